@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// Compiler and machine differences, kept in one place. Everything else in the library is plain C++20.
+
+#if defined(__CUDACC__)
+#define ECQ_HOST_DEVICE __host__ __device__
+#else
+#define ECQ_HOST_DEVICE
+#endif
+
+/// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag and
+/// instruction set. Without it a build with FMA contracts `a * b + c` and rounds once instead of twice, and a scale
+/// chosen on one machine would differ from the next. clang has no such attribute: ECQ_EXACT_FLOAT_BODY does it there.
+#if defined(__clang__)
+#define ECQ_EXACT_FLOAT
+#define ECQ_EXACT_FLOAT_BODY _Pragma("clang fp contract(off) reassociate(off)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define ECQ_EXACT_FLOAT __attribute__((optimize("fp-contract=off", "no-fast-math")))
+#define ECQ_EXACT_FLOAT_BODY
+#else
+#define ECQ_EXACT_FLOAT
+#define ECQ_EXACT_FLOAT_BODY
+#endif
+
+/// Returns the error of a `result` expression from the enclosing function, or defines `name` as a reference to its
+/// value: `ECQ_TRY(header, read_header(bytes));`
+#define ECQ_TRY(name, ...)                                     \
+  auto name##_result = (__VA_ARGS__);                          \
+  if (!name##_result) return std::move(name##_result).error(); \
+  auto& name = *name##_result
+
+/// As ECQ_TRY for a `result<void>`, or where the value is not needed.
+#define ECQ_CHECK(...)                                                                         \
+  do {                                                                                         \
+    if (auto ecq_checked = (__VA_ARGS__); !ecq_checked) return std::move(ecq_checked).error(); \
+  } while (false)

@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// The CPU backend: `ecq::cpu{.threads = n}`, and the one loop that every verb runs on it.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// Runs on `threads` threads, the caller's included; 0 = as many as the machine has. Results never depend on it.
+struct cpu {
+  unsigned threads = 1;
+
+  unsigned thread_count() const noexcept {
+    return threads != 0 ? threads : (std::max)(1U, std::thread::hardware_concurrency());
+  }
+};
+
+/// Calls `task(index)` for every index below `count`, in no particular order; `task` returns result<void>. Of the
+/// tasks that fail, the error of the lowest index is returned, so errors do not depend on timing; std::bad_alloc
+/// becomes errc::out_of_memory. Once a task has failed, tasks of higher index may be skipped.
+template <class Task>
+result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
+  const auto guarded = [&](std::size_t index) -> result<void> {
+    try {
+      return task(index);
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "allocation failed");
+    }
+  };
+  const std::size_t workers = (std::min)(static_cast<std::size_t>(backend.thread_count()), count);
+  if (workers <= 1) {
+    for (std::size_t index = 0; index < count; ++index) ECQ_CHECK(guarded(index));
+    return {};
+  }
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> first_failure{count};
+  std::vector<result<void>> failures(workers);
+  std::vector<std::size_t> failed_at(workers, count);
+  const auto work = [&](std::size_t worker) {
+    for (;;) {
+      const std::size_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= count || index > first_failure.load(std::memory_order_relaxed)) return;
+      auto outcome = guarded(index);
+      if (outcome) continue;
+      failures[worker] = std::move(outcome);
+      failed_at[worker] = index;
+      std::size_t seen = first_failure.load(std::memory_order_relaxed);
+      while (index < seen && !first_failure.compare_exchange_weak(seen, index, std::memory_order_relaxed)) {
+      }
+      return;
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    pool.reserve(workers - 1);
+    for (std::size_t worker = 1; worker < workers; ++worker) {
+      try {
+        pool.emplace_back(work, worker);
+      } catch (const std::system_error&) {
+        break;  // fewer threads than asked for still finish the work
+      }
+    }
+    work(0);
+  }
+  const auto worst = std::min_element(failed_at.begin(), failed_at.end());
+  if (*worst == count) return {};
+  return std::move(failures[static_cast<std::size_t>(worst - failed_at.begin())]);
+}
+
+}  // namespace ecq

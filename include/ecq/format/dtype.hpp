@@ -1,0 +1,103 @@
+#pragma once
+/// \file
+/// Formats named at run time: what a file says its numbers are.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/fp16.hpp"
+#include "ecq/format/fp32.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/format/int8.hpp"
+
+namespace ecq {
+
+/// Registered formats; the numbers are wire format and never change meaning.
+enum class dtype : std::uint8_t {
+  fp32 = 1,
+  fp16 = 2,
+  bf16 = 3,
+  fp8_e4m3 = 4,
+  fp8_e5m2 = 5,
+  int8 = 6,
+  uint8 = 7,
+  uint4 = 8
+};
+
+template <class Format>
+inline constexpr dtype dtype_of = dtype{};
+template <>
+inline constexpr dtype dtype_of<float> = dtype::fp32;
+template <>
+inline constexpr dtype dtype_of<fp32> = dtype::fp32;
+template <>
+inline constexpr dtype dtype_of<fp16> = dtype::fp16;
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <>
+inline constexpr dtype dtype_of<fp8_e4m3> = dtype::fp8_e4m3;
+template <>
+inline constexpr dtype dtype_of<fp8_e5m2> = dtype::fp8_e5m2;
+template <>
+inline constexpr dtype dtype_of<int8> = dtype::int8;
+template <>
+inline constexpr dtype dtype_of<uint8> = dtype::uint8;
+template <>
+inline constexpr dtype dtype_of<uint4> = dtype::uint4;
+
+/// Calls `visitor.template operator()<Format>()` with the format that `type` names; precondition: a registered type.
+template <class Visitor>
+constexpr decltype(auto) visit_format(dtype type, Visitor&& visitor) {
+  switch (type) {
+    case dtype::fp16: return visitor.template operator()<fp16>();
+    case dtype::bf16: return visitor.template operator()<bf16>();
+    case dtype::fp8_e4m3: return visitor.template operator()<fp8_e4m3>();
+    case dtype::fp8_e5m2: return visitor.template operator()<fp8_e5m2>();
+    case dtype::int8: return visitor.template operator()<int8>();
+    case dtype::uint8: return visitor.template operator()<uint8>();
+    case dtype::uint4: return visitor.template operator()<uint4>();
+    case dtype::fp32: break;
+  }
+  return visitor.template operator()<fp32>();
+}
+
+/// As visit_format for the formats of one byte a code; precondition: `type` is one of them.
+template <class Visitor>
+constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
+  switch (type) {
+    case dtype::fp8_e5m2: return visitor.template operator()<fp8_e5m2>();
+    case dtype::int8: return visitor.template operator()<int8>();
+    case dtype::uint8: return visitor.template operator()<uint8>();
+    case dtype::uint4: return visitor.template operator()<uint4>();
+    default: break;
+  }
+  return visitor.template operator()<fp8_e4m3>();
+}
+
+constexpr std::string_view to_string(dtype type) noexcept {
+  return visit_format(type, []<class Format>() { return Format::name; });
+}
+
+/// Bytes of one element in memory (uint4 codes lie in a byte each).
+constexpr std::size_t size_of(dtype type) noexcept {
+  return visit_format(type, []<class Format>() { return sizeof(typename Format::code_type); });
+}
+
+inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,
+                                       dtype::fp8_e5m2, dtype::int8, dtype::uint8, dtype::uint4};
+
+/// The format called `name` ("fp8_e4m3", "bf16", ...), or nothing.
+constexpr std::optional<dtype> dtype_from_string(std::string_view name) noexcept {
+  for (const dtype type : all_dtypes) {
+    if (to_string(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ecq

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// FP32: IEEE 754 binary32.
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "ecq/config.hpp"
+#include "ecq/format/number_format.hpp"
+
+namespace ecq {
+
+/// IEEE 754-2019 binary32, as a format: weights that come in or go out as `float`.
+struct fp32 {
+  using code_type = std::uint32_t;
+
+  static constexpr std::string_view name = "fp32";
+  static constexpr int bits_per_code = 32;
+  static constexpr float largest = (std::numeric_limits<float>::max)();
+
+  code_type bits = 0;
+
+  constexpr fp32() noexcept = default;
+  ECQ_HOST_DEVICE constexpr explicit fp32(float value) noexcept : bits(encode(value)) {}
+  ECQ_HOST_DEVICE constexpr operator float() const noexcept { return decode(bits); }
+
+  ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept { return std::bit_cast<code_type>(value); }
+  ECQ_HOST_DEVICE static constexpr float decode(code_type code) noexcept { return std::bit_cast<float>(code); }
+  ECQ_HOST_DEVICE static constexpr bool is_finite(code_type code) noexcept {
+    return (code & 0x7f800000U) != 0x7f800000U;
+  }
+};
+
+static_assert(number_format<fp32>);
+
+}  // namespace ecq

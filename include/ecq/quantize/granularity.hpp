@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// Which weights share one scale.
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ecq {
+
+/// A matrix cut into groups, one scale each: rows_per_group x columns_per_group weights; the last group of a row or
+/// column may be smaller. Group (i, j) has index i * groups_across + j.
+struct group_layout {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t rows_per_group = 1;     ///< at least 1
+  std::size_t columns_per_group = 1;  ///< at least 1
+
+  constexpr std::size_t groups_down() const noexcept {
+    return rows / rows_per_group + (rows % rows_per_group != 0 ? 1U : 0U);
+  }
+  constexpr std::size_t groups_across() const noexcept {
+    return columns / columns_per_group + (columns % columns_per_group != 0 ? 1U : 0U);
+  }
+  constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
+
+  friend constexpr bool operator==(const group_layout&, const group_layout&) = default;
+};
+
+/// One scale for the whole matrix.
+struct per_tensor {
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return {rows, columns, (std::max)(rows, std::size_t{1}), (std::max)(columns, std::size_t{1})};
+  }
+};
+
+/// One scale a row (output channel): EntQuant's choice and the default.
+struct per_channel {
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return {rows, columns, 1, (std::max)(columns, std::size_t{1})};
+  }
+};
+
+/// One scale for `size` neighbouring weights of a row.
+struct per_group {
+  std::size_t size = 128;  ///< at least 1
+
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return {rows, columns, 1, (std::max)(size, std::size_t{1})};
+  }
+};
+
+}  // namespace ecq
