@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// What compression makes of weights: matrices whose codes lie in one entropy-coded stream a block.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/quantize/granularity.hpp"
+
+namespace ecq {
+
+/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group.
+struct packed_matrix {
+  std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
+  std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
+  dtype original = dtype::fp32;      ///< format of the weights before compression
+  dtype format = dtype::fp8_e4m3;    ///< number format of the codes
+  group_layout layout;               ///< rows x columns and which of them share a scale
+  std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
+  std::vector<bf16> scales;          ///< layout.count() of them, in group order
+};
+
+/// Matrices and the bytes of their stream (stream/encoded_stream.hpp), owned elsewhere, such as in a mapped file.
+struct packed_block_view {
+  std::span<const packed_matrix> matrices;
+  std::span<const std::byte> stream;
+};
+
+/// The matrices of one transformer block, coded jointly: one stream, one frequency table, each matrix decodable alone.
+struct packed_block {
+  std::vector<packed_matrix> matrices;
+  std::vector<std::byte> stream;
+
+  operator packed_block_view() const noexcept { return {matrices, stream}; }
+};
+
+}  // namespace ecq
