@@ -1,0 +1,126 @@
+#pragma once
+/// \file
+/// Which tensors of a checkpoint are compressed, and which of them share a block's stream.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <regex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecq/format/dtype.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// True if `text` matches `pattern`, where `*` stands for any run of characters and `?` for any one.
+constexpr bool glob_match(std::string_view pattern, std::string_view text) noexcept {
+  std::size_t at = 0, star = std::string_view::npos, resume = 0, position = 0;
+  while (position < text.size()) {
+    if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[position]) && pattern[at] != '*') {
+      ++at;
+      ++position;
+    } else if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = position;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      position = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(at), pattern.end(), [](char c) { return c == '*'; });
+}
+
+/// Rules that choose weights. Only tensors of a weight format (fp32, fp16, bf16, fp8_e4m3, fp8_e5m2) with two or more
+/// dimensions and no empty one can be chosen at all.
+struct tensor_selection {
+  /// Patterns of names; a match is compressed even if it is an embedding.
+  std::vector<std::string> include;
+  /// Patterns of names that stay as they are; wins over `include`.
+  std::vector<std::string> exclude;
+  /// ECMAScript regular expression; what its first match in a tensor's name covers is the name of the tensor's block.
+  /// Tensors without a match are a block of their own each.
+  std::string block_pattern = R"(^(.*\.)?(layers?|blocks?|h|encoder|decoder)\.[0-9]+)";
+};
+
+/// Names of tensors that no rule of tensor_selection names: embeddings and output heads stay unless included, as in
+/// the EntQuant paper, section 4 (linear layers of the transformer blocks alone are quantised).
+inline constexpr std::array<std::string_view, 7> embedding_patterns{
+    "*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight"};
+
+/// Longer names are never matched against the block pattern: std::regex recurses once a character.
+inline constexpr std::size_t longest_matched_name = 1024;
+
+/// The tensors that one stream holds: positions in the list given to select_tensors, ascending.
+struct tensor_block {
+  std::string name;
+  std::vector<std::size_t> tensors;
+};
+
+/// What select_tensors looks at.
+struct tensor_summary {
+  std::string_view name;
+  std::optional<dtype> type;  ///< nothing: not a format of weights
+  std::span<const std::uint64_t> shape;
+};
+
+inline bool is_weight_type(dtype type) noexcept {
+  return type == dtype::fp32 || type == dtype::fp16 || type == dtype::bf16 || type == dtype::fp8_e4m3 ||
+         type == dtype::fp8_e5m2;
+}
+
+/// True if the rules choose this tensor.
+inline bool is_selected(const tensor_selection& rules, const tensor_summary& tensor) {
+  if (!tensor.type || !is_weight_type(*tensor.type) || tensor.shape.size() < 2) return false;
+  if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::uint64_t extent) { return extent == 0; })) {
+    return false;
+  }
+  const auto matches = [&](const auto& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](std::string_view pattern) { return glob_match(pattern, tensor.name); });
+  };
+  if (matches(rules.exclude)) return false;
+  return matches(rules.include) || !matches(embedding_patterns);
+}
+
+/// Groups the chosen tensors into blocks, ordered by their first tensor. errc::invalid_argument if the block pattern is
+/// not a regular expression.
+inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& rules,
+                                                        std::span<const tensor_summary> tensors) {
+  std::regex pattern;
+  try {
+    pattern.assign(rules.block_pattern, std::regex::ECMAScript | std::regex::optimize);
+  } catch (const std::regex_error& failure) {
+    return error(errc::invalid_argument, "block pattern '" + rules.block_pattern + "': " + failure.what());
+  }
+  std::vector<tensor_block> blocks;
+  std::map<std::string, std::size_t, std::less<>> index_of;
+  for (std::size_t position = 0; position < tensors.size(); ++position) {
+    if (!is_selected(rules, tensors[position])) continue;
+    std::string name(tensors[position].name);
+    try {
+      if (std::smatch match; !rules.block_pattern.empty() && name.size() <= longest_matched_name &&
+                             std::regex_search(name, match, pattern) &&
+                             match.length(0) > 0) {
+        name = match.str(0);
+      }
+    } catch (const std::regex_error& failure) {
+      return error(errc::invalid_argument,
+                   "block pattern '" + rules.block_pattern + "' on tensor '" + name + "': " + failure.what());
+    }
+    const auto [entry, added] = index_of.try_emplace(name, blocks.size());
+    if (added) blocks.push_back({name, {}});
+    blocks[entry->second].tensors.push_back(position);
+  }
+  return blocks;
+}
+
+}  // namespace ecq
