@@ -1,0 +1,28 @@
+# What this project's own sources are built with; never reaches users of the library.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+add_library(ecq_warnings INTERFACE)
+target_compile_options(ecq_warnings INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
+if(ECQ_WARNINGS_AS_ERRORS)
+  target_compile_options(ecq_warnings INTERFACE -Werror)
+endif()
+
+# find_package(REQUIRED) with a message that says what to do about it.
+macro(ecq_require package debian_package switch)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found. Install it (Debian: apt-get install ${debian_package}; "
+                        "./dev does so) or configure with -D${switch}=OFF.")
+  endif()
+endmacro()
