@@ -18,11 +18,10 @@ if(ECQ_WARNINGS_AS_ERRORS)
   target_compile_options(ecq_warnings INTERFACE -Werror)
 endif()
 
-# find_package(REQUIRED) with a message that says what to do about it.
-macro(ecq_require package debian_package switch)
-  find_package(${package} ${ARGN} QUIET)
-  if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "${package} was not found. Install it (Debian: apt-get install ${debian_package}; "
-                        "./dev does so) or configure with -D${switch}=OFF.")
+# ecq_require(target debian_package switch): a missing dependency stops the configuration, and says what helps.
+function(ecq_require target debian_package switch)
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "${target} was not found. Install it (Debian: apt-get install ${debian_package}; ./dev does "
+                        "so) or configure with -D${switch}=OFF.")
   endif()
-endmacro()
+endfunction()

@@ -1,0 +1,3 @@
+#include "encode.hpp"
+
+int main() { return encode_plain() == encode_free() ? 0 : 1; }
