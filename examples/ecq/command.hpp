@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// What the commands of the tool share: how they are declared, what they take everywhere, how they answer.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ecq/cpu/backend.hpp"
+#include "ecq/result.hpp"
+
+namespace tool {
+
+using json = nlohmann::ordered_json;
+
+/// What the command line asked for, run once the whole of it is known to be right.
+using action = std::function<ecq::result<void>()>;
+
+/// Options of every command.
+struct common_options {
+  bool as_json = false;
+  bool quiet = false;
+  unsigned threads = 0;
+
+  ecq::cpu backend() const { return {.threads = threads}; }
+};
+
+/// Declares a command: each adds its subcommand to `app`, which sets `chosen` when it is the one given.
+void add_compress(CLI::App& app, action& chosen);
+void add_decompress(CLI::App& app, action& chosen);
+void add_inspect(CLI::App& app, action& chosen);
+void add_verify(CLI::App& app, action& chosen);
+void add_compare(CLI::App& app, action& chosen);
+void add_generate(CLI::App& app, action& chosen);
+
+inline void add_common_options(CLI::App& command, common_options& options) {
+  command.add_flag("--json", options.as_json, "Answer with JSON on stdout, and nothing else there");
+  command.add_flag("-q,--quiet", options.quiet, "No progress bar and no summary");
+  command.add_option("--threads", options.threads, "Threads; 0 = one a core. The result does not depend on it")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+}
+
+/// Strings that are not UTF-8 (names in a hostile file) come out with U+FFFD; numbers that are not finite as null.
+inline void print(const json& answer) {
+  std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+}
+
+/// Refuses to write over what is being read, by whatever name; everything else is replaced once the new file is whole.
+inline ecq::result<void> not_the_same_file(const std::string& input, const std::string& output) {
+  std::error_code ignored;
+  if (input == output || std::filesystem::equivalent(input, output, ignored)) {
+    return ecq::error(ecq::errc::invalid_argument, output + ": is the input itself");
+  }
+  return {};
+}
+
+}  // namespace tool

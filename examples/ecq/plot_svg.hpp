@@ -1,0 +1,210 @@
+#pragma once
+/// \file
+/// A scatter-and-line chart as an SVG file, legible without colour vision.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text.hpp"
+
+namespace tool {
+
+struct plot_point {
+  double x = 0, y = 0;
+};
+
+struct plot_series {
+  std::string name;
+  std::vector<plot_point> points;
+};
+
+struct plot {
+  std::string title, subtitle, x_label, y_label;
+  std::vector<plot_series> series;
+};
+
+namespace detail {
+
+/// Text for XML character data and attributes; what XML 1.0 forbids (control characters, broken UTF-8) becomes '?'.
+inline std::string xml(std::string_view text) {
+  std::string escaped;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0U) == 0xe0 ? 3 : 4;
+    bool valid = lead >= 0x20 && lead != 0x7f && (lead < 0x80 || lead >= 0xc2) && lead < 0xf5 &&
+                 length <= text.size() - at;
+    for (std::size_t next = 1; valid && next < length; ++next) {
+      valid = (static_cast<unsigned char>(text[at + next]) & 0xc0U) == 0x80U;
+    }
+    if (valid && length >= 3) {  // overlong forms, surrogates, U+FFFE, U+FFFF and beyond U+10FFFF
+      char32_t point = lead & (length == 3 ? 0x0fU : 0x07U);
+      for (std::size_t next = 1; next < length; ++next) {
+        point = point << 6U | (static_cast<unsigned char>(text[at + next]) & 0x3fU);
+      }
+      valid = length == 3 ? point >= 0x800 && (point < 0xd800 || point > 0xdfff) && point < 0xfffe
+                          : point >= 0x10000 && point <= 0x10ffff;
+    }
+    if (!valid) {
+      escaped += '?';
+      ++at;
+      continue;
+    }
+    switch (text[at]) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      default: escaped += text.substr(at, length);
+    }
+    at += length;
+  }
+  return escaped;
+}
+
+/// Ticks at round numbers that enclose the data, at least a little air on both sides.
+struct axis {
+  double low = 0, high = 1, step = 1;
+  int digits = 0;
+
+  axis(double smallest, double largest, int about) {
+    const double spread = (std::max)(largest - smallest, 1e-3 * (std::max)(1.0, std::fabs(largest)));
+    const double magnitude = std::pow(10.0, std::floor(std::log10(spread / about)));
+    step = 10 * magnitude;
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      if (factor * magnitude * about >= spread) {
+        step = factor * magnitude;
+        break;
+      }
+    }
+    low = std::floor((smallest - 0.15 * step) / step) * step;
+    high = std::ceil((largest + 0.15 * step) / step) * step;
+    digits = (std::max)(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+  }
+
+  std::size_t ticks() const { return static_cast<std::size_t>(std::lround((high - low) / step)) + 1; }
+  double tick(std::size_t index) const { return low + static_cast<double>(index) * step; }
+};
+
+}  // namespace detail
+
+/// The chart as an SVG document of 860 x 540: white ground, grid, one colour (Okabe and Ito's palette, told apart by
+/// every kind of colour vision) and one marker a series, legend at the right. Points that are not finite are left out.
+inline std::string to_svg(const plot& chart) {
+  static constexpr std::array<std::string_view, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                           "#E69F00", "#56B4E9", "#000000"};
+  static constexpr double width = 860, height = 540, left = 76, right = 690, top = 76, bottom = 470;
+
+  std::vector<plot_series> series;
+  for (const plot_series& given : chart.series) {
+    plot_series kept{given.name, {}};
+    for (const plot_point& point : given.points) {
+      if (std::isfinite(point.x) && std::isfinite(point.y)) kept.points.push_back(point);
+    }
+    std::sort(kept.points.begin(), kept.points.end(),
+              [](const plot_point& a, const plot_point& b) { return a.x < b.x || (a.x == b.x && a.y < b.y); });
+    series.push_back(std::move(kept));
+  }
+  double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
+  bool first = true;
+  for (const plot_series& one : series) {
+    for (const plot_point& point : one.points) {
+      x_low = first ? point.x : (std::min)(x_low, point.x);
+      x_high = first ? point.x : (std::max)(x_high, point.x);
+      y_low = first ? point.y : (std::min)(y_low, point.y);
+      y_high = first ? point.y : (std::max)(y_high, point.y);
+      first = false;
+    }
+  }
+  const detail::axis x_axis(x_low, x_high, 7), y_axis(y_low, y_high, 8);
+  const auto x_at = [&](double x) { return left + (x - x_axis.low) / (x_axis.high - x_axis.low) * (right - left); };
+  const auto y_at = [&](double y) { return bottom - (y - y_axis.low) / (y_axis.high - y_axis.low) * (bottom - top); };
+
+  std::string svg;
+  const auto number = [](double value) { return decimal(value, 2); };
+  const auto line = [&](double x1, double y1, double x2, double y2, std::string_view style) {
+    svg += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) +
+           "\" " + std::string(style) + "/>\n";
+  };
+  const auto text = [&](double x, double y, std::string_view style, std::string_view words) {
+    svg += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + std::string(style) + ">" + detail::xml(words) +
+           "</text>\n";
+  };
+  const auto marker = [&](std::size_t kind, double x, double y) {
+    const std::string paint =
+        " fill=\"" + std::string(colours[kind % colours.size()]) + "\" stroke=\"#ffffff\" stroke-width=\"1.2\"/>\n";
+    const auto polygon = [&](std::initializer_list<plot_point> corners) {
+      svg += "<polygon points=\"";
+      for (const plot_point& corner : corners) svg += number(x + corner.x) + "," + number(y + corner.y) + " ";
+      svg.back() = '"';
+      svg += paint;
+    };
+    switch (kind % 7) {
+      case 0: svg += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"6\"" + paint; break;
+      case 1: polygon({{-5.5, -5.5}, {5.5, -5.5}, {5.5, 5.5}, {-5.5, 5.5}}); break;
+      case 2: polygon({{0, -7}, {7, 5.5}, {-7, 5.5}}); break;
+      case 3: polygon({{0, -7.5}, {7.5, 0}, {0, 7.5}, {-7.5, 0}}); break;
+      case 4: polygon({{0, 7}, {7, -5.5}, {-7, -5.5}}); break;
+      case 5: polygon({{-2.5, -7}, {2.5, -7}, {2.5, -2.5}, {7, -2.5}, {7, 2.5}, {2.5, 2.5}, {2.5, 7}, {-2.5, 7},
+                       {-2.5, 2.5}, {-7, 2.5}, {-7, -2.5}, {-2.5, -2.5}}); break;
+      default: polygon({{-6, -3.5}, {0, -7}, {6, -3.5}, {6, 3.5}, {0, 7}, {-6, 3.5}}); break;
+    }
+  };
+
+  svg += "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" +
+         decimal(width, 0) + "\" height=\"" + decimal(height, 0) + "\" viewBox=\"0 0 " + decimal(width, 0) + " " +
+         decimal(height, 0) + "\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" role=\"img\">\n";
+  svg += "<title>" + detail::xml(chart.title) + "</title>\n";
+  svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  text(left, 34, "font-size=\"19\" font-weight=\"bold\" fill=\"#1a1a1a\"", chart.title);
+  text(left, 57, "font-size=\"13\" fill=\"#555555\"", chart.subtitle);
+
+  for (std::size_t index = 0; index < x_axis.ticks(); ++index) {
+    const double x = x_at(x_axis.tick(index));
+    line(x, top, x, bottom, "stroke=\"#e3e3e3\"");
+    line(x, bottom, x, bottom + 5, "stroke=\"#444444\"");
+    text(x, bottom + 21, "font-size=\"13\" fill=\"#333333\" text-anchor=\"middle\"",
+         decimal(x_axis.tick(index), x_axis.digits));
+  }
+  for (std::size_t index = 0; index < y_axis.ticks(); ++index) {
+    const double y = y_at(y_axis.tick(index));
+    line(left, y, right, y, "stroke=\"#e3e3e3\"");
+    line(left - 5, y, left, y, "stroke=\"#444444\"");
+    text(left - 10, y + 4.5, "font-size=\"13\" fill=\"#333333\" text-anchor=\"end\"",
+         decimal(y_axis.tick(index), y_axis.digits));
+  }
+  line(left, bottom, right, bottom, "stroke=\"#444444\" stroke-width=\"1.3\"");
+  line(left, top, left, bottom, "stroke=\"#444444\" stroke-width=\"1.3\"");
+  text((left + right) / 2, bottom + 50, "font-size=\"14\" fill=\"#1a1a1a\" text-anchor=\"middle\"", chart.x_label);
+  text(0, 0,
+       "font-size=\"14\" fill=\"#1a1a1a\" text-anchor=\"middle\" transform=\"translate(24 " +
+           number((top + bottom) / 2) + ") rotate(-90)\"",
+       chart.y_label);
+
+  for (std::size_t index = 0; index < series.size(); ++index) {
+    if (series[index].points.size() < 2) continue;
+    svg += "<polyline fill=\"none\" stroke=\"" + std::string(colours[index % colours.size()]) +
+           "\" stroke-width=\"2.2\" stroke-linejoin=\"round\" points=\"";
+    for (const plot_point& point : series[index].points) svg += number(x_at(point.x)) + "," + number(y_at(point.y)) + " ";
+    svg.back() = '"';
+    svg += "/>\n";
+  }
+  for (std::size_t index = 0; index < series.size(); ++index) {
+    for (const plot_point& point : series[index].points) marker(index, x_at(point.x), y_at(point.y));
+  }
+  double y = top + 14;
+  for (std::size_t index = 0; index < series.size(); ++index, y += 26) {
+    line(right + 24, y, right + 58, y,
+         "stroke=\"" + std::string(colours[index % colours.size()]) + "\" stroke-width=\"2.2\"");
+    marker(index, right + 41, y);
+    text(right + 68, y + 4.5, "font-size=\"14\" fill=\"#1a1a1a\"", series[index].name);
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace tool

@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// How far a command is, on stderr, where that is a terminal.
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "ecq/checkpoint/progress.hpp"
+#include "text.hpp"
+
+namespace tool {
+
+/// One line that is drawn over itself at most ten times a second and gone when the bar is: stage, share, rate, time
+/// left and what is being worked on. Draws nothing with `quiet` or when stderr is not a terminal.
+class progress_bar {
+ public:
+  explicit progress_bar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) != 0) {}
+  progress_bar(const progress_bar&) = delete;
+  progress_bar& operator=(const progress_bar&) = delete;
+  ~progress_bar() { clear(); }
+
+  /// For the library; refers to this bar.
+  ecq::progress_callback callback() {
+    return [this](const ecq::progress& step) {
+      update(step);
+      return true;
+    };
+  }
+
+  void update(const ecq::progress& step) {
+    if (!shown_) return;
+    const auto now = clock::now();
+    if (step.stage != stage_) {
+      stage_ = step.stage;
+      started_ = now;
+      started_at_ = step.done;
+    } else if (now - drawn_ < std::chrono::milliseconds(100)) {
+      return;
+    }
+    drawn_ = now;
+    draw(step, std::chrono::duration<double>(now - started_).count());
+  }
+
+  void clear() {
+    if (drawn_ == clock::time_point{}) return;
+    std::fputs("\r\x1b[K", stderr);
+    std::fflush(stderr);
+    drawn_ = {};
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  void draw(const ecq::progress& step, double seconds) const {
+    const double share = step.total == 0 ? 0.0 : static_cast<double>(step.done) / static_cast<double>(step.total);
+    constexpr std::size_t cells = 24;
+    const auto filled = static_cast<std::size_t>((std::min)(share, 1.0) * static_cast<double>(cells));
+    std::string line = printable(step.stage) + " [" + std::string(filled, '#') + std::string(cells - filled, '.') +
+                       "] " + decimal(100 * share, 0) + " %";
+    const double done = static_cast<double>(step.done - (std::min)(step.done, started_at_));
+    if (seconds > 0.5 && done > 0) {
+      const double rate = done / seconds;
+      const double left = static_cast<double>(step.total - (std::min)(step.total, step.done)) / rate;
+      line += "  " + scaled(rate, "B/s") + "  ETA " + duration(left);
+    }
+    line += "  " + printable(step.current);
+    ::winsize window{};
+    std::size_t width = 80;
+    if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) width = window.ws_col;
+    if (line.size() >= width) line.resize(width - 1);
+    std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
+    std::fflush(stderr);
+  }
+
+  bool shown_;
+  std::string stage_;
+  clock::time_point started_{};
+  clock::time_point drawn_{};
+  std::uint64_t started_at_ = 0;
+};
+
+/// Seconds since it was made.
+class stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace tool

@@ -1,0 +1,54 @@
+#pragma once
+/// \file
+/// Tensors of a compressed checkpoint as JSON and as a table; compress and inspect answer alike.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "text.hpp"
+
+namespace tool {
+
+inline json tensor_rows(std::span<const ecq::tensor_report> tensors) {
+  json rows = json::array();
+  for (const ecq::tensor_report& tensor : tensors) {
+    rows.push_back({{"name", tensor.name},
+                    {"shape", tensor.shape},
+                    {"format", ecq::to_string(tensor.format)},
+                    {"original", ecq::to_string(tensor.original)},
+                    {"block", tensor.block},
+                    {"weights", tensor.weights},
+                    {"bits_per_weight", tensor.bits_per_weight},
+                    {"entropy", tensor.entropy},
+                    {"sparsity", tensor.sparsity},
+                    {"unique_values", tensor.unique_values}});
+  }
+  return rows;
+}
+
+/// Totals of a compress_report or an inspect_report.
+template <class Report>
+json totals_of(const Report& report) {
+  return {{"weights", report.weights},
+          {"bits_per_weight", report.bits_per_weight},
+          {"entropy", report.entropy},
+          {"compressed_bytes", report.compressed_bytes},
+          {"file_bytes", report.file_bytes},
+          {"blocks", report.blocks},
+          {"passed_through", report.passed_through}};
+}
+
+inline table tensor_table(std::span<const ecq::tensor_report> tensors) {
+  table rows({"tensor", "shape", "format", "bits/weight", "entropy", "sparsity", "values"}, 3);
+  for (const ecq::tensor_report& tensor : tensors) {
+    rows.add({tensor.name, dimensions(tensor.shape), std::string(ecq::to_string(tensor.format)),
+              decimal(tensor.bits_per_weight, 3), decimal(tensor.entropy, 3), decimal(100 * tensor.sparsity, 1) + " %",
+              std::to_string(tensor.unique_values)});
+  }
+  return rows;
+}
+
+}  // namespace tool
