@@ -76,4 +76,11 @@ class matrix_view {
   std::ptrdiff_t column_stride_ = 1;
 };
 
+template <class Element, std::size_t Extent>
+matrix_view(std::span<Element, Extent>) -> matrix_view<Element>;
+
+template <class Dense>
+  requires requires(Dense& dense) { dense.rowStride(); }
+matrix_view(Dense&& dense) -> matrix_view<std::remove_pointer_t<decltype(dense.data())>>;
+
 }  // namespace ecq

@@ -1,0 +1,212 @@
+#pragma once
+/// \file
+/// Packed matrices back to weights: whole, by row range, or as codes.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ecq/concepts.hpp"
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/matrix_view.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+
+namespace ecq {
+
+/// Element types that weights are decoded to.
+template <class Element>
+concept weight_output =
+    std::is_same_v<Element, float> || std::is_same_v<Element, bf16> || std::is_same_v<Element, fp16>;
+
+/// A block opened for decoding: its stream parsed and its matrices checked against it once, so that any matrix, row
+/// range or chunk decodes alone afterwards. The bytes of the stream and the matrices must outlive it.
+class block_decoder {
+ public:
+  /// errc::corrupt or what encoded_stream::parse returns if matrices and stream do not fit together.
+  static result<block_decoder> open(packed_block_view block) {
+    ECQ_TRY(stream, encoded_stream::parse(block.stream));
+    for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+      if (auto checked = check(block.matrices[index], stream.size()); !checked) {
+        return std::move(checked).error().within(label(block.matrices[index], index));
+      }
+    }
+    return block_decoder(block.matrices, std::move(stream));
+  }
+
+  std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
+  const encoded_stream& stream() const noexcept { return stream_; }
+
+  /// Weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded to nearest
+  /// even where `Element` is narrower than FP32. Bytes whose checksum is wrong, or that decode to a code which is no
+  /// finite number, are an error, and `out` then holds unspecified values.
+  template <weight_output Element>
+  result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
+    ECQ_CHECK(check_range(matrix, first_row, out.rows(), out.columns()));
+    const packed_matrix& source = matrices_[matrix];
+    return visit_code_format(source.format, [&]<class Format>() {
+      return for_each_chunk(backend, source, first_row, out.rows(),
+                            [&](std::uint64_t first_element, std::span<const std::uint8_t> codes) {
+                              return dequantize<Format>(source, first_row, first_element, codes, out);
+                            });
+    });
+  }
+
+  /// The codes themselves, row-major, of `rows` rows from `first_row` on; out.size() must be rows x columns.
+  result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
+                            std::span<std::uint8_t> out) const {
+    ECQ_CHECK(check_range(matrix, first_row, rows, matrix < matrices_.size() ? matrices_[matrix].layout.columns : 0));
+    const packed_matrix& source = matrices_[matrix];
+    if (out.size() != rows * source.layout.columns) {
+      return error(errc::invalid_argument, label(source, matrix) + ": " + std::to_string(out.size()) +
+                                               " bytes for codes of " + std::to_string(rows) + " x " +
+                                               std::to_string(source.layout.columns) + " weights");
+    }
+    return decode_stream(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
+  }
+
+ private:
+  block_decoder(std::span<const packed_matrix> matrices, encoded_stream stream)
+      : matrices_(matrices), stream_(std::move(stream)) {}
+
+  static std::string label(const packed_matrix& matrix, std::size_t index) {
+    return matrix.name.empty() ? "matrix " + std::to_string(index) : "matrix '" + matrix.name + "'";
+  }
+
+  static result<void> check(const packed_matrix& matrix, std::uint64_t symbols) {
+    const group_layout& layout = matrix.layout;
+    if (layout.rows_per_group == 0 || layout.columns_per_group == 0) {
+      return error(errc::corrupt, "groups without rows or columns");
+    }
+    if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
+      return error(errc::corrupt, "shape " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
+                                      " overflows 64 bits");
+    }
+    const std::uint64_t weights = static_cast<std::uint64_t>(layout.rows) * layout.columns;
+    if (matrix.first_symbol > symbols || weights > symbols - matrix.first_symbol) {
+      return error(errc::corrupt, "symbols " + std::to_string(matrix.first_symbol) + " + " + std::to_string(weights) +
+                                      " exceed the stream's " + std::to_string(symbols));
+    }
+    if (matrix.scales.size() != layout.count()) {
+      return error(errc::corrupt,
+                   std::to_string(matrix.scales.size()) + " scales for " + std::to_string(layout.count()) + " groups");
+    }
+    const auto bad = std::find_if(matrix.scales.begin(), matrix.scales.end(),
+                                  [](bf16 scale) { return !bf16::is_finite(scale.bits); });
+    if (bad != matrix.scales.end()) {
+      return error(errc::corrupt, "scale " + std::to_string(bad - matrix.scales.begin()) + " is not finite");
+    }
+    return {};
+  }
+
+  result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const {
+    if (matrix >= matrices_.size()) {
+      return error(errc::not_found,
+                   "matrix " + std::to_string(matrix) + " of a block that holds " + std::to_string(matrices_.size()));
+    }
+    const group_layout& layout = matrices_[matrix].layout;
+    if (first_row > layout.rows || rows > layout.rows - first_row || columns != layout.columns) {
+      return error(errc::invalid_argument, label(matrices_[matrix], matrix) + ": rows " + std::to_string(first_row) +
+                                               " + " + std::to_string(rows) + " of " + std::to_string(columns) +
+                                               " columns asked of " + std::to_string(layout.rows) + " x " +
+                                               std::to_string(layout.columns));
+    }
+    return {};
+  }
+
+  /// Decodes the chunks that hold `rows` rows from `first_row` on, each once, and gives the codes to
+  /// `use(first_element, codes)` with positions counted from element (first_row, 0).
+  template <class Use>
+  result<void> for_each_chunk(const cpu& backend, const packed_matrix& source, std::size_t first_row, std::size_t rows,
+                              Use&& use) const {
+    const std::uint64_t first = source.first_symbol + static_cast<std::uint64_t>(first_row) * source.layout.columns;
+    const std::uint64_t count = static_cast<std::uint64_t>(rows) * source.layout.columns;
+    if (count == 0) return {};
+    const std::uint64_t chunk = stream_.chunk_symbols();
+    const std::uint64_t first_chunk = first / chunk;
+    const std::uint64_t chunks = (first + count - 1) / chunk - first_chunk + 1;
+    return parallel_for(backend, static_cast<std::size_t>(chunks), [&](std::size_t index) -> result<void> {
+      const std::uint64_t begin = (std::max)(first, (first_chunk + index) * chunk);
+      const std::uint64_t end = (std::min)(first + count, (first_chunk + index + 1) * chunk);
+      std::vector<std::uint8_t> codes(static_cast<std::size_t>(end - begin));
+      ECQ_CHECK(decode_stream(cpu{}, stream_, begin, codes));
+      return use(begin - first, std::span<const std::uint8_t>(codes));
+    });
+  }
+
+  template <class Format, class Element>
+  static result<void> dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
+                                 std::span<const std::uint8_t> codes, matrix_view<Element> out) {
+    static constexpr auto values = [] {
+      std::array<float, 256> table{};
+      for (unsigned code = 0; code < 256; ++code) {
+        const auto byte = static_cast<std::uint8_t>(code);
+        table[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
+      }
+      return table;
+    }();
+    const group_layout& layout = source.layout;
+    const std::size_t across = layout.groups_across();
+    std::size_t row = static_cast<std::size_t>(first_element / layout.columns);
+    std::size_t column = static_cast<std::size_t>(first_element % layout.columns);
+    bool finite = true;
+    for (std::size_t at = 0; at < codes.size();) {
+      const std::size_t group_column = column / layout.columns_per_group;
+      const std::size_t stop = (std::min)(layout.columns, (group_column + 1) * layout.columns_per_group);
+      const std::size_t run = (std::min)(codes.size() - at, stop - column);
+      const float scale = source.scales[(first_row + row) / layout.rows_per_group * across + group_column];
+      for (std::size_t offset = 0; offset < run; ++offset) {
+        const float value = values[codes[at + offset]];
+        finite = finite && value != std::numeric_limits<float>::infinity();
+        out(row, column + offset) = Element(value * scale);
+      }
+      at += run;
+      column += run;
+      if (column == layout.columns) {
+        column = 0;
+        ++row;
+      }
+    }
+    if (!finite) {
+      return error(errc::corrupt,
+                   "matrix '" + source.name + "': a code that is no finite " + std::string(Format::name));
+    }
+    return {};
+  }
+
+  std::span<const packed_matrix> matrices_;
+  encoded_stream stream_;
+};
+
+/// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or what converts to one (an
+/// Eigen matrix, a std::span for one row), of the matrix's shape. See block_decoder::decode for errors; use a
+/// block_decoder to decode several matrices or parts of them.
+template <class Output>
+  requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
+result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out) {
+  ECQ_TRY(decoder, block_decoder::open(block));
+  return decoder.decode(backend, matrix, 0, matrix_view(out));
+}
+
+/// As above for a block of one matrix.
+template <class Output>
+  requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
+result<void> decompress(const cpu& backend, packed_block_view block, Output&& out) {
+  if (block.matrices.size() != 1) {
+    return error(errc::invalid_argument,
+                 "a block of " + std::to_string(block.matrices.size()) + " matrices needs the index of one");
+  }
+  return decompress(backend, block, 0, out);
+}
+
+}  // namespace ecq
