@@ -20,12 +20,12 @@ class weights_view {
 
   /// Implicit from matrix_view<float>, matrix_view<const bf16>, ...
   template <class Element>
-    requires(dtype_of<std::remove_cv_t<Element>> != dtype{})
+    requires(is_floating_point(dtype_of<std::remove_cv_t<Element>>))
   weights_view(const matrix_view<Element>& matrix) noexcept
       : weights_view(dtype_of<std::remove_cv_t<Element>>, matrix.data(), matrix.rows(), matrix.columns(),
                      matrix.row_stride(), matrix.column_stride()) {}
 
-  /// Strides in elements; precondition: `type` is one of the five above.
+  /// Strides in elements; precondition: is_floating_point(type).
   weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
                std::ptrdiff_t column_stride = 1) noexcept
       : data_(static_cast<const std::byte*>(data)),

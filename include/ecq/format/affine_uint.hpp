@@ -41,8 +41,12 @@ struct affine_uint {
   ECQ_HOST_DEVICE static constexpr bool is_finite(code_type code) noexcept { return code < (1 << Bits); }
 };
 
-using uint8 = affine_uint<8>;
-using uint4 = affine_uint<4>;
+struct uint8 : affine_uint<8> {
+  using affine_uint::affine_uint;
+};
+struct uint4 : affine_uint<4> {
+  using affine_uint::affine_uint;
+};
 
 static_assert(code_format<uint8> && code_format<uint4>);
 

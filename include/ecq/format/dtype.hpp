@@ -30,6 +30,9 @@ enum class dtype : std::uint8_t {
   uint4 = 8
 };
 
+/// Whether weights may be stored in it as they are; the integers mean nothing without a scale.
+constexpr bool is_floating_point(dtype type) noexcept { return type >= dtype::fp32 && type <= dtype::fp8_e5m2; }
+
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};
 template <>

@@ -36,8 +36,10 @@ struct minifloat {
                                        ? magnitude_mask
                                        : static_cast<Code>(magnitude_mask & ~((1U << (MantissaBits - 1)) - 1U));
 
-  static constexpr bool is_finite(Code code) noexcept { return (code & magnitude_mask) <= largest_code; }
-  static constexpr bool is_nan(Code code) noexcept {
+  ECQ_HOST_DEVICE static constexpr bool is_finite(Code code) noexcept {
+    return (code & magnitude_mask) <= largest_code;
+  }
+  ECQ_HOST_DEVICE static constexpr bool is_nan(Code code) noexcept {
     return !is_finite(code) &&
            (Overflow == overflow::saturate_fn || (code & magnitude_mask) != static_cast<Code>(largest_code + 1U));
   }
