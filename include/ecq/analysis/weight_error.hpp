@@ -1,0 +1,116 @@
+#pragma once
+/// \file
+/// How far reconstructed weights are from the original ones.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// Sums over pairs of weights w (original) and v (reconstructed). Parts of a tensor, or of a model, are measured alone
+/// and added up.
+struct weight_error {
+  std::uint64_t count = 0;       ///< pairs that are in the sums
+  std::uint64_t non_finite = 0;  ///< pairs left out of them, because w or v is NaN or infinite
+  double absolute_error = 0;     ///< sum of |v - w|
+  double squared_error = 0;      ///< sum of (v - w)^2
+  double absolute_weight = 0;    ///< sum of |w|
+  double squared_weight = 0;     ///< sum of w^2
+  double largest_error = 0;      ///< largest |v - w|
+
+  /// sum |v - w| / sum |w|, the distortion of EntQuant (section 3). 0 without error, infinite if only the weights are
+  /// 0.
+  double relative_l1() const noexcept {
+    if (absolute_error == 0) return 0;
+    return absolute_weight == 0 ? std::numeric_limits<double>::infinity() : absolute_error / absolute_weight;
+  }
+
+  /// Signal to quantisation noise in dB, 10 log10(sum w^2 / sum (v - w)^2). Infinite without error, minus infinity if
+  /// only the weights are 0.
+  double sqnr_db() const noexcept {
+    if (squared_error == 0) return std::numeric_limits<double>::infinity();
+    return 10 * std::log10(squared_weight / squared_error);
+  }
+
+  weight_error& operator+=(const weight_error& other) noexcept {
+    count += other.count;
+    non_finite += other.non_finite;
+    absolute_error += other.absolute_error;
+    squared_error += other.squared_error;
+    absolute_weight += other.absolute_weight;
+    squared_weight += other.squared_weight;
+    largest_error = (std::max)(largest_error, other.largest_error);
+    return *this;
+  }
+
+  /// Adds pairs; precondition: the spans are of one length.
+  ECQ_EXACT_FLOAT void add(std::span<const float> original, std::span<const float> reconstructed) noexcept {
+    ECQ_EXACT_FLOAT_BODY
+    for (std::size_t index = 0; index < original.size(); ++index) {
+      const double weight = static_cast<double>(original[index]);
+      const double difference = static_cast<double>(reconstructed[index]) - weight;
+      if (!std::isfinite(difference)) {
+        ++non_finite;
+        continue;
+      }
+      ++count;
+      absolute_error += std::fabs(difference);
+      squared_error += difference * difference;
+      absolute_weight += std::fabs(weight);
+      squared_weight += weight * weight;
+      if (std::fabs(difference) > largest_error) largest_error = std::fabs(difference);
+    }
+  }
+
+  friend bool operator==(const weight_error&, const weight_error&) = default;
+};
+
+/// Compares two matrices of one shape, of any element types; the result is the same for every thread count.
+/// errc::invalid_argument where the shapes differ.
+inline result<weight_error> measure_error(const cpu& backend, weights_view original, weights_view reconstructed) {
+  if (original.rows() != reconstructed.rows() || original.columns() != reconstructed.columns()) {
+    const auto shape = [](const weights_view& view) {
+      return std::to_string(view.rows()) + " x " + std::to_string(view.columns());
+    };
+    return error(errc::invalid_argument,
+                 "original is " + shape(original) + ", reconstructed is " + shape(reconstructed));
+  }
+  constexpr std::size_t weights_per_task = std::size_t{1} << 18;
+  constexpr std::size_t piece = 4096;
+  if (original.empty()) return weight_error{};
+  const std::size_t rows_per_task = (std::max)(std::size_t{1}, weights_per_task / original.columns());
+  const std::size_t tasks = original.rows() / rows_per_task + (original.rows() % rows_per_task != 0 ? 1U : 0U);
+  std::vector<weight_error> parts(tasks);
+  ECQ_CHECK(parallel_for(backend, tasks, [&](std::size_t task) -> result<void> {
+    std::array<float, piece> before;
+    std::array<float, piece> after;
+    const std::size_t first_row = task * rows_per_task;
+    const std::size_t last_row = first_row + (std::min)(rows_per_task, original.rows() - first_row);
+    for (std::size_t row = first_row; row < last_row; ++row) {
+      for (std::size_t column = 0; column < original.columns(); column += piece) {
+        const std::size_t length = (std::min)(piece, original.columns() - column);
+        original.load(row, column, std::span(before).first(length));
+        reconstructed.load(row, column, std::span(after).first(length));
+        parts[task].add(std::span(before).first(length), std::span(after).first(length));
+      }
+    }
+    return {};
+  }));
+  weight_error total;
+  for (const weight_error& part : parts) total += part;
+  return total;
+}
+
+}  // namespace ecq
