@@ -43,7 +43,11 @@ inline void handle(int signal, void (*handler)(int)) {
 /// cannot be read, exits with 1. A full pipe or a file size limit becomes an error of the write instead of a signal.
 inline void stop_cleanly_on_signals() {
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) detail::handle(signal, detail::on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM}) detail::handle(signal, detail::on_interrupt);
+  struct sigaction inherited {};
+  if (::sigaction(SIGHUP, nullptr, &inherited) == 0 && inherited.sa_handler != SIG_IGN) {  // unless run under nohup
+    detail::handle(SIGHUP, detail::on_interrupt);
+  }
   detail::handle(SIGBUS, detail::on_bus_error);
   for (const int signal : {SIGPIPE, SIGXFSZ}) detail::handle(signal, SIG_IGN);
 }

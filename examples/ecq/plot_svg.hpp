@@ -37,8 +37,8 @@ inline std::string xml(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
     const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0U) == 0xe0 ? 3 : 4;
-    bool valid = lead >= 0x20 && lead != 0x7f && (lead < 0x80 || lead >= 0xc2) && lead < 0xf5 &&
-                 length <= text.size() - at;
+    bool valid =
+        lead >= 0x20 && lead != 0x7f && (lead < 0x80 || lead >= 0xc2) && lead < 0xf5 && length <= text.size() - at;
     for (std::size_t next = 1; valid && next < length; ++next) {
       valid = (static_cast<unsigned char>(text[at + next]) & 0xc0U) == 0x80U;
     }
@@ -150,8 +150,20 @@ inline std::string to_svg(const plot& chart) {
       case 2: polygon({{0, -7}, {7, 5.5}, {-7, 5.5}}); break;
       case 3: polygon({{0, -7.5}, {7.5, 0}, {0, 7.5}, {-7.5, 0}}); break;
       case 4: polygon({{0, 7}, {7, -5.5}, {-7, -5.5}}); break;
-      case 5: polygon({{-2.5, -7}, {2.5, -7}, {2.5, -2.5}, {7, -2.5}, {7, 2.5}, {2.5, 2.5}, {2.5, 7}, {-2.5, 7},
-                       {-2.5, 2.5}, {-7, 2.5}, {-7, -2.5}, {-2.5, -2.5}}); break;
+      case 5:
+        polygon({{-2.5, -7},
+                 {2.5, -7},
+                 {2.5, -2.5},
+                 {7, -2.5},
+                 {7, 2.5},
+                 {2.5, 2.5},
+                 {2.5, 7},
+                 {-2.5, 7},
+                 {-2.5, 2.5},
+                 {-7, 2.5},
+                 {-7, -2.5},
+                 {-2.5, -2.5}});
+        break;
       default: polygon({{-6, -3.5}, {0, -7}, {6, -3.5}, {6, 3.5}, {0, 7}, {-6, 3.5}}); break;
     }
   };
@@ -190,7 +202,8 @@ inline std::string to_svg(const plot& chart) {
     if (series[index].points.size() < 2) continue;
     svg += "<polyline fill=\"none\" stroke=\"" + std::string(colours[index % colours.size()]) +
            "\" stroke-width=\"2.2\" stroke-linejoin=\"round\" points=\"";
-    for (const plot_point& point : series[index].points) svg += number(x_at(point.x)) + "," + number(y_at(point.y)) + " ";
+    for (const plot_point& point : series[index].points)
+      svg += number(x_at(point.x)) + "," + number(y_at(point.y)) + " ";
     svg.back() = '"';
     svg += "/>\n";
   }

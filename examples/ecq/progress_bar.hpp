@@ -89,9 +89,7 @@ class progress_bar {
 /// Seconds since it was made.
 class stopwatch {
  public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
 
  private:
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

@@ -1,0 +1,177 @@
+// Bad input, full disks and signals: one line, the right exit code, and nothing left behind.
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tool/tool.hpp"
+
+namespace {
+
+using tool_test::expect_failure;
+using tool_test::f32_bytes;
+using tool_test::outcome;
+using tool_test::process;
+using tool_test::read_text;
+using tool_test::tool;
+using tool_test::write_safetensors;
+using tool_test::write_text;
+
+TEST_F(tool, refuses_files_that_are_none) {
+  write_text(path("empty"), "");
+  write_text(path("noise"), std::string(1000, '\x5a'));
+  write_text(path("short"), "abc");
+  write_text(path("index.json"), "{\"weight_map\": {\"a\": \"gone.safetensors\"}}");
+  const std::string model = generated();
+  const std::string whole = read_text(model);
+  write_text(path("truncated"), whole.substr(0, whole.size() - 1));
+  const auto before = files();
+  for (const std::string name : {"missing", "", "empty", "noise", "short", "truncated", "index.json"}) {
+    SCOPED_TRACE(name);
+    const std::string input = path(name);
+    const std::string mentions = name == "index.json" ? "gone.safetensors" : input;
+    expect_failure(run({"compress", input, "-o", path("out")}), 1, {mentions});
+    expect_failure(run({"decompress", input, "-o", path("out")}), 1, {mentions});
+    expect_failure(run({"inspect", input}), 1, {mentions});
+    expect_failure(run({"verify", input}), 1, {mentions});
+    expect_failure(run({"compare", input}), 1, {mentions});
+  }
+  expect_failure(run({"inspect", path("missing"), "--json"}), 1, {"not found"});
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(tool, decompresses_and_verifies_only_what_was_compressed) {
+  const std::string model = generated();
+  expect_failure(run({"decompress", model, "-o", path("out")}), 1, {model});
+  expect_failure(run({"verify", model}), 1, {model});
+  const std::string packed = path("packed");
+  ask({"compress", model, "-o", packed});
+  expect_failure(run({"compress", packed, "-o", path("out")}), 1, {packed});
+}
+
+TEST_F(tool, notices_every_damage_it_is_shown) {
+  const std::string model = generated(), packed = path("packed");
+  ask({"compress", model, "-o", packed});
+  const std::string whole = read_text(packed);
+  for (std::size_t step = 0; step < 24; ++step) {
+    std::string damaged = whole;
+    const std::size_t at = whole.size() * step / 24 + step % 8;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << step % 8));
+    write_text(path("damaged"), damaged);
+    SCOPED_TRACE("byte " + std::to_string(at));
+    // Tensors that pass through have no checksum of their own: there --against tells.
+    const outcome checked = run({"verify", path("damaged"), "--against", model});
+    expect_failure(checked, 1, {});
+  }
+}
+
+TEST_F(tool, never_writes_over_its_input) {
+  const std::string model = generated();
+  const std::string before = read_text(model);
+  std::filesystem::create_symlink(model, path("link"));
+  for (const std::string& output : {model, path("./model.safetensors"), path("link")}) {
+    expect_failure(run({"compress", model, "-o", output}), 1, {output});
+  }
+  ask({"compress", model, "-o", path("packed")});
+  expect_failure(run({"decompress", path("packed"), "-o", path("packed")}), 1, {"packed"});
+  expect_failure(run({"compare", model, "--svg", model}), 1, {model});
+  EXPECT_TRUE(read_text(model) == before);
+}
+
+TEST_F(tool, says_where_it_cannot_write) {
+  const std::string model = generated();
+  ask({"compress", model, "-o", path("packed")});
+  const auto before = files();
+  const std::string nowhere = path("no/such/folder/out");
+  expect_failure(run({"compress", model, "-o", nowhere}), 1, {nowhere});
+  expect_failure(run({"decompress", path("packed"), "-o", nowhere}), 1, {nowhere});
+  expect_failure(run({"generate", nowhere, "--preset", "tiny"}), 1, {nowhere});
+  expect_failure(run({"compare", model, "--methods", "rtn", "--svg", nowhere}), 1, {nowhere});
+  expect_failure(run({"compress", model, "-o", path("")}), 1, {path("")});
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(tool, replaces_old_output_only_by_whole_output) {
+  const std::string model = generated();
+  write_text(path("out"), "precious");
+  const outcome full = run({"compress", model, "-o", path("out")}, 20000);
+  expect_failure(full, 1, {path("out")});
+  EXPECT_EQ(read_text(path("out")), "precious");
+  EXPECT_EQ(files(), (std::vector<std::string>{"model.safetensors", "out"}));
+  ask({"compress", model, "-o", path("out")});
+  EXPECT_NE(read_text(path("out")), "precious");
+}
+
+TEST_F(tool, survives_a_full_disk) {
+  const std::string model = generated();
+  ask({"compress", model, "-o", path("packed")});
+  const auto before = files();
+  for (const rlim_t limit : {0, 1000, 20000}) {
+    SCOPED_TRACE(limit);
+    expect_failure(run({"compress", model, "-o", path("out")}, limit), 1, {path("out")});
+    expect_failure(run({"decompress", path("packed"), "-o", path("out")}, limit), 1, {path("out")});
+    expect_failure(run({"generate", path("out"), "--preset", "tiny"}, limit), 1, {path("out")});
+    EXPECT_EQ(files(), before);
+  }
+}
+
+TEST_F(tool, names_the_weight_that_is_no_number) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> weights(32 * 48);
+    for (std::size_t index = 0; index < weights.size(); ++index) {
+      weights[index] = std::sin(static_cast<float>(index)) * 0.01F;
+    }
+    const std::string good = f32_bytes(weights);
+    weights[7 * 48 + 5] = bad;
+    write_safetensors(path("model"), {{"layers.0.bad", "F32", {32, 48}, f32_bytes(weights)},
+                                      {"layers.0.good", "F32", {32, 48}, good}});
+    const outcome refused = run({"compress", path("model"), "-o", path("out"), "--lambda", "4"});
+    expect_failure(refused, 1, {"non-finite", "layers.0.bad", "row 7", "column 5"});
+    EXPECT_EQ(files(), std::vector<std::string>{"model"});
+
+    const auto kept = ask({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--keep-non-finite"});
+    ASSERT_EQ(kept["tensors"].size(), 1U);
+    EXPECT_EQ(kept["tensors"][0]["name"], "layers.0.good");
+    ask({"decompress", path("out"), "-o", path("back")});
+    EXPECT_EQ(f32_bytes(tool_test::read_values(path("back"), "layers.0.bad")), f32_bytes(weights));
+    for (const auto& name : {"out", "back"}) std::filesystem::remove(path(name));
+  }
+}
+
+TEST_F(tool, keeps_hostile_names_on_one_line) {
+  const float bad = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(path("model"), {{"a\nb\x1b[2J", "F32", {1, 1}, f32_bytes({bad})}});
+  expect_failure(run({"compress", path("model"), "-o", path("out"), "--lambda", "4"}), 1, {"a\\x0ab\\x1b[2J"});
+  const auto listed = run({"inspect", path("model")});
+  EXPECT_EQ(listed.out.find('\x1b'), std::string::npos);
+}
+
+TEST_F(tool, leaves_nothing_behind_when_interrupted) {
+  const std::string model = generated("small");
+  ask({"compress", model, "-o", path("packed"), "--lambda", "5"});
+  const auto before = files();
+  const auto partial = [&] {
+    const auto names = files();
+    return std::any_of(names.begin(), names.end(),
+                       [](const std::string& name) { return name.find("partial") != std::string::npos; });
+  };
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (const auto& arguments : std::vector<std::vector<std::string>>{
+             {"compress", model, "-o", path("out"), "--lambda", "5", "--threads", "1"},
+             {"decompress", path("packed"), "-o", path("out"), "--threads", "1"},
+             {"generate", path("out"), "--preset", "small", "--threads", "1"}}) {
+      SCOPED_TRACE(arguments[0] + " " + std::to_string(signal));
+      const process running = start(arguments);
+      for (int tries = 0; tries < 10000 && !partial(); ++tries) {
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+      }
+      EXPECT_TRUE(partial()) << "the signal comes before there is something to remove";
+      ::kill(running.id(), signal);
+      const outcome stopped = running.wait();
+      expect_failure(stopped, 130, {"interrupted"});
+      EXPECT_EQ(files(), before);
+    }
+  }
+}
+
+}  // namespace

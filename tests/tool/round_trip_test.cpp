@@ -1,0 +1,241 @@
+// The main job from end to end: generate, compress, verify, decompress, inspect, compare, and what each answers.
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "tool/tool.hpp"
+
+namespace {
+
+using tool_test::f32_bytes;
+using tool_test::json;
+using tool_test::outcome;
+using tool_test::read_text;
+using tool_test::read_values;
+using tool_test::tool;
+using tool_test::write_safetensors;
+
+void expect_keys(const json& object, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " in " << object.dump();
+}
+
+/// rows x columns numbers that look like weights: sums of four uniform ones.
+std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
+  std::vector<float> weights(count);
+  for (float& weight : weights) {
+    float sum = 0;
+    for (int part = 0; part < 4; ++part) {
+      seed = seed * 6364136223846793005U + 1442695040888963407U;
+      sum += static_cast<float>(seed >> 40) / 16777216.0F - 0.5F;
+    }
+    weight = 0.02F * sum;
+  }
+  return weights;
+}
+
+TEST_F(tool, does_the_whole_job) {
+  const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
+
+  const json compressed = ask({"compress", model, "-o", packed, "--bits", "3"});
+  expect_keys(compressed, {"input", "output", "format", "tensors", "totals"});
+  expect_keys(compressed["totals"], {"weights", "bits_per_weight", "entropy", "compressed_bytes", "file_bytes",
+                                     "input_bytes", "lambda", "blocks", "passed_through", "seconds"});
+  EXPECT_NEAR(compressed["totals"]["bits_per_weight"].get<double>(), 3.0, 0.02);
+  EXPECT_EQ(compressed["totals"]["file_bytes"], std::filesystem::file_size(packed));
+  EXPECT_EQ(compressed["totals"]["input_bytes"], std::filesystem::file_size(model));
+
+  const json inspected = ask({"inspect", packed});
+  expect_keys(inspected, {"input", "tensors", "totals"});
+  ASSERT_GT(inspected["tensors"].size(), 0U);
+  std::uint64_t weights = 0;
+  for (const json& tensor : inspected["tensors"]) {
+    expect_keys(tensor, {"name", "shape", "format", "bits_per_weight", "entropy", "sparsity", "unique_values"});
+    if (tensor["format"] == "fp8_e4m3") weights += tensor["weights"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(weights, compressed["totals"]["weights"].get<std::uint64_t>());
+  EXPECT_EQ(inspected["totals"]["weights"], compressed["totals"]["weights"]);
+  EXPECT_NEAR(inspected["totals"]["bits_per_weight"].get<double>(), 3.0, 0.02);
+
+  const json checked = ask({"verify", packed});
+  expect_keys(checked, {"input", "checksums", "tensors", "totals"});
+  EXPECT_GT(checked["checksums"].get<std::size_t>(), 0U);
+
+  const json measured = ask({"verify", packed, "--against", model});
+  ASSERT_GT(measured["tensors"].size(), 0U);
+  for (const json& tensor : measured["tensors"]) {
+    expect_keys(tensor, {"name", "weights", "compressed", "identical", "relative_l1", "sqnr_db", "max_error"});
+    if (!tensor["compressed"]) EXPECT_TRUE(tensor["identical"]) << tensor;
+  }
+
+  const json restored = ask({"decompress", packed, "-o", back});
+  expect_keys(restored, {"input", "output", "totals"});
+  const json listed = ask({"inspect", back});
+  std::map<std::string, json> shapes;
+  for (const json& tensor : listed["tensors"]) shapes[tensor["name"]] = tensor["shape"];
+  for (const json& tensor : ask({"inspect", model})["tensors"]) EXPECT_EQ(shapes[tensor["name"]], tensor["shape"]);
+
+  EXPECT_EQ(files(), (std::vector<std::string>{"back.safetensors", "model.safetensors", "packed.safetensors"}));
+}
+
+TEST_F(tool, answers_people_too) {
+  const std::string model = generated(), packed = path("packed.safetensors");
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{"compress", model, "-o", packed, "--bits", "2.1"},
+                                             {"inspect", packed},
+                                             {"verify", packed},
+                                             {"verify", packed, "--against", model},
+                                             {"decompress", packed, "-o", path("back.safetensors"), "--dtype", "f32"},
+                                             {"compare", model, "--bits", "3"},
+                                             {"generate", path("again.safetensors"), "--preset", "tiny"},
+                                             {"generate", "--list"}}) {
+    const outcome result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "") << arguments[0];
+    EXPECT_GT(result.out.size(), 20U) << arguments[0];
+  }
+}
+
+TEST_F(tool, is_quiet_when_asked) {
+  const std::string model = path("model.safetensors"), packed = path("packed.safetensors");
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{"generate", model, "--preset", "tiny", "-q"},
+                                             {"compress", model, "-o", packed, "-q"},
+                                             {"verify", packed, "-q"},
+                                             {"decompress", packed, "-o", path("back.safetensors"), "-q"}}) {
+    const outcome result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out + result.err, "");
+  }
+}
+
+TEST_F(tool, reports_the_distortion_that_there_is) {
+  const std::string model = path("model.safetensors"), packed = path("packed.safetensors"), back = path("back");
+  const std::vector<float> weights = some_weights(96 * 200, 7);
+  write_safetensors(
+      model, {{"a.weight", "F32", {96, 200}, f32_bytes(weights)}, {"a.bias", "F32", {5}, f32_bytes({1, 2, 3, 4, 5})}});
+  ask({"compress", model, "-o", packed, "--bits", "4"});
+  ask({"decompress", packed, "-o", back});
+  EXPECT_EQ(read_values(back, "a.bias"), (std::vector<float>{1, 2, 3, 4, 5}));
+  const std::vector<float> restored = read_values(back, "a.weight");
+  ASSERT_EQ(restored.size(), weights.size());
+  double error_l1 = 0, norm_l1 = 0, error_square = 0, norm_square = 0, worst = 0;
+  for (std::size_t index = 0; index < weights.size(); ++index) {
+    const double weight = weights[index], error = weight - restored[index];
+    error_l1 += std::fabs(error);
+    norm_l1 += std::fabs(weight);
+    error_square += error * error;
+    norm_square += weight * weight;
+    worst = (std::max)(worst, std::fabs(error));
+  }
+  const json measured = ask({"verify", packed, "--against", model});
+  const auto row = std::find_if(measured["tensors"].begin(), measured["tensors"].end(),
+                                [](const json& tensor) { return tensor["name"] == "a.weight"; });
+  ASSERT_NE(row, measured["tensors"].end());
+  EXPECT_NEAR((*row)["relative_l1"].get<double>(), error_l1 / norm_l1, 1e-6);
+  EXPECT_NEAR((*row)["sqnr_db"].get<double>(), 10 * std::log10(norm_square / error_square), 1e-4);
+  EXPECT_NEAR((*row)["max_error"].get<double>(), worst, 1e-9);
+  EXPECT_EQ((*row)["weights"], 96 * 200);
+}
+
+TEST_F(tool, follows_the_selection) {
+  const std::string model = path("model.safetensors"), packed = path("packed.safetensors");
+  write_safetensors(model, {{"embed.weight", "F32", {64, 64}, f32_bytes(some_weights(4096, 1))},
+                            {"layers.0.a", "F32", {64, 64}, f32_bytes(some_weights(4096, 2))},
+                            {"layers.0.b", "F32", {64, 64}, f32_bytes(some_weights(4096, 3))}});
+  const auto chosen = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"compress", model, "-o", packed, "--lambda", "10"});
+    std::set<std::string> names;
+    for (const json& tensor : ask(options)["tensors"]) names.insert(tensor["name"]);
+    return names;
+  };
+  using names = std::set<std::string>;
+  EXPECT_EQ(chosen({}), (names{"layers.0.a", "layers.0.b"}));
+  EXPECT_EQ(chosen({"--include", "embed.*"}), (names{"embed.weight", "layers.0.a", "layers.0.b"}));
+  EXPECT_EQ(chosen({"--exclude", "*.a", "--exclude", "*.c"}), (names{"layers.0.b"}));
+  const json apart = ask({"compress", model, "-o", packed, "--lambda", "10", "--block-pattern", "layers\\.0\\.."});
+  EXPECT_EQ(apart["totals"]["blocks"], 2);
+  EXPECT_EQ(ask({"compress", model, "-o", packed, "--lambda", "10"})["totals"]["lambda"], 10);
+}
+
+TEST_F(tool, makes_the_same_file_with_any_number_of_threads) {
+  const std::string model = generated();
+  ask({"compress", model, "-o", path("one"), "--threads", "1"});
+  ask({"compress", model, "-o", path("three"), "--threads", "3"});
+  EXPECT_TRUE(read_text(path("one")) == read_text(path("three")));
+  ask({"generate", path("again"), "--preset", "tiny", "--threads", "3"});
+  EXPECT_TRUE(read_text(model) == read_text(path("again")));
+  ask({"generate", path("other"), "--preset", "tiny", "--seed", "2"});
+  EXPECT_FALSE(read_text(model) == read_text(path("other")));
+}
+
+TEST_F(tool, meets_the_bits_asked_for) {
+  const std::string model = generated();
+  for (const std::string format : {"fp8_e4m3", "fp8_e5m2", "int8"}) {
+    for (const std::string bits : {"2.1", "4"}) {
+      const json answer = ask({"compress", model, "-o", path("packed"), "--bits", bits, "--format", format});
+      EXPECT_NEAR(answer["totals"]["bits_per_weight"].get<double>(), std::stod(bits), 0.02) << format;
+      EXPECT_EQ(answer["tensors"][0]["format"], format);
+    }
+  }
+  for (const json& tensor : ask({"compress", model, "-o", path("packed"), "--bits", "3", "--per-tensor"})["tensors"]) {
+    EXPECT_NEAR(tensor["bits_per_weight"].get<double>(), 3, 0.1) << tensor["name"];
+  }
+}
+
+TEST_F(tool, compresses_a_sharded_checkpoint) {
+  write_safetensors(path("model-00001-of-00002.safetensors"),
+                    {{"layers.0.a", "F32", {64, 64}, f32_bytes(some_weights(4096, 2))}});
+  write_safetensors(
+      path("model-00002-of-00002.safetensors"),
+      {{"layers.0.b", "F32", {64, 64}, f32_bytes(some_weights(4096, 3))}, {"norm", "F32", {3}, f32_bytes({1, 2, 3})}});
+  const std::string index = path("model.safetensors.index.json"), packed = path("packed.safetensors");
+  const json map{{"metadata", {{"total_size", 32780}}},
+                 {"weight_map",
+                  {{"layers.0.a", "model-00001-of-00002.safetensors"},
+                   {"layers.0.b", "model-00002-of-00002.safetensors"},
+                   {"norm", "model-00002-of-00002.safetensors"}}}};
+  tool_test::write_text(index, map.dump());
+  const json answer = ask({"compress", index, "-o", packed, "--lambda", "5"});
+  EXPECT_EQ(answer["totals"]["blocks"], 1) << "one block, though its matrices come from two files";
+  EXPECT_EQ(answer["tensors"].size(), 2U);
+  EXPECT_EQ(ask({"verify", packed, "--against", index})["totals"]["weights"], 2 * 4096 + 3);
+  tool_test::expect_failure(run({"compress", index, "-o", path("model-00001-of-00002.safetensors"), "--lambda", "5"}),
+                            1, {"input"});
+}
+
+TEST_F(tool, compares_methods) {
+  const std::string model = generated(), picture = path("rate.svg");
+  const json answer =
+      ask({"compare", model, "--bits", "4,2.1", "--methods", "entquant,absmax,rtn,nf4,nf4-dq,hqq", "--svg", picture});
+  ASSERT_TRUE(answer["rows"].is_array());
+  std::map<std::string, std::vector<json>> totals;
+  std::set<std::string> tensors;
+  for (const json& row : answer["rows"]) {
+    expect_keys(
+        row, {"tensor", "method", "bits_per_weight", "entropy", "relative_l1", "sqnr_db", "sparsity", "unique_values"});
+    tensors.insert(row["tensor"]);
+    if (row["tensor"] == "*") totals[row["method"]].push_back(row);
+  }
+  EXPECT_GT(tensors.size(), 2U);
+  ASSERT_EQ(totals["entquant"].size(), 2U);
+  EXPECT_NEAR(totals["entquant"][0]["bits_per_weight"].get<double>(), 4.0, 0.02);
+  EXPECT_NEAR(totals["entquant"][1]["bits_per_weight"].get<double>(), 2.1, 0.02);
+  EXPECT_GT(totals["entquant"][0]["sqnr_db"], totals["entquant"][1]["sqnr_db"]);
+  ASSERT_EQ(totals["nf4"].size(), 1U);
+  EXPECT_NEAR(totals["nf4"][0]["bits_per_weight"].get<double>(), 4.5, 0.01);
+  EXPECT_EQ(totals["nf4-dq"].size(), 1U);
+  EXPECT_EQ(totals["absmax"].size(), 1U);
+  EXPECT_EQ(totals["rtn"].size(), 2U);
+  EXPECT_EQ(totals["hqq"].size(), 2U);
+  EXPECT_GT(totals["entquant"][0]["sqnr_db"].get<double>(), totals["rtn"][0]["sqnr_db"].get<double>());
+  EXPECT_NE(read_text(picture).find("</svg>"), std::string::npos);
+
+  const json one = ask({"compare", model, "--tensor", *std::next(tensors.begin()), "--bits", "3", "--methods", "rtn",
+                        "--max-weights", "1000"});
+  ASSERT_EQ(one["rows"].size(), 2U) << "the tensor and the total";
+  tool_test::expect_failure(run({"compare", model, "--tensor", "no.such.tensor"}), 1, {"not found", "no.such.tensor"});
+}
+
+}  // namespace
