@@ -22,11 +22,17 @@ TEST(Fp16, ValuesOfTheStandard) {
   EXPECT_EQ(fp16::encode(65520.0F), 0x7c00);
 }
 
-#ifdef __FLT16_MAX__
+#if defined(__aarch64__) || defined(__FLT16_MAX__)
+#if defined(__aarch64__)
+using compiler_half = __fp16;  // g++ 12 has _Float16 on x86 alone
+#else
+using compiler_half = _Float16;
+#endif
+
 TEST(Fp16, AgreesWithTheCompiler) {
   for (std::uint32_t code = 0; code < 0x10000U; ++code) {
     const auto bits = static_cast<std::uint16_t>(code);
-    const auto expected = static_cast<float>(std::bit_cast<_Float16>(bits));
+    const auto expected = static_cast<float>(std::bit_cast<compiler_half>(bits));
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(fp16::decode(bits))) << code;
     } else {
@@ -36,7 +42,7 @@ TEST(Fp16, AgreesWithTheCompiler) {
   for (std::uint64_t word = 0; word <= 0xffffffffU; word += 1021) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(word));
     if (std::isnan(value)) continue;  // payloads are the compiler's own
-    EXPECT_EQ(fp16::encode(value), std::bit_cast<std::uint16_t>(static_cast<_Float16>(value))) << std::hex << word;
+    EXPECT_EQ(fp16::encode(value), std::bit_cast<std::uint16_t>(static_cast<compiler_half>(value))) << std::hex << word;
   }
 }
 #endif
