@@ -22,6 +22,15 @@
 #define ECQ_EXACT_FLOAT_BODY
 #endif
 
+/// 1 where files can be memory-mapped and replaced the POSIX way, else 0 (plain reads and writes).
+#if !defined(ECQ_POSIX)
+#if defined(__unix__) || defined(__APPLE__)
+#define ECQ_POSIX 1
+#else
+#define ECQ_POSIX 0
+#endif
+#endif
+
 /// Returns the error of a `result` expression from the enclosing function, or defines `name` as a reference to its
 /// value: `ECQ_TRY(header, read_header(bytes));`
 #define ECQ_TRY(name, ...)                                     \

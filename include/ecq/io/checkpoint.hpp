@@ -1,0 +1,236 @@
+#pragma once
+/// \file
+/// A model's tensors, whether they lie in one file or in many.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <numeric>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/io/json.hpp"
+#include "ecq/io/limits.hpp"
+#include "ecq/io/safetensors.hpp"
+#include "ecq/matrix_view.hpp"
+#include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// A safetensors file, or several that an index (`model.safetensors.index.json`, {"weight_map": {tensor: file}}) makes
+/// one model.
+class checkpoint {
+ public:
+  /// `path` is a .safetensors file, an index, or a folder that holds one index or else one .safetensors file. Files
+  /// that an index names must lie below its folder. Errors name the file or tensor: missing, in two files, in a file
+  /// but not in the index, or what safetensors_file::open finds.
+  static result<checkpoint> open(const std::filesystem::path& path);
+
+  /// In the order of the index, or of the data of a single file.
+  std::span<const tensor_entry> tensors() const noexcept { return tensors_; }
+
+  /// The tensor called `name`, or null.
+  const tensor_entry* find(std::string_view name) const noexcept {
+    const auto found = index_.find(name);
+    return found == index_.end() ? nullptr : &tensors_[found->second];
+  }
+
+  /// Of all files together; where two have the same key, the first in order of the index wins.
+  const string_map& metadata() const noexcept { return metadata_; }
+
+  std::span<const safetensors_file> shards() const noexcept { return shards_; }
+
+  /// Files and headers included.
+  std::uint64_t size_bytes() const noexcept {
+    return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const safetensors_file& shard) { return sum + shard.size_bytes(); });
+  }
+
+  /// Data of one of tensors(), little endian, at any address.
+  std::span<const std::byte> bytes(const tensor_entry& tensor) const noexcept {
+    return shards_[tensor.shard].bytes(tensor);
+  }
+
+  /// Gives memory back: mapped_file::release.
+  void release(const tensor_entry& tensor) const noexcept { shards_[tensor.shard].release(tensor); }
+  void release(const tensor_entry& tensor, std::span<const std::byte> part) const noexcept {
+    shards_[tensor.shard].release(part);
+  }
+
+ private:
+  checkpoint() = default;
+
+  static result<checkpoint> open_index(const std::filesystem::path& path);
+  void merge_metadata();
+  void add_tensor(tensor_entry tensor) {
+    index_.emplace(tensor.name, tensors_.size());
+    tensors_.push_back(std::move(tensor));
+  }
+
+  std::vector<safetensors_file> shards_;
+  std::vector<tensor_entry> tensors_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  string_map metadata_;
+};
+
+namespace detail {
+
+/// The index or the one file of a folder.
+inline result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> indexes, files;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(".safetensors.index.json")) indexes.push_back(entry->path());
+    if (name.ends_with(".safetensors")) files.push_back(entry->path());
+  }
+  if (failure) return error(errc::io_error, quoted(folder) + ": cannot list: " + failure.message());
+  if (indexes.size() == 1) return indexes.front();
+  if (indexes.empty() && files.size() == 1) return files.front();
+  return error(errc::not_found, quoted(folder) + ": holds " + std::to_string(indexes.size()) + " indexes and " +
+                                    std::to_string(files.size()) + " .safetensors files; name the one to read");
+}
+
+/// Keeps an index from reaching out of its folder.
+inline bool stays_below(const std::filesystem::path& path) {
+  return !path.empty() && path.has_filename() && !path.has_root_path() &&
+         std::none_of(path.begin(), path.end(), [](const std::filesystem::path& part) { return part == ".."; });
+}
+
+/// tensor -> file, in the order of the index.
+inline result<string_map> parse_weight_map(std::string_view text) {
+  string_map map;
+  bool found = false;
+  json_reader json(text);
+  ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
+    if (key != "weight_map") return json.skip();
+    found = true;
+    return json.object([&](const std::string& tensor) -> result<void> {
+      if (map.size() == file_limits::tensors) {
+        return error(errc::limit_exceeded, "more than " + std::to_string(map.size()) + " tensors");
+      }
+      ECQ_TRY(file, json.string());
+      map.emplace_back(tensor, std::move(file));
+      return {};
+    });
+  }));
+  ECQ_CHECK(json.finish());
+  if (!found) return error(errc::corrupt, "no weight_map");
+  return map;
+}
+
+}  // namespace detail
+
+inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
+  try {
+    std::filesystem::path file = path;
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+      ECQ_TRY(found, detail::model_in_folder(path));
+      file = std::move(found);
+    }
+    if (file.extension() == ".json") return open_index(file);
+    checkpoint model;
+    ECQ_TRY(only, safetensors_file::open(file));
+    model.shards_.push_back(std::move(only));
+    model.merge_metadata();
+    for (const tensor_entry& tensor : model.shards_.front().tensors()) model.add_tensor(tensor);
+    return model;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for its headers");
+  }
+}
+
+inline void checkpoint::merge_metadata() {
+  std::set<std::string_view> keys;
+  for (const safetensors_file& shard : shards_) {
+    for (const auto& entry : shard.metadata()) {
+      if (keys.insert(entry.first).second) metadata_.push_back(entry);
+    }
+  }
+}
+
+inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& path) {
+  const std::string label = detail::quoted(path);
+  ECQ_TRY(file, mapped_file::open(path));
+  if (file.bytes().size() > file_limits::header_bytes) {
+    return error(errc::limit_exceeded, label + ": " + std::to_string(file.bytes().size()) +
+                                           " bytes, an index has at most " + std::to_string(file_limits::header_bytes));
+  }
+  auto parsed = detail::parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  if (!parsed) return std::move(parsed).error().within(label);
+  const string_map& weight_map = *parsed;
+  if (weight_map.empty()) return error(errc::corrupt, label + ": its weight_map is empty");
+
+  checkpoint model;
+  std::map<std::string, std::size_t, std::less<>> shard_index;
+  for (const auto& [name, shard] : weight_map) {
+    const auto [position, added] = shard_index.emplace(shard, model.shards_.size());
+    if (added) {
+      if (!detail::stays_below(shard)) {
+        return error(errc::corrupt, label + ": tensor '" + name + "' is said to be in '" + shard +
+                                        "', not the relative path of a file below the index");
+      }
+      if (model.shards_.size() == file_limits::shards) {
+        return error(errc::limit_exceeded, label + ": more than " + std::to_string(file_limits::shards) + " files");
+      }
+      auto opened = safetensors_file::open(path.parent_path() / shard);
+      if (!opened) return std::move(opened).error().within(label);
+      model.shards_.push_back(std::move(*opened));
+    }
+    const tensor_entry* tensor = model.shards_[position->second].find(name);
+    if (tensor == nullptr) {
+      return error(errc::not_found, label + ": tensor '" + name + "' is not in '" + shard + "'");
+    }
+    tensor_entry indexed = *tensor;
+    indexed.shard = position->second;
+    model.add_tensor(std::move(indexed));
+  }
+  for (std::size_t shard = 0; shard < model.shards_.size(); ++shard) {
+    for (const tensor_entry& tensor : model.shards_[shard].tensors()) {
+      const tensor_entry* indexed = model.find(tensor.name);
+      if (indexed != nullptr && indexed->shard == shard) continue;
+      return error(errc::corrupt, label + ": tensor '" + tensor.name + "' of " +
+                                      detail::quoted(model.shards_[shard].path()) +
+                                      (indexed == nullptr ? " is not in the index" : " is in another file, too"));
+    }
+  }
+  model.merge_metadata();
+  return model;
+}
+
+/// The tensor as a matrix: first axis = rows, the rest = columns; a vector is a column of one. `bytes` are its data.
+/// errc::unsupported if its type is no weight format (F32, F16, BF16, F8_E4M3, F8_E5M2) or this machine is not little
+/// endian, errc::invalid_argument for a scalar.
+inline result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes) {
+  const auto type = dtype_from_safetensors(tensor.dtype);
+  if (!type || *type == dtype::int8 || *type == dtype::uint8) {
+    return error(errc::unsupported,
+                 "tensor '" + tensor.name + "': " + std::string(tensor.dtype) + " is no weight format");
+  }
+  if (std::endian::native != std::endian::little && size_of(*type) > 1) {
+    return error(errc::unsupported,
+                 "tensor '" + tensor.name + "': weights of more than a byte need a little-endian machine");
+  }
+  if (tensor.shape.empty()) return error(errc::invalid_argument, "tensor '" + tensor.name + "' is a scalar");
+  // The header's check bounds every product of non-empty extents by the size of the mapping.
+  std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
+  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)
+    columns *= static_cast<std::size_t>(tensor.shape[axis]);
+  return weights_view(*type, bytes.data(), static_cast<std::size_t>(tensor.shape[0]), columns,
+                      static_cast<std::ptrdiff_t>(columns));
+}
+
+}  // namespace ecq

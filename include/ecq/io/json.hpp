@@ -1,0 +1,286 @@
+#pragma once
+/// \file
+/// JSON (RFC 8259) of other people's files, read strictly and without a document tree: what a reader keeps of a
+/// hostile text is what its schema has room for.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// Bytes of the UTF-8 sequence that `text` begins with (1 to 4), or 0 if it is none: overlong, a surrogate, beyond
+/// U+10FFFF or cut off.
+constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t index) { return static_cast<unsigned>(static_cast<unsigned char>(text[index])); };
+  if (text.empty()) return 0;
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (std::size_t index = 1; index < length; ++index) {
+    if ((byte(index) & 0xC0U) != 0x80U) return 0;
+  }
+  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
+  if (lead == 0xED && byte(1) > 0x9F) return 0;
+  if (lead == 0xF0 && byte(1) < 0x90) return 0;
+  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
+  return length;
+}
+
+constexpr bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+/// Appends `text` to `out` as a JSON string; precondition: is_utf8(text).
+inline void append_json_string(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += '"';
+  for (const char character : text) {
+    const auto value = static_cast<unsigned char>(character);
+    if (character == '"' || character == '\\') {
+      out += '\\';
+      out += character;
+    } else if (value < 0x20) {
+      out += "\\u00";
+      out += digits[value >> 4];
+      out += digits[value & 15U];
+    } else {
+      out += character;
+    }
+  }
+  out += '"';
+}
+
+/// Reads one JSON text front to back: each call takes the value that comes next and fails if it is of another kind.
+/// Keys that an object has twice are errors, as are texts that are not UTF-8; errors are errc::corrupt and name the
+/// byte.
+class json_reader {
+ public:
+  /// skip() refuses deeper nesting; everything else goes as deep as its caller's schema.
+  static constexpr int deepest_nesting = 32;
+
+  /// `text` must outlive the reader.
+  explicit json_reader(std::string_view text) noexcept : text_(text) {}
+
+  /// Calls `member(key)` for each member of the object that comes next; it must read the value and return result<void>.
+  template <class Member>
+  result<void> object(Member&& member) {
+    const std::size_t start = at_;
+    ECQ_CHECK(expect('{', "an object"));
+    std::vector<std::string> keys;
+    if (!accept('}')) {
+      do {
+        ECQ_TRY(key, string());
+        ECQ_CHECK(expect(':', "':'"));
+        ECQ_CHECK(member(std::as_const(key)));
+        keys.push_back(std::move(key));
+      } while (accept(','));
+      ECQ_CHECK(expect('}', "',' or '}'"));
+    }
+    std::sort(keys.begin(), keys.end());
+    const auto twice = std::adjacent_find(keys.begin(), keys.end());
+    if (twice != keys.end()) return fail_at(start, "the object has the key '" + *twice + "' twice");
+    return {};
+  }
+
+  /// Calls `element()` for each element of the array that comes next; it must read it and return result<void>.
+  template <class Element>
+  result<void> array(Element&& element) {
+    ECQ_CHECK(expect('[', "an array"));
+    if (accept(']')) return {};
+    do {
+      ECQ_CHECK(element());
+    } while (accept(','));
+    return expect(']', "',' or ']'");
+  }
+
+  result<std::string> string() {
+    ECQ_CHECK(expect('"', "a string"));
+    std::string value;
+    for (;;) {
+      const std::string_view rest = text_.substr(at_);
+      const std::size_t length = utf8_sequence(rest);
+      if (length == 0) return fail(rest.empty() ? "the text ends within a string" : "not UTF-8");
+      if (static_cast<unsigned char>(rest[0]) < 0x20) return fail("control character within a string");
+      at_ += length;
+      if (rest[0] == '"') return value;
+      if (rest[0] != '\\') {
+        value.append(rest.substr(0, length));
+      } else {
+        ECQ_CHECK(escape(value));
+      }
+    }
+  }
+
+  /// A number without sign, fraction and exponent that fits 64 bits.
+  result<std::uint64_t> integer() {
+    skip_space();
+    const std::size_t start = at_;
+    std::uint64_t value = 0;
+    for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
+      const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
+      constexpr std::uint64_t largest = (std::numeric_limits<std::uint64_t>::max)();
+      if (value > (largest - digit) / 10) return fail_at(start, "integer exceeds 64 bits");
+      value = value * 10 + digit;
+    }
+    const bool fraction = at_ < text_.size() && (text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E');
+    if (at_ == start || fraction || (text_[start] == '0' && at_ > start + 1)) {
+      return fail_at(start, "expected a non-negative integer");
+    }
+    return value;
+  }
+
+  /// Reads any value and forgets it.
+  result<void> skip(int depth = 0) {
+    skip_space();
+    if (depth == deepest_nesting) return fail("nested more than " + std::to_string(deepest_nesting) + " deep");
+    const char first = at_ < text_.size() ? text_[at_] : '\0';
+    if (first == '{') {
+      return object([&](const std::string&) { return skip(depth + 1); });
+    }
+    if (first == '[') {
+      return array([&] { return skip(depth + 1); });
+    }
+    if (first == '"') {
+      ECQ_CHECK(string());
+      return {};
+    }
+    for (const std::string_view word : {"true", "false", "null"}) {
+      if (text_.substr(at_, word.size()) == word) {
+        at_ += word.size();
+        return {};
+      }
+    }
+    return number();
+  }
+
+  /// Fails if anything but white space is left.
+  result<void> finish() {
+    skip_space();
+    if (at_ != text_.size()) return fail("more text after the end");
+    return {};
+  }
+
+  /// An error at the byte that comes next.
+  error fail(std::string_view what) const { return fail_at(at_, what); }
+
+ private:
+  static constexpr bool is_digit(char character) noexcept { return character >= '0' && character <= '9'; }
+
+  error fail_at(std::size_t position, std::string_view what) const {
+    return error(errc::corrupt, "JSON at byte " + std::to_string(position) + ": " + std::string(what));
+  }
+
+  void skip_space() noexcept {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
+      ++at_;
+    }
+  }
+
+  bool accept(char character) noexcept {
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != character) return false;
+    ++at_;
+    return true;
+  }
+
+  result<void> expect(char character, std::string_view name) {
+    if (!accept(character)) return fail("expected " + std::string(name));
+    return {};
+  }
+
+  result<void> number() {
+    const std::size_t start = at_;
+    const auto digits = [&] {
+      const std::size_t first = at_;
+      while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+      return at_ - first;
+    };
+    const auto take = [&](std::string_view any) {
+      const bool found = at_ < text_.size() && any.find(text_[at_]) != std::string_view::npos;
+      if (found) ++at_;
+      return found;
+    };
+    take("-");
+    const std::size_t whole = at_;
+    bool good = digits() > 0 && (text_[whole] != '0' || at_ == whole + 1);
+    if (good && take(".")) good = digits() > 0;
+    if (good && take("eE")) {
+      take("+-");
+      good = digits() > 0;
+    }
+    if (!good) return fail_at(start, "expected a value");
+    return {};
+  }
+
+  result<std::uint32_t> four_digits() {
+    std::uint32_t value = 0;
+    for (int count = 0; count < 4; ++count, ++at_) {
+      const char digit = at_ < text_.size() ? text_[at_] : '\0';
+      const char lower = static_cast<char>(digit | 0x20);
+      if (!is_digit(digit) && !(lower >= 'a' && lower <= 'f')) return fail("expected four hexadecimal digits");
+      value = value * 16 + static_cast<std::uint32_t>(is_digit(digit) ? digit - '0' : lower - 'a' + 10);
+    }
+    return value;
+  }
+
+  result<void> escape(std::string& value) {
+    constexpr std::string_view names = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+    const char name = at_ < text_.size() ? text_[at_] : '\0';
+    if (const std::size_t index = names.find(name); index != std::string_view::npos) {
+      ++at_;
+      value += meanings[index];
+      return {};
+    }
+    if (name != 'u') return fail("unknown escape sequence");
+    ++at_;
+    ECQ_TRY(unit, four_digits());
+    std::uint32_t point = unit;
+    if (unit >= 0xD800 && unit < 0xDC00) {
+      if (text_.substr(at_, 2) != "\\u") return fail("surrogate without its other half");
+      at_ += 2;
+      ECQ_TRY(low, four_digits());
+      if (low < 0xDC00 || low > 0xDFFF) return fail("surrogate without its other half");
+      point = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+    } else if (unit >= 0xDC00 && unit <= 0xDFFF) {
+      return fail("surrogate without its other half");
+    }
+    const auto append = [&](std::uint32_t byte) { value += static_cast<char>(static_cast<unsigned char>(byte)); };
+    if (point < 0x80) {
+      append(point);
+    } else if (point < 0x800) {
+      append(0xC0U | (point >> 6));
+      append(0x80U | (point & 0x3FU));
+    } else if (point < 0x10000) {
+      append(0xE0U | (point >> 12));
+      append(0x80U | ((point >> 6) & 0x3FU));
+      append(0x80U | (point & 0x3FU));
+    } else {
+      append(0xF0U | (point >> 18));
+      append(0x80U | ((point >> 12) & 0x3FU));
+      append(0x80U | ((point >> 6) & 0x3FU));
+      append(0x80U | (point & 0x3FU));
+    }
+    return {};
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace ecq

@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// What a reader accepts at most. Beyond is errc::limit_exceeded, before anything of that size is allocated.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ecq {
+
+/// Limits of safetensors files, ours among them. With them, opening a file takes memory of at most about 16 times its
+/// header.
+struct file_limits {
+  static constexpr std::uint64_t header_bytes = 100'000'000;  ///< the reference implementation's limit
+  static constexpr std::size_t tensors = std::size_t{1} << 20;
+  static constexpr std::size_t metadata_entries = std::size_t{1} << 16;
+  static constexpr std::size_t dimensions = 64;
+  static constexpr std::size_t shards = std::size_t{1} << 12;
+};
+
+}  // namespace ecq

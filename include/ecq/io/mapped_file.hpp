@@ -1,0 +1,145 @@
+#pragma once
+/// \file
+/// A file as a span of bytes.
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/result.hpp"
+
+#if ECQ_POSIX
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace ecq {
+
+namespace detail {
+
+inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
+/// "'<path>': <what>: <text of the error number>"; errc::not_found for ENOENT, else errc::io_error.
+inline error file_error(const std::filesystem::path& path, std::string_view what, int number) {
+  return error(number == ENOENT ? errc::not_found : errc::io_error,
+               quoted(path) + ": " + std::string(what) + ": " + std::generic_category().message(number));
+}
+
+}  // namespace detail
+
+/// A regular file of at least one byte, mapped read-only where the system can (elsewhere read whole). Pages that were
+/// read count as resident memory until release() gives them back. A file that somebody else shortens while it is
+/// mapped kills the reader (SIGBUS): nothing here guards against that.
+class mapped_file {
+ public:
+  /// errc::not_found, errc::io_error (unreadable, a directory, a device) or errc::truncated (empty), naming the file.
+  static result<mapped_file> open(const std::filesystem::path& path);
+
+  mapped_file(mapped_file&& other) noexcept { swap(other); }
+  mapped_file& operator=(mapped_file&& other) noexcept {
+    mapped_file(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~mapped_file() {
+#if ECQ_POSIX
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+#endif
+  }
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Gives the pages that hold [offset, offset + size) back to the system. They are read again when touched again, so
+  /// this is never wrong, only slow if done too early.
+  void release(std::size_t offset, std::size_t size) const noexcept {
+#if ECQ_POSIX
+    if (offset >= bytes_.size() || size == 0) return;
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t first = offset / page * page;
+    const std::size_t end = size < bytes_.size() - offset ? offset + size : bytes_.size();
+    ::madvise(const_cast<std::byte*>(bytes_.data()) + first, end - first, MADV_DONTNEED);
+#else
+    static_cast<void>(offset);
+    static_cast<void>(size);
+#endif
+  }
+
+ private:
+  explicit mapped_file(const std::filesystem::path& path) : path_(path) {}
+
+  void swap(mapped_file& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(bytes_, other.bytes_);
+#if !ECQ_POSIX
+    std::swap(storage_, other.storage_);
+#endif
+  }
+
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+#if !ECQ_POSIX
+  std::vector<std::byte> storage_;
+#endif
+};
+
+inline result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
+  const auto wrong_kind = [&](std::string_view kind) {
+    return error(errc::io_error, detail::quoted(path) + ": is " + std::string(kind) + ", not a regular file");
+  };
+  const auto empty = [&] { return error(errc::truncated, detail::quoted(path) + ": is empty"); };
+  mapped_file file(path);
+#if ECQ_POSIX
+  // O_NONBLOCK: a pipe without a writer is refused below instead of waited for.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return detail::file_error(path, "cannot open", errno);
+  struct closer {
+    int descriptor;
+    ~closer() { ::close(descriptor); }
+  } const guard{descriptor};
+  struct ::stat status {};
+  if (::fstat(descriptor, &status) != 0) return detail::file_error(path, "cannot stat", errno);
+  if (S_ISDIR(status.st_mode)) return wrong_kind("a directory");
+  if (!S_ISREG(status.st_mode)) return wrong_kind("a special file");
+  if (status.st_size <= 0) return empty();
+  if (!std::in_range<std::size_t>(status.st_size)) {
+    return error(errc::limit_exceeded, detail::quoted(path) + ": too large for the address space of this machine");
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) return detail::file_error(path, "cannot map", errno);
+  file.bytes_ = {static_cast<const std::byte*>(address), size};
+#else
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (status.type() == std::filesystem::file_type::not_found) return detail::file_error(path, "cannot open", ENOENT);
+  if (failure) return error(errc::io_error, detail::quoted(path) + ": " + failure.message());
+  if (std::filesystem::is_directory(status)) return wrong_kind("a directory");
+  if (!std::filesystem::is_regular_file(status)) return wrong_kind("a special file");
+  const auto size = std::filesystem::file_size(path, failure);
+  if (failure) return error(errc::io_error, detail::quoted(path) + ": " + failure.message());
+  if (size == 0) return empty();
+  try {
+    file.storage_.resize(size);
+  } catch (const std::exception&) {
+    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for " + std::to_string(size) + " bytes");
+  }
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream.read(reinterpret_cast<char*>(file.storage_.data()), static_cast<std::streamsize>(size))) {
+    return error(errc::io_error, detail::quoted(path) + ": cannot read " + std::to_string(size) + " bytes");
+  }
+  file.bytes_ = file.storage_;
+#endif
+  return file;
+}
+
+}  // namespace ecq

@@ -1,0 +1,287 @@
+#pragma once
+/// \file
+/// Writer of safetensors files that never holds more than a header and the piece it is given.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/io/json.hpp"
+#include "ecq/io/output_file.hpp"
+#include "ecq/io/safetensors.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// A tensor that will be written. Without a shape it is a run of bytes (dtype U8, one dimension) as long as what is
+/// written of it.
+struct tensor_declaration {
+  std::string name;
+  std::string_view dtype = "U8";
+  std::optional<std::vector<std::uint64_t>> shape = std::nullopt;
+};
+
+/// Tensors may be written in any order; their data lie in that order. Readers that demand aligned elements (PyTorch)
+/// need them in descending order of element size. The header, whose length must be known before the data, gets room for
+/// the longest one that the declarations allow; what it does not need is white space.
+class safetensors_writer {
+ public:
+  /// Opens a temporary file beside `path` (output_file). errc::invalid_argument names a declaration that cannot be
+  /// written: unknown dtype, a shape of no size, a name twice or not UTF-8.
+  static result<safetensors_writer> create(const std::filesystem::path& path,
+                                           std::vector<tensor_declaration> declarations, string_map metadata = {});
+
+  /// Begins the data of a declared tensor, once each and one after another: begin, append..., end.
+  result<void> begin(std::string_view name);
+  result<void> append(std::span<const std::byte> bytes);
+  /// errc::invalid_argument if a tensor of declared shape got more or fewer bytes than it needs.
+  result<void> end();
+
+  /// begin, append, end.
+  result<void> write(std::string_view name, std::span<const std::byte> bytes) {
+    ECQ_CHECK(begin(name));
+    ECQ_CHECK(append(bytes));
+    return end();
+  }
+
+  /// Bytes of data written so far: where the next tensor begins.
+  std::uint64_t data_size() const noexcept { return data_size_; }
+  /// Where the data begin in the file: a multiple of 64.
+  std::uint64_t data_begin() const noexcept { return header_size_; }
+
+  /// Fixes the header with this metadata, which must not be longer than that given to create(), and returns its bytes
+  /// (length and JSON). What has not been written by now must be of declared shape and follow in declared order.
+  result<std::span<const std::byte>> seal(const string_map& metadata);
+
+  /// Seals with the metadata given to create() unless sealed already, and puts the file under its name.
+  /// errc::invalid_argument names a tensor that was not written.
+  result<void> commit();
+
+ private:
+  struct slot {
+    tensor_declaration declared;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t size = 0;  ///< of declared shape
+    std::size_t position = unwritten;
+  };
+  static constexpr std::size_t unwritten = static_cast<std::size_t>(-1);
+  /// Every offset has room for as many digits: 10^16 - 1 bytes.
+  static constexpr std::uint64_t largest_offset = 9'999'999'999'999'999;
+  static constexpr std::size_t alignment = 64;
+
+  explicit safetensors_writer(output_file file) : file_(std::move(file)) {}
+
+  error misuse(std::string_view what) const {
+    return error(errc::invalid_argument, detail::quoted(file_.path()) + ": " + std::string(what));
+  }
+
+  static std::string render(std::span<const slot* const> slots, const string_map& metadata);
+  result<void> reserve_header();
+
+  output_file file_;
+  std::vector<slot> slots_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  string_map metadata_;
+  std::vector<std::byte> header_;
+  std::uint64_t header_size_ = 0;
+  std::uint64_t data_size_ = 0;
+  std::size_t written_ = 0;
+  std::size_t open_ = unwritten;
+  bool sealed_ = false;
+};
+
+inline result<safetensors_writer> safetensors_writer::create(const std::filesystem::path& path,
+                                                             std::vector<tensor_declaration> declarations,
+                                                             string_map metadata) {
+  const auto bad = [&](const std::string& name, std::string_view what) {
+    return error(errc::invalid_argument, detail::quoted(path) + ": tensor '" + name + "': " + std::string(what));
+  };
+  if (declarations.size() > file_limits::tensors || metadata.size() > file_limits::metadata_entries) {
+    return error(errc::limit_exceeded, detail::quoted(path) + ": " + std::to_string(declarations.size()) +
+                                           " tensors and " + std::to_string(metadata.size()) +
+                                           " metadata entries are more than a file may have");
+  }
+  std::map<std::string, std::size_t, std::less<>> index;
+  std::vector<slot> slots;
+  slots.reserve(declarations.size());
+  for (tensor_declaration& declared : declarations) {
+    if (!is_utf8(declared.name)) return bad(declared.name, "its name is not UTF-8");
+    if (declared.name == "__metadata__") return bad(declared.name, "the name is reserved");
+    if (!index.emplace(declared.name, slots.size()).second) return bad(declared.name, "declared twice");
+    const safetensors_dtype* type = find_safetensors_dtype(declared.dtype);
+    if (type == nullptr) return bad(declared.name, "unknown dtype '" + std::string(declared.dtype) + "'");
+    declared.dtype = type->name;
+    std::uint64_t size = 0;
+    if (declared.shape) {
+      const auto bytes = tensor_bytes(*type, *declared.shape);
+      if (!bytes || declared.shape->size() > file_limits::dimensions) return bad(declared.name, "no valid shape");
+      size = *bytes;
+    } else if (declared.dtype != "U8") {
+      return bad(declared.name, "only U8 may go without a shape");
+    }
+    slots.push_back({.declared = std::move(declared), .begin = 0, .end = 0, .size = size, .position = unwritten});
+  }
+  std::set<std::string_view> keys;
+  for (const auto& [key, value] : metadata) {
+    const bool utf8 = is_utf8(key) && is_utf8(value);
+    if (utf8 && keys.insert(key).second) continue;
+    return error(errc::invalid_argument,
+                 detail::quoted(path) + ": metadata '" + key + (utf8 ? "' is there twice" : "' is not UTF-8"));
+  }
+  ECQ_TRY(file, output_file::create(path));
+  safetensors_writer writer(std::move(file));
+  writer.slots_ = std::move(slots);
+  writer.index_ = std::move(index);
+  writer.metadata_ = std::move(metadata);
+  ECQ_CHECK(writer.reserve_header());
+  return writer;
+}
+
+inline result<void> safetensors_writer::reserve_header() {
+  std::vector<slot> widest = slots_;
+  std::vector<const slot*> order;
+  for (slot& each : widest) {
+    each.begin = largest_offset;
+    each.end = largest_offset;
+    if (!each.declared.shape) each.declared.shape = {largest_offset};
+    order.push_back(&each);
+  }
+  const std::size_t text = render(order, metadata_).size();
+  header_size_ = (text + 8 + alignment - 1) / alignment * alignment;
+  if (header_size_ - 8 > file_limits::header_bytes) {
+    return error(errc::limit_exceeded, detail::quoted(file_.path()) + ": a header of " + std::to_string(header_size_) +
+                                           " bytes, at most " + std::to_string(file_limits::header_bytes) +
+                                           " are allowed");
+  }
+  header_.assign(static_cast<std::size_t>(header_size_), std::byte{' '});
+  return file_.append(header_);
+}
+
+inline std::string safetensors_writer::render(std::span<const slot* const> slots, const string_map& metadata) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (std::size_t at = 0; at < metadata.size(); ++at) {
+      if (at != 0) text += ',';
+      append_json_string(text, metadata[at].first);
+      text += ':';
+      append_json_string(text, metadata[at].second);
+    }
+    text += '}';
+  }
+  for (const slot* each : slots) {
+    if (text.size() > 1) text += ',';
+    append_json_string(text, each->declared.name);
+    text += ":{\"dtype\":\"";
+    text += each->declared.dtype;
+    text += "\",\"shape\":[";
+    std::string_view separator;
+    for (const std::uint64_t extent : *each->declared.shape) {
+      text += separator;
+      text += std::to_string(extent);
+      separator = ",";
+    }
+    text += "],\"data_offsets\":[" + std::to_string(each->begin) + ',' + std::to_string(each->end) + "]}";
+  }
+  text += '}';
+  return text;
+}
+
+inline result<void> safetensors_writer::begin(std::string_view name) {
+  const auto found = index_.find(name);
+  if (found == index_.end()) return misuse("tensor '" + std::string(name) + "' was not declared");
+  if (open_ != unwritten) return misuse("tensor '" + slots_[open_].declared.name + "' has no end yet");
+  slot& current = slots_[found->second];
+  if (sealed_ ? current.position != written_ : current.position != unwritten) {
+    return misuse("tensor '" + current.declared.name + "' is written twice or out of order");
+  }
+  current.position = written_;
+  current.begin = data_size_;
+  open_ = found->second;
+  return {};
+}
+
+inline result<void> safetensors_writer::append(std::span<const std::byte> bytes) {
+  if (open_ == unwritten) return misuse("data outside of a tensor");
+  const slot& current = slots_[open_];
+  const std::uint64_t so_far = data_size_ - current.begin;
+  if (current.declared.shape && bytes.size() > current.size - so_far) {
+    return misuse("tensor '" + current.declared.name + "' takes " + std::to_string(current.size) + " bytes, got " +
+                  std::to_string(bytes.size()) + " after " + std::to_string(so_far));
+  }
+  ECQ_CHECK(file_.append(bytes));
+  data_size_ += bytes.size();
+  return {};
+}
+
+inline result<void> safetensors_writer::end() {
+  if (open_ == unwritten) return misuse("the end of no tensor");
+  slot& current = slots_[open_];
+  const std::uint64_t size = data_size_ - current.begin;
+  if (current.declared.shape && size != current.size) {
+    return misuse("tensor '" + current.declared.name + "' takes " + std::to_string(current.size) + " bytes, got " +
+                  std::to_string(size));
+  }
+  current.end = data_size_;
+  if (!current.declared.shape) {
+    current.declared.shape = {size};
+    current.size = size;
+  }
+  open_ = unwritten;
+  ++written_;
+  return {};
+}
+
+inline result<std::span<const std::byte>> safetensors_writer::seal(const string_map& metadata) {
+  if (open_ != unwritten) return misuse("tensor '" + slots_[open_].declared.name + "' has no end yet");
+  if (sealed_) return misuse("the header is fixed already");
+  std::vector<const slot*> order(slots_.size());
+  std::size_t position = written_;
+  std::uint64_t end = data_size_;
+  for (slot& each : slots_) {
+    if (each.position == unwritten) {
+      if (!each.declared.shape) return misuse("tensor '" + each.declared.name + "' was not written");
+      each.position = position++;
+      each.begin = end;
+      each.end = end += each.size;
+    }
+    order[each.position] = &each;
+  }
+  const std::string text = render(order, metadata);
+  if (end > largest_offset || text.size() > header_size_ - 8) {
+    return error(errc::limit_exceeded, detail::quoted(file_.path()) + ": a header of " + std::to_string(text.size()) +
+                                           " bytes for " + std::to_string(end) + " bytes of data does not fit the " +
+                                           std::to_string(header_size_ - 8) + " bytes reserved");
+  }
+  for (std::size_t index = 0; index < 8; ++index) {
+    header_[index] = static_cast<std::byte>(((header_size_ - 8) >> (8 * index)) & 0xFFU);
+  }
+  std::transform(text.begin(), text.end(), header_.begin() + 8,
+                 [](char character) { return static_cast<std::byte>(static_cast<unsigned char>(character)); });
+  sealed_ = true;
+  return std::span<const std::byte>(header_);
+}
+
+inline result<void> safetensors_writer::commit() {
+  if (!sealed_) ECQ_CHECK(seal(metadata_));
+  if (written_ != slots_.size()) {
+    const auto missing =
+        std::find_if(slots_.begin(), slots_.end(), [&](const slot& each) { return each.position >= written_; });
+    return misuse("tensor '" + missing->declared.name + "' was not written");
+  }
+  ECQ_CHECK(file_.rewrite(0, header_));
+  return file_.commit();
+}
+
+}  // namespace ecq
