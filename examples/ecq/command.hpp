@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ecq/cpu/backend.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/result.hpp"
 
 namespace tool {
@@ -44,17 +45,32 @@ inline void add_common_options(CLI::App& command, common_options& options) {
       ->capture_default_str();
 }
 
+/// Accepts numbers from `low` to `high`, and no NaN, which CLI::Range lets pass.
+inline CLI::Validator number_between(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) {
+        double value = 0;
+        const bool number = CLI::detail::lexical_cast(text, value);
+        if (number && value >= low && value <= high) return std::string();
+        return text + " is not a number from " + CLI::detail::to_string(low) + " to " + CLI::detail::to_string(high);
+      },
+      "", "");
+}
+
 /// Strings that are not UTF-8 (names in a hostile file) come out with U+FFFD; numbers that are not finite as null.
 inline void print(const json& answer) {
   std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
-/// Refuses to write over what is being read, by whatever name; everything else is replaced once the new file is whole.
-inline ecq::result<void> not_the_same_file(const std::string& input, const std::string& output) {
+/// Refuses to write over a file that is being read, by whatever name; any other is replaced once the new one is whole.
+inline ecq::result<void> not_over_input(const std::string& input, const std::string& output) {
+  ECQ_TRY(model, ecq::checkpoint::open(input));
   std::error_code ignored;
-  if (input == output || std::filesystem::equivalent(input, output, ignored)) {
-    return ecq::error(ecq::errc::invalid_argument, output + ": is the input itself");
+  bool same = std::filesystem::equivalent(input, output, ignored);
+  for (const ecq::safetensors_file& shard : model.shards()) {
+    same = same || std::filesystem::equivalent(shard.path(), output, ignored);
   }
+  if (same) return ecq::error(ecq::errc::invalid_argument, "'" + output + "': is the input itself");
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ecq/io/json.hpp"
 #include "text.hpp"
 
 namespace tool {
@@ -34,35 +35,25 @@ namespace detail {
 /// Text for XML character data and attributes; what XML 1.0 forbids (control characters, broken UTF-8) becomes '?'.
 inline std::string xml(std::string_view text) {
   std::string escaped;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0U) == 0xe0 ? 3 : 4;
-    bool valid =
-        lead >= 0x20 && lead != 0x7f && (lead < 0x80 || lead >= 0xc2) && lead < 0xf5 && length <= text.size() - at;
-    for (std::size_t next = 1; valid && next < length; ++next) {
-      valid = (static_cast<unsigned char>(text[at + next]) & 0xc0U) == 0x80U;
-    }
-    if (valid && length >= 3) {  // overlong forms, surrogates, U+FFFE, U+FFFF and beyond U+10FFFF
-      char32_t point = lead & (length == 3 ? 0x0fU : 0x07U);
-      for (std::size_t next = 1; next < length; ++next) {
-        point = point << 6U | (static_cast<unsigned char>(text[at + next]) & 0x3fU);
-      }
-      valid = length == 3 ? point >= 0x800 && (point < 0xd800 || point > 0xdfff) && point < 0xfffe
-                          : point >= 0x10000 && point <= 0x10ffff;
-    }
-    if (!valid) {
+  while (!text.empty()) {
+    const std::size_t length = (std::max)(ecq::utf8_sequence(text), std::size_t{1});
+    const std::string_view character = text.substr(0, length);
+    const bool broken = ecq::utf8_sequence(text) == 0;
+    text.remove_prefix(length);
+    if (character == "&") {
+      escaped += "&amp;";
+    } else if (character == "<") {
+      escaped += "&lt;";
+    } else if (character == ">") {
+      escaped += "&gt;";
+    } else if (character == "\"") {
+      escaped += "&quot;";
+    } else if (broken || static_cast<unsigned char>(character[0]) < 0x20 || character == "\xef\xbf\xbe" ||
+               character == "\xef\xbf\xbf") {
       escaped += '?';
-      ++at;
-      continue;
+    } else {
+      escaped += character;
     }
-    switch (text[at]) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      default: escaped += text.substr(at, length);
-    }
-    at += length;
   }
   return escaped;
 }
@@ -212,8 +203,10 @@ inline std::string to_svg(const plot& chart) {
   }
   double y = top + 14;
   for (std::size_t index = 0; index < series.size(); ++index, y += 26) {
-    line(right + 24, y, right + 58, y,
-         "stroke=\"" + std::string(colours[index % colours.size()]) + "\" stroke-width=\"2.2\"");
+    if (series[index].points.size() > 1) {
+      line(right + 24, y, right + 58, y,
+           "stroke=\"" + std::string(colours[index % colours.size()]) + "\" stroke-width=\"2.2\"");
+    }
     marker(index, right + 41, y);
     text(right + 68, y + 4.5, "font-size=\"14\" fill=\"#1a1a1a\"", series[index].name);
   }

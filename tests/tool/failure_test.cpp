@@ -25,8 +25,9 @@ TEST_F(tool, refuses_files_that_are_none) {
   const std::string model = generated();
   const std::string whole = read_text(model);
   write_text(path("truncated"), whole.substr(0, whole.size() - 1));
+  std::filesystem::create_directory(path("folder"));
   const auto before = files();
-  for (const std::string name : {"missing", "", "empty", "noise", "short", "truncated", "index.json"}) {
+  for (const std::string name : {"missing", "folder", "empty", "noise", "short", "truncated", "index.json"}) {
     SCOPED_TRACE(name);
     const std::string input = path(name);
     const std::string mentions = name == "index.json" ? "gone.safetensors" : input;
@@ -87,7 +88,7 @@ TEST_F(tool, says_where_it_cannot_write) {
   expect_failure(run({"decompress", path("packed"), "-o", nowhere}), 1, {nowhere});
   expect_failure(run({"generate", nowhere, "--preset", "tiny"}), 1, {nowhere});
   expect_failure(run({"compare", model, "--methods", "rtn", "--svg", nowhere}), 1, {nowhere});
-  expect_failure(run({"compress", model, "-o", path("")}), 1, {path("")});
+  expect_failure(run({"compress", model, "-o", path("")}), 1, {path("")});  // a folder
   EXPECT_EQ(files(), before);
 }
 
