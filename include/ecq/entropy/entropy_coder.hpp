@@ -1,0 +1,90 @@
+#pragma once
+/// \file
+/// The concepts of entropy coders and of the backends that decode them. Gathered in concepts.hpp.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// Registered ids of entropy coders (docs/format.md). Reserved, not yet written: 2 tANS, 3 Huffman in 32 lanes,
+/// 4 Huffman with gap arrays.
+enum class coder_id : std::uint16_t { raw = 0, rans = 1 };
+
+/// Where the coded bytes of one chunk lie. `words` and `states` may be read stream_tail_bytes beyond their end.
+struct chunk_bytes {
+  const std::byte* states;   ///< Coder::state_bytes bytes
+  const std::byte* words;    ///< `word_count` little-endian 16-bit words
+  std::uint32_t word_count;  ///< at most `symbols`
+  std::uint32_t symbols;     ///< 1 .. 2^18
+};
+
+/// How a coder will code a stream: the symbol map of all chunks and a table for each class of chunks.
+template <class Table>
+struct coding_plan {
+  split_map map;
+  std::vector<Table> tables;  ///< tables[c] is for the codes counted in classes[c]
+  std::uint64_t bits = 0;     ///< expected information of all words
+};
+
+/// Codes bytes chunk by chunk with one static table for each class of chunks.
+///
+///  - `plan` chooses symbol map and tables for the histograms given, none of them empty;
+///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
+///    record; reading checks everything and allocates nothing on the record's word;
+///  - an encoder codes one chunk: writes Coder::state_bytes bytes of states, and words to the *end* of `words` (as many
+///    as there are codes), and returns their number;
+///  - a decoder writes `coded symbol << raw bits` for each symbol of a chunk. Any bytes are safe to decode: it returns
+///    errc::corrupt where they are no chunk that an encoder wrote.
+template <class Coder>
+concept entropy_coder =
+    requires(std::span<const histogram> classes, std::span<const std::byte> section, std::size_t position,
+             const typename Coder::table table, split_map map, std::vector<std::byte> record) {
+      { Coder::name } -> std::convertible_to<std::string_view>;
+      { Coder::id } -> std::convertible_to<coder_id>;
+      { Coder::state_bytes } -> std::convertible_to<std::size_t>;
+      { Coder::plan(classes) } -> std::same_as<coding_plan<typename Coder::table>>;
+      { table.append_to(record) } -> std::same_as<void>;
+      { Coder::table::read(section, position, map) } -> std::same_as<result<typename Coder::table>>;
+      typename Coder::encoder;
+      typename Coder::decoder;
+    } &&
+    std::constructible_from<typename Coder::encoder, const typename Coder::table&, split_map> &&
+    std::constructible_from<typename Coder::decoder, const typename Coder::table&, split_map> &&
+    requires(const typename Coder::encoder encoder, const typename Coder::decoder decoder, chunk_bytes chunk,
+             std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words,
+             std::uint8_t* out) {
+      { encoder.encode(codes, states, words) } -> std::same_as<std::size_t>;
+      { decoder.decode(chunk, out) } -> std::same_as<errc>;
+    };
+
+/// Specialised to true beside each backend's definition.
+template <class Type>
+inline constexpr bool is_backend = false;
+template <>
+inline constexpr bool is_backend<cpu> = true;
+
+/// Where verbs run: `cpu{.threads = n}`.
+template <class Type>
+concept backend = std::copyable<Type> && is_backend<Type>;
+
+/// Specialised to true beside the decoder of a coder for a backend.
+template <class Coder, class Backend>
+inline constexpr bool has_decoder = false;
+template <entropy_coder Coder>
+inline constexpr bool has_decoder<Coder, cpu> = true;
+
+/// `Backend` can decode streams of `Coder`.
+template <class Coder, class Backend>
+concept decodable_on = entropy_coder<Coder> && backend<Backend> && has_decoder<Coder, Backend>;
+
+}  // namespace ecq

@@ -1,0 +1,251 @@
+#pragma once
+/// \file
+/// rANS (Duda 2013) in 32 lanes: states of 32 bits in [2^16, 2^32), words of 16 bits. This scalar code is the
+/// definition; every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans_slots.hpp"
+#include "ecq/entropy/rans_table.hpp"
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// Entry, and offset to which its adjust is added, of the slot in the low bits of a state.
+struct slot_lookup {
+  std::uint64_t entry;
+  std::uint32_t offset;
+};
+
+template <unsigned BucketBits>
+inline slot_lookup look_up(const alias_slots<BucketBits>& slots, std::uint32_t state) {
+  const std::uint32_t bucket = state & ((1U << BucketBits) - 1U);
+  const std::uint32_t offset = (state & 0xFFFFU) >> BucketBits;
+  return {slots.entries[2 * bucket + (offset >= slots.dividers[bucket] ? 1U : 0U)], offset};
+}
+
+inline slot_lookup look_up(const direct_slots& slots, std::uint32_t state) {
+  const std::uint32_t slot = state & ((1U << slots.bits) - 1U);
+  return {slots.entries[slots.entry_of_slot[slot]], slot};
+}
+
+}  // namespace detail
+
+/// The coder of this library's streams unless another is asked for.
+struct rans {
+  static constexpr std::string_view name = "rans";
+  static constexpr coder_id id = coder_id::rans;
+  static constexpr std::size_t state_bytes = lane_count * 4;
+  static constexpr std::uint32_t lower_bound = 1U << 16;  ///< of states; where encoders start and decoders must end
+
+  using table = rans_table;
+
+  /// Codes chunks with one table: state x -> (x / f) * 2^scale_bits + slot of rank x % f.
+  class encoder {
+   public:
+    encoder(const table& frequencies, split_map map);
+    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
+
+   private:
+    /// Division by f < 2^16 of a state x < f * 2^(32 - scale_bits) is exact as x * reciprocal >> (32 + scale_bits),
+    /// with reciprocal = ceil(2^(32 + scale_bits) / f).
+    struct entry {
+      std::uint64_t reciprocal = 0;
+      std::uint32_t limit = 0;  ///< states from here on give up a word first
+      std::uint32_t start = 0;  ///< of the symbol's slots in slots_ (alias), or its first slot (direct)
+      std::uint32_t frequency = 0;
+    };
+
+    template <bool Direct>
+    std::size_t encode_chunk(std::span<const std::uint8_t> codes, std::byte* states,
+                             std::span<std::uint16_t> words) const;
+
+    unsigned raw_bits_;
+    unsigned scale_bits_;
+    bool constant_;
+    std::array<entry, 256> entries_{};
+    std::vector<std::uint16_t> slots_;  ///< alias: slot of each symbol's ranks
+  };
+
+  class decoder {
+   public:
+    decoder(const table& frequencies, split_map map) : slots_(frequencies, map) {}
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
+
+   private:
+    template <class Slots>
+    static errc decode_chunk(const Slots& slots, const chunk_bytes& chunk, std::uint8_t* out);
+
+    rans_slots slots_;
+  };
+
+  /// The smallest of all splits, with alias tables for classes of at most 64 symbols and direct ones for wider; a
+  /// plan with alias tables alone may cost 0.01 bit a code more, since it decodes faster.
+  static coding_plan<table> plan(std::span<const histogram> classes);
+};
+
+inline rans::encoder::encoder(const table& frequencies, split_map map)
+    : raw_bits_(map.bits),
+      scale_bits_(frequencies.frequencies.scale_bits),
+      constant_(frequencies.frequencies.count == 1) {
+  if (constant_) return;
+  const auto used = frequencies.used_frequencies();
+  std::uint32_t start = 0;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const std::uint64_t one = std::uint64_t{1} << (32 + scale_bits_);
+    entries_[frequencies.frequencies.symbols[i]] = {(one + used[i] - 1) / used[i], used[i] << (32 - scale_bits_), start,
+                                                    used[i]};
+    start += used[i];
+  }
+  if (frequencies.mapping != slot_mapping::alias) return;
+  slots_.resize(65536);
+  const rans_slots lookup(frequencies, map);
+  const alias_table aliases = alias_table::build(used, frequencies.bucket_bits);
+  for (std::uint32_t slot = 0; slot < 65536; ++slot) {
+    const std::uint32_t bucket = slot & ((1U << aliases.bucket_bits) - 1U);
+    const std::uint32_t offset = slot >> aliases.bucket_bits;
+    const bool own = offset < aliases.divider[bucket];
+    const std::uint32_t rank = own ? offset : (offset + aliases.adjust[bucket]) & 0xFFFFU;
+    const std::uint8_t symbol = frequencies.frequencies.symbols[own ? bucket : aliases.alias[bucket]];
+    slots_[entries_[symbol].start + rank] = static_cast<std::uint16_t>(slot);
+  }
+}
+
+inline std::size_t rans::encoder::encode(std::span<const std::uint8_t> codes, std::byte* states,
+                                         std::span<std::uint16_t> words) const {
+  if (constant_) {
+    for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, lower_bound);
+    return 0;
+  }
+  return slots_.empty() ? encode_chunk<true>(codes, states, words) : encode_chunk<false>(codes, states, words);
+}
+
+template <bool Direct>
+std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std::byte* states,
+                                        std::span<std::uint16_t> words) const {
+  std::uint32_t state[lane_count];
+  std::fill_n(state, lane_count, lower_bound);
+  std::uint16_t* const end = words.data() + words.size();
+  std::uint16_t* word = end;
+  const unsigned scale = Direct ? scale_bits_ : 16;
+  const unsigned shift = 32 + scale;
+  for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > 0;) {
+    const std::uint8_t* in = codes.data() + group * group_symbols;
+    const auto left = static_cast<std::uint32_t>(
+        (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
+    for (std::uint32_t round = rounds_per_group; round-- > 0;) {
+      for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
+        const entry& symbol = entries_[in[lane * rounds_per_group + round] >> raw_bits_];
+        std::uint32_t x = state[lane];
+        // Branch-free: whether a word is due is a coin toss that no predictor learns.
+        const bool full = x >= symbol.limit;
+        word[-1] = static_cast<std::uint16_t>(x);
+        word -= full ? 1 : 0;
+        x = full ? x >> 16 : x;
+        const auto quotient = static_cast<std::uint32_t>((x * symbol.reciprocal) >> shift);
+        const std::uint32_t at = symbol.start + x - quotient * symbol.frequency;
+        state[lane] = (quotient << scale) + (Direct ? at : slots_[at]);
+      }
+    }
+  }
+  for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, state[lane]);
+  return static_cast<std::size_t>(end - word);
+}
+
+inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+  if (!slots_.constant()) {
+    return slots_.visit([&](const auto& slots) { return decode_chunk(slots, chunk, out); });
+  }
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    if (load_le<std::uint32_t>(chunk.states + 4 * lane) != lower_bound) return errc::corrupt;
+  }
+  std::memset(out, slots_.constant_code(), chunk.symbols);
+  return chunk.word_count == 0 ? errc::ok : errc::corrupt;
+}
+
+template <class Slots>
+errc rans::decoder::decode_chunk(const Slots& slots, const chunk_bytes& chunk, std::uint8_t* out) {
+  std::uint32_t state[lane_count];
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    state[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
+    if (state[lane] < lower_bound) return errc::corrupt;
+  }
+  const std::byte* word = chunk.words;
+  const std::byte* const end = chunk.words + std::size_t{2} * chunk.word_count;
+  const auto step = [&](std::uint32_t lane) {
+    const std::uint32_t x = state[lane];
+    const detail::slot_lookup hit = detail::look_up(slots, x);
+    const std::uint32_t frequency = static_cast<std::uint32_t>(hit.entry) & 0xFFFFU;
+    const std::uint32_t rank = (hit.offset + static_cast<std::uint32_t>(hit.entry >> 16)) & 0xFFFFU;
+    const std::uint32_t next = frequency * (x >> slots.scale_bits()) + rank;
+    // Branch-free, as in the encoder: the word is loaded whether it is due or not. The caller's check before each
+    // step of 32 lanes keeps these loads within 64 bytes of `end`, which chunk_bytes allows.
+    const std::uint32_t refilled = (next << 16) | load_le<std::uint16_t>(word);
+    const bool due = next < lower_bound;
+    state[lane] = due ? refilled : next;
+    word += due ? 2 : 0;
+    return static_cast<std::uint8_t>(hit.entry >> 32);
+  };
+  std::uint32_t left = chunk.symbols;
+  for (; left >= group_symbols; left -= group_symbols, out += group_symbols) {
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      if (word > end) return errc::corrupt;
+      for (std::uint32_t lane = 0; lane < lane_count; ++lane) out[lane * rounds_per_group + round] = step(lane);
+    }
+  }
+  for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+    if (word > end) return errc::corrupt;
+    const std::uint32_t lanes = lanes_in_step(left, round);
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) out[lane * rounds_per_group + round] = step(lane);
+  }
+  const bool ended = std::all_of(state, state + lane_count, [](std::uint32_t x) { return x == lower_bound; });
+  return ended && word == end ? errc::ok : errc::corrupt;
+}
+
+inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes) {
+  constexpr unsigned direct_bits = 12;
+  coding_plan<table> best;
+  std::uint64_t best_cost = ~std::uint64_t{0};
+  std::uint64_t codes = 0;
+  for (const histogram& counted : classes) codes += counted.total();
+  for (unsigned raw_bits = 0; raw_bits < 8; ++raw_bits) {
+    coding_plan<table> candidate;
+    candidate.map = {raw_bits};
+    std::uint64_t cost = codes * raw_bits;
+    bool wide = false;
+    for (const histogram& counted : classes) {
+      histogram coded;
+      for (std::size_t code = 0; code < 256; ++code) coded.counts[code >> raw_bits] += counted.counts[code];
+      const unsigned symbols = coded.distinct();
+      const bool alias = symbols <= alias_table::max_buckets;
+      candidate.tables.push_back(
+          {.mapping = alias ? slot_mapping::alias : slot_mapping::direct,
+           .bucket_bits = alias ? (symbols <= 32 ? 5U : 6U) : 0U,
+           .frequencies = normalize_frequencies(coded, alias ? alias_table::scale_bits : direct_bits)});
+      candidate.bits += coded_bits(coded, candidate.tables.back().frequencies);
+      cost += 8 * table::record_bytes(symbols);
+      wide = wide || !alias;
+    }
+    cost += candidate.bits + (wide ? codes / 100 : 0);
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best = std::move(candidate);
+  }
+  return best;
+}
+
+static_assert(entropy_coder<rans>);
+static_assert(decodable_on<rans, cpu>);
+
+}  // namespace ecq

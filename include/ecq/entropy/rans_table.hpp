@@ -1,0 +1,115 @@
+#pragma once
+/// \file
+/// What the tables section holds for rANS: frequencies, and how the slots of a state map to symbols.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/entropy/alias_table.hpp"
+#include "ecq/entropy/frequencies.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// Registered ids of slot mappings (docs/format.md).
+enum class slot_mapping : std::uint8_t {
+  alias = 0,  ///< alias_table over 2^16 slots, for at most 64 symbols
+  direct = 1  ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+};
+
+/// One frequency table of a stream. With a single symbol nothing is coded.
+struct rans_table {
+  static constexpr unsigned min_direct_bits = 8;
+  static constexpr unsigned max_direct_bits = 14;
+
+  slot_mapping mapping = slot_mapping::direct;
+  unsigned bucket_bits = 0;  ///< alias: 5 or 6
+  frequency_table frequencies;
+
+  std::span<const std::uint32_t> used_frequencies() const noexcept {
+    return std::span<const std::uint32_t>(frequencies.frequencies).first(frequencies.count);
+  }
+
+  /// Bytes of the record of a table of `count` symbols.
+  static constexpr std::size_t record_bytes(std::size_t count) noexcept { return 4 + count + count % 2 + 2 * count; }
+
+  /// Appends the record: u8 mapping, u8 parameter, u16 count, symbols, padding to 2 bytes, u16 frequency - 1 each.
+  void append_to(std::vector<std::byte>& section) const {
+    std::size_t at = section.size();
+    section.resize(at + record_bytes(frequencies.count));
+    section[at++] = static_cast<std::byte>(mapping);
+    section[at++] = static_cast<std::byte>(mapping == slot_mapping::alias ? bucket_bits : frequencies.scale_bits);
+    store_le(&section[at], static_cast<std::uint16_t>(frequencies.count));
+    at += 2;
+    for (unsigned i = 0; i < frequencies.count; ++i) section[at++] = static_cast<std::byte>(frequencies.symbols[i]);
+    at += frequencies.count % 2;
+    for (unsigned i = 0; i < frequencies.count; ++i, at += 2) {
+      store_le(&section[at], static_cast<std::uint16_t>(frequencies.frequencies[i] - 1));
+    }
+  }
+
+  /// Reads the record at `position` of the tables section and moves `position` behind it.
+  static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map) {
+    const auto truncated = [&] {
+      return error(errc::truncated, "record at " + std::to_string(position) + " leaves the section of " +
+                                        std::to_string(section.size()) + " bytes");
+    };
+    if (section.size() - position < 4) return truncated();
+    const std::byte* from = section.data() + position;
+    rans_table table;
+    table.mapping = static_cast<slot_mapping>(from[0]);
+    const auto parameter = static_cast<unsigned>(from[1]);
+    const unsigned count = load_le<std::uint16_t>(from + 2);
+    if (table.mapping == slot_mapping::alias) {
+      table.bucket_bits = parameter;
+      table.frequencies.scale_bits = alias_table::scale_bits;
+      if (parameter != 5 && parameter != 6) {
+        return error(errc::corrupt, "alias table of 2^" + std::to_string(parameter) + " buckets, not 32 or 64");
+      }
+      if (count > (1U << parameter)) {
+        return error(errc::corrupt,
+                     std::to_string(count) + " symbols in " + std::to_string(1U << parameter) + " alias buckets");
+      }
+    } else if (table.mapping == slot_mapping::direct) {
+      table.frequencies.scale_bits = parameter;
+      if (parameter < min_direct_bits || parameter > max_direct_bits) {
+        return error(errc::corrupt, "direct table of 2^" + std::to_string(parameter) + " slots, not 2^8..2^14");
+      }
+    } else {
+      return error(errc::unsupported, "slot mapping " + std::to_string(static_cast<unsigned>(from[0])));
+    }
+    if (count == 0 || count > 256) return error(errc::corrupt, std::to_string(count) + " symbols, not 1..256");
+    if (section.size() - position < record_bytes(count)) return truncated();
+    if (count % 2 != 0 && from[4 + count] != std::byte{0}) return error(errc::corrupt, "padding is not zero");
+    table.frequencies.count = count;
+    const std::byte* frequencies = from + 4 + count + count % 2;
+    std::uint32_t sum = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
+      if (i > 0 && symbol <= table.frequencies.symbols[i - 1]) {
+        return error(errc::corrupt, "symbol " + std::to_string(symbol) + " follows " +
+                                        std::to_string(table.frequencies.symbols[i - 1]));
+      }
+      if (symbol > 255U >> map.bits) {
+        return error(errc::corrupt,
+                     "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
+      }
+      table.frequencies.symbols[i] = symbol;
+      table.frequencies.frequencies[i] = load_le<std::uint16_t>(frequencies + std::size_t{2} * i) + 1U;
+      sum += table.frequencies.frequencies[i];
+    }
+    if (sum != 1U << table.frequencies.scale_bits) {
+      return error(errc::corrupt, "frequencies sum to " + std::to_string(sum) + ", not " +
+                                      std::to_string(1U << table.frequencies.scale_bits));
+    }
+    position += record_bytes(count);
+    return table;
+  }
+};
+
+}  // namespace ecq

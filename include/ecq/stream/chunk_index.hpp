@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// The chunk index: where the words of each chunk begin, which table it uses, and its checksum.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ecq/container/checksum.hpp"
+#include "ecq/container/limits.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// One record of the index. There is one for each chunk, then an end record with the number of all words.
+struct chunk_record {
+  static constexpr std::size_t bytes = 16;
+
+  std::uint64_t first_word = 0;
+  std::uint32_t checksum = 0;
+  std::uint16_t table = 0;
+  std::uint16_t flags = 0;  ///< none is defined: zero
+
+  static chunk_record read(const std::byte* from) noexcept {
+    return {load_le<std::uint64_t>(from), load_le<std::uint32_t>(from + 8), load_le<std::uint16_t>(from + 12),
+            load_le<std::uint16_t>(from + 14)};
+  }
+
+  void write(std::byte* to) const noexcept {
+    store_le(to, first_word);
+    store_le(to + 8, checksum);
+    store_le(to + 12, table);
+    store_le(to + 14, flags);
+  }
+};
+
+/// Checksum of chunk `index`: low half of XXH64 chained over its states, words and raw bits, seeded with the index so
+/// that exchanged chunks are noticed.
+inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::byte> states,
+                                    std::span<const std::byte> words, std::span<const std::byte> raw_bits) noexcept {
+  return static_cast<std::uint32_t>(xxh64(raw_bits, xxh64(words, xxh64(states, index))));
+}
+
+/// log2 of the symbols a chunk for a stream of `symbols`: 64 chunks at least, so that a GPU finds work, as long as the
+/// 32 states a chunk stay below 2 % of what they begin.
+constexpr unsigned default_chunk_bits(std::uint64_t symbols) noexcept {
+  const std::uint64_t share = symbols / 64;
+  return std::clamp(share == 0 ? 0U : static_cast<unsigned>(std::bit_width(share)) - 1U, 13U, 16U);
+}
+
+/// Chunks of 2^chunk_bits symbols that `symbols` symbols make, the last one perhaps shorter.
+constexpr std::uint64_t chunks_of(std::uint64_t symbols, unsigned chunk_bits) noexcept {
+  return (symbols >> chunk_bits) + ((symbols & ((std::uint64_t{1} << chunk_bits) - 1)) != 0 ? 1 : 0);
+}
+
+}  // namespace ecq

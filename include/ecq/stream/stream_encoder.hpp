@@ -1,0 +1,202 @@
+#pragma once
+/// \file
+/// Encoding codes into a stream on the CPU. The bytes depend on codes and options alone, not on the threads.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+
+namespace ecq {
+
+struct stream_options {
+  unsigned chunk_bits = 0;  ///< log2 of the symbols a chunk, 10..18; 0: default_chunk_bits
+  /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
+  /// statistics code better apart. At most max_encoder_tables different classes, numbered as you like.
+  std::span<const std::uint16_t> class_of_chunk = {};
+};
+
+namespace detail {
+
+/// Chunks of `codes` as the encoder sees them: their codes and, by number from 0, their tables.
+struct chunked_codes {
+  std::span<const std::uint8_t> codes;
+  unsigned chunk_bits = min_chunk_bits;
+  std::vector<std::uint16_t> table_of_chunk = {};  ///< empty: all use table 0
+  std::size_t tables = 0;
+
+  std::size_t chunks() const { return static_cast<std::size_t>(chunks_of(codes.size(), chunk_bits)); }
+  std::uint16_t table_of(std::size_t chunk) const {
+    return table_of_chunk.empty() ? std::uint16_t{0} : table_of_chunk[chunk];
+  }
+  std::span<const std::uint8_t> chunk(std::size_t index) const {
+    const std::size_t first = index << chunk_bits;
+    return codes.subspan(first, (std::min)(std::size_t{1} << chunk_bits, codes.size() - first));
+  }
+};
+
+inline result<chunked_codes> cut_into_chunks(std::span<const std::uint8_t> codes, const stream_options& options) {
+  if (codes.size() > max_stream_symbols) {
+    return stream_error(errc::limit_exceeded, std::to_string(codes.size()) + " symbols, more than 2^43");
+  }
+  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(codes.size());
+  if (bits < min_chunk_bits || bits > max_chunk_bits) {
+    return stream_error(errc::invalid_argument, "chunks of 2^" + std::to_string(bits) + " symbols, not 2^10..2^18");
+  }
+  chunked_codes chunked{.codes = codes, .chunk_bits = bits};
+  if (options.class_of_chunk.empty()) {
+    chunked.tables = codes.empty() ? 0 : 1;
+    return chunked;
+  }
+  if (options.class_of_chunk.size() != chunked.chunks()) {
+    return stream_error(errc::invalid_argument, "classes of " + std::to_string(options.class_of_chunk.size()) +
+                                                    " chunks for " + std::to_string(chunked.chunks()));
+  }
+  std::vector<std::uint16_t> classes(options.class_of_chunk.begin(), options.class_of_chunk.end());
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  if (classes.size() > max_encoder_tables) {
+    return stream_error(errc::limit_exceeded, std::to_string(classes.size()) + " classes of chunks, more than 256");
+  }
+  chunked.tables = classes.size();
+  chunked.table_of_chunk.reserve(chunked.chunks());
+  for (const std::uint16_t wanted : options.class_of_chunk) {
+    const auto at = std::lower_bound(classes.begin(), classes.end(), wanted);
+    chunked.table_of_chunk.push_back(static_cast<std::uint16_t>(at - classes.begin()));
+  }
+  return chunked;
+}
+
+inline result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_codes& chunked) {
+  std::vector<histogram> classes(chunked.tables);
+  std::mutex guard;
+  ECQ_CHECK(parallel_for(backend, chunked.chunks(), [&](std::size_t index) -> result<void> {
+    histogram part;
+    part.add(chunked.chunk(index));
+    const std::scoped_lock lock(guard);
+    classes[chunked.table_of(index)] += part;
+    return {};
+  }));
+  return classes;
+}
+
+template <entropy_coder Coder>
+result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_codes& chunked,
+                                             const coding_plan<typename Coder::table>& plan) {
+  const std::size_t chunks = chunked.chunks();
+  std::vector<std::byte> tables;
+  for (const auto& table : plan.tables) table.append_to(tables);
+  std::vector<typename Coder::encoder> encoders;
+  encoders.reserve(plan.tables.size());
+  for (const auto& table : plan.tables) encoders.emplace_back(table, plan.map);
+
+  stream_header header;
+  header.coder = Coder::id;
+  header.map = plan.map;
+  header.chunk_bits = chunked.chunk_bits;
+  header.symbols = chunked.codes.size();
+  header.chunks = chunks;
+  header.tables = static_cast<std::uint32_t>(plan.tables.size());
+  header.at(section_kind::tables).size = tables.size();
+  header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
+  header.at(section_kind::states).size = header.chunks * Coder::state_bytes;
+  header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, plan.map.bits);
+  // The words come last, behind a directory that lists them: their number is known only when they are there.
+  header.at(section_kind::words).size = 2;
+  header.lay_out();
+  const std::uint64_t words_offset = header.at(section_kind::words).offset;
+  std::vector<std::byte> blob;
+  blob.reserve(static_cast<std::size_t>(words_offset + plan.bits / 8 + plan.bits / 1024 + chunks * 2 + 1024));
+  blob.resize(static_cast<std::size_t>(words_offset));
+
+  // Batches of chunks are coded side by side into buffers of their own, then appended in order.
+  const std::size_t batch =
+      std::clamp<std::size_t>((std::size_t{backend.thread_count()} << 20) >> chunked.chunk_bits, 1, chunks + 1);
+  std::vector<std::vector<std::uint16_t>> buffers(batch);
+  std::vector<std::size_t> lengths(batch);
+  std::uint64_t words = 0;
+  for (std::size_t begin = 0; begin < chunks; begin += batch) {
+    const std::size_t count = (std::min)(batch, chunks - begin);
+    ECQ_CHECK(parallel_for(backend, count, [&](std::size_t i) -> result<void> {
+      const auto codes = chunked.chunk(begin + i);
+      std::byte* states = blob.data() + header.at(section_kind::states).offset + (begin + i) * Coder::state_bytes;
+      std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
+                            raw_bytes(std::uint64_t{begin + i} << chunked.chunk_bits, plan.map.bits);
+      buffers[i].resize(codes.size());
+      lengths[i] = encoders[chunked.table_of(begin + i)].encode(codes, states, buffers[i]);
+      pack_raw_bits(plan.map, codes, raw_bits);
+      return {};
+    }));
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = blob.size();
+      blob.resize(at + lengths[i] * 2);
+      std::byte* to = blob.data() + at;
+      for (std::size_t w = buffers[i].size() - lengths[i]; w < buffers[i].size(); ++w, to += 2)
+        store_le(to, buffers[i][w]);
+      const chunk_record record{.first_word = words, .table = chunked.table_of(begin + i)};
+      record.write(blob.data() + header.at(section_kind::chunk_index).offset + (begin + i) * chunk_record::bytes);
+      words += lengths[i];
+    }
+  }
+  header.at(section_kind::words).size = words * 2;
+  header.lay_out();
+  blob.resize(static_cast<std::size_t>(header.total_bytes));
+  std::copy(tables.begin(), tables.end(),
+            blob.begin() + static_cast<std::ptrdiff_t>(header.at(section_kind::tables).offset));
+  std::byte* index = blob.data() + header.at(section_kind::chunk_index).offset;
+  chunk_record{.first_word = words}.write(index + header.chunks * chunk_record::bytes);
+  ECQ_CHECK(parallel_for(backend, chunks, [&](std::size_t i) -> result<void> {
+    std::byte* at = index + i * chunk_record::bytes;
+    chunk_record record = chunk_record::read(at);
+    const std::uint64_t next = chunk_record::read(at + chunk_record::bytes).first_word;
+    const std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
+                                raw_bytes(std::uint64_t{i} << chunked.chunk_bits, plan.map.bits);
+    record.checksum = chunk_checksum(
+        i, {blob.data() + header.at(section_kind::states).offset + i * Coder::state_bytes, Coder::state_bytes},
+        {blob.data() + header.at(section_kind::words).offset + record.first_word * 2,
+         static_cast<std::size_t>(next - record.first_word) * 2},
+        {raw_bits, static_cast<std::size_t>(raw_bytes(chunked.chunk(i).size(), plan.map.bits))});
+    record.write(at);
+    return {};
+  }));
+  header.write(blob);
+  return blob;
+}
+
+}  // namespace detail
+
+/// Encodes `codes` into a stream; stored raw where `Coder` would not make it smaller. Beside the stream itself this
+/// takes 2 MiB a thread and up to 192 KiB a class of chunks.
+/// Errors: invalid_argument (options), limit_exceeded, out_of_memory.
+template <entropy_coder Coder = rans>
+result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
+                                             const stream_options& options = {}) {
+  try {
+    ECQ_TRY(chunked, detail::cut_into_chunks(codes, options));
+    ECQ_TRY(classes, detail::count_classes(backend, chunked));
+    auto coded = detail::encode_chunks<Coder>(backend, chunked, Coder::plan(classes));
+    if constexpr (Coder::id != raw::id) {
+      chunked.tables = (std::min)(chunked.tables, std::size_t{1});
+      chunked.table_of_chunk.clear();
+      if (!coded) return coded;
+      const std::uint64_t stored = stream_header::raw_stream_bytes(codes.size(), chunked.chunk_bits);
+      if (coded->size() >= stored) {
+        coded = std::vector<std::byte>();
+        return detail::encode_chunks<raw>(backend, chunked, raw::plan(std::vector<histogram>(chunked.tables)));
+      }
+    }
+    return coded;
+  } catch (const std::bad_alloc&) {
+    return detail::stream_error(errc::out_of_memory, "allocation failed");
+  }
+}
+
+}  // namespace ecq

@@ -1,0 +1,233 @@
+#pragma once
+/// \file
+/// Header and section directory of a stream (docs/format.md): reading them checks every size before it is used.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/container/checksum.hpp"
+#include "ecq/container/limits.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/lanes.hpp"
+
+namespace ecq {
+
+/// Registered kinds of sections, in the order they are written. Reserved, not yet written: 6 gaps, 7 block positions.
+enum class section_kind : std::uint32_t { tables = 1, chunk_index = 2, states = 3, raw_bits = 4, words = 5 };
+
+inline constexpr std::uint32_t known_sections = 5;
+
+/// Where a section lies: bytes from the start of the stream.
+struct section {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// What the fixed header says, and where the known sections are (an absent section is empty).
+struct stream_header {
+  static constexpr std::array<char, 4> magic = {'E', 'C', 'Q', 'S'};
+  static constexpr std::uint16_t version = 1;
+  static constexpr std::uint64_t fixed_bytes = 64;
+  static constexpr std::uint64_t entry_bytes = 24;
+  static constexpr std::uint64_t checksum_offset = 56;
+  static constexpr std::uint64_t alignment = 64;
+  static constexpr std::uint32_t required_flag = 1;
+
+  coder_id coder = coder_id::raw;
+  split_map map;
+  unsigned chunk_bits = min_chunk_bits;
+  std::uint64_t symbols = 0;
+  std::uint64_t chunks = 0;
+  std::uint32_t tables = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t directory_bytes = 0;
+  std::array<section, known_sections + 1> sections{};  ///< by kind; [0] is not used
+
+  section& at(section_kind kind) noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
+  const section& at(section_kind kind) const noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
+
+  /// Sets offsets and total size from the sizes of the sections. The directory has room for all known sections, so that
+  /// offsets do not depend on which sections turn out to be empty.
+  void lay_out() noexcept {
+    const auto aligned = [](std::uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
+    directory_bytes = 0;
+    for (const section& part : sections) directory_bytes += part.size != 0 ? entry_bytes : 0;
+    std::uint64_t end = fixed_bytes + known_sections * entry_bytes;
+    for (section& part : sections) {
+      if (part.size == 0) continue;
+      part.offset = aligned(end);
+      end = part.offset + part.size;
+    }
+    total_bytes = aligned(end + stream_tail_bytes);
+  }
+
+  /// Bytes of a stream of coder raw.
+  static std::uint64_t raw_stream_bytes(std::uint64_t symbols, unsigned chunk_bits) noexcept {
+    stream_header header;
+    header.at(section_kind::chunk_index).size = (chunks_of(symbols, chunk_bits) + 1) * chunk_record::bytes;
+    header.at(section_kind::raw_bits).size = symbols;
+    header.lay_out();
+    return header.total_bytes;
+  }
+
+  /// Writes header and directory; the checksum needs the tables and the index to be in place.
+  void write(std::span<std::byte> blob) const noexcept {
+    std::byte* to = blob.data();
+    for (std::size_t i = 0; i < magic.size(); ++i) to[i] = static_cast<std::byte>(magic[i]);
+    store_le(to + 4, version);
+    store_le(to + 6, static_cast<std::uint16_t>(coder));
+    store_le(to + 8, static_cast<std::uint16_t>(map.id));
+    to[10] = static_cast<std::byte>(map.bits);
+    to[11] = static_cast<std::byte>(lane_count);
+    to[12] = static_cast<std::byte>(chunk_bits);
+    to[13] = std::byte{0};
+    store_le(to + 14, static_cast<std::uint16_t>(directory_bytes / entry_bytes));
+    store_le(to + 16, symbols);
+    store_le(to + 24, chunks);
+    store_le(to + 32, total_bytes);
+    store_le(to + 40, tables);
+    std::fill(to + 44, to + fixed_bytes, std::byte{0});
+    std::byte* entry = to + fixed_bytes;
+    for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
+      if (sections[kind].size == 0) continue;
+      store_le(entry, kind);
+      store_le(entry + 4, required_flag);
+      store_le(entry + 8, sections[kind].offset);
+      store_le(entry + 16, sections[kind].size);
+      entry += entry_bytes;
+    }
+    store_le(to + checksum_offset, checksum(blob));
+  }
+
+  /// XXH64 chained over the header before its checksum, the directory, the tables and the chunk index.
+  std::uint64_t checksum(std::span<const std::byte> blob) const noexcept {
+    std::uint64_t digest = xxh64(blob.first(checksum_offset));
+    digest = xxh64(blob.subspan(fixed_bytes, static_cast<std::size_t>(directory_bytes)), digest);
+    digest = xxh64(bytes_of(blob, section_kind::tables), digest);
+    return xxh64(bytes_of(blob, section_kind::chunk_index), digest);
+  }
+
+  std::span<const std::byte> bytes_of(std::span<const std::byte> blob, section_kind kind) const noexcept {
+    return blob.subspan(static_cast<std::size_t>(at(kind).offset), static_cast<std::size_t>(at(kind).size));
+  }
+
+  /// Reads header and directory from a whole stream and checks all of them: sizes, order, padding, checksum.
+  static result<stream_header> read(std::span<const std::byte> blob);
+};
+
+namespace detail {
+
+inline error stream_error(errc code, std::string message) { return error(code, "stream: " + std::move(message)); }
+
+inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t from, std::uint64_t to) {
+  const auto begin = blob.begin() + static_cast<std::ptrdiff_t>(from);
+  const auto end = blob.begin() + static_cast<std::ptrdiff_t>(to);
+  const auto bad = std::find_if(begin, end, [](std::byte value) { return value != std::byte{0}; });
+  if (bad == end) return {};
+  return stream_error(errc::corrupt, "byte " + std::to_string(bad - blob.begin()) + " of the padding is not zero");
+}
+
+/// Reads the directory of `blob` into `header`, whose total size has been checked against the blob.
+inline result<void> read_directory(std::span<const std::byte> blob, std::size_t entries, stream_header& header) {
+  std::uint64_t end = stream_header::fixed_bytes + entries * stream_header::entry_bytes;
+  header.directory_bytes = entries * stream_header::entry_bytes;
+  const std::uint64_t room = header.total_bytes - stream_tail_bytes;
+  if (entries > max_stream_sections || end > room) {
+    return stream_error(errc::corrupt, "directory of " + std::to_string(entries) + " sections in " +
+                                           std::to_string(blob.size()) + " bytes");
+  }
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::byte* entry = blob.data() + stream_header::fixed_bytes + i * stream_header::entry_bytes;
+    const auto kind = load_le<std::uint32_t>(entry);
+    const auto flags = load_le<std::uint32_t>(entry + 4);
+    const section part = {load_le<std::uint64_t>(entry + 8), load_le<std::uint64_t>(entry + 16)};
+    const auto where = [&] { return "section " + std::to_string(i) + " (kind " + std::to_string(kind) + ")"; };
+    if (part.offset % stream_header::alignment != 0 || part.offset < end || part.size == 0 || part.offset > room ||
+        part.size > room - part.offset) {
+      return stream_error(errc::corrupt, where() + " at " + std::to_string(part.offset) + " with " +
+                                             std::to_string(part.size) + " bytes: previous end " + std::to_string(end) +
+                                             ", room up to " + std::to_string(room));
+    }
+    if ((flags & ~stream_header::required_flag) != 0) {
+      return stream_error(errc::unsupported, where() + " has unknown flags " + std::to_string(flags));
+    }
+    if (kind >= 1 && kind <= known_sections) {
+      if (header.sections[kind].size != 0) return stream_error(errc::corrupt, where() + " is there twice");
+      header.sections[kind] = part;
+    } else if ((flags & stream_header::required_flag) != 0) {
+      return stream_error(errc::unsupported, where() + " is required and not known to this version");
+    }
+    ECQ_CHECK(check_zero(blob, end, part.offset));
+    end = part.offset + part.size;
+  }
+  return check_zero(blob, end, header.total_bytes);
+}
+
+}  // namespace detail
+
+inline result<stream_header> stream_header::read(std::span<const std::byte> blob) {
+  using detail::stream_error;
+  if (blob.size() < fixed_bytes + stream_tail_bytes) {
+    return stream_error(errc::truncated, std::to_string(blob.size()) + " bytes are no stream");
+  }
+  const std::byte* from = blob.data();
+  for (std::size_t i = 0; i < magic.size(); ++i) {
+    if (from[i] != static_cast<std::byte>(magic[i])) return stream_error(errc::corrupt, "it does not begin with ECQS");
+  }
+  if (const auto found = load_le<std::uint16_t>(from + 4); found != version) {
+    return stream_error(errc::unsupported, "format version " + std::to_string(found) + ", this library reads 1");
+  }
+  stream_header header;
+  header.coder = static_cast<coder_id>(load_le<std::uint16_t>(from + 6));
+  if (const auto map_id = load_le<std::uint16_t>(from + 8); map_id != static_cast<std::uint16_t>(split_map::id)) {
+    return stream_error(errc::unsupported, "symbol map " + std::to_string(map_id));
+  }
+  header.map.bits = static_cast<unsigned>(from[10]);
+  header.chunk_bits = static_cast<unsigned>(from[12]);
+  header.symbols = load_le<std::uint64_t>(from + 16);
+  header.chunks = load_le<std::uint64_t>(from + 24);
+  header.total_bytes = load_le<std::uint64_t>(from + 32);
+  header.tables = load_le<std::uint32_t>(from + 40);
+  if (header.map.bits > 8) return stream_error(errc::corrupt, std::to_string(header.map.bits) + " raw bits a symbol");
+  if (static_cast<std::uint32_t>(from[11]) != lane_count) {
+    return stream_error(errc::unsupported, std::to_string(static_cast<unsigned>(from[11])) + " lanes, not 32");
+  }
+  if (header.chunk_bits < min_chunk_bits || header.chunk_bits > max_chunk_bits) {
+    return stream_error(errc::corrupt, "chunks of 2^" + std::to_string(header.chunk_bits) + " symbols, not 2^10..2^18");
+  }
+  if (from[13] != std::byte{0}) {
+    return stream_error(errc::unsupported, "context model " + std::to_string(static_cast<unsigned>(from[13])));
+  }
+  if (header.symbols > max_stream_symbols) {
+    return stream_error(errc::limit_exceeded, std::to_string(header.symbols) + " symbols, more than 2^43");
+  }
+  if (header.chunks != chunks_of(header.symbols, header.chunk_bits)) {
+    return stream_error(errc::corrupt, std::to_string(header.chunks) + " chunks for " + std::to_string(header.symbols) +
+                                           " symbols in chunks of 2^" + std::to_string(header.chunk_bits));
+  }
+  if (header.total_bytes > blob.size()) {
+    return stream_error(errc::truncated,
+                        std::to_string(blob.size()) + " bytes of " + std::to_string(header.total_bytes));
+  }
+  if (header.total_bytes != blob.size() || header.total_bytes % alignment != 0) {
+    return stream_error(errc::corrupt,
+                        std::to_string(blob.size()) + " bytes hold a stream of " + std::to_string(header.total_bytes));
+  }
+  ECQ_CHECK(detail::check_zero(blob, 44, checksum_offset));
+  ECQ_CHECK(detail::read_directory(blob, load_le<std::uint16_t>(from + 14), header));
+  if (header.checksum(blob) != load_le<std::uint64_t>(from + checksum_offset)) {
+    return stream_error(errc::checksum_mismatch, "header, tables or chunk index are not what was written");
+  }
+  return header;
+}
+
+}  // namespace ecq
