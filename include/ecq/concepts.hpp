@@ -16,6 +16,7 @@
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/number_format.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/result.hpp"
@@ -43,16 +44,16 @@ concept distortion = requires(float error_value) {
 template <class Policy>
 concept regularizer = requires {
   { Policy::name } -> std::convertible_to<std::string_view>;
-  { Policy::template weight<struct any_format>() } -> std::same_as<double>;
+  { Policy::template weight<fp8_e4m3>() } -> std::same_as<double>;
 };
 
-/// Chooses the scale of every group of a matrix: `log2_scales[g]`, one for each group of `layout`. Finite weights are
-/// a precondition. Groups of zeros alone may get any finite scale.
+/// Chooses the scale of every group of a matrix: `scales[g]`, positive and finite, one for each group of `layout`; the
+/// quantizer rounds them to BF16. Finite weights are a precondition. Groups of zeros alone may get any such scale.
 template <class Policy, class Format>
 concept scale_search = code_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights,
-                                                       group_layout layout, std::span<float> log2_scales) {
+                                                       group_layout layout, std::span<float> scales) {
   { Policy::name } -> std::convertible_to<std::string_view>;
-  { policy.template search<Format>(backend, weights, layout, log2_scales) } -> std::same_as<result<void>>;
+  { policy.template search<Format>(backend, weights, layout, scales) } -> std::same_as<result<void>>;
 };
 
 /// Real matrix -> codes + stored scales: `codes[row * columns + column]`, `scales[g]` for each group of

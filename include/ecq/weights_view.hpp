@@ -2,7 +2,9 @@
 /// \file
 /// Weights as they come: a matrix of any floating-point format, its element type known at run time.
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -61,6 +63,15 @@ class weights_view {
         std::memcpy(out.data(), from, out.size_bytes());
         return;
       }
+    }
+    if constexpr (std::is_same_v<Format, bf16>) {
+      // The usual case, without a branch a weight: a BF16 is the upper half of its FP32.
+      for (std::size_t column = 0; column < out.size(); ++column) {
+        code_type code;
+        std::memcpy(&code, from + static_cast<std::ptrdiff_t>(column) * step, sizeof code);
+        out[column] = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
+      }
+      return;
     }
     for (std::size_t column = 0; column < out.size(); ++column) {
       code_type code;

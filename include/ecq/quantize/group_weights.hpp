@@ -1,0 +1,280 @@
+#pragma once
+/// \file
+/// The magnitudes of one group's weights, and the sums over them that scale searches need.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/cpu/backend.hpp"
+#include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/rounding.hpp"
+#include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq::detail {
+
+/// Numbers that decide a scale, and so reach the file, must not depend on the compiler's liberty to fuse a product and
+/// a sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers
+/// of a difference pass through a minimum. ECQ_EXACT_FLOAT guards what is left (reassociation under fast-math).
+
+/// 2^exponent; precondition: a normal number.
+constexpr float power_of_two(int exponent) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+constexpr double power_of_two_f64(int exponent) noexcept {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
+/// Nearest number of 16 significant bits: times a code of at most 8 such bits it is exact. Precondition: normal.
+constexpr float with_short_significand(float scale) noexcept {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) + 0x80U) & 0xffffff00U);
+}
+
+/// |difference|^Degree, lane by lane.
+template <int Degree>
+float_lanes power_of_difference(float_lanes difference) noexcept {
+  const float_lanes magnitude = magnitude_of(difference);
+  if constexpr (Degree == 1) return magnitude;
+  float_lanes power = magnitude;
+  for (int factor = 1; factor < Degree; ++factor) power *= magnitude;
+  return smaller_of(power, every_lane((std::numeric_limits<float>::max)()));
+}
+
+/// Sums over a group at one scale.
+struct group_sums {
+  double distortion = 0;  ///< sum |decoded - magnitude|^degree
+  double kept = 0;        ///< sum of the magnitudes whose code is not zero
+
+  group_sums& operator+=(const group_sums& other) noexcept {
+    distortion += other.distortion;
+    kept += other.kept;
+    return *this;
+  }
+};
+
+/// Sums `term(magnitudes)`, a float_lanes or a pair of them, over `row` (a multiple of row_padding weights) in an order
+/// that the source fixes: 16 lanes over 256 weights in FP32, these in FP64.
+template <std::size_t Count, class Term>
+ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, const Term& term) {
+  ECQ_EXACT_FLOAT_BODY
+  static_assert(row_padding == 16);
+  constexpr std::size_t steps = row_padding / lanes_at_once;
+  std::array<double, Count> sums{};
+  for (std::size_t first = 0; first < row.size(); first += 256) {
+    const std::size_t last = (std::min)(first + 256, row.size());
+    std::array<std::array<float_lanes, steps>, Count> partial{};
+    for (std::size_t at = first; at < last; at += row_padding) {
+      const auto step = [&](std::size_t index) {
+        float_lanes magnitudes;
+        std::memcpy(&magnitudes, row.data() + at + index * lanes_at_once, sizeof magnitudes);
+        const std::array<float_lanes, Count> terms = term(magnitudes);
+        for (std::size_t sum = 0; sum < Count; ++sum) partial[sum][index] += terms[sum];
+      };
+      if constexpr (steps == 4) {  // spelt out, compilers keep the sums in registers
+        step(0);
+        step(1);
+        step(2);
+        step(3);
+      } else {
+        for (std::size_t index = 0; index < steps; ++index) step(index);
+      }
+    }
+    for (std::size_t sum = 0; sum < Count; ++sum) {
+      for (const float lane : std::bit_cast<std::array<float, row_padding>>(partial[sum])) {
+        sums[sum] += static_cast<double>(lane);
+      }
+    }
+  }
+  return sums;
+}
+
+template <class Format, int Degree>
+ECQ_EXACT_FLOAT group_sums sums_at_scale(std::span<const float> row, float scale) {
+  ECQ_EXACT_FLOAT_BODY
+  const float inverse = 1.0F / scale;
+  const auto sums = sum_lanes<2>(row, [=](float_lanes magnitudes) {
+    const float_lanes reals = smaller_of(magnitudes * inverse, every_lane(Format::largest));
+    const float_lanes values = rounding<Format>::nearest(reals);
+    return std::array<float_lanes, 2>{power_of_difference<Degree>(values * scale - magnitudes),
+                                      values > 0.0F ? magnitudes : float_lanes{}};
+  });
+  return {sums[0], sums[1]};
+}
+
+/// Where a group lies in its matrix.
+struct group_area {
+  std::size_t first_row = 0;
+  std::size_t rows = 0;
+  std::size_t first_column = 0;
+  std::size_t columns = 0;
+};
+
+/// Area of group (down, across) of a layout.
+constexpr group_area area_of(const group_layout& layout, std::size_t down, std::size_t across) noexcept {
+  const std::size_t row = down * layout.rows_per_group;
+  const std::size_t column = across * layout.columns_per_group;
+  return {row, (std::min)(layout.rows_per_group, layout.rows - row), column,
+          (std::min)(layout.columns_per_group, layout.columns - column)};
+}
+
+/// The magnitudes of a group times a power of two that brings the largest into [1, 4): no sum over them overflows, no
+/// square vanishes, and scales are normal numbers whatever the weights. A group within one row is held in memory; of
+/// one that spans rows, the rows are read anew for every sum.
+class group_weights {
+ public:
+  /// `backend` runs over the rows of a group.
+  group_weights(const cpu& backend, const weights_view& weights) : backend_(backend), weights_(weights) {}
+
+  /// Precondition: finite weights.
+  result<void> select(const group_area& area) {
+    area_ = area;
+    largest_ = 0.0F;
+    exponent_ = 0;
+    if (area.rows == 1) {
+      load(0, buffer_);
+      largest_ = largest_of(buffer_);
+    } else {
+      std::vector<float> largest(area.rows);
+      ECQ_CHECK(parallel_for(backend_, area.rows, [&](std::size_t row) -> result<void> {
+        std::vector<float> buffer;
+        load(row, buffer);
+        largest[row] = largest_of(buffer);
+        return {};
+      }));
+      for (const float value : largest) largest_ = (std::max)(largest_, value);
+    }
+    if (largest_ > 0.0F) {
+      const int biased = static_cast<int>(std::bit_cast<std::uint32_t>(largest_) >> 23);
+      exponent_ = (std::clamp)(biased, 1, 253) - 127;
+    }
+    largest_ *= power_of_two(-exponent_);
+    if (area.rows == 1) normalize(buffer_);
+    return {};
+  }
+
+  bool all_zero() const noexcept { return largest_ == 0.0F; }
+  /// The largest magnitude, normalised.
+  float largest() const noexcept { return largest_; }
+  /// weight = +-magnitude * 2^exponent.
+  int exponent() const noexcept { return exponent_; }
+  std::size_t size() const noexcept { return area_.rows * area_.columns; }
+
+  /// sum |magnitude|^Degree.
+  template <int Degree>
+  result<double> total() const {
+    double sum = 0;
+    ECQ_CHECK(each_row<double>(
+        [](std::span<const float> row) {
+          return sum_lanes<1>(row, [](float_lanes magnitudes) {
+            return std::array<float_lanes, 1>{power_of_difference<Degree>(magnitudes)};
+          })[0];
+        },
+        sum));
+    return sum;
+  }
+
+  /// Precondition: `scale` has at most 16 significant bits (see with_short_significand).
+  template <class Format, int Degree>
+  result<group_sums> at(float scale) const {
+    group_sums sums;
+    ECQ_CHECK(each_row<group_sums>(
+        [scale](std::span<const float> row) { return sums_at_scale<Format, Degree>(row, scale); }, sums));
+    return sums;
+  }
+
+ private:
+  void load(std::size_t row, std::vector<float>& buffer) const {
+    buffer.assign((area_.columns + row_padding - 1) / row_padding * row_padding, 0.0F);
+    weights_.load(area_.first_row + row, area_.first_column, std::span(buffer).first(area_.columns));
+  }
+
+  static float largest_of(std::span<const float> row) noexcept {
+    std::array<float_lanes, row_padding / lanes_at_once> largest{};
+    for (std::size_t at = 0; at < row.size(); at += row_padding) {
+      for (std::size_t index = 0; index < largest.size(); ++index) {
+        float_lanes values;
+        std::memcpy(&values, row.data() + at + index * lanes_at_once, sizeof values);
+        largest[index] = larger_of(largest[index], magnitude_of(values));
+      }
+    }
+    return (std::ranges::max)(std::bit_cast<std::array<float, row_padding>>(largest));
+  }
+
+  void normalize(std::span<float> row) const noexcept {
+    const float factor = power_of_two(-exponent_);
+    for (std::size_t at = 0; at < row.size(); at += lanes_at_once) {
+      float_lanes values;
+      std::memcpy(&values, row.data() + at, sizeof values);
+      values = magnitude_of(values) * factor;
+      std::memcpy(row.data() + at, &values, sizeof values);
+    }
+  }
+
+  /// Adds `sum_of(row)` over the rows, in their order, to `sum`.
+  template <class Sum, class SumOf>
+  result<void> each_row(const SumOf& sum_of, Sum& sum) const {
+    if (area_.rows == 1) {
+      sum += sum_of(std::span<const float>(buffer_));
+      return {};
+    }
+    std::vector<Sum> partial(area_.rows);
+    ECQ_CHECK(parallel_for(backend_, area_.rows, [&](std::size_t row) -> result<void> {
+      std::vector<float> buffer;
+      load(row, buffer);
+      normalize(buffer);
+      partial[row] = sum_of(std::span<const float>(buffer));
+      return {};
+    }));
+    for (const Sum& part : partial) sum += part;
+    return {};
+  }
+
+  const cpu& backend_;
+  const weights_view& weights_;
+  group_area area_;
+  std::vector<float> buffer_;
+  float largest_ = 0.0F;
+  int exponent_ = 0;
+};
+
+/// Calls `task(group, group_weights&)` for every group of `layout`; `group` is its index. Many groups run side by side,
+/// a few large ones one after the other with their rows side by side.
+template <class Task>
+result<void> for_each_group(const cpu& backend, const weights_view& weights, const group_layout& layout, Task&& task) {
+  const std::size_t down = layout.groups_down();
+  const bool many = layout.rows_per_group == 1 || down >= 2 * static_cast<std::size_t>(backend.thread_count());
+  const cpu single{.threads = 1};
+  return parallel_for(many ? backend : single, down, [&](std::size_t i) -> result<void> {
+    group_weights group(many ? single : backend, weights);
+    for (std::size_t across = 0; across < layout.groups_across(); ++across) {
+      ECQ_CHECK(group.select(area_of(layout, i, across)));
+      ECQ_CHECK(task(i * layout.groups_across() + across, group));
+    }
+    return {};
+  });
+}
+
+/// errc::invalid_argument unless `layout` is one of these weights and there are `scales` scales for it.
+inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
+  if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
+      layout.columns_per_group == 0) {
+    return error(errc::invalid_argument,
+                 "layout of " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
+                     " for weights of " + std::to_string(weights.rows()) + " x " + std::to_string(weights.columns()));
+  }
+  if (scales != layout.count()) {
+    return error(errc::invalid_argument, "room for " + std::to_string(scales) + " scales where the layout has " +
+                                             std::to_string(layout.count()));
+  }
+  return {};
+}
+
+}  // namespace ecq::detail

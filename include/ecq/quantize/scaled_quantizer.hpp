@@ -1,0 +1,113 @@
+#pragma once
+/// \file
+/// A quantiser made of a scale search and a granularity.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecq/concepts.hpp"
+#include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/rounding.hpp"
+#include "ecq/quantize/stored_scale.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// codes[i] = Format::encode(weights[i] * (1 / scale)), quotient and product each rounded to FP32, -0 as +0.
+/// Precondition: `weights` is padded to a multiple of row_padding, `codes` is not longer.
+template <class Format>
+void encode_weights(std::span<const float> weights, float scale, std::span<std::uint8_t> codes) noexcept {
+  const float inverse = 1.0F / scale;
+  for (std::size_t first = 0; first < codes.size(); first += lanes_at_once) {
+    float_lanes values;
+    std::memcpy(&values, weights.data() + first, sizeof values);
+    const word_lanes encoded = rounding<Format>::encode(values * inverse);
+    const auto words = std::bit_cast<std::array<std::uint32_t, lanes_at_once>>(encoded);
+    const std::size_t count = (std::min)(lanes_at_once, codes.size() - first);
+    for (std::size_t lane = 0; lane < count; ++lane) codes[first + lane] = static_cast<std::uint8_t>(words[lane]);
+  }
+}
+
+/// errc::non_finite naming the first weight that is NaN or infinite.
+inline result<void> check_finite(const cpu& backend, const weights_view& weights) {
+  return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
+    std::vector<float> values(weights.columns());
+    weights.load(row, 0, values);
+    std::uint32_t not_finite = 0;
+    for (const float value : values) {
+      not_finite |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;  // bit 31: exponent all ones
+    }
+    if ((not_finite >> 31) == 0) return {};
+    std::size_t column = 0;
+    while ((std::bit_cast<std::uint32_t>(values[column]) & 0x7f800000U) != 0x7f800000U) ++column;
+    const bool nan = values[column] != values[column];
+    return error(errc::non_finite, std::string("the weight at row ") + std::to_string(row) + ", column " +
+                                       std::to_string(column) + " is " + (nan ? "not a number" : "infinite"));
+  });
+}
+
+}  // namespace detail
+
+/// Scales by `Search`, shared as `Granularity` says, stored as BF16; codes from the stored scale: Format::encode(w *
+/// (1 / scale)), the reciprocal and the product each rounded to FP32, -0 as +0.
+template <class Search, granularity Granularity = per_channel>
+struct scaled_quantizer {
+  static constexpr std::string_view name = Search::name;
+
+  Search scale_search{};
+  Granularity granularity{};
+
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return granularity.layout(rows, columns);
+  }
+
+  /// `codes`: rows * columns of them, row-major; `scales`: layout(rows, columns).count(). errc::invalid_argument if
+  /// they have other sizes, errc::non_finite for NaN or infinity among the weights; what the search reports. Needs
+  /// memory for about a row a thread.
+  template <code_format Format>
+    requires ecq::scale_search<Search, Format>
+  result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
+                        std::span<bf16> scales) const {
+    const group_layout groups = layout(weights.rows(), weights.columns());
+    ECQ_CHECK(detail::check_layout(weights, groups, scales.size()));
+    if (codes.size() != weights.size()) {
+      return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
+                                               std::to_string(weights.size()) + " weights");
+    }
+    ECQ_CHECK(detail::check_finite(backend, weights));
+    std::vector<float> exact_scales(scales.size());
+    ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
+    for (std::size_t group = 0; group < scales.size(); ++group) {
+      scales[group] = stored_scale<Format>(exact_scales[group]);
+    }
+    return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
+      const std::size_t first_group = row / groups.rows_per_group * groups.groups_across();
+      std::vector<float> values;
+      for (std::size_t across = 0; across < groups.groups_across(); ++across) {
+        const std::size_t column = across * groups.columns_per_group;
+        const std::size_t count = (std::min)(groups.columns_per_group, groups.columns - column);
+        values.assign((count + detail::row_padding - 1) / detail::row_padding * detail::row_padding, 0.0F);
+        weights.load(row, column, std::span(values).first(count));
+        detail::encode_weights<Format>(values, scales[first_group + across],
+                                       codes.subspan(row * groups.columns + column, count));
+      }
+      return {};
+    });
+  }
+};
+
+/// AbsMax: the largest weight of every row becomes the largest code.
+using absmax = scaled_quantizer<absmax_search>;
+
+static_assert(quantizer<absmax, fp8_e4m3>);
+
+}  // namespace ecq
