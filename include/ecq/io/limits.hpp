@@ -15,6 +15,9 @@ struct file_limits {
   static constexpr std::size_t metadata_entries = std::size_t{1} << 16;
   static constexpr std::size_t dimensions = 64;
   static constexpr std::size_t shards = std::size_t{1} << 12;
+
+  /// Not a limit of files: data are hashed, copied and given back in pieces of this size.
+  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 };
 
 }  // namespace ecq

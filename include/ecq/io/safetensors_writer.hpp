@@ -23,8 +23,7 @@
 
 namespace ecq {
 
-/// A tensor that will be written. Without a shape it is a run of bytes (dtype U8, one dimension) as long as what is
-/// written of it.
+/// A tensor that will be written. Without a shape it has one dimension, as long as what is written of it.
 struct tensor_declaration {
   std::string name;
   std::string_view dtype = "U8";
@@ -127,8 +126,8 @@ inline result<safetensors_writer> safetensors_writer::create(const std::filesyst
       const auto bytes = tensor_bytes(*type, *declared.shape);
       if (!bytes || declared.shape->size() > file_limits::dimensions) return bad(declared.name, "no valid shape");
       size = *bytes;
-    } else if (declared.dtype != "U8") {
-      return bad(declared.name, "only U8 may go without a shape");
+    } else if (type->bits % 8 != 0) {
+      return bad(declared.name, "elements below a byte need a shape");
     }
     slots.push_back({.declared = std::move(declared), .begin = 0, .end = 0, .size = size, .position = unwritten});
   }
@@ -154,7 +153,7 @@ inline result<void> safetensors_writer::reserve_header() {
   for (slot& each : widest) {
     each.begin = largest_offset;
     each.end = largest_offset;
-    if (!each.declared.shape) each.declared.shape = {largest_offset};
+    if (!each.declared.shape) each.declared.shape = std::vector{largest_offset};
     order.push_back(&each);
   }
   const std::size_t text = render(order, metadata_).size();
@@ -235,7 +234,12 @@ inline result<void> safetensors_writer::end() {
   }
   current.end = data_size_;
   if (!current.declared.shape) {
-    current.declared.shape = {size};
+    const std::uint64_t element = find_safetensors_dtype(current.declared.dtype)->bits / 8;
+    if (size % element != 0) {
+      return misuse("tensor '" + current.declared.name + "': " + std::to_string(size) +
+                    " bytes are no whole number of " + std::string(current.declared.dtype));
+    }
+    current.declared.shape = std::vector{size / element};
     current.size = size;
   }
   open_ = unwritten;

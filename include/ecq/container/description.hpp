@@ -1,0 +1,317 @@
+#pragma once
+/// \file
+/// What a container says of itself: the JSON text under the metadata key `ecq` (docs/format.md, "Container on disk").
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/io/json.hpp"
+#include "ecq/io/limits.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+inline constexpr std::string_view container_metadata_key = "ecq";
+inline constexpr std::string_view header_checksum_name = "ecq.header_checksum";
+inline constexpr std::uint64_t container_version = 1;
+
+/// Name of the U8 tensor that holds a block's stream.
+inline std::string stream_tensor_name(std::string_view block) { return std::string(block) + ".ecq_stream"; }
+
+/// Name of the BF16 tensor that holds a matrix's scales.
+inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
+
+struct block_description {
+  std::string name;
+  std::uint64_t symbols = 0;            ///< in the stream
+  std::vector<packed_matrix> matrices;  ///< without their scales
+};
+
+struct tensor_checksum {
+  std::string tensor;
+  std::uint64_t value = 0;  ///< XXH64 of its data, seed 0
+};
+
+struct container_description {
+  std::string tool;      ///< what wrote the file; free text
+  std::string settings;  ///< how; free text
+  std::vector<block_description> blocks;
+  std::vector<tensor_checksum> checksums;  ///< of every tensor but ecq.header_checksum
+};
+
+/// Columns of a matrix of this shape (shape[0] rows), or nothing: no dimensions, or rows x columns exceed 63 bits.
+constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint64_t> shape) noexcept {
+  constexpr auto largest = static_cast<std::uint64_t>((std::numeric_limits<std::ptrdiff_t>::max)());
+  if (shape.empty() || shape[0] > largest) return std::nullopt;
+  std::uint64_t columns = 1;
+  for (const std::uint64_t extent : shape.subspan(1)) {
+    if (extent != 0 && columns > largest / extent) return std::nullopt;
+    columns *= extent;
+  }
+  if (shape[0] != 0 && columns > largest / shape[0]) return std::nullopt;
+  return columns;
+}
+
+/// errc::corrupt, naming the matrix, unless shapes, layouts and formats of the matrices make sense and each has its own
+/// part of the block's symbols. Scales are not looked at.
+result<void> check_block(const block_description& block);
+
+/// The JSON text, always the same for the same description. Precondition: all texts are UTF-8.
+std::string to_json(const container_description& description);
+
+/// Reads and checks the JSON text. errc::unsupported for another version or an unknown key, errc::corrupt for anything
+/// that breaks a rule: wrong types, missing keys, what check_block finds, a matrix or block twice.
+result<container_description> parse_description(std::string_view text);
+
+namespace detail {
+
+inline std::string hex64(std::uint64_t value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text(16, '0');
+  for (std::size_t index = text.size(); index-- > 0; value >>= 4) text[index] = digits[value & 15U];
+  return text;
+}
+
+inline std::optional<std::uint64_t> parse_hex64(std::string_view text) noexcept {
+  std::uint64_t value = 0;
+  if (text.size() != 16) return std::nullopt;
+  for (const char digit : text) {
+    if (!(digit >= '0' && digit <= '9') && !(digit >= 'a' && digit <= 'f')) return std::nullopt;
+    value = (value << 4) | static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+  }
+  return value;
+}
+
+/// Reads an object that has exactly these keys, in any order: `member(index of the key)` reads each value.
+template <std::size_t Count, class Member>
+result<void> read_members(json_reader& json, const std::array<std::string_view, Count>& keys, Member&& member) {
+  std::array<bool, Count> seen{};
+  ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
+    const auto found = std::find(keys.begin(), keys.end(), key);
+    if (found == keys.end()) return error(errc::unsupported, json.fail("unknown key '" + key + "'").message());
+    const auto index = static_cast<std::size_t>(found - keys.begin());
+    seen[index] = true;
+    return member(index);
+  }));
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing == seen.end()) return {};
+  return json.fail("the object before has no '" + std::string(keys[static_cast<std::size_t>(missing - seen.begin())]) +
+                   "'");
+}
+
+/// Reads the value that comes next into `out`.
+inline result<void> read_into(json_reader& json, std::string& out) {
+  ECQ_TRY(value, json.string());
+  out = std::move(value);
+  return {};
+}
+template <std::unsigned_integral Integer>
+result<void> read_into(json_reader& json, Integer& out) {
+  ECQ_TRY(value, json.integer());
+  if (!std::in_range<Integer>(value)) return json.fail("integer too large for this machine");
+  out = static_cast<Integer>(value);
+  return {};
+}
+inline result<void> read_into(json_reader& json, dtype& out) {
+  ECQ_TRY(value, json.string());
+  const auto type = dtype_from_string(value);
+  if (!type) return error(errc::unsupported, json.fail("unknown format '" + value + "'").message());
+  out = *type;
+  return {};
+}
+
+inline result<packed_matrix> parse_matrix(json_reader& json) {
+  static constexpr std::array<std::string_view, 7> keys{
+      "name", "shape", "original", "format", "rows_per_group", "columns_per_group", "first_symbol"};
+  packed_matrix matrix;
+  ECQ_CHECK(read_members(json, keys, [&](std::size_t key) -> result<void> {
+    switch (key) {
+      case 0: return read_into(json, matrix.name);
+      case 1:
+        return json.array([&]() -> result<void> {
+          if (matrix.shape.size() == file_limits::dimensions) return json.fail("too many dimensions");
+          ECQ_TRY(extent, json.integer());
+          matrix.shape.push_back(extent);
+          return {};
+        });
+      case 2: return read_into(json, matrix.original);
+      case 3: return read_into(json, matrix.format);
+      case 4: return read_into(json, matrix.layout.rows_per_group);
+      case 5: return read_into(json, matrix.layout.columns_per_group);
+      default: return read_into(json, matrix.first_symbol);
+    }
+  }));
+  const auto columns = matrix_columns(matrix.shape);
+  if (!columns) return error(errc::corrupt, "matrix '" + matrix.name + "': no rows, or more than 2^63 elements");
+  matrix.layout.rows = static_cast<std::size_t>(matrix.shape[0]);
+  matrix.layout.columns = static_cast<std::size_t>(*columns);
+  return matrix;
+}
+
+inline result<block_description> parse_block(json_reader& json) {
+  static constexpr std::array<std::string_view, 3> keys{"name", "symbols", "matrices"};
+  block_description block;
+  ECQ_CHECK(read_members(json, keys, [&](std::size_t key) -> result<void> {
+    switch (key) {
+      case 0: return read_into(json, block.name);
+      case 1: return read_into(json, block.symbols);
+      default:
+        return json.array([&]() -> result<void> {
+          ECQ_TRY(matrix, parse_matrix(json));
+          block.matrices.push_back(std::move(matrix));
+          return {};
+        });
+    }
+  }));
+  auto checked = check_block(block);
+  if (!checked) return std::move(checked).error().within("block '" + block.name + "'");
+  return block;
+}
+
+inline result<void> check_unique_names(const container_description& description) {
+  std::set<std::string_view> blocks, matrices;
+  for (const block_description& block : description.blocks) {
+    if (!blocks.insert(block.name).second) return error(errc::corrupt, "block '" + block.name + "' is there twice");
+    for (const packed_matrix& matrix : block.matrices) {
+      if (matrices.insert(matrix.name).second) continue;
+      return error(errc::corrupt, "matrix '" + matrix.name + "' is there twice");
+    }
+  }
+  return {};
+}
+
+}  // namespace detail
+
+inline result<void> check_block(const block_description& block) {
+  if (block.matrices.empty()) return error(errc::corrupt, "it has no matrices");
+  std::vector<const packed_matrix*> order;
+  for (const packed_matrix& matrix : block.matrices) {
+    const auto bad = [&](std::string_view what) {
+      return error(errc::corrupt, "matrix '" + matrix.name + "': " + std::string(what));
+    };
+    const group_layout& layout = matrix.layout;
+    const auto columns = matrix_columns(matrix.shape);
+    if (!columns || layout.rows != matrix.shape[0] || layout.columns != *columns) {
+      return bad("its shape is not " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns));
+    }
+    if (layout.rows_per_group == 0 || layout.columns_per_group == 0) return bad("groups of no weights");
+    if (size_of(matrix.format) != 1)
+      return bad("its codes, " + std::string(to_string(matrix.format)) + ", are no bytes");
+    const std::uint64_t weights = matrix.shape[0] * *columns;
+    if (matrix.first_symbol > block.symbols || weights > block.symbols - matrix.first_symbol) {
+      return bad("symbols " + std::to_string(matrix.first_symbol) + " + " + std::to_string(weights) +
+                 " exceed the stream's " + std::to_string(block.symbols));
+    }
+    if (weights != 0) order.push_back(&matrix);
+  }
+  std::sort(order.begin(), order.end(), [](const packed_matrix* left, const packed_matrix* right) {
+    return left->first_symbol < right->first_symbol;
+  });
+  for (std::size_t index = 1; index < order.size(); ++index) {
+    const packed_matrix& before = *order[index - 1];
+    if (order[index]->first_symbol - before.first_symbol >= before.shape[0] * before.layout.columns) continue;
+    return error(errc::corrupt,
+                 "matrices '" + before.name + "' and '" + order[index]->name + "' share symbols of the stream");
+  }
+  return {};
+}
+
+inline std::string to_json(const container_description& description) {
+  std::string text = "{\"version\":" + std::to_string(container_version);
+  const auto string_member = [&](std::string_view key, std::string_view value) {
+    text += key;
+    append_json_string(text, value);
+  };
+  const auto integer_member = [&](std::string_view key, std::uint64_t value) {
+    text += key;
+    text += std::to_string(value);
+  };
+  string_member(",\"tool\":", description.tool);
+  string_member(",\"settings\":", description.settings);
+  text += ",\"blocks\":[";
+  std::string_view block_separator;
+  for (const block_description& block : description.blocks) {
+    text += block_separator;
+    block_separator = ",";
+    string_member("{\"name\":", block.name);
+    integer_member(",\"symbols\":", block.symbols);
+    text += ",\"matrices\":[";
+    std::string_view separator;
+    for (const packed_matrix& matrix : block.matrices) {
+      text += separator;
+      separator = ",";
+      string_member("{\"name\":", matrix.name);
+      std::string_view opening = ",\"shape\":[";
+      for (const std::uint64_t extent : matrix.shape) integer_member(std::exchange(opening, ","), extent);
+      string_member("],\"original\":", to_string(matrix.original));
+      string_member(",\"format\":", to_string(matrix.format));
+      integer_member(",\"rows_per_group\":", matrix.layout.rows_per_group);
+      integer_member(",\"columns_per_group\":", matrix.layout.columns_per_group);
+      integer_member(",\"first_symbol\":", matrix.first_symbol);
+      text += '}';
+    }
+    text += "]}";
+  }
+  text += "],\"checksums\":{";
+  std::string_view separator;
+  for (const tensor_checksum& checksum : description.checksums) {
+    string_member(std::exchange(separator, ","), checksum.tensor);
+    string_member(":", detail::hex64(checksum.value));
+  }
+  text += "}}";
+  return text;
+}
+
+inline result<container_description> parse_description(std::string_view text) {
+  static constexpr std::array<std::string_view, 5> keys{"version", "tool", "settings", "blocks", "checksums"};
+  container_description description;
+  json_reader json(text);
+  bool version_read = false;
+  ECQ_CHECK(detail::read_members(json, keys, [&](std::size_t key) -> result<void> {
+    // First, so that another version's other members are not complained about.
+    if (std::exchange(version_read, true) == (key == 0)) return json.fail("the version must come first");
+    switch (key) {
+      case 0: {
+        ECQ_TRY(version, json.integer());
+        if (version == container_version) return {};
+        return error(errc::unsupported, "version " + std::to_string(version) + " of the container, this reader knows " +
+                                            std::to_string(container_version));
+      }
+      case 1: return detail::read_into(json, description.tool);
+      case 2: return detail::read_into(json, description.settings);
+      case 3:
+        return json.array([&]() -> result<void> {
+          ECQ_TRY(block, detail::parse_block(json));
+          description.blocks.push_back(std::move(block));
+          return {};
+        });
+      default:
+        return json.object([&](const std::string& tensor) -> result<void> {
+          ECQ_TRY(digits, json.string());
+          const auto value = detail::parse_hex64(digits);
+          if (!value) return json.fail("expected 16 hexadecimal digits");
+          description.checksums.push_back({tensor, *value});
+          return {};
+        });
+    }
+  }));
+  ECQ_CHECK(json.finish());
+  ECQ_CHECK(detail::check_unique_names(description));
+  return description;
+}
+
+}  // namespace ecq

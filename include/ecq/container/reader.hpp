@@ -1,0 +1,263 @@
+#pragma once
+/// \file
+/// Opens a container and hands out its blocks and tensors, one at a time.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <new>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/container/checksum.hpp"
+#include "ecq/container/description.hpp"
+#include "ecq/io/limits.hpp"
+#include "ecq/io/safetensors.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// True if the file claims to be a container, whole or damaged.
+inline bool is_container(const safetensors_file& file) noexcept {
+  return find_value(file.metadata(), container_metadata_key) != nullptr || file.find(header_checksum_name) != nullptr;
+}
+
+/// As above; a folder or the index of a sharded checkpoint is none.
+inline result<bool> is_container(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored) || path.extension() == ".json") return false;
+  ECQ_TRY(file, safetensors_file::open(path));
+  return is_container(file);
+}
+
+/// A block of an open container: scales in memory, the stream in the mapped file.
+struct mapped_block {
+  std::vector<packed_matrix> matrices;
+  std::span<const std::byte> stream;
+
+  operator packed_block_view() const noexcept { return {matrices, stream}; }
+};
+
+/// A container, its header and description checked. Data are checked when they are read: scales and passed-through
+/// tensors here, chunks of streams by whoever decodes them, everything at once by verify().
+class container_reader {
+ public:
+  /// Errors name the file: what safetensors_file::open and parse_description return, errc::not_found for a safetensors
+  /// file that is no container, errc::checksum_mismatch for a header that was changed, errc::corrupt where description
+  /// and tensors disagree.
+  static result<container_reader> open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const noexcept { return file_.path(); }
+  std::uint64_t size_bytes() const noexcept { return file_.size_bytes(); }
+  const std::string& tool() const noexcept { return description_.tool; }
+  const std::string& settings() const noexcept { return description_.settings; }
+
+  /// Metadata of the original.
+  const string_map& metadata() const noexcept { return metadata_; }
+
+  /// Names, shapes and formats; load() gives the scales as well.
+  std::span<const block_description> blocks() const noexcept { return description_.blocks; }
+
+  /// Tensors kept as they were, in the order of their data.
+  std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
+
+  /// Scales and stream of block `index`, which must be below blocks().size(). errc::checksum_mismatch names a matrix
+  /// whose scales were changed; the stream is not read yet.
+  result<mapped_block> load(std::size_t index) const;
+
+  /// Gives the memory of a block's stream back.
+  void release(const mapped_block& block) const noexcept { file_.release(block.stream); }
+
+  /// Reads one of passed_through(): calls `use(piece)`, which returns result<void>, for each piece of its data in
+  /// turn, then checks their checksum; the pieces are not to be trusted before. Memory is given back on the way.
+  template <class Use>
+  result<void> read(const tensor_entry& tensor, Use&& use) const;
+
+  /// Reads everything and checks every checksum. `progress(name, done, total)` is called before each piece with bytes
+  /// of data; if it returns false, verify ends with errc::invalid_argument ("interrupted").
+  template <class Progress>
+  result<void> verify(Progress&& progress) const;
+  result<void> verify() const {
+    return verify([](std::string_view, std::uint64_t, std::uint64_t) { return true; });
+  }
+
+  const safetensors_file& file() const noexcept { return file_; }
+
+ private:
+  container_reader(safetensors_file file, container_description description)
+      : file_(std::move(file)), description_(std::move(description)) {}
+
+  result<void> check_header_checksum() const;
+  result<void> match_tensors();
+  const tensor_checksum* find_checksum(std::string_view tensor) const noexcept;
+  result<const tensor_entry*> expect_tensor(const std::string& name, std::string_view type) const;
+  error changed(std::string_view what) const {
+    return error(errc::checksum_mismatch, detail::quoted(path()) + ": " + std::string(what));
+  }
+
+  safetensors_file file_;
+  container_description description_;  ///< checksums sorted by tensor
+  string_map metadata_;
+  std::vector<tensor_entry> passed_through_;
+};
+
+inline result<container_reader> container_reader::open(const std::filesystem::path& path) {
+  try {
+    ECQ_TRY(file, safetensors_file::open(path));
+    const std::string* text = find_value(file.metadata(), container_metadata_key);
+    if (text == nullptr) {
+      return error(is_container(file) ? errc::corrupt : errc::not_found,
+                   detail::quoted(path) + ": no container: its metadata have no key '" +
+                       std::string(container_metadata_key) + "'");
+    }
+    container_reader reader(std::move(file), {});
+    ECQ_CHECK(reader.check_header_checksum());
+    text = find_value(reader.file_.metadata(), container_metadata_key);
+    auto description = parse_description(*text);
+    if (!description) {
+      return std::move(description)
+          .error()
+          .within(detail::quoted(path) + ": metadata '" + std::string(container_metadata_key) + "'");
+    }
+    reader.description_ = std::move(*description);
+    for (const auto& entry : reader.file_.metadata()) {
+      if (entry.first != container_metadata_key) reader.metadata_.push_back(entry);
+    }
+    if (auto matched = reader.match_tensors(); !matched) {
+      return std::move(matched).error().within(detail::quoted(path));
+    }
+    return reader;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for its description");
+  }
+}
+
+inline result<void> container_reader::check_header_checksum() const {
+  const tensor_entry* tensor = file_.find(header_checksum_name);
+  if (tensor == nullptr || tensor->dtype != "U8" || tensor->size_bytes() != 8) {
+    return error(errc::corrupt,
+                 detail::quoted(path()) + ": no tensor '" + std::string(header_checksum_name) + "' of 8 bytes (U8)");
+  }
+  if (load_le<std::uint64_t>(file_.bytes(*tensor).data()) != xxh64(file_.header_bytes())) {
+    return changed("the header is not the one that was written");
+  }
+  return {};
+}
+
+inline result<const tensor_entry*> container_reader::expect_tensor(const std::string& name,
+                                                                   std::string_view type) const {
+  const tensor_entry* tensor = file_.find(name);
+  if (tensor == nullptr) return error(errc::corrupt, "tensor '" + name + "' is missing");
+  if (tensor->dtype != type || tensor->shape.size() != 1) {
+    return error(errc::corrupt, "tensor '" + name + "': expected " + std::string(type) + " of one dimension");
+  }
+  return tensor;
+}
+
+/// Every tensor must be a block's, a matrix's, the header checksum or passed through, and all but the header checksum
+/// must have a checksum.
+inline result<void> container_reader::match_tensors() {
+  std::set<std::string, std::less<>> own{std::string(header_checksum_name)};
+  std::set<std::string_view> matrices;
+  for (const block_description& block : description_.blocks) {
+    std::string stream = stream_tensor_name(block.name);
+    ECQ_CHECK(expect_tensor(stream, "U8"));
+    if (const auto [name, added] = own.insert(std::move(stream)); !added) {
+      return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+    }
+    for (const packed_matrix& matrix : block.matrices) {
+      std::string scale = scale_tensor_name(matrix.name);
+      ECQ_TRY(tensor, expect_tensor(scale, "BF16"));
+      if (tensor->shape[0] != matrix.layout.count()) {
+        return error(errc::corrupt, "tensor '" + scale + "': " + std::to_string(tensor->shape[0]) + " scales for " +
+                                        std::to_string(matrix.layout.count()) + " groups");
+      }
+      if (const auto [name, added] = own.insert(std::move(scale)); !added) {
+        return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+      }
+      matrices.insert(matrix.name);
+    }
+  }
+  auto& checksums = description_.checksums;
+  std::sort(checksums.begin(), checksums.end(),
+            [](const tensor_checksum& left, const tensor_checksum& right) { return left.tensor < right.tensor; });
+  for (const tensor_entry& tensor : file_.tensors()) {
+    if (matrices.contains(tensor.name)) {
+      return error(errc::corrupt, "tensor '" + tensor.name + "' is there plain and compressed");
+    }
+    if (!own.contains(tensor.name)) passed_through_.push_back(tensor);
+    if (tensor.name == header_checksum_name) continue;
+    const auto found = find_checksum(tensor.name);
+    if (found == nullptr) return error(errc::corrupt, "tensor '" + tensor.name + "' has no checksum");
+  }
+  if (checksums.size() != file_.tensors().size() - 1) {
+    return error(errc::corrupt, std::to_string(checksums.size()) + " checksums for " +
+                                    std::to_string(file_.tensors().size() - 1) + " tensors");
+  }
+  return {};
+}
+
+inline const tensor_checksum* container_reader::find_checksum(std::string_view tensor) const noexcept {
+  const auto& checksums = description_.checksums;
+  const auto found = std::lower_bound(
+      checksums.begin(), checksums.end(), tensor,
+      [](const tensor_checksum& checksum, std::string_view wanted) { return checksum.tensor < wanted; });
+  return found == checksums.end() || found->tensor != tensor ? nullptr : &*found;
+}
+
+template <class Use>
+result<void> container_reader::read(const tensor_entry& tensor, Use&& use) const {
+  xxh64_hasher hasher;
+  for (auto bytes = file_.bytes(tensor); !bytes.empty();) {
+    const auto piece = bytes.first((std::min)(bytes.size(), file_limits::piece_bytes));
+    hasher.update(piece);
+    ECQ_CHECK(use(piece));
+    file_.release(piece);
+    bytes = bytes.subspan(piece.size());
+  }
+  const tensor_checksum* expected = find_checksum(tensor.name);
+  if (expected != nullptr && expected->value == hasher.digest()) return {};
+  return changed("tensor '" + tensor.name + "': its data are not those that were written");
+}
+
+inline result<mapped_block> container_reader::load(std::size_t index) const {
+  const block_description& block = description_.blocks[index];
+  mapped_block loaded{block.matrices, file_.bytes(*file_.find(stream_tensor_name(block.name)))};
+  for (packed_matrix& matrix : loaded.matrices) {
+    matrix.scales.reserve(matrix.layout.count());  // which is what the file holds
+    ECQ_CHECK(read(*file_.find(scale_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
+      for (std::size_t at = 0; at < piece.size(); at += 2) {
+        matrix.scales.push_back(bf16::from_bits(load_le<std::uint16_t>(piece.data() + at)));
+      }
+      return {};
+    }));
+  }
+  return loaded;
+}
+
+template <class Progress>
+result<void> container_reader::verify(Progress&& progress) const {
+  ECQ_CHECK(check_header_checksum());
+  const std::uint64_t total = file_.size_bytes() - file_.header_bytes().size();
+  for (const tensor_entry& tensor : file_.tensors()) {
+    if (tensor.name == header_checksum_name) continue;
+    std::uint64_t done = tensor.begin;
+    ECQ_CHECK(read(tensor, [&](std::span<const std::byte> piece) -> result<void> {
+      if (!progress(std::string_view(tensor.name), done, total)) return error(errc::invalid_argument, "interrupted");
+      done += piece.size();
+      return {};
+    }));
+  }
+  return {};
+}
+
+}  // namespace ecq

@@ -1,0 +1,233 @@
+#pragma once
+/// \file
+/// Writes a container block after block; memory does not grow with the model.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/container/checksum.hpp"
+#include "ecq/container/description.hpp"
+#include "ecq/io/safetensors_writer.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// Everything that a container will hold: names and shapes, known before the first block is compressed.
+struct container_plan {
+  struct matrix {
+    std::string name;
+    std::vector<std::uint64_t> shape;
+  };
+  struct block {
+    std::string name;
+    std::vector<matrix> matrices;
+  };
+  std::vector<block> blocks;
+  std::vector<tensor_declaration> pass_through;  ///< tensors kept as they are; shapes are needed
+  string_map metadata;                           ///< of the original, kept unchanged
+  std::string tool;                              ///< free text
+  std::string settings;                          ///< free text
+};
+
+/// Give it every block and every tensor of its plan once, in any order, then commit. Data lie in the file in that
+/// order. To align all elements, as PyTorch wants it: first the tensors of two and more bytes an element, largest
+/// first, then the blocks, then the tensors of single bytes.
+class container_writer {
+ public:
+  /// Opens a temporary file beside `path` (output_file). errc::invalid_argument names what cannot be written: a name
+  /// twice, a name or metadata key that the container uses itself, text that is not UTF-8, a shape without a size.
+  static result<container_writer> create(const std::filesystem::path& path, container_plan plan);
+
+  /// `block` must have the matrices of the plan's block `name`, in its order. Its stream is not looked into.
+  result<void> write_block(std::string_view name, packed_block_view block);
+
+  /// A tensor of the plan's pass_through. `release(piece)` is called for each piece of `bytes` (4 MiB or less) once it
+  /// is written, to give mapped memory back.
+  template <class Release>
+  result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes, Release&& release);
+  result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes) {
+    return write_tensor(name, bytes, [](std::span<const std::byte>) {});
+  }
+
+  /// Writes header and header checksum and puts the file under its name. errc::invalid_argument names what is missing.
+  result<void> commit();
+
+  /// Of the whole file so far, header included.
+  std::uint64_t size_bytes() const noexcept { return file_.data_begin() + file_.data_size(); }
+
+ private:
+  container_writer(safetensors_writer file, container_plan plan)
+      : file_(std::move(file)), plan_(std::move(plan)), blocks_(plan_.blocks.size()) {}
+
+  safetensors_writer file_;
+  container_plan plan_;
+  std::vector<block_description> blocks_;  ///< in the plan's order; written ones have matrices
+  std::vector<tensor_checksum> checksums_;
+};
+
+namespace detail {
+
+/// The metadata with the longest description that can come of the plan.
+inline result<string_map> widest_metadata(const container_plan& plan) {
+  constexpr std::uint64_t widest = (std::numeric_limits<std::uint64_t>::max)();
+  container_description description{plan.tool, plan.settings, {}, {}};
+  const auto expect_tensor = [&](const std::string& name) { description.checksums.push_back({name, widest}); };
+  for (const container_plan::block& block : plan.blocks) {
+    block_description& described = description.blocks.emplace_back();
+    described.name = block.name;
+    described.symbols = widest;
+    expect_tensor(stream_tensor_name(block.name));
+    for (const container_plan::matrix& matrix : block.matrices) {
+      packed_matrix& widest_matrix = described.matrices.emplace_back();
+      widest_matrix.name = matrix.name;
+      widest_matrix.shape = matrix.shape;
+      widest_matrix.original = dtype::fp8_e4m3;  // no name is longer
+      widest_matrix.format = dtype::fp8_e4m3;
+      widest_matrix.layout.rows_per_group = (std::numeric_limits<std::size_t>::max)();
+      widest_matrix.layout.columns_per_group = (std::numeric_limits<std::size_t>::max)();
+      widest_matrix.first_symbol = widest;
+      expect_tensor(scale_tensor_name(matrix.name));
+    }
+  }
+  for (const tensor_declaration& tensor : plan.pass_through) expect_tensor(tensor.name);
+  ECQ_CHECK(check_unique_names(description));
+  string_map metadata = plan.metadata;
+  if (find_value(metadata, container_metadata_key) != nullptr) {
+    return error(errc::invalid_argument, "the original has a metadata key '" + std::string(container_metadata_key) +
+                                             "', which a container needs for itself: compressed already?");
+  }
+  metadata.emplace_back(container_metadata_key, to_json(description));
+  return metadata;
+}
+
+}  // namespace detail
+
+inline result<container_writer> container_writer::create(const std::filesystem::path& path, container_plan plan) {
+  const auto bad = [&](const std::string& what) {
+    return error(errc::invalid_argument, detail::quoted(path) + ": " + what);
+  };
+  std::vector<tensor_declaration> tensors;
+  std::set<std::string> names;  // matrices stand for tensors that will come back under these names
+  for (const container_plan::block& block : plan.blocks) {
+    if (block.matrices.empty()) return bad("block '" + block.name + "' has no matrices");
+    tensors.push_back({stream_tensor_name(block.name), "U8"});
+    for (const container_plan::matrix& matrix : block.matrices) {
+      tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
+      if (!names.insert(matrix.name).second) return bad("matrix '" + matrix.name + "' is there twice");
+    }
+  }
+  for (const tensor_declaration& tensor : plan.pass_through) {
+    if (!tensor.shape) return bad("tensor '" + tensor.name + "' has no shape");
+    if (!names.insert(tensor.name).second) return bad("tensor '" + tensor.name + "' is there twice");
+    tensors.push_back(tensor);
+  }
+  tensors.push_back({std::string(header_checksum_name), "U8", std::vector<std::uint64_t>{8}});
+  auto metadata = detail::widest_metadata(plan);
+  if (!metadata) return bad(metadata.error().message());
+  std::set<std::string_view> declared;
+  for (const tensor_declaration& tensor : tensors) {
+    if (declared.insert(tensor.name).second) continue;
+    return bad("the name '" + tensor.name + "' is needed twice: by the container itself and by the original");
+  }
+  for (const std::string& name : names) {
+    if (!is_utf8(name)) return bad("the name '" + name + "' is not UTF-8");
+  }
+  if (!is_utf8(plan.tool) || !is_utf8(plan.settings)) return bad("tool or settings are not UTF-8");
+  ECQ_TRY(file, safetensors_writer::create(path, std::move(tensors), std::move(*metadata)));
+  return container_writer(std::move(file), std::move(plan));
+}
+
+template <class Release>
+result<void> container_writer::write_tensor(std::string_view name, std::span<const std::byte> bytes,
+                                            Release&& release) {
+  ECQ_CHECK(file_.begin(name));
+  xxh64_hasher hasher;
+  while (!bytes.empty()) {
+    const auto piece = bytes.first((std::min)(bytes.size(), file_limits::piece_bytes));
+    hasher.update(piece);
+    ECQ_CHECK(file_.append(piece));
+    release(piece);
+    bytes = bytes.subspan(piece.size());
+  }
+  ECQ_CHECK(file_.end());
+  checksums_.push_back({std::string(name), hasher.digest()});
+  return {};
+}
+
+inline result<void> container_writer::write_block(std::string_view name, packed_block_view block) {
+  const auto bad = [&](const std::string& what) {
+    return error(errc::invalid_argument, "block '" + std::string(name) + "': " + what);
+  };
+  const auto planned = std::find_if(plan_.blocks.begin(), plan_.blocks.end(),
+                                    [&](const container_plan::block& each) { return each.name == name; });
+  if (planned == plan_.blocks.end()) return bad("not in the plan");
+  if (planned->matrices.size() != block.matrices.size()) {
+    return bad(std::to_string(block.matrices.size()) + " matrices, planned were " +
+               std::to_string(planned->matrices.size()));
+  }
+  block_description described;
+  described.name = name;
+  for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+    const packed_matrix& matrix = block.matrices[index];
+    const container_plan::matrix& expected = planned->matrices[index];
+    if (matrix.name != expected.name || matrix.shape != expected.shape) {
+      return bad("matrix '" + matrix.name + "' where '" + expected.name + "' was planned, or another shape");
+    }
+    const group_layout& layout = matrix.layout;
+    if (layout.rows_per_group != 0 && layout.columns_per_group != 0 && matrix.scales.size() != layout.count()) {
+      return bad("matrix '" + matrix.name + "': " + std::to_string(matrix.scales.size()) + " scales for " +
+                 std::to_string(layout.count()) + " groups");
+    }
+    packed_matrix& copy = described.matrices.emplace_back();
+    copy.name = matrix.name;
+    copy.shape = matrix.shape;
+    copy.original = matrix.original;
+    copy.format = matrix.format;
+    copy.layout = matrix.layout;
+    copy.first_symbol = matrix.first_symbol;
+    const std::uint64_t end = matrix.first_symbol + static_cast<std::uint64_t>(layout.rows) * layout.columns;
+    described.symbols = (std::max)(described.symbols, end);
+  }
+  if (auto checked = check_block(described); !checked) return bad(checked.error().message());
+  ECQ_CHECK(write_tensor(stream_tensor_name(name), block.stream));
+  std::vector<std::byte> bytes;
+  for (const packed_matrix& matrix : block.matrices) {
+    bytes.resize(matrix.scales.size() * 2);
+    for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
+      store_le<std::uint16_t>(bytes.data() + 2 * index, matrix.scales[index].bits);
+    }
+    ECQ_CHECK(write_tensor(scale_tensor_name(matrix.name), bytes));
+  }
+  blocks_[static_cast<std::size_t>(planned - plan_.blocks.begin())] = std::move(described);
+  return {};
+}
+
+inline result<void> container_writer::commit() {
+  for (std::size_t index = 0; index < blocks_.size(); ++index) {
+    if (!blocks_[index].matrices.empty()) continue;
+    return error(errc::invalid_argument, "block '" + plan_.blocks[index].name + "' was not written");
+  }
+  string_map metadata = std::move(plan_.metadata);
+  metadata.emplace_back(container_metadata_key,
+                        to_json({plan_.tool, plan_.settings, std::move(blocks_), std::move(checksums_)}));
+  ECQ_TRY(header, file_.seal(metadata));
+  std::array<std::byte, 8> checksum;
+  store_le<std::uint64_t>(checksum.data(), xxh64(header));
+  ECQ_CHECK(file_.write(header_checksum_name, checksum));
+  return file_.commit();
+}
+
+}  // namespace ecq
