@@ -15,6 +15,8 @@
 #include <string_view>
 
 #include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/number_format.hpp"

@@ -110,7 +110,6 @@ inline rans::encoder::encoder(const table& frequencies, split_map map)
   }
   if (frequencies.mapping != slot_mapping::alias) return;
   slots_.resize(65536);
-  const rans_slots lookup(frequencies, map);
   const alias_table aliases = alias_table::build(used, frequencies.bucket_bits);
   for (std::uint32_t slot = 0; slot < 65536; ++slot) {
     const std::uint32_t bucket = slot & ((1U << aliases.bucket_bits) - 1U);
@@ -164,13 +163,14 @@ std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std
 }
 
 inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-  if (!slots_.constant()) {
-    return slots_.visit([&](const auto& slots) { return decode_chunk(slots, chunk, out); });
+  const rans_slots_view table = slots_.view();
+  if (!table.constant) {
+    return table.visit([&](const auto& slots) { return decode_chunk(slots, chunk, out); });
   }
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     if (load_le<std::uint32_t>(chunk.states + 4 * lane) != lower_bound) return errc::corrupt;
   }
-  std::memset(out, slots_.constant_code(), chunk.symbols);
+  std::memset(out, table.constant_code, chunk.symbols);
   return chunk.word_count == 0 ? errc::ok : errc::corrupt;
 }
 

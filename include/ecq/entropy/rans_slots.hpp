@@ -2,6 +2,7 @@
 /// \file
 /// Decode tables of rANS: slot of a state -> symbol, its frequency, and its rank among the symbol's slots.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@ struct alias_slots {
   const std::uint64_t* entries;
   const std::uint16_t* dividers;
 
-  static constexpr unsigned scale_bits() { return 16; }
+  ECQ_HOST_DEVICE static constexpr unsigned scale_bits() { return 16; }
 };
 
 /// The slot's entry is entries[entry_of_slot[slot]].
@@ -31,60 +32,72 @@ struct direct_slots {
   ECQ_HOST_DEVICE unsigned scale_bits() const { return bits; }
 };
 
-/// Owns the decode table of one frequency table. The decoded byte is the symbol shifted left by the map's raw bits.
-class rans_slots {
- public:
-  rans_slots(const rans_table& table, split_map map)
-      : mapping_(table.mapping),
-        bucket_bits_(table.bucket_bits),
-        scale_bits_(table.frequencies.scale_bits),
-        constant_(table.frequencies.count == 1),
-        first_symbol_(map.join(table.frequencies.symbols[0], 0)) {
-    if (constant_) return;
-    const auto entry = [&](std::size_t number, std::uint32_t adjust) {
-      return table.frequencies.frequencies[number] | (std::uint64_t{adjust & 0xFFFFU} << 16) |
-             (std::uint64_t{map.join(table.frequencies.symbols[number], 0)} << 32);
-    };
-    if (mapping_ == slot_mapping::alias) {
-      const alias_table aliases = alias_table::build(table.used_frequencies(), bucket_bits_);
-      dividers_ = aliases.divider;
-      for (std::size_t b = 0; b < std::size_t{1} << bucket_bits_; ++b) {
-        if (b < table.frequencies.count) entries_[2 * b] = entry(b, 0);
-        entries_[2 * b + 1] =
-            entry(aliases.alias[b] < table.frequencies.count ? aliases.alias[b] : 0, aliases.adjust[b]);
-      }
-      return;
-    }
-    entry_of_slot_.resize(std::size_t{1} << scale_bits_);
-    std::uint32_t start = 0;
-    for (std::size_t i = 0; i < table.frequencies.count; ++i) {
-      const std::uint32_t frequency = table.frequencies.frequencies[i];
-      entries_[i] = entry(i, 0U - start);
-      std::fill_n(entry_of_slot_.begin() + start, frequency, static_cast<std::uint8_t>(i));
-      start += frequency;
-    }
-  }
+/// The decode table of one frequency table by pointers: trivially copyable, for hosts and devices alike. With a single
+/// symbol (`constant`) nothing is coded and every code's coded part is `constant_code`.
+struct rans_slots_view {
+  const std::uint64_t* entries = nullptr;
+  const std::uint16_t* dividers = nullptr;      ///< alias: 2^bucket_bits of them
+  const std::uint8_t* entry_of_slot = nullptr;  ///< direct: 2^scale_bits of them
+  unsigned bucket_bits = 0;                     ///< 5 or 6; 0 for direct
+  unsigned scale_bits = 0;
+  bool constant = false;
+  std::uint8_t constant_code = 0;
 
   /// Calls `use` with alias_slots<5>, alias_slots<6> or direct_slots. Not for a constant table.
   template <class Use>
-  auto visit(Use&& use) const {
-    if (mapping_ == slot_mapping::direct) {
-      return use(direct_slots{entries_.data(), entry_of_slot_.data(), scale_bits_});
+  ECQ_HOST_DEVICE auto visit(const Use& use) const {
+    if (bucket_bits == 5) return use(alias_slots<5>{entries, dividers});
+    if (bucket_bits == 6) return use(alias_slots<6>{entries, dividers});
+    return use(direct_slots{entries, entry_of_slot, scale_bits});
+  }
+};
+
+/// Owns a decode table. The decoded byte is the symbol shifted left by the map's raw bits.
+class rans_slots {
+ public:
+  rans_slots(const rans_table& table, split_map map) {
+    const frequency_table& used = table.frequencies;
+    layout_.scale_bits = used.scale_bits;
+    layout_.bucket_bits = table.mapping == slot_mapping::alias ? table.bucket_bits : 0;
+    layout_.constant = used.count == 1;
+    layout_.constant_code = map.join(used.symbols[0], 0);
+    if (layout_.constant) return;
+    const auto entry = [&](std::size_t number, std::uint32_t adjust) {
+      return used.frequencies[number] | (std::uint64_t{adjust & 0xFFFFU} << 16) |
+             (std::uint64_t{map.join(used.symbols[number], 0)} << 32);
+    };
+    if (table.mapping == slot_mapping::alias) {
+      const alias_table aliases = alias_table::build(table.used_frequencies(), table.bucket_bits);
+      dividers_ = aliases.divider;
+      for (std::size_t bucket = 0; bucket < std::size_t{1} << table.bucket_bits; ++bucket) {
+        // Entries without a slot are never looked up: buckets beyond the symbols have divider 0, full ones no alias.
+        if (bucket < used.count) entries_[2 * bucket] = entry(bucket, 0);
+        if (aliases.alias[bucket] < used.count) {
+          entries_[2 * bucket + 1] = entry(aliases.alias[bucket], aliases.adjust[bucket]);
+        }
+      }
+      return;
     }
-    if (bucket_bits_ == 5) return use(alias_slots<5>{entries_.data(), dividers_.data()});
-    return use(alias_slots<6>{entries_.data(), dividers_.data()});
+    entry_of_slot_.resize(std::size_t{1} << used.scale_bits);
+    std::uint32_t start = 0;
+    for (std::size_t number = 0; number < used.count; ++number) {
+      entries_[number] = entry(number, 0U - start);
+      std::fill_n(entry_of_slot_.begin() + start, used.frequencies[number], static_cast<std::uint8_t>(number));
+      start += used.frequencies[number];
+    }
   }
 
-  /// One symbol alone: nothing is coded, every code's coded part is constant_code().
-  bool constant() const noexcept { return constant_; }
-  std::uint8_t constant_code() const noexcept { return first_symbol_; }
+  /// Valid as long as this object.
+  rans_slots_view view() const noexcept {
+    rans_slots_view table = layout_;
+    table.entries = entries_.data();
+    table.dividers = dividers_.data();
+    table.entry_of_slot = entry_of_slot_.data();
+    return table;
+  }
 
  private:
-  slot_mapping mapping_;
-  unsigned bucket_bits_;
-  unsigned scale_bits_;
-  bool constant_;
-  std::uint8_t first_symbol_;
+  rans_slots_view layout_;
   std::array<std::uint16_t, alias_table::max_buckets> dividers_{};
   std::array<std::uint64_t, 256> entries_{};
   std::vector<std::uint8_t> entry_of_slot_;

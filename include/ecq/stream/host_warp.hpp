@@ -1,0 +1,112 @@
+#pragma once
+/// \file
+/// A warp on the host: 32 lanes as one value. Bodies written over a warp policy run here in every test, bit for bit,
+/// and on a device with cuda/device_warp.cuh.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// One 32-bit value a lane, with the operators that a device lane's std::uint32_t has.
+struct host_lanes {
+  std::array<std::uint32_t, lane_count> value{};
+
+  host_lanes() = default;
+  explicit host_lanes(std::uint32_t same) { value.fill(same); }
+
+  template <class Operation>
+  static host_lanes each(Operation operation) {
+    host_lanes lanes;
+    for (std::uint32_t i = 0; i < lane_count; ++i) lanes.value[i] = operation(i);
+    return lanes;
+  }
+
+  friend host_lanes operator+(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] + b.value[i]; });
+  }
+  friend host_lanes operator*(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] * b.value[i]; });
+  }
+  friend host_lanes operator|(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] | b.value[i]; });
+  }
+  friend host_lanes operator&(const host_lanes& a, std::uint32_t b) {
+    return each([&](std::uint32_t i) { return a.value[i] & b; });
+  }
+  friend host_lanes operator<<(const host_lanes& a, unsigned bits) {
+    return each([&](std::uint32_t i) { return a.value[i] << bits; });
+  }
+  friend host_lanes operator>>(const host_lanes& a, unsigned bits) {
+    return each([&](std::uint32_t i) { return a.value[i] >> bits; });
+  }
+};
+
+/// The warp policy on the host. `lanes` holds a value a lane, `flags` a truth value a lane.
+struct host_warp {
+  using lanes = host_lanes;
+  using flags = std::uint32_t;  ///< bit i: lane i
+
+  static lanes lane_numbers() {
+    return lanes::each([](std::uint32_t i) { return i; });
+  }
+
+  static flags below(const lanes& a, const lanes& b) {
+    flags result = 0;
+    for (std::uint32_t i = 0; i < lane_count; ++i) result |= (a.value[i] < b.value[i] ? 1U : 0U) << i;
+    return result;
+  }
+  static flags both(flags a, flags b) { return a & b; }
+  static std::uint32_t ballot(flags set) { return set; }
+  static std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(std::popcount(ballot)); }
+
+  /// For each lane how many lower lanes are set in `ballot`.
+  static lanes set_below(std::uint32_t ballot) {
+    return lanes::each([&](std::uint32_t i) { return count(ballot & ((1U << i) - 1U)); });
+  }
+
+  static lanes select(flags which, const lanes& yes, const lanes& no) {
+    return lanes::each([&](std::uint32_t i) { return (which >> i & 1U) != 0 ? yes.value[i] : no.value[i]; });
+  }
+
+  /// The low 32 bits of (high:low) >> bits, bits 0..31.
+  static lanes funnel_right(const lanes& low, const lanes& high, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) {
+      return static_cast<std::uint32_t>(((std::uint64_t{high.value[i]} << 32) | low.value[i]) >> bits.value[i]);
+    });
+  }
+
+  /// table[index] of each lane.
+  template <class Entry>
+  static lanes gather(const Entry* table, const lanes& index) {
+    return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
+  }
+
+  /// table[index] of each lane as its low and high half.
+  static void gather(const std::uint64_t* table, const lanes& index, lanes& low, lanes& high) {
+    low = lanes::each([&](std::uint32_t i) { return static_cast<std::uint32_t>(table[index.value[i]]); });
+    high = lanes::each([&](std::uint32_t i) { return static_cast<std::uint32_t>(table[index.value[i]] >> 32); });
+  }
+
+  /// Little-endian word number `index` from `from` on, aligned to its size; 0 in lanes that are not set in `which`.
+  template <class Word>
+  static lanes load(flags which, const std::byte* from, const lanes& index) {
+    return lanes::each([&](std::uint32_t i) {
+      return (which >> i & 1U) != 0 ? std::uint32_t{load_le<Word>(from + sizeof(Word) * index.value[i])} : 0U;
+    });
+  }
+
+  /// Lane i writes its four bytes, low byte first, to to[4 * i] and on, but none at `limit` or beyond.
+  static void store(std::uint8_t* to, const lanes& bytes, std::uint32_t limit) {
+    for (std::uint32_t i = 0; i < group_symbols && i < limit; ++i) {
+      to[i] = static_cast<std::uint8_t>(bytes.value[i / 4] >> (8 * (i % 4)));
+    }
+  }
+};
+
+}  // namespace ecq
