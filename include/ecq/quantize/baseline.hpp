@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// What EntQuant is compared with: quantisers of a fixed number of bits, run for their distortion and not for storing.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/quantize/finite.hpp"
+#include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// A matrix after a comparison method.
+struct baseline_result {
+  std::vector<float> weights;       ///< reconstructed from what would be stored; rows x columns, row-major
+  std::vector<std::uint8_t> codes;  ///< one for each weight; what a code means is the method's own
+  double bits_per_weight = 0;       ///< codes, scales and zero points, all counted; 0 for an empty matrix
+};
+
+/// A comparison method with its options. `apply` fails with errc::invalid_argument on options out of range,
+/// errc::non_finite naming row and column, errc::out_of_memory.
+template <class Policy>
+concept baseline =
+    std::default_initializable<Policy> && requires(const Policy policy, const cpu backend, weights_view weights) {
+      { Policy::name } -> std::convertible_to<std::string_view>;
+      { policy.apply(backend, weights) } -> std::same_as<result<baseline_result>>;
+    };
+
+namespace detail {
+
+/// The weights themselves in FP32, checked to be finite, and as many codes of 0.
+inline result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights) {
+  baseline_result loaded;
+  if (weights.empty()) return loaded;
+  const std::size_t rows = weights.rows();
+  const std::size_t columns = weights.columns();
+  if (rows > static_cast<std::size_t>((std::numeric_limits<std::ptrdiff_t>::max)()) / sizeof(float) / columns) {
+    return error(errc::limit_exceeded,
+                 std::to_string(rows) + " x " + std::to_string(columns) + " weights do not fit into memory");
+  }
+  try {
+    loaded.weights.resize(rows * columns);
+    loaded.codes.resize(rows * columns);
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for " + std::to_string(rows * columns) + " weights");
+  }
+  ECQ_CHECK(parallel_for(backend, rows, [&](std::size_t row) -> result<void> {
+    const std::span<float> values(loaded.weights.data() + row * columns, columns);
+    weights.load(row, 0, values);
+    return check_finite(values, row);
+  }));
+  return loaded;
+}
+
+inline result<void> check_bits(std::string_view method, int bits) {
+  if (bits >= 2 && bits <= 8) return {};
+  return error(errc::invalid_argument, std::string(method) + " has 2 to 8 bits, not " + std::to_string(bits));
+}
+
+/// Nearest integer, ties to even, for |value| <= 2^22.
+ECQ_EXACT_FLOAT constexpr float nearest_integer(float value) noexcept {
+  ECQ_EXACT_FLOAT_BODY
+  constexpr float pushed = 0x1.8p23F;  // beyond it FP32 holds integers alone
+  return (value + pushed) - pushed;
+}
+
+}  // namespace detail
+}  // namespace ecq
