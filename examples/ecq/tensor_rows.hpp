@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "command.hpp"
-#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/report.hpp"
 #include "text.hpp"
 
 namespace tool {
@@ -17,8 +17,8 @@ inline json tensor_rows(std::span<const ecq::tensor_report> tensors) {
   for (const ecq::tensor_report& tensor : tensors) {
     rows.push_back({{"name", tensor.name},
                     {"shape", tensor.shape},
-                    {"format", ecq::to_string(tensor.format)},
-                    {"original", ecq::to_string(tensor.original)},
+                    {"format", tensor.format},
+                    {"original", tensor.original},
                     {"block", tensor.block},
                     {"weights", tensor.weights},
                     {"bits_per_weight", tensor.bits_per_weight},
@@ -29,9 +29,7 @@ inline json tensor_rows(std::span<const ecq::tensor_report> tensors) {
   return rows;
 }
 
-/// Totals of a compress_report or an inspect_report.
-template <class Report>
-json totals_of(const Report& report) {
+inline json totals_of(const ecq::checkpoint_report& report) {
   return {{"weights", report.weights},
           {"bits_per_weight", report.bits_per_weight},
           {"entropy", report.entropy},
@@ -44,8 +42,8 @@ json totals_of(const Report& report) {
 inline table tensor_table(std::span<const ecq::tensor_report> tensors) {
   table rows({"tensor", "shape", "format", "bits/weight", "entropy", "sparsity", "values"}, 3);
   for (const ecq::tensor_report& tensor : tensors) {
-    rows.add({tensor.name, dimensions(tensor.shape), std::string(ecq::to_string(tensor.format)),
-              decimal(tensor.bits_per_weight, 3), decimal(tensor.entropy, 3), decimal(100 * tensor.sparsity, 1) + " %",
+    rows.add({tensor.name, dimensions(tensor.shape), tensor.format, decimal(tensor.bits_per_weight, 3),
+              decimal(tensor.entropy, 3), decimal(100 * tensor.sparsity, 1) + " %",
               std::to_string(tensor.unique_values)});
   }
   return rows;
