@@ -44,6 +44,14 @@ class weights_view {
   std::size_t size() const noexcept { return rows_ * columns_; }
   bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
 
+  /// `count` rows from `first` on; precondition: first + count <= rows().
+  weights_view row_range(std::size_t first, std::size_t count) const noexcept {
+    weights_view part = *this;
+    part.data_ += static_cast<std::ptrdiff_t>(first) * row_stride_ * static_cast<std::ptrdiff_t>(size_of(type_));
+    part.rows_ = count;
+    return part;
+  }
+
   /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type.
   void load(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
     visit_format(type_, [&]<class Format>() { load_as<Format>(row, first_column, out); });

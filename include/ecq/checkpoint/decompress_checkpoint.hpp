@@ -1,0 +1,191 @@
+#pragma once
+/// \file
+/// A container back into a plain safetensors file. Part of the component ecq::io.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ecq/checkpoint/progress.hpp"
+#include "ecq/config.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/io/safetensors_writer.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+struct decompress_options {
+  /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these,
+  /// else bf16.
+  std::optional<dtype> type;
+};
+
+struct decompress_report {
+  std::uint64_t weights = 0;  ///< decoded
+  std::uint64_t output_bytes = 0;
+  std::size_t tensors = 0;  ///< decoded
+  std::size_t passed_through = 0;
+};
+
+/// Decodes the container `in` into the safetensors file `out`, with the original's metadata and, bit for bit, its
+/// tensors that were not compressed. Every checksum is checked on the way; nothing appears under the name `out` unless
+/// all went well. Memory: a few MiB a thread.
+result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
+                                                const std::filesystem::path& out,
+                                                const decompress_options& options = {},
+                                                const progress_callback& report_progress = {});
+
+namespace detail {
+
+/// Weights decoded at a time: enough for all threads, little beside a model.
+inline constexpr std::size_t weights_per_piece = std::size_t{1} << 22;
+
+/// Calls `use(first_row, rows, weights)` for all rows of a matrix, some at a time; `weights` is row-major.
+template <weight_output Element, class Use>
+result<void> decode_in_pieces(const cpu& backend, const block_decoder& decoder, std::size_t index, Use&& use) {
+  const group_layout& layout = decoder.matrices()[index].layout;
+  if (layout.rows == 0 || layout.columns == 0) return {};
+  const std::size_t step = (std::max)(std::size_t{1}, weights_per_piece / layout.columns);
+  std::vector<Element> weights;
+  for (std::size_t row = 0; row < layout.rows; row += step) {
+    const std::size_t rows = (std::min)(step, layout.rows - row);
+    weights.resize(rows * layout.columns);
+    const matrix_view<Element> piece(weights.data(), rows, layout.columns);
+    ECQ_CHECK(decoder.decode(backend, index, row, piece));
+    ECQ_CHECK(use(row, rows, std::span<const Element>(weights)));
+  }
+  return {};
+}
+
+/// Calls `visitor.template operator()<Element>()` with the element type that weights of `type` are decoded to.
+template <class Visitor>
+decltype(auto) visit_output(dtype type, Visitor&& visitor) {
+  switch (type) {
+    case dtype::fp32: return visitor.template operator()<float>();
+    case dtype::fp16: return visitor.template operator()<fp16>();
+    default: return visitor.template operator()<bf16>();
+  }
+}
+
+inline dtype output_type(const packed_matrix& matrix, const decompress_options& options) noexcept {
+  const dtype wanted = options.type.value_or(matrix.original);
+  return wanted == dtype::fp32 || wanted == dtype::fp16 ? wanted : dtype::bf16;
+}
+
+/// The bytes of decoded weights as files have them.
+template <class Element>
+std::span<const std::byte> little_endian_bytes(std::span<const Element> weights, std::vector<std::byte>& scratch) {
+  if constexpr (std::endian::native == std::endian::little) {
+    static_cast<void>(scratch);
+    return std::as_bytes(weights);
+  } else {
+    using code_type = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+    scratch.resize(weights.size_bytes());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      store_le(scratch.data() + i * sizeof(code_type), std::bit_cast<code_type>(weights[i]));
+    }
+    return scratch;
+  }
+}
+
+inline result<safetensors_writer> create_plain(const container_reader& container, const std::filesystem::path& out,
+                                               const decompress_options& options) {
+  std::vector<tensor_declaration> tensors;
+  for (const tensor_entry& tensor : container.passed_through()) {
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  for (const block_description& block : container.blocks()) {
+    for (const packed_matrix& matrix : block.matrices) {
+      tensors.push_back({matrix.name, safetensors_name(output_type(matrix, options)), matrix.shape});
+    }
+  }
+  return safetensors_writer::create(out, std::move(tensors), container.metadata());
+}
+
+}  // namespace detail
+
+inline result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
+                                                       const std::filesystem::path& out,
+                                                       const decompress_options& options,
+                                                       const progress_callback& report_progress) {
+  if (options.type && *options.type != dtype::bf16 && *options.type != dtype::fp16 && *options.type != dtype::fp32) {
+    return error(errc::invalid_argument,
+                 "weights are decoded to bf16, fp16 or fp32, not " + std::string(to_string(*options.type)));
+  }
+  try {
+    ECQ_TRY(container, container_reader::open(in));
+    ECQ_TRY(writer, detail::create_plain(container, out, options));
+    decompress_report report;
+    std::uint64_t done = 0;
+    const auto advance = [&](std::string_view current) -> result<void> {
+      if (!report_progress || report_progress({"decompressing", current, done, container.size_bytes()})) return {};
+      return error(errc::invalid_argument, "interrupted");
+    };
+    std::vector<std::byte> scratch;
+    // Tensors of wide elements first, so that all data are aligned.
+    for (const unsigned bits : {64U, 32U, 16U, 0U}) {
+      const auto belongs = [bits](std::string_view type) {
+        const unsigned width = find_safetensors_dtype(type)->bits;
+        return bits == 0 ? width < 16 : width == bits;
+      };
+      for (const tensor_entry& tensor : container.passed_through()) {
+        if (!belongs(tensor.dtype)) continue;
+        ECQ_CHECK(advance(tensor.name));
+        ECQ_CHECK(writer.begin(tensor.name));
+        ECQ_CHECK(container.read(tensor, [&](std::span<const std::byte> piece) { return writer.append(piece); }));
+        ECQ_CHECK(writer.end());
+        done += tensor.size_bytes();
+        ++report.passed_through;
+      }
+      for (std::size_t index = 0; index < container.blocks().size(); ++index) {
+        const auto& described = container.blocks()[index].matrices;
+        const auto belongs_here = [&](const packed_matrix& matrix) {
+          return belongs(safetensors_name(detail::output_type(matrix, options)));
+        };
+        if (std::none_of(described.begin(), described.end(), belongs_here)) continue;
+        ECQ_TRY(block, container.load(index));
+        auto decoder = block_decoder::open(block);
+        if (!decoder) return std::move(decoder).error().within("block '" + container.blocks()[index].name + "'");
+        for (std::size_t position = 0; position < block.matrices.size(); ++position) {
+          const packed_matrix& matrix = block.matrices[position];
+          if (!belongs_here(matrix)) continue;
+          ECQ_CHECK(advance(matrix.name));
+          ECQ_CHECK(writer.begin(matrix.name));
+          auto decoded = detail::visit_output(detail::output_type(matrix, options), [&]<class Element>() {
+            return detail::decode_in_pieces<Element>(
+                backend, *decoder, position, [&](std::size_t, std::size_t, std::span<const Element> weights) {
+                  return writer.append(detail::little_endian_bytes(weights, scratch));
+                });
+          });
+          if (!decoded) return std::move(decoded).error().within("tensor '" + matrix.name + "'");
+          ECQ_CHECK(writer.end());
+          report.weights += matrix.layout.rows * matrix.layout.columns;
+          ++report.tensors;
+        }
+        done += block.stream.size();
+        container.release(block);
+      }
+    }
+    done = container.size_bytes();
+    ECQ_CHECK(advance(""));
+    ECQ_CHECK(writer.commit());
+    report.output_bytes = writer.data_begin() + writer.data_size();
+    return report;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory to decode a few million weights");
+  }
+}
+
+}  // namespace ecq

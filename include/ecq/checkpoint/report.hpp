@@ -1,0 +1,90 @@
+#pragma once
+/// \file
+/// What one learns of a checkpoint's tensors: rate, entropy, use of the alphabet.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/packed.hpp"
+
+namespace ecq {
+
+/// One tensor of a checkpoint.
+struct tensor_report {
+  std::string name;
+  std::string block;  ///< the block whose stream holds it; empty for a tensor that is not compressed
+  std::vector<std::uint64_t> shape;
+  std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type where not compressed ("BF16")
+  std::string original;  ///< number format before compression
+  std::uint64_t weights = 0;
+  double bits_per_weight = 0;  ///< its share of the block's stream, and its scales
+  double entropy = 0;          ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
+  double sparsity = 0;         ///< share of codes that are zero
+  unsigned unique_values = 0;  ///< different codes that occur
+};
+
+/// A checkpoint's tensors and what the compressed ones add up to.
+struct checkpoint_report {
+  std::vector<tensor_report> tensors;
+  std::uint64_t weights = 0;           ///< compressed ones
+  std::uint64_t compressed_bytes = 0;  ///< streams (tables, states, indexes, checksums, padding) and scales
+  std::uint64_t file_bytes = 0;
+  double bits_per_weight = 0;  ///< 8 * compressed_bytes / weights
+  double entropy = 0;          ///< what one table a block could reach at best: weighted mean over blocks
+  std::size_t blocks = 0;
+  std::size_t passed_through = 0;
+
+  /// Reports the tensors of one block, whose codes have been counted (`counts[i]` belongs to `block.matrices[i]`). The
+  /// stream is shared out by what the codes of each matrix cost under the block's one distribution.
+  void add_block(const std::string& name, packed_block_view block, std::span<const histogram> counts);
+};
+
+inline void checkpoint_report::add_block(const std::string& name, packed_block_view block,
+                                         std::span<const histogram> counts) {
+  histogram all;
+  for (const histogram& part : counts) all += part;
+  const auto symbols = static_cast<double>(all.total());
+  const double entropy_bits = entropy_of(all) * symbols;
+  const double overhead_bits = 8.0 * static_cast<double>(block.stream.size()) - entropy_bits;
+  for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+    const packed_matrix& matrix = block.matrices[index];
+    const code_statistics codes = analyse_codes(counts[index]);
+    compressed_bytes += matrix.scales.size() * sizeof(bf16);
+    tensor_report& report = tensors.emplace_back();
+    report.name = matrix.name;
+    report.block = name;
+    report.shape = matrix.shape;
+    report.format = to_string(matrix.format);
+    report.original = to_string(matrix.original);
+    report.weights = codes.count;
+    report.entropy = codes.entropy;
+    report.sparsity = codes.sparsity;
+    report.unique_values = codes.unique_values;
+    if (codes.count == 0) continue;
+    double information = 0;
+    for (std::size_t code = 0; code < 256; ++code) {
+      const std::uint64_t count = counts[index].counts[code];
+      if (count == 0) continue;
+      information += static_cast<double>(count) * std::log2(symbols / static_cast<double>(all.counts[code]));
+    }
+    report.bits_per_weight =
+        (information + 16.0 * static_cast<double>(matrix.scales.size())) / static_cast<double>(codes.count) +
+        overhead_bits / symbols;
+  }
+  compressed_bytes += block.stream.size();
+  entropy = weights + all.total() == 0
+                ? 0
+                : (entropy * static_cast<double>(weights) + entropy_bits) / static_cast<double>(weights + all.total());
+  weights += all.total();
+  bits_per_weight = weights == 0 ? 0 : 8.0 * static_cast<double>(compressed_bytes) / static_cast<double>(weights);
+  ++blocks;
+}
+
+}  // namespace ecq
