@@ -51,15 +51,18 @@ inline const std::string* find_value(const string_map& map, std::string_view key
 /// Bytes of a tensor of this type and shape, or nothing if they exceed 64 bits or do not fill whole bytes.
 constexpr std::optional<std::uint64_t> tensor_bytes(const safetensors_dtype& type,
                                                     std::span<const std::uint64_t> shape) noexcept {
-  std::uint64_t bits = type.bits;
+  constexpr std::uint64_t largest = (std::numeric_limits<std::uint64_t>::max)();
   // A zero anywhere makes an empty tensor, whatever the other extents multiply to.
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
+  std::uint64_t elements = 1;
   for (const std::uint64_t extent : shape) {
-    if (bits > (std::numeric_limits<std::uint64_t>::max)() / extent) return std::nullopt;
-    bits *= extent;
+    if (elements > largest / extent) return std::nullopt;
+    elements *= extent;
   }
-  if (bits % 8 != 0) return std::nullopt;
-  return bits / 8;
+  // Eight elements fill type.bits bytes.
+  const std::uint64_t rest_bits = elements % 8 * type.bits;
+  if (elements / 8 > (largest - 64) / type.bits || rest_bits % 8 != 0) return std::nullopt;
+  return elements / 8 * type.bits + rest_bits / 8;
 }
 
 /// What a header says, checked.
