@@ -62,6 +62,13 @@ inline void print(const json& answer) {
   std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
+/// The outcome, its error naming the file if it does not yet.
+template <class Value>
+ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
+  if (outcome || outcome.error().message().find(file) != std::string::npos) return outcome;
+  return std::move(outcome).error().within("'" + file + "'");
+}
+
 /// Refuses to write over a file that is being read, by whatever name; any other is replaced once the new one is whole.
 inline ecq::result<void> not_over_input(const std::string& input, const std::string& output) {
   ECQ_TRY(model, ecq::checkpoint::open(input));
