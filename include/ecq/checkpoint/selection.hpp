@@ -108,8 +108,7 @@ inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& 
     std::string name(tensors[position].name);
     try {
       if (std::smatch match; !rules.block_pattern.empty() && name.size() <= longest_matched_name &&
-                             std::regex_search(name, match, pattern) &&
-                             match.length(0) > 0) {
+                             std::regex_search(name, match, pattern) && match.length(0) > 0) {
         name = match.str(0);
       }
     } catch (const std::regex_error& failure) {
