@@ -41,7 +41,8 @@ struct coding_plan {
 ///  - `plan` chooses symbol map and tables for the histograms given, none of them empty;
 ///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
 ///    record; reading checks everything and allocates nothing on the record's word;
-///  - an encoder codes one chunk: writes Coder::state_bytes bytes of states, and words to the *end* of `words` (as many
+///  - an encoder codes one chunk, all of whose symbols are in its table: writes Coder::state_bytes bytes of states, and
+///  words to the *end* of `words` (as many
 ///    as there are codes), and returns their number;
 ///  - a decoder writes `coded symbol << raw bits` for each symbol of a chunk. Any bytes are safe to decode: it returns
 ///    errc::corrupt where they are no chunk that an encoder wrote.

@@ -1,0 +1,46 @@
+#pragma once
+// Codes to compress, the same on every machine: integer arithmetic alone.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ecq_test {
+
+/// A reproducible generator: splitmix64.
+class code_source {
+ public:
+  explicit code_source(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+
+  /// Codes around 128 of a bell shape: the sum of four uniform numbers of 0 .. spread. At most 4 * spread + 1 values.
+  std::vector<std::uint8_t> bell(std::size_t count, unsigned spread) {
+    std::vector<std::uint8_t> codes(count);
+    for (std::uint8_t& code : codes) {
+      unsigned sum = 128;
+      for (int i = 0; i < 4; ++i) sum += static_cast<unsigned>(next() >> 32) % (spread + 1);
+      code = static_cast<std::uint8_t>(sum - 2 * spread);
+    }
+    return codes;
+  }
+
+  std::vector<std::uint8_t> uniform(std::size_t count) { return below(count, 256); }
+
+  /// Codes below `values`, all as likely.
+  std::vector<std::uint8_t> below(std::size_t count, unsigned values) {
+    std::vector<std::uint8_t> codes(count);
+    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>((next() >> 32) % values);
+    return codes;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace ecq_test
