@@ -43,6 +43,8 @@ class weights_view {
   std::size_t columns() const noexcept { return columns_; }
   std::size_t size() const noexcept { return rows_ * columns_; }
   bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
+  std::ptrdiff_t row_stride() const noexcept { return row_stride_; }        ///< in elements
+  std::ptrdiff_t column_stride() const noexcept { return column_stride_; }  ///< in elements
 
   /// `count` rows from `first` on; precondition: first + count <= rows().
   weights_view row_range(std::size_t first, std::size_t count) const noexcept {

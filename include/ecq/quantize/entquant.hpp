@@ -1,0 +1,73 @@
+#pragma once
+/// \file
+/// EntQuant: scales chosen for the entropy of the codes.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ecq/concepts.hpp"
+#include "ecq/quantize/row_root.hpp"
+#include "ecq/quantize/scaled_quantizer.hpp"
+#include "ecq/quantize/target_bits.hpp"
+
+namespace ecq {
+
+/// Relative L1 distortion plus lambda times the L1 norm of the codes, minimised by row_root. Exactly one of the two
+/// parameters is set: `entquant{.target_bits = 3.0}` or `entquant{.lambda = 14.5}`.
+template <granularity Granularity = per_channel>
+struct basic_entquant {
+  static constexpr std::string_view name = "entquant";
+
+  /// Bits a weight, scales included. 1.3 to 6.5 are met within 0.02 where there are weights enough to choose from; more
+  /// than AbsMax needs gives AbsMax.
+  std::optional<double> target_bits{};
+  /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
+  std::optional<double> lambda{};
+  Granularity granularity{};
+
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return granularity.layout(rows, columns);
+  }
+
+  /// The quantiser once lambda is known, as for a model where lambda_for_bits() finds one for all matrices.
+  constexpr scaled_quantizer<row_root<>, Granularity> at(double chosen_lambda) const noexcept {
+    return {{chosen_lambda}, granularity};
+  }
+
+  /// errc::invalid_argument unless exactly one parameter is set.
+  result<void> check() const {
+    if (target_bits.has_value() != lambda.has_value()) return {};
+    return error(errc::invalid_argument, target_bits ? "entquant: target_bits and lambda are both set"
+                                                     : "entquant: neither target_bits nor lambda is set");
+  }
+
+  /// As scaled_quantizer::quantize; errors of check() and, with target_bits, of lambda_for_bits() besides.
+  template <symmetric_format Format>
+  result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
+                        std::span<bf16> scales) const {
+    ECQ_CHECK(check());
+    if (lambda) return at(*lambda).template quantize<Format>(backend, weights, codes, scales);
+    const rate_input input{weights, 0};
+    const auto quantizer_at = [this](double chosen) { return at(chosen); };
+    ECQ_TRY(chosen,
+            lambda_for_bits<Format>(backend, std::span(&input, 1), *target_bits, no_overhead{}, {}, quantizer_at));
+    ECQ_CHECK(at(chosen).template quantize<Format>(backend, weights, codes, scales));
+    if (weights.size() <= rate_options{}.sample_limit) return {};
+    ECQ_TRY(counts, count_codes(backend, codes));
+    const double rate =
+        entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
+    const double better = corrected_lambda(chosen, rate, *target_bits);
+    if (better == chosen || (rate > *target_bits - 0.005 && rate < *target_bits + 0.005)) return {};
+    return at(better).template quantize<Format>(backend, weights, codes, scales);
+  }
+};
+
+/// One scale a row, as published.
+using entquant = basic_entquant<>;
+
+static_assert(quantizer<entquant, fp8_e4m3>);
+
+}  // namespace ecq

@@ -1,0 +1,239 @@
+#pragma once
+/// \file
+/// The lambda that gives a model the bits per weight asked for.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/concepts.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/quantize/row_root.hpp"
+#include "ecq/quantize/scaled_quantizer.hpp"
+
+namespace ecq {
+
+/// A matrix of the model and the stream its codes go into; those of one stream share one frequency table.
+struct rate_input {
+  weights_view weights;
+  std::size_t stream = 0;  ///< below the number of inputs
+};
+
+/// Nothing but codes: the rate is their entropy (and the scales, if they count).
+struct no_overhead {
+  double operator()(std::size_t, std::uint64_t) const noexcept { return 0; }
+};
+
+struct rate_options {
+  std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights that are looked at, about; all of a smaller model
+  bool count_scales = true;                             ///< 16 bits a scale
+};
+
+/// EntQuant at a lambda with one scale a row.
+struct entquant_at {
+  scaled_quantizer<row_root<>> operator()(double lambda) const noexcept { return {{lambda}, {}}; }
+};
+
+/// Finds one lambda for all `inputs` such that
+///
+///   (sum over streams of entropy of the codes * their number + overhead_bits(stream, codes) + bits of the scales)
+///
+/// is `target_bits` (above 0) a weight. `overhead_bits` says what a stream costs beside its entropy: table, index,
+/// states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate must fall as
+/// lambda grows.
+///
+/// Large models are measured on a sample: every k-th row of every matrix, no other row is read. What comes of the real
+/// codes may then differ by a few thousandths of a bit; corrected_lambda() takes it from there.
+///
+/// At least the rate of lambda = 0 (AbsMax): gives 0. errc::unreachable_target below what codes that are nearly all
+/// zero, scales and overhead need; errc::non_finite as the quantiser reports it, for the rows that are read.
+template <code_format Format, class Overhead = no_overhead, class QuantizerAt = entquant_at>
+result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
+                               const Overhead& overhead_bits = {}, const rate_options& options = {},
+                               const QuantizerAt& quantizer_at = {});
+
+namespace detail {
+/// To 12 significant bits, so that the last bits of a logarithm, which machines disagree on, do not matter.
+inline double short_lambda(double lambda) noexcept {
+  constexpr std::uint64_t dropped = (std::uint64_t{1} << 41) - 1;
+  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(lambda) + dropped / 2) & ~dropped);
+}
+
+inline constexpr double least_lambda = 0x1p-20;
+inline constexpr double greatest_lambda = 0x1p20;
+
+/// Where Gaussian weights have `bits` bits a weight, about.
+inline double expected_lambda(double bits) noexcept {
+  return short_lambda((std::clamp)(14.5 * std::exp2(2.0 * (3.0 - bits)), least_lambda, greatest_lambda));
+}
+}  // namespace detail
+
+/// The next lambda to try when `lambda` gave `measured` bits a weight instead of `target`; 4 times as much is about one
+/// bit less. From 0 it goes up only if `measured` is too much.
+inline double corrected_lambda(double lambda, double measured, double target) noexcept {
+  if (lambda == 0.0) return measured <= target ? 0.0 : detail::expected_lambda(target);
+  const double next = lambda * std::exp2(2.0 * (measured - target));
+  return detail::short_lambda((std::clamp)(next, detail::least_lambda, detail::greatest_lambda));
+}
+
+namespace detail {
+
+/// Bits a weight of a model as a function of lambda.
+template <class Format, class QuantizerAt>
+class rate_of_model {
+ public:
+  rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
+                const QuantizerAt& quantizer_at)
+      : backend_(backend), quantizer_at_(quantizer_at) {
+    for (const rate_input& input : inputs) weights_ += input.weights.size();
+    const std::uint64_t limit = (std::max)(options.sample_limit, std::uint64_t{1});
+    const auto step = static_cast<std::size_t>(weights_ / limit + (weights_ % limit != 0 ? 1U : 0U));
+    const auto quantizer = quantizer_at(0.0);
+    for (const rate_input& input : inputs) {
+      if (input.weights.empty()) continue;
+      samples_.push_back(sample_of(input, step, limit));
+      const std::size_t stream = input.stream;
+      if (stream >= codes_.size()) codes_.resize(stream + 1);
+      codes_[stream] += input.weights.size();
+      if (options.count_scales) {
+        fixed_bits_ +=
+            16.0 * static_cast<double>(quantizer.layout(input.weights.rows(), input.weights.columns()).count());
+      }
+    }
+  }
+
+  template <class Overhead>
+  void add_overhead(const Overhead& overhead_bits) {
+    for (std::size_t stream = 0; stream < codes_.size(); ++stream) {
+      if (codes_[stream] != 0) fixed_bits_ += static_cast<double>(overhead_bits(stream, codes_[stream]));
+    }
+  }
+
+  std::uint64_t weights() const noexcept { return weights_; }
+  double fixed_bits_per_weight() const noexcept { return fixed_bits_ / static_cast<double>(weights_); }
+
+  result<double> at(double lambda) const {
+    const auto quantizer = quantizer_at_(lambda);
+    std::vector<histogram> streams(codes_.size());
+    std::vector<std::uint8_t> codes;
+    std::vector<bf16> scales;
+    for (const sample& part : samples_) {
+      codes.resize(part.weights.size());
+      scales.resize(quantizer.layout(part.weights.rows(), part.weights.columns()).count());
+      ECQ_CHECK(quantizer.template quantize<Format>(backend_, part.weights, codes, scales));
+      ECQ_TRY(counts, count_codes(backend_, codes));
+      for (std::size_t value = 0; value < 256; ++value) {
+        streams[part.stream].counts[value] +=
+            static_cast<std::uint64_t>(static_cast<double>(counts.counts[value]) * part.stands_for + 0.5);
+      }
+    }
+    double bits = fixed_bits_;
+    for (std::size_t stream = 0; stream < codes_.size(); ++stream) {
+      bits += entropy_of(streams[stream]) * static_cast<double>(codes_[stream]);
+    }
+    return bits / static_cast<double>(weights_);
+  }
+
+ private:
+  struct sample {
+    weights_view weights;
+    std::size_t stream = 0;
+    double stands_for = 1;  ///< weights of the matrix a weight of the sample
+  };
+
+  static sample sample_of(const rate_input& input, std::size_t step, std::uint64_t limit) {
+    const weights_view& all = input.weights;
+    const std::size_t first = (std::min)(step / 2, all.rows() - 1);
+    const std::size_t rows = (all.rows() - first - 1) / step + 1;
+    const std::size_t columns = static_cast<std::size_t>((std::min)(std::uint64_t{all.columns()}, limit));
+    const auto element = static_cast<std::ptrdiff_t>(size_of(all.type()));
+    const weights_view weights(all.type(), all.data() + static_cast<std::ptrdiff_t>(first) * all.row_stride() * element,
+                               rows, columns, all.row_stride() * static_cast<std::ptrdiff_t>(step),
+                               all.column_stride());
+    return {weights, input.stream, static_cast<double>(all.size()) / static_cast<double>(weights.size())};
+  }
+
+  const cpu& backend_;
+  const QuantizerAt& quantizer_at_;
+  std::vector<sample> samples_;
+  std::vector<std::uint64_t> codes_;  ///< by stream
+  std::uint64_t weights_ = 0;
+  double fixed_bits_ = 0;
+};
+
+/// Finds lambda with rate_at(lambda) == target to about 0.001; `start` is a guess, `at_zero` the rate of lambda = 0 and
+/// above the target. The secant over log2(lambda), kept within what is known to hold the root.
+template <class RateAt>
+result<double> solve_lambda(double start, double at_zero, double target, const RateAt& rate_at) {
+  double best = 0.0;
+  double best_excess = at_zero - target;
+  double low = 0.0;   // rate above target
+  double high = 0.0;  // rate below target; 0: none yet
+  double previous = 0.0;
+  double previous_excess = 0.0;
+  double lambda = start;
+  for (int round = 0; round < 48; ++round) {
+    ECQ_TRY(rate, rate_at(lambda));
+    const double excess = rate - target;
+    if (std::abs(excess) < std::abs(best_excess)) {
+      best = lambda;
+      best_excess = excess;
+    }
+    if (std::abs(excess) <= 0.001) break;
+    (excess > 0.0 ? low : high) = lambda;
+    if (low >= greatest_lambda) {
+      return error(errc::unreachable_target, std::to_string(target) + " bits a weight, where " + std::to_string(rate) +
+                                                 " is the least that these weights reach");
+    }
+    if (high != 0.0 && high <= least_lambda) break;  // a step of the rate at AbsMax
+    double bits_per_doubling = 0.5;
+    if (previous != 0.0 && previous != lambda) {
+      const double secant = (previous_excess - excess) / std::log2(lambda / previous);
+      if (secant > 0.05 && secant < 2.0) bits_per_doubling = secant;
+    }
+    double next = lambda * std::exp2((std::clamp)(excess / bits_per_doubling, -8.0, 8.0));
+    if (low != 0.0 && high != 0.0 && (round > 10 || next <= low || next >= high)) next = std::sqrt(low * high);
+    next = short_lambda((std::clamp)(next, least_lambda, greatest_lambda));
+    if (next == low || next == high) break;
+    previous = lambda;
+    previous_excess = excess;
+    lambda = next;
+  }
+  return best;
+}
+
+}  // namespace detail
+
+template <code_format Format, class Overhead, class QuantizerAt>
+result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
+                               const Overhead& overhead_bits, const rate_options& options,
+                               const QuantizerAt& quantizer_at) {
+  if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
+    return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
+  }
+  for (const rate_input& input : inputs) {
+    if (input.stream >= inputs.size()) {
+      return error(errc::invalid_argument,
+                   "stream " + std::to_string(input.stream) + " among " + std::to_string(inputs.size()) + " matrices");
+    }
+  }
+  try {
+    detail::rate_of_model<Format, QuantizerAt> model(backend, inputs, options, quantizer_at);
+    if (model.weights() == 0) return 0.0;
+    model.add_overhead(overhead_bits);
+    ECQ_TRY(at_zero, model.at(0.0));
+    if (target_bits >= at_zero) return 0.0;
+    return detail::solve_lambda(detail::expected_lambda(target_bits - model.fixed_bits_per_weight()), at_zero,
+                                target_bits, [&](double lambda) { return model.at(lambda); });
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "allocation failed");
+  }
+}
+
+}  // namespace ecq
