@@ -1,0 +1,292 @@
+#pragma once
+// A second decoder of streams, written from docs/format.md alone: no header of the library, no concern for speed.
+// It returns nothing where a check of the document fails.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace ecq_test {
+
+class format_decoder {
+ public:
+  explicit format_decoder(std::span<const std::byte> stream) {
+    for (const std::byte byte : stream) bytes_.push_back(static_cast<std::uint8_t>(byte));
+  }
+
+  std::optional<std::vector<std::uint8_t>> decode() {
+    if (!read_header() || !read_directory() || !read_tables() || !check_padding()) return std::nullopt;
+    std::vector<std::uint8_t> codes;
+    for (std::uint64_t chunk = 0; chunk < chunks_; ++chunk) {
+      if (!decode_chunk(chunk, codes)) return std::nullopt;
+    }
+    return codes;
+  }
+
+ private:
+  struct place {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+  };
+  struct slot_of {
+    std::uint32_t symbol_number;
+    std::uint32_t rank;
+  };
+  struct table {
+    unsigned slot_bits = 0;
+    std::vector<std::uint32_t> symbols;
+    std::vector<std::uint32_t> frequencies;
+    std::vector<slot_of> slots;
+  };
+
+  std::uint64_t number(std::uint64_t at, unsigned size) const {
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < size; ++i) value |= std::uint64_t{bytes_.at(at + i)} << (8 * i);
+    return value;
+  }
+
+  static std::uint64_t rotate(std::uint64_t value, unsigned bits) { return (value << bits) | (value >> (64 - bits)); }
+
+  std::uint64_t xxh64(std::uint64_t at, std::uint64_t size, std::uint64_t seed) const {
+    constexpr std::uint64_t p1 = 11400714785074694791U;
+    constexpr std::uint64_t p2 = 14029467366897019727U;
+    constexpr std::uint64_t p3 = 1609587929392839161U;
+    constexpr std::uint64_t p4 = 9650029242287828579U;
+    constexpr std::uint64_t p5 = 2870177450012600261U;
+    const auto mix = [](std::uint64_t sum, std::uint64_t lane) { return rotate(sum + lane * p2, 31) * p1; };
+    const std::uint64_t end = at + size;
+    std::uint64_t hash = seed + p5;
+    if (size >= 32) {
+      std::uint64_t sums[4] = {seed + p1 + p2, seed + p2, seed, seed - p1};
+      while (end - at >= 32) {
+        for (std::uint64_t& sum : sums) {
+          sum = mix(sum, number(at, 8));
+          at += 8;
+        }
+      }
+      hash = rotate(sums[0], 1) + rotate(sums[1], 7) + rotate(sums[2], 12) + rotate(sums[3], 18);
+      for (const std::uint64_t sum : sums) hash = (hash ^ mix(0, sum)) * p1 + p4;
+    }
+    hash += size;
+    for (; end - at >= 8; at += 8) hash = rotate(hash ^ mix(0, number(at, 8)), 27) * p1 + p4;
+    for (; end - at >= 4; at += 4) hash = rotate(hash ^ (number(at, 4) * p1), 23) * p2 + p3;
+    for (; at < end; ++at) hash = rotate(hash ^ (bytes_.at(at) * p5), 11) * p1;
+    hash = (hash ^ (hash >> 33)) * p2;
+    hash = (hash ^ (hash >> 29)) * p3;
+    return hash ^ (hash >> 32);
+  }
+
+  bool read_header() {
+    if (bytes_.size() < 192 || number(0, 4) != 0x53514345 || number(4, 2) != 1) return false;
+    coder_ = number(6, 2);
+    raw_bits_ = static_cast<unsigned>(number(10, 1));
+    chunk_bits_ = static_cast<unsigned>(number(12, 1));
+    sections_listed_ = number(14, 2);
+    codes_ = number(16, 8);
+    chunks_ = number(24, 8);
+    tables_listed_ = number(40, 4);
+    if (coder_ > 1 || number(8, 2) != 0 || raw_bits_ > 8 || (raw_bits_ == 8) != (coder_ == 0)) return false;
+    if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
+    const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
+    if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
+    if (number(32, 8) != bytes_.size() || bytes_.size() % 64 != 0 || tables_listed_ > chunks_) return false;
+    return tables_listed_ <= 65536 && number(44, 8) == 0 && number(52, 4) == 0;
+  }
+
+  bool read_directory() {
+    std::uint64_t end = 64 + 24 * sections_listed_;
+    if (sections_listed_ > 64 || end + 128 > bytes_.size()) return false;
+    used_ = {{0, end}};
+    for (std::uint64_t entry = 64; entry < 64 + 24 * sections_listed_; entry += 24) {
+      const std::uint64_t kind = number(entry, 4);
+      const std::uint64_t flags = number(entry + 4, 4);
+      const place where = {number(entry + 8, 8), number(entry + 16, 8)};
+      if (flags > 1 || where.offset % 64 != 0 || where.offset < end || where.size == 0) return false;
+      if (where.offset > bytes_.size() || where.size > bytes_.size() - where.offset) return false;
+      end = where.offset + where.size;
+      if (end + 128 > bytes_.size()) return false;
+      used_.push_back(where);
+      if (kind < 1 || kind > 5) {
+        if (flags == 1) return false;
+        continue;
+      }
+      if (!sections_.emplace(kind, where).second) return false;
+    }
+    std::uint64_t digest = xxh64(0, 56, 0);
+    digest = xxh64(64, 24 * sections_listed_, digest);
+    digest = xxh64(sections_[1].offset, sections_[1].size, digest);
+    digest = xxh64(sections_[2].offset, sections_[2].size, digest);
+    return digest == number(56, 8) && sections_[2].size == 16 * (chunks_ + 1) &&
+           sections_[3].size == (coder_ == 1 ? 128 * chunks_ : 0) &&
+           sections_[4].size == (codes_ * raw_bits_ + 7) / 8 && sections_[5].size == 2 * index(chunks_, 0, 8);
+  }
+
+  bool check_padding() {
+    used_.push_back({bytes_.size(), 0});
+    for (std::size_t i = 0; i + 1 < used_.size(); ++i) {
+      for (std::uint64_t at = used_[i].offset + used_[i].size; at < used_[i + 1].offset; ++at) {
+        if (bytes_[at] != 0) return false;
+      }
+    }
+    for (std::uint64_t bit = codes_ * raw_bits_; bit < 8 * sections_[4].size; ++bit) {
+      if (raw_bit(bit) != 0) return false;
+    }
+    return index(0, 0, 8) == 0 && index(chunks_, 8, 8) == 0;
+  }
+
+  std::uint64_t index(std::uint64_t record, unsigned field, unsigned size) const {
+    return number(sections_.at(2).offset + 16 * record + field, size);
+  }
+
+  unsigned raw_bit(std::uint64_t bit) const { return number(sections_.at(4).offset + bit / 8, 1) >> (bit % 8) & 1; }
+
+  bool read_tables() {
+    std::uint64_t at = sections_[1].offset;
+    const std::uint64_t end = at + sections_[1].size;
+    for (std::uint64_t i = 0; i < tables_listed_ && coder_ == 1; ++i) {
+      if (end - at < 4) return false;
+      table read;
+      const std::uint64_t mapping = number(at, 1);
+      const auto parameter = static_cast<unsigned>(number(at + 1, 1));
+      const std::uint64_t count = number(at + 2, 2);
+      const std::uint64_t symbols = at + 4;
+      const std::uint64_t frequencies = symbols + count + count % 2;
+      if (mapping > 1 || count < 1 || count > 256 || end - at < 4 + count + count % 2 + 2 * count) return false;
+      if (mapping == 0 && (parameter < 5 || parameter > 6 || count > 1U << parameter)) return false;
+      if (mapping == 1 && (parameter < 8 || parameter > 14)) return false;
+      if (count % 2 == 1 && number(symbols + count, 1) != 0) return false;
+      read.slot_bits = mapping == 0 ? 16 : parameter;
+      std::uint64_t sum = 0;
+      for (std::uint64_t s = 0; s < count; ++s) {
+        read.symbols.push_back(static_cast<std::uint32_t>(number(symbols + s, 1)));
+        read.frequencies.push_back(static_cast<std::uint32_t>(number(frequencies + 2 * s, 2) + 1));
+        sum += read.frequencies.back();
+        if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
+        if (read.symbols[s] >= 256U >> raw_bits_) return false;
+      }
+      if (sum != std::uint64_t{1} << read.slot_bits) return false;
+      if (mapping == 0) {
+        fill_alias(read, parameter);
+      } else {
+        for (std::uint32_t s = 0; s < count; ++s) {
+          for (std::uint32_t rank = 0; rank < read.frequencies[s]; ++rank) read.slots.push_back({s, rank});
+        }
+      }
+      tables_.push_back(read);
+      at = frequencies + 2 * count;
+    }
+    return at == end;
+  }
+
+  static void fill_alias(table& of, unsigned b) {
+    const std::uint32_t buckets = 1U << b;
+    const std::uint32_t width = 65536U / buckets;
+    std::vector<std::uint32_t> left(buckets, 0);
+    std::vector<std::uint32_t> divider(buckets, width);
+    std::vector<std::uint32_t> alias(buckets, 0);
+    std::vector<std::uint32_t> adjust(buckets, 0);
+    std::vector<std::uint32_t> under;
+    std::vector<std::uint32_t> over;
+    for (std::uint32_t i = 0; i < buckets; ++i) {
+      if (i < of.frequencies.size()) left[i] = of.frequencies[i];
+      (left[i] < width ? under : over).push_back(i);
+    }
+    while (!under.empty() && !over.empty()) {
+      const std::uint32_t p = under.back();
+      under.pop_back();
+      const std::uint32_t r = over.back();
+      divider[p] = left[p];
+      alias[p] = r;
+      left[r] -= width - left[p];
+      if (left[r] < width) {
+        over.pop_back();
+        under.push_back(r);
+      }
+    }
+    std::vector<std::uint32_t> used = divider;
+    for (std::uint32_t i = 0; i < buckets; ++i) {
+      if (divider[i] == width) continue;
+      adjust[i] = (used[alias[i]] - divider[i]) % 65536U;
+      used[alias[i]] += width - divider[i];
+    }
+    for (std::uint32_t slot = 0; slot < 65536; ++slot) {
+      const std::uint32_t bucket = slot % buckets;
+      const std::uint32_t t = slot >> b;
+      of.slots.push_back(t < divider[bucket] ? slot_of{bucket, t}
+                                             : slot_of{alias[bucket], (t + adjust[bucket]) % 65536U});
+    }
+  }
+
+  bool decode_chunk(std::uint64_t chunk, std::vector<std::uint8_t>& codes) {
+    const std::uint64_t first = chunk << chunk_bits_;
+    const std::uint64_t count =
+        codes_ - first < std::uint64_t{1} << chunk_bits_ ? codes_ - first : std::uint64_t{1} << chunk_bits_;
+    const std::uint64_t states = sections_[3].offset + 128 * chunk;
+    const std::uint64_t first_word = index(chunk, 0, 8);
+    const std::uint64_t last_word = index(chunk + 1, 0, 8);
+    if (last_word < first_word || last_word - first_word > count || 2 * last_word > sections_[5].size) return false;
+    if (index(chunk, 12, 2) >= tables_listed_ || index(chunk, 14, 2) != 0) return false;
+    std::uint64_t digest = xxh64(states, coder_ == 1 ? 128 : 0, chunk);
+    digest = xxh64(sections_[5].offset + 2 * first_word, 2 * (last_word - first_word), digest);
+    digest = xxh64(sections_[4].offset + first * raw_bits_ / 8, (count * raw_bits_ + 7) / 8, digest);
+    if (digest % (std::uint64_t{1} << 32) != index(chunk, 8, 4)) return false;
+
+    std::vector<std::uint32_t> coded(count, 0);
+    if (coder_ == 1 && !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
+      return false;
+    for (std::uint64_t j = 0; j < count; ++j) {
+      std::uint32_t code = coded[j] << raw_bits_;
+      for (unsigned bit = 0; bit < raw_bits_; ++bit) code |= raw_bit((first + j) * raw_bits_ + bit) << bit;
+      codes.push_back(static_cast<std::uint8_t>(code));
+    }
+    return true;
+  }
+
+  bool decode_symbols(const table& with, std::uint64_t states, std::uint64_t word, std::uint64_t last_word,
+                      std::vector<std::uint32_t>& coded) const {
+    std::uint64_t state[32];
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      state[lane] = number(states + 4 * lane, 4);
+      if (state[lane] < 65536) return false;
+    }
+    if (with.symbols.size() == 1) {
+      coded.assign(coded.size(), with.symbols[0]);
+    } else {
+      for (std::uint64_t group = 0; 128 * group < coded.size(); ++group) {
+        for (unsigned round = 0; round < 4; ++round) {
+          for (unsigned lane = 0; lane < 32; ++lane) {
+            const std::uint64_t j = 128 * group + 4 * lane + round;
+            if (j >= coded.size()) continue;
+            const slot_of& slot = with.slots[state[lane] % (std::uint64_t{1} << with.slot_bits)];
+            coded[j] = with.symbols[slot.symbol_number];
+            state[lane] = with.frequencies[slot.symbol_number] * (state[lane] >> with.slot_bits) + slot.rank;
+            if (state[lane] >= 65536) continue;
+            if (word == last_word) return false;
+            state[lane] = (state[lane] << 16) + number(sections_.at(5).offset + 2 * word++, 2);
+          }
+        }
+      }
+    }
+    for (const std::uint64_t x : state) {
+      if (x != 65536) return false;
+    }
+    return word == last_word;
+  }
+
+  std::vector<std::uint8_t> bytes_;
+  std::uint64_t coder_ = 0;
+  unsigned raw_bits_ = 0;
+  unsigned chunk_bits_ = 0;
+  std::uint64_t sections_listed_ = 0;
+  std::uint64_t codes_ = 0;
+  std::uint64_t chunks_ = 0;
+  std::uint64_t tables_listed_ = 0;
+  std::map<std::uint64_t, place> sections_;
+  std::vector<place> used_;
+  std::vector<table> tables_;
+};
+
+}  // namespace ecq_test
