@@ -29,7 +29,7 @@ namespace ecq {
 struct decompress_options {
   /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these,
   /// else bf16.
-  std::optional<dtype> type;
+  std::optional<dtype> type{};
 };
 
 struct decompress_report {

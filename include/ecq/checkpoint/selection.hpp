@@ -43,9 +43,9 @@ constexpr bool glob_match(std::string_view pattern, std::string_view text) noexc
 /// dimensions and no empty one can be chosen at all.
 struct tensor_selection {
   /// Patterns of names; a match is compressed even if it is an embedding.
-  std::vector<std::string> include;
+  std::vector<std::string> include{};
   /// Patterns of names that stay as they are; wins over `include`.
-  std::vector<std::string> exclude;
+  std::vector<std::string> exclude{};
   /// ECMAScript regular expression; what its first match in a tensor's name covers is the name of the tensor's block.
   /// Tensors without a match are a block of their own each.
   std::string block_pattern = R"(^(.*\.)?(layers?|blocks?|h|encoder|decoder)\.[0-9]+)";

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
 /// Reader of safetensors files: eight bytes of header length (little endian), a JSON header, the data.
-/// Format: https://huggingface.co/docs/safetensors
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "ecq/cpu/backend.hpp"
 #include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
 
 namespace ecq {
 
@@ -25,6 +28,15 @@ inline result<void> check_finite(std::span<const float> row_values, std::size_t 
   const bool infinite = (std::bit_cast<std::uint32_t>(row_values[column]) & 0x7fffffU) == 0;
   return error(errc::non_finite, "weight at row " + std::to_string(row) + ", column " + std::to_string(column) +
                                      (infinite ? " is infinite" : " is NaN"));
+}
+
+/// As above for a whole matrix; reads each weight once.
+inline result<void> check_finite(const cpu& backend, const weights_view& weights) {
+  return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
+    std::vector<float> values(weights.columns());
+    weights.load(row, 0, values);
+    return check_finite(values, row);
+  });
 }
 
 }  // namespace ecq

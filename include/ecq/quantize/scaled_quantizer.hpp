@@ -15,6 +15,7 @@
 
 #include "ecq/concepts.hpp"
 #include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/rounding.hpp"
 #include "ecq/quantize/stored_scale.hpp"
 
@@ -35,24 +36,6 @@ void encode_weights(std::span<const float> weights, float scale, std::span<std::
     const std::size_t count = (std::min)(lanes_at_once, codes.size() - first);
     for (std::size_t lane = 0; lane < count; ++lane) codes[first + lane] = static_cast<std::uint8_t>(words[lane]);
   }
-}
-
-/// errc::non_finite naming the first weight that is NaN or infinite.
-inline result<void> check_finite(const cpu& backend, const weights_view& weights) {
-  return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
-    std::vector<float> values(weights.columns());
-    weights.load(row, 0, values);
-    std::uint32_t not_finite = 0;
-    for (const float value : values) {
-      not_finite |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;  // bit 31: exponent all ones
-    }
-    if ((not_finite >> 31) == 0) return {};
-    std::size_t column = 0;
-    while ((std::bit_cast<std::uint32_t>(values[column]) & 0x7f800000U) != 0x7f800000U) ++column;
-    const bool nan = values[column] != values[column];
-    return error(errc::non_finite, std::string("the weight at row ") + std::to_string(row) + ", column " +
-                                       std::to_string(column) + " is " + (nan ? "not a number" : "infinite"));
-  });
 }
 
 }  // namespace detail
@@ -83,7 +66,7 @@ struct scaled_quantizer {
       return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
                                                std::to_string(weights.size()) + " weights");
     }
-    ECQ_CHECK(detail::check_finite(backend, weights));
+    ECQ_CHECK(check_finite(backend, weights));
     std::vector<float> exact_scales(scales.size());
     ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
     for (std::size_t group = 0; group < scales.size(); ++group) {

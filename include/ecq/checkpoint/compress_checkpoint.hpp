@@ -1,0 +1,355 @@
+#pragma once
+/// \file
+/// A whole checkpoint into a container: block after block, so that memory does not grow with the model.
+/// Part of the component ecq::io.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/report.hpp"
+#include "ecq/checkpoint/selection.hpp"
+#include "ecq/config.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/container/writer.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/entropy/rans.hpp"
+#include "ecq/io/checkpoint.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/target_bits.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/version.hpp"
+
+namespace ecq {
+
+/// How a checkpoint is compressed: EntQuant per output channel, one stream and one frequency table a block.
+struct compress_options {
+  dtype format = dtype::fp8_e4m3;  ///< fp8_e4m3, fp8_e5m2 or int8
+  /// Rate of the compressed tensors with everything counted (streams, scales), 1.3 ... 6.5 bits a weight; met within
+  /// bits_tolerance, or the format's AbsMax where even that has fewer. Exactly one of this and `lambda` is set.
+  std::optional<double> bits_per_weight{};
+  std::optional<double> lambda{};  ///< at least 0; 0 is AbsMax
+  bool bits_per_tensor = false;    ///< every tensor meets bits_per_weight by a lambda of its own
+  tensor_selection selection{};
+  unsigned chunk_bits = 0;       ///< log2 of the symbols a chunk; 0: by the length of the stream
+  bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
+
+  static constexpr double bits_tolerance = 0.015;
+};
+
+/// What compress_checkpoint made.
+struct compress_report : checkpoint_report {
+  std::uint64_t input_bytes = 0;
+  double lambda = 0;  ///< with bits_per_tensor: the largest one
+};
+
+/// Compresses `in` (a file, an index of shards or a folder: checkpoint::open) into the container `out`. Nothing appears
+/// under that name unless everything went well. Errors name file, tensor and place: those of reading and writing,
+/// invalid_argument (options; no tensor selected; `in` is a container already), non_finite, unreachable_target.
+///
+/// Memory: about twice the codes of the largest block, one byte a weight.
+result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,
+                                            const std::filesystem::path& out, const compress_options& options,
+                                            const progress_callback& report_progress = {});
+
+namespace detail {
+
+/// A tensor on its way into a block.
+struct selected_tensor {
+  const tensor_entry* entry = nullptr;
+  double lambda = 0;
+};
+
+struct selected_block {
+  std::string name;
+  std::vector<selected_tensor> tensors;
+};
+
+/// One run of compress_checkpoint.
+class checkpoint_compressor {
+ public:
+  checkpoint_compressor(const cpu& backend, const checkpoint& model, const compress_options& options,
+                        const progress_callback& report_progress)
+      : backend_(backend), model_(model), options_(options), report_progress_(report_progress) {}
+
+  result<compress_report> run(const std::filesystem::path& out) {
+    ECQ_CHECK(select());
+    if (options_.lambda) set_lambdas(*options_.lambda);
+    if (options_.bits_per_weight) ECQ_CHECK(search_lambdas());
+    // A search that sees a sample of a large model's rows may miss a little: then the whole is compressed once more.
+    constexpr int attempts = 4;
+    for (int attempt = 1;; ++attempt) {
+      ECQ_TRY(writer, container_writer::create(out, plan()));
+      ECQ_TRY(report, write(writer, attempt));
+      if (attempt == attempts || !correct_lambdas(report.bits_per_weight)) {
+        ECQ_CHECK(writer.commit());
+        report.file_bytes = writer.size_bytes();
+        return std::move(report);
+      }
+    }
+  }
+
+ private:
+  result<void> select();
+  result<void> search_lambdas();
+  container_plan plan() const;
+  result<compress_report> write(container_writer& writer, int attempt) const;
+  result<packed_block> compress(const selected_block& block, std::vector<histogram>& counts) const;
+  result<void> pass_through(container_writer& writer) const;
+
+  result<weights_view> weights_of(const tensor_entry& tensor) const { return as_weights(tensor, model_.bytes(tensor)); }
+
+  void set_lambdas(double lambda) {
+    for (selected_block& block : blocks_) {
+      for (selected_tensor& tensor : block.tensors) tensor.lambda = lambda;
+    }
+  }
+
+  /// True if the rate is off target and other lambdas promise better: 4 times lambda is about a bit less.
+  bool correct_lambdas(double measured) {
+    if (!options_.bits_per_weight) return false;
+    const double excess = measured - *options_.bits_per_weight;
+    if (std::fabs(excess) <= compress_options::bits_tolerance) return false;
+    bool changed = false;
+    for (selected_block& block : blocks_) {
+      for (selected_tensor& tensor : block.tensors) {
+        changed = changed || tensor.lambda != 0;
+        tensor.lambda *= std::exp2(2.0 * excess);
+      }
+    }
+    return changed;
+  }
+
+  bool is_selected(const tensor_entry& tensor) const { return selected_.contains(&tensor); }
+
+  result<void> advance(std::string_view stage, std::string_view current, std::uint64_t done) const {
+    if (!report_progress_ || report_progress_({stage, current, done, selected_bytes_})) return {};
+    return error(errc::invalid_argument, "interrupted");
+  }
+
+  cpu backend_;
+  const checkpoint& model_;
+  const compress_options& options_;
+  const progress_callback& report_progress_;
+  std::vector<selected_block> blocks_;
+  std::set<const tensor_entry*> selected_;
+  std::uint64_t selected_bytes_ = 0;
+};
+
+inline result<void> checkpoint_compressor::select() {
+  std::vector<tensor_summary> summaries;
+  for (const tensor_entry& tensor : model_.tensors()) {
+    summaries.push_back({tensor.name, dtype_from_safetensors(tensor.dtype), tensor.shape});
+  }
+  ECQ_TRY(chosen, select_tensors(options_.selection, summaries));
+  for (const tensor_block& block : chosen) {
+    selected_block kept{block.name, {}};
+    for (const std::size_t position : block.tensors) {
+      const tensor_entry& tensor = model_.tensors()[position];
+      if (options_.keep_non_finite) {
+        ECQ_TRY(weights, weights_of(tensor));
+        const auto finite = check_finite(backend_, weights);
+        model_.release(tensor);
+        if (!finite && finite.error().code() == errc::non_finite) continue;
+        ECQ_CHECK(finite);
+      }
+      kept.tensors.push_back({&tensor, 0});
+      selected_.insert(&tensor);
+      selected_bytes_ += tensor.size_bytes();
+    }
+    if (!kept.tensors.empty()) blocks_.push_back(std::move(kept));
+  }
+  if (blocks_.empty()) {
+    return error(errc::invalid_argument, "none of " + std::to_string(model_.tensors().size()) +
+                                             " tensors is selected: weights have two dimensions or more, and "
+                                             "embeddings have to be included by name");
+  }
+  return {};
+}
+
+inline result<void> checkpoint_compressor::search_lambdas() {
+  ECQ_CHECK(advance("searching lambda", "", 0));
+  std::vector<rate_input> inputs;
+  std::vector<selected_tensor*> tensors;
+  for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
+    for (selected_tensor& tensor : blocks_[stream].tensors) {
+      ECQ_TRY(weights, weights_of(*tensor.entry));
+      inputs.push_back({weights, stream});
+      tensors.push_back(&tensor);
+    }
+  }
+  const auto overhead = [&](std::size_t, std::uint64_t symbols) {
+    const unsigned bits = options_.chunk_bits != 0 ? options_.chunk_bits : default_chunk_bits(symbols);
+    return 8.0 * static_cast<double>(stream_overhead_bytes(symbols, bits));
+  };
+  const auto search = [&](std::span<const rate_input> some) {
+    return visit_code_format(options_.format, [&]<class Format>() -> result<double> {
+      if constexpr (symmetric_format<Format>) {
+        return lambda_for_bits<Format>(backend_, some, *options_.bits_per_weight, overhead);
+      } else {
+        return error(errc::invalid_argument, "format");
+      }
+    });
+  };
+  if (!options_.bits_per_tensor) {
+    ECQ_TRY(lambda, search(inputs));
+    set_lambdas(lambda);
+  }
+  for (std::size_t index = 0; index < tensors.size(); ++index) {
+    if (options_.bits_per_tensor) {
+      auto lambda = search(std::span(inputs).subspan(index, 1));
+      if (!lambda) return std::move(lambda).error().within("tensor '" + tensors[index]->entry->name + "'");
+      tensors[index]->lambda = *lambda;
+    }
+    model_.release(*tensors[index]->entry);
+  }
+  return {};
+}
+
+inline container_plan checkpoint_compressor::plan() const {
+  container_plan planned;
+  planned.metadata = model_.metadata();
+  planned.tool = "ecq " ECQ_VERSION_STRING;
+  planned.settings = std::string(to_string(options_.format)) + ", entquant, " +
+                     (options_.bits_per_weight ? "bits " + std::to_string(*options_.bits_per_weight)
+                                               : "lambda " + std::to_string(options_.lambda.value_or(0)));
+  for (const selected_block& block : blocks_) {
+    container_plan::block& described = planned.blocks.emplace_back();
+    described.name = block.name;
+    for (const selected_tensor& tensor : block.tensors) {
+      described.matrices.push_back({tensor.entry->name, tensor.entry->shape});
+    }
+  }
+  for (const tensor_entry& tensor : model_.tensors()) {
+    if (!is_selected(tensor)) planned.pass_through.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  return planned;
+}
+
+/// Tensors of wide elements come first, so that all data are aligned (container_writer).
+inline result<void> checkpoint_compressor::pass_through(container_writer& writer) const {
+  std::vector<const tensor_entry*> kept;
+  for (const tensor_entry& tensor : model_.tensors()) {
+    if (!is_selected(tensor)) kept.push_back(&tensor);
+  }
+  std::stable_sort(kept.begin(), kept.end(), [](const tensor_entry* left, const tensor_entry* right) {
+    return find_safetensors_dtype(left->dtype)->bits > find_safetensors_dtype(right->dtype)->bits;
+  });
+  for (const tensor_entry* tensor : kept) {
+    ECQ_CHECK(writer.write_tensor(tensor->name, model_.bytes(*tensor),
+                                  [&](std::span<const std::byte> piece) { model_.release(*tensor, piece); }));
+  }
+  return {};
+}
+
+inline result<packed_block> checkpoint_compressor::compress(const selected_block& block,
+                                                            std::vector<histogram>& counts) const {
+  packed_block packed;
+  std::size_t symbols = 0;
+  for (const selected_tensor& tensor : block.tensors) {
+    ECQ_TRY(weights, weights_of(*tensor.entry));
+    symbols += weights.size();
+  }
+  std::vector<std::uint8_t> codes(symbols);
+  std::size_t first = 0;
+  for (const selected_tensor& tensor : block.tensors) {
+    ECQ_TRY(weights, weights_of(*tensor.entry));
+    const auto quantizer = entquant{}.at(tensor.lambda);
+    packed_matrix matrix{.name = tensor.entry->name,
+                         .shape = tensor.entry->shape,
+                         .original = weights.type(),
+                         .format = options_.format,
+                         .layout = quantizer.layout(weights.rows(), weights.columns()),
+                         .first_symbol = first,
+                         .scales = {}};
+    matrix.scales.resize(matrix.layout.count());
+    const auto part = std::span(codes).subspan(first, weights.size());
+    auto quantized = visit_code_format(options_.format, [&]<class Format>() -> result<void> {
+      if constexpr (symmetric_format<Format>) {
+        return quantizer.template quantize<Format>(backend_, weights, part, matrix.scales);
+      } else {
+        return error(errc::invalid_argument, "format");
+      }
+    });
+    if (!quantized) return std::move(quantized).error().within("tensor '" + tensor.entry->name + "'");
+    model_.release(*tensor.entry);
+    ECQ_TRY(count, count_codes(backend_, part));
+    counts.push_back(count);
+    packed.matrices.push_back(std::move(matrix));
+    first += weights.size();
+  }
+  ECQ_TRY(stream, encode_stream<rans>(backend_, codes, {.chunk_bits = options_.chunk_bits}));
+  packed.stream = std::move(stream);
+  return packed;
+}
+
+inline result<compress_report> checkpoint_compressor::write(container_writer& writer, int attempt) const {
+  compress_report report;
+  report.input_bytes = model_.size_bytes();
+  report.passed_through = model_.tensors().size() - selected_.size();
+  const std::string stage = attempt == 1 ? "compressing" : "compressing, pass " + std::to_string(attempt);
+  ECQ_CHECK(advance(stage, "tensors that stay", 0));
+  ECQ_CHECK(pass_through(writer));
+  std::uint64_t done = 0;
+  for (const selected_block& block : blocks_) {
+    ECQ_CHECK(advance(stage, block.name, done));
+    std::vector<histogram> counts;
+    ECQ_TRY(packed, compress(block, counts));
+    ECQ_CHECK(writer.write_block(block.name, packed));
+    report.add_block(block.name, packed, counts);
+    for (const selected_tensor& tensor : block.tensors) {
+      done += tensor.entry->size_bytes();
+      report.lambda = (std::max)(report.lambda, tensor.lambda);
+    }
+  }
+  ECQ_CHECK(advance(stage, "", done));
+  return report;
+}
+
+inline result<void> check_options(const compress_options& options) {
+  if (options.format != dtype::fp8_e4m3 && options.format != dtype::fp8_e5m2 && options.format != dtype::int8) {
+    return error(errc::invalid_argument,
+                 "codes are fp8_e4m3, fp8_e5m2 or int8, not " + std::string(to_string(options.format)));
+  }
+  if (options.bits_per_weight.has_value() == options.lambda.has_value()) {
+    return error(errc::invalid_argument, "either bits per weight or lambda has to be set");
+  }
+  if (options.bits_per_tensor && !options.bits_per_weight) {
+    return error(errc::invalid_argument, "bits per tensor need bits per weight");
+  }
+  return {};
+}
+
+}  // namespace detail
+
+inline result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,
+                                                   const std::filesystem::path& out, const compress_options& options,
+                                                   const progress_callback& report_progress) {
+  try {
+    ECQ_CHECK(detail::check_options(options));
+    ECQ_TRY(model, checkpoint::open(in));
+    if (model.shards().size() == 1 && is_container(model.shards().front())) {
+      return error(errc::invalid_argument, detail::quoted(in) + ": it is compressed already");
+    }
+    return detail::checkpoint_compressor(backend, model, options, report_progress).run(out);
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the codes of a block");
+  }
+}
+
+}  // namespace ecq
