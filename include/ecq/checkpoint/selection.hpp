@@ -47,7 +47,8 @@ struct tensor_selection {
   /// Patterns of names that stay as they are; wins over `include`.
   std::vector<std::string> exclude{};
   /// ECMAScript regular expression; what its first match in a tensor's name covers is the name of the tensor's block.
-  /// Tensors without a match are a block of their own each.
+  /// Tensors without a match share blocks "tensors.0", "tensors.1", ... in their order, shared_block_weights or a
+  /// little more each: a stream of its own would cost a small tensor more than it gains.
   std::string block_pattern = R"(^(.*\.)?(layers?|blocks?|h|encoder|decoder)\.[0-9]+)";
 };
 
@@ -55,6 +56,8 @@ struct tensor_selection {
 /// the EntQuant paper, section 4 (linear layers of the transformer blocks alone are quantised).
 inline constexpr std::array<std::string_view, 7> embedding_patterns{
     "*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight"};
+
+inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 
 /// Longer names are never matched against the block pattern: std::regex recurses once a character.
 inline constexpr std::size_t longest_matched_name = 1024;
@@ -103,12 +106,25 @@ inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& 
   }
   std::vector<tensor_block> blocks;
   std::map<std::string, std::size_t, std::less<>> index_of;
+  std::size_t shared_blocks = 0;
+  std::uint64_t room = 0;  // weights that the last shared block still takes
   for (std::size_t position = 0; position < tensors.size(); ++position) {
-    if (!is_selected(rules, tensors[position])) continue;
-    std::string name(tensors[position].name);
+    const tensor_summary& tensor = tensors[position];
+    if (!is_selected(rules, tensor)) continue;
+    std::string name(tensor.name);
+    std::smatch match;
     try {
-      if (std::smatch match; !rules.block_pattern.empty() && name.size() <= longest_matched_name &&
-                             std::regex_search(name, match, pattern) && match.length(0) > 0) {
+      if (rules.block_pattern.empty() || name.size() > longest_matched_name ||
+          !std::regex_search(name, match, pattern) || match.length(0) == 0) {
+        if (room == 0) {
+          ++shared_blocks;
+          room = shared_block_weights;
+        }
+        std::uint64_t weights = 1;
+        for (const std::uint64_t extent : tensor.shape) weights = extent > room / weights ? room : weights * extent;
+        room -= weights;
+        name = "tensors." + std::to_string(shared_blocks - 1);
+      } else {
         name = match.str(0);
       }
     } catch (const std::regex_error& failure) {

@@ -1,0 +1,121 @@
+#pragma once
+/// \file
+/// The verb: matrices into a block of entropy-coded codes, by any composition of policies.
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/concepts.hpp"
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/rans.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/target_bits.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// A matrix of a block and its name there.
+struct named_weights {
+  std::string name;
+  weights_view weights;
+};
+
+/// A quantiser whose parameter is found from a rate: `at(lambda)` is the quantiser at a lambda, `target_bits` the rate,
+/// if one is asked for.
+template <class Quantizer>
+concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
+  { static_cast<bool>(quantizer.target_bits) } -> std::same_as<bool>;
+  { *quantizer.target_bits } -> std::convertible_to<double>;
+  quantizer.at(lambda);
+};
+
+/// Quantises with `Quantizer` to codes of `Format` and codes these with `Coder`:
+///
+///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
+///   auto packed = codec.compress(weights);
+///
+/// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. The matrices of a
+/// block share one lambda, one stream and one frequency table.
+///
+/// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
+template <code_format Format = fp8_e4m3, entropy_coder Coder = rans, class Quantizer = entquant>
+  requires ecq::quantizer<Quantizer, Format>
+struct compressor {
+  Quantizer quantizer{};
+  stream_options stream{};
+
+  result<packed_block> compress(weights_view weights) const { return compress(cpu{}, weights); }
+
+  result<packed_block> compress(const cpu& backend, weights_view weights) const {
+    const named_weights matrix{{}, weights};
+    return compress(backend, std::span(&matrix, 1));
+  }
+
+  result<packed_block> compress(const cpu& backend, std::span<const named_weights> matrices) const {
+    try {
+      if constexpr (rate_targeted<Quantizer>) {
+        if (quantizer.target_bits) {
+          ECQ_TRY(lambda, lambda_for_target(backend, matrices));
+          return pack(backend, matrices, quantizer.at(lambda));
+        }
+      }
+      return pack(backend, matrices, quantizer);
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the codes of a block");
+    }
+  }
+
+ private:
+  result<double> lambda_for_target(const cpu& backend, std::span<const named_weights> matrices) const {
+    ECQ_CHECK(quantizer.check());
+    std::vector<rate_input> inputs;
+    for (const named_weights& matrix : matrices) inputs.push_back({matrix.weights, 0});
+    const auto overhead = [&](std::size_t, std::uint64_t symbols) {
+      const unsigned bits = stream.chunk_bits != 0 ? stream.chunk_bits : default_chunk_bits(symbols);
+      return 8.0 * static_cast<double>(stream_overhead_bytes(symbols, bits));
+    };
+    return lambda_for_bits<Format>(backend, inputs, *quantizer.target_bits, overhead, {},
+                                   [this](double lambda) { return quantizer.at(lambda); });
+  }
+
+  template <class Fixed>
+  result<packed_block> pack(const cpu& backend, std::span<const named_weights> matrices, const Fixed& fixed) const {
+    packed_block packed;
+    std::vector<std::uint8_t> codes;
+    for (const named_weights& matrix : matrices) {
+      const weights_view& weights = matrix.weights;
+      packed_matrix& next = packed.matrices.emplace_back();
+      next.name = matrix.name;
+      next.shape = {weights.rows(), weights.columns()};
+      next.original = weights.type();
+      next.format = dtype_of<Format>;
+      next.layout = fixed.layout(weights.rows(), weights.columns());
+      next.first_symbol = codes.size();
+      next.scales.resize(next.layout.count());
+      codes.resize(codes.size() + weights.size());
+      auto quantized =
+          fixed.template quantize<Format>(backend, weights, std::span(codes).last(weights.size()), next.scales);
+      if (!quantized) {
+        return std::move(quantized).error().within(matrix.name.empty()
+                                                       ? "matrix " + std::to_string(packed.matrices.size() - 1)
+                                                       : "matrix '" + matrix.name + "'");
+      }
+    }
+    ECQ_TRY(bytes, encode_stream<Coder>(backend, codes, stream));
+    packed.stream = std::move(bytes);
+    return packed;
+  }
+};
+
+}  // namespace ecq

@@ -1,0 +1,22 @@
+#pragma once
+/// \file
+/// Everything that needs the standard library alone. Files: ecq/checkpoint/*.hpp (component ecq::io); the L-BFGS search:
+/// ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/weight_error.hpp"
+#include "ecq/compressor.hpp"
+#include "ecq/concepts.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/matrix_view.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/hqq.hpp"
+#include "ecq/quantize/nf4.hpp"
+#include "ecq/quantize/rtn.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/version.hpp"
+#include "ecq/weights_view.hpp"
