@@ -148,7 +148,13 @@ TEST_F(tool, keeps_hostile_names_on_one_line) {
 }
 
 TEST_F(tool, leaves_nothing_behind_when_interrupted) {
-  const std::string model = generated("small");
+  const std::string model = path("model");
+  std::vector<float> weights(2048 * 1024);
+  for (std::size_t index = 0; index < weights.size(); ++index) {
+    weights[index] = static_cast<float>(index * 7919 % 65537) * 1e-6F - 0.03F;
+  }
+  write_safetensors(model, {{"layers.0.a", "F32", {2048, 1024}, f32_bytes(weights)},
+                            {"layers.1.a", "F32", {2048, 1024}, f32_bytes(weights)}});
   ask({"compress", model, "-o", path("packed"), "--lambda", "5"});
   const auto before = files();
   const auto partial = [&] {
@@ -160,7 +166,7 @@ TEST_F(tool, leaves_nothing_behind_when_interrupted) {
     for (const auto& arguments : std::vector<std::vector<std::string>>{
              {"compress", model, "-o", path("out"), "--lambda", "5", "--threads", "1"},
              {"decompress", path("packed"), "-o", path("out"), "--threads", "1"},
-             {"generate", path("out"), "--preset", "small", "--threads", "1"}}) {
+             {"generate", path("out"), "--preset", "demo", "--threads", "1"}}) {
       SCOPED_TRACE(arguments[0] + " " + std::to_string(signal));
       const process running = start(arguments);
       for (int tries = 0; tries < 10000 && !partial(); ++tries) {

@@ -1,0 +1,431 @@
+// ecq compare: what each method makes of a checkpoint's weights, at what rate.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command.hpp"
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/weight_error.hpp"
+#include "ecq/checkpoint/report.hpp"
+#include "ecq/checkpoint/selection.hpp"
+#include "ecq/entropy/rans.hpp"
+#include "ecq/io/checkpoint.hpp"
+#include "ecq/io/output_file.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/hqq.hpp"
+#include "ecq/quantize/nf4.hpp"
+#include "ecq/quantize/rtn.hpp"
+#include "ecq/quantize/target_bits.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+#include "plot_svg.hpp"
+#include "progress_bar.hpp"
+#include "text.hpp"
+
+namespace {
+
+const std::vector<std::string> all_methods{"entquant", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
+
+struct options : tool::common_options {
+  std::string input, tensor, picture;
+  std::vector<double> bits{4, 3, 2.1};
+  std::vector<std::string> methods = all_methods;
+  std::uint64_t max_weights = 0;
+  bool details = false;
+};
+
+/// What a method made of a tensor, or of all of them.
+struct measurement {
+  std::uint64_t weights = 0;
+  std::uint64_t zeros = 0;
+  double bits = 0;          ///< all of them, scales and tables included
+  double entropy_bits = 0;  ///< of the codes, each tensor's coded by its own frequencies
+  ecq::histogram codes;
+  ecq::weight_error error;
+
+  measurement& operator+=(const measurement& other) {
+    weights += other.weights;
+    zeros += other.zeros;
+    bits += other.bits;
+    entropy_bits += other.entropy_bits;
+    codes += other.codes;
+    error += other.error;
+    return *this;
+  }
+  double per_weight(double sum) const { return weights == 0 ? 0 : sum / static_cast<double>(weights); }
+};
+
+struct row {
+  std::string tensor, method;
+  measurement measured;
+};
+
+/// A tensor, or rows at even distances of a large one.
+struct source {
+  const ecq::tensor_entry* entry = nullptr;
+  ecq::weights_view weights;
+};
+
+/// Tensors whose codes share a stream, as `compress` would have it.
+using block = std::vector<source>;
+
+/// A method of fixed rate, which counts its own bits.
+template <ecq::baseline Method>
+ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, const ecq::weights_view& weights) {
+  ECQ_TRY(applied, method.apply(backend, weights));
+  const ecq::matrix_view reconstructed(std::as_const(applied.weights).data(), weights.rows(), weights.columns());
+  ECQ_TRY(error, ecq::measure_error(backend, weights, reconstructed));
+  ECQ_TRY(codes, ecq::count_codes(backend, applied.codes));
+  measurement result;
+  result.weights = weights.size();
+  result.zeros = static_cast<std::uint64_t>(std::count(applied.weights.begin(), applied.weights.end(), 0.0F));
+  result.bits = applied.bits_per_weight * static_cast<double>(weights.size());
+  result.entropy_bits = ecq::entropy_of(codes) * static_cast<double>(weights.size());
+  result.codes = codes;
+  result.error = error;
+  return result;
+}
+
+using format = ecq::fp8_e4m3;
+
+/// Decodes `codes` again, a row at a time, and compares.
+ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
+                                        std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales) {
+  std::vector<float> reconstructed(codes.size());
+  const std::size_t columns = weights.columns();
+  ECQ_CHECK(ecq::parallel_for(backend, weights.rows(), [&](std::size_t row) -> ecq::result<void> {
+    const float scale = scales[row];
+    for (std::size_t at = row * columns; at < (row + 1) * columns; ++at) {
+      reconstructed[at] = format::decode(codes[at]) * scale;
+    }
+    return {};
+  }));
+  return ecq::measure_error(backend, weights,
+                            ecq::matrix_view(std::as_const(reconstructed).data(), weights.rows(), columns));
+}
+
+/// Runs methods over the chosen tensors, so that memory holds one tensor, or the codes of one block, at a time.
+class comparison {
+ public:
+  comparison(const options& given, const ecq::checkpoint& model, std::vector<block> blocks, tool::progress_bar& bar)
+      : backend_(given.backend()), model_(model), blocks_(std::move(blocks)), bar_(bar) {
+    for (const block& tensors : blocks_) {
+      for (const source& tensor : tensors) step_.total += tensor.entry->size_bytes();
+    }
+  }
+
+  /// Rows of every tensor, the total ("*") last.
+  template <class Method>
+  ecq::result<std::vector<row>> run_fixed_rate(const std::string& name, const Method& method) {
+    begin(name);
+    std::vector<row> rows;
+    measurement total;
+    for (const block& tensors : blocks_) {
+      for (const source& tensor : tensors) {
+        ECQ_TRY(measured, about(tensor, measure(method, backend_, tensor.weights)));
+        total += measured;
+        rows.push_back({tensor.entry->name, name, std::move(measured)});
+      }
+    }
+    rows.push_back({"*", name, total});
+    return rows;
+  }
+
+  /// The same for FP8 codes that are entropy-coded in earnest: the bits are those of streams and scales.
+  template <class Quantizer>
+  ecq::result<std::vector<row>> run_coded(const std::string& name, const Quantizer& quantizer) {
+    begin(name);
+    std::vector<row> rows;
+    measurement total;
+    ecq::checkpoint_report report;
+    for (const block& tensors : blocks_) {
+      const std::size_t first_row = rows.size();
+      ECQ_CHECK(code_block(quantizer, tensors, report, rows));
+      for (std::size_t index = first_row; index < rows.size(); ++index) {
+        rows[index].method = name;
+        total += rows[index].measured;
+      }
+    }
+    total.entropy_bits = report.entropy * static_cast<double>(total.weights);
+    rows.push_back({"*", name, total});
+    return rows;
+  }
+
+  /// EntQuant at the one lambda that makes the total `bits` a weight.
+  ecq::result<std::vector<row>> run_entquant(double bits) {
+    std::vector<ecq::rate_input> inputs;
+    for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
+      for (const source& tensor : blocks_[stream]) inputs.push_back({tensor.weights, stream});
+    }
+    const auto overhead = [](std::size_t, std::uint64_t symbols) {
+      return 8.0 * static_cast<double>(ecq::stream_overhead_bytes(symbols, ecq::default_chunk_bits(symbols)));
+    };
+    ECQ_TRY(lambda, ecq::lambda_for_bits<format>(backend_, inputs, bits, overhead));
+    // The search looks at a sample of a large model's rows; what the codes really take corrects it.
+    for (int attempt = 1;; ++attempt) {
+      ECQ_TRY(rows, run_coded("entquant", ecq::entquant{}.at(lambda)));
+      const double measured = rows.back().measured.per_weight(rows.back().measured.bits);
+      const double better = ecq::corrected_lambda(lambda, measured, bits);
+      if (std::fabs(measured - bits) < 0.01 || better == lambda || attempt == 4) return std::move(rows);
+      lambda = better;
+    }
+  }
+
+ private:
+  void begin(const std::string& name) {
+    stage_ = name;
+    step_.stage = stage_;
+    step_.done = 0;
+    bar_.update(step_);
+  }
+
+  /// What has been made of a tensor, its error naming it; the next one is its turn.
+  template <class Value>
+  ecq::result<Value> about(const source& tensor, ecq::result<Value> outcome) {
+    model_.release(*tensor.entry);
+    step_.done += tensor.entry->size_bytes();
+    step_.current = tensor.entry->name;
+    bar_.update(step_);
+    if (!outcome) return std::move(outcome).error().within("tensor '" + tensor.entry->name + "'");
+    return outcome;
+  }
+
+  template <class Quantizer>
+  ecq::result<measurement> code_tensor(const Quantizer& quantizer, const ecq::weights_view& weights,
+                                       std::span<std::uint8_t> codes, std::span<ecq::bf16> scales) const {
+    ECQ_CHECK(quantizer.template quantize<format>(backend_, weights, codes, scales));
+    ECQ_TRY(error, error_of(backend_, weights, codes, scales));
+    ECQ_TRY(counts, ecq::count_codes(backend_, codes));
+    measurement result;
+    result.weights = weights.size();
+    result.zeros = counts.counts[0];
+    result.codes = counts;
+    result.error = error;
+    return result;
+  }
+
+  template <class Quantizer>
+  ecq::result<void> code_block(const Quantizer& quantizer, const block& tensors, ecq::checkpoint_report& report,
+                               std::vector<row>& rows) {
+    std::size_t size = 0;
+    for (const source& tensor : tensors) size += tensor.weights.size();
+    std::vector<std::uint8_t> codes(size);
+    ecq::packed_block packed;
+    std::vector<ecq::histogram> counts;
+    std::size_t first = 0;
+    for (const source& tensor : tensors) {
+      const ecq::weights_view& weights = tensor.weights;
+      ecq::packed_matrix& matrix = packed.matrices.emplace_back();
+      matrix.layout = quantizer.layout(weights.rows(), weights.columns());
+      matrix.scales.resize(matrix.layout.count());
+      const auto part = std::span(codes).subspan(first, weights.size());
+      ECQ_TRY(measured, about(tensor, code_tensor(quantizer, weights, part, matrix.scales)));
+      counts.push_back(measured.codes);
+      rows.push_back({tensor.entry->name, {}, std::move(measured)});
+      first += weights.size();
+    }
+    ECQ_TRY(stream, ecq::encode_stream<ecq::rans>(backend_, std::span<const std::uint8_t>(codes)));
+    packed.stream = std::move(stream);
+    report.add_block({}, packed, counts);
+    for (std::size_t index = 0; index < tensors.size(); ++index) {
+      const ecq::tensor_report& share = report.tensors[report.tensors.size() - tensors.size() + index];
+      measurement& measured = rows[rows.size() - tensors.size() + index].measured;
+      measured.bits = share.bits_per_weight * static_cast<double>(share.weights);
+      measured.entropy_bits = share.entropy * static_cast<double>(share.weights);
+    }
+    return {};
+  }
+
+  ecq::cpu backend_;
+  const ecq::checkpoint& model_;
+  std::vector<block> blocks_;
+  tool::progress_bar& bar_;
+  std::string stage_;
+  ecq::progress step_;
+};
+
+/// Every k-th row, so that about `most` weights stand for all of a larger tensor; 0: all rows.
+ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
+  if (most == 0) return all;
+  const std::size_t step = (all.size() - 1) / most + 1;
+  return {all.type(), all.data(), (all.rows() - 1) / step + 1, all.columns(),
+          static_cast<std::ptrdiff_t>(all.columns() * step)};
+}
+
+/// The tensors that `compress` would compress, or those of them that --tensor names.
+ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoint& model) {
+  ecq::tensor_selection rules;
+  if (!given.tensor.empty()) rules.include = {given.tensor};
+  std::vector<const ecq::tensor_entry*> entries;
+  std::vector<ecq::tensor_summary> summaries;
+  for (const ecq::tensor_entry& entry : model.tensors()) {
+    if (!given.tensor.empty() && !ecq::glob_match(given.tensor, entry.name)) continue;
+    entries.push_back(&entry);
+    summaries.push_back({entry.name, ecq::dtype_from_safetensors(entry.dtype), entry.shape});
+  }
+  ECQ_TRY(selected, ecq::select_tensors(rules, summaries));
+  std::vector<block> blocks;
+  for (const ecq::tensor_block& chosen : selected) {
+    block& tensors = blocks.emplace_back();
+    for (const std::size_t position : chosen.tensors) {
+      ECQ_TRY(weights, ecq::as_weights(*entries[position], model.bytes(*entries[position])));
+      tensors.push_back({entries[position], some_rows(weights, given.max_weights)});
+    }
+  }
+  if (blocks.empty()) {
+    return ecq::error(ecq::errc::not_found, "'" + given.input + "': no weights of two or more dimensions" +
+                                                (given.tensor.empty() ? "" : " called '" + given.tensor + "'"));
+  }
+  return blocks;
+}
+
+/// Fixed-rate methods have whole bits: the nearest to those asked for, each once.
+std::vector<int> whole_bits(const std::vector<double>& bits) {
+  std::vector<int> whole;
+  for (const double wanted : bits) {
+    const int nearest = std::clamp(static_cast<int>(std::lround(wanted)), 2, 8);
+    if (std::find(whole.begin(), whole.end(), nearest) == whole.end()) whole.push_back(nearest);
+  }
+  return whole;
+}
+
+ecq::result<std::vector<row>> measure_all(const options& given, comparison& work) {
+  std::vector<row> rows;
+  const auto keep = [&](ecq::result<std::vector<row>> outcome) -> ecq::result<void> {
+    if (!outcome) return std::move(outcome).error();
+    std::move(outcome->begin(), outcome->end(), std::back_inserter(rows));
+    return {};
+  };
+  for (const std::string& method : given.methods) {
+    if (method == "entquant") {
+      for (const double bits : given.bits) ECQ_CHECK(keep(work.run_entquant(bits)));
+    } else if (method == "absmax") {
+      ECQ_CHECK(keep(work.run_coded(method, ecq::absmax{})));
+    } else if (method == "nf4" || method == "nf4-dq") {
+      ECQ_CHECK(keep(work.run_fixed_rate(method, ecq::nf4{.double_quantization = method == "nf4-dq"})));
+    } else {
+      for (const int bits : whole_bits(given.bits)) {
+        ECQ_CHECK(keep(method == "rtn" ? work.run_fixed_rate(method, ecq::rtn{.bits = bits})
+                                       : work.run_fixed_rate(method, ecq::hqq{.bits = bits})));
+      }
+    }
+  }
+  return rows;
+}
+
+tool::json as_json(const row& shown) {
+  const measurement& of = shown.measured;
+  return {{"tensor", shown.tensor},
+          {"method", shown.method},
+          {"bits_per_weight", of.per_weight(of.bits)},
+          {"entropy", of.per_weight(of.entropy_bits)},
+          {"relative_l1", of.error.relative_l1()},
+          {"sqnr_db", of.error.sqnr_db()},
+          {"sparsity", of.per_weight(static_cast<double>(of.zeros))},
+          {"unique_values", of.codes.distinct()},
+          {"weights", of.weights}};
+}
+
+tool::table as_table(const options& given, const std::vector<row>& rows) {
+  std::vector<std::string> headings{"method", "bits/weight", "entropy", "relative L1", "SQNR dB", "zeros", "values"};
+  if (given.details) headings.insert(headings.begin(), "tensor");
+  tool::table shown(headings, given.details ? 2 : 1);
+  for (const row& each : rows) {
+    if (!given.details && each.tensor != "*") continue;
+    const measurement& of = each.measured;
+    std::vector<std::string> cells{each.method,
+                                   tool::decimal(of.per_weight(of.bits), 3),
+                                   tool::decimal(of.per_weight(of.entropy_bits), 3),
+                                   tool::decimal(of.error.relative_l1(), 4),
+                                   tool::decimal(of.error.sqnr_db(), 2),
+                                   tool::decimal(100 * of.per_weight(static_cast<double>(of.zeros)), 1) + " %",
+                                   std::to_string(of.codes.distinct())};
+    if (given.details) cells.insert(cells.begin(), each.tensor);
+    shown.add(std::move(cells));
+  }
+  return shown;
+}
+
+tool::plot as_plot(const options& given, const std::vector<row>& rows, std::size_t tensors) {
+  std::uint64_t weights = 0;
+  tool::plot chart;
+  for (const row& each : rows) {
+    if (each.tensor != "*") continue;
+    weights = each.measured.weights;
+    if (chart.series.empty() || chart.series.back().name != each.method) chart.series.push_back({each.method, {}});
+    chart.series.back().points.push_back({each.measured.per_weight(each.measured.bits), each.measured.error.sqnr_db()});
+  }
+  chart.title = "Signal to quantisation noise by bits per weight";
+  chart.subtitle = std::filesystem::path(given.input).filename().string() + ": " + tool::grouped(weights) +
+                   " weights in " + std::to_string(tensors) + " tensors; scales, tables and all other overhead counted";
+  chart.x_label = "bits per weight";
+  chart.y_label = "SQNR (dB)";
+  return chart;
+}
+
+ecq::result<void> run(const options& given) {
+  std::optional<ecq::output_file> picture;
+  if (!given.picture.empty()) {
+    ECQ_CHECK(tool::not_over_input(given.input, given.picture));
+    ECQ_TRY(file, ecq::output_file::create(given.picture));
+    picture = std::move(file);
+  }
+  ECQ_TRY(model, ecq::checkpoint::open(given.input));
+  ECQ_TRY(blocks, choose(given, model));
+  std::size_t tensors = 0;
+  for (const block& each : blocks) tensors += each.size();
+  tool::progress_bar bar(given.quiet);
+  comparison work(given, model, std::move(blocks), bar);
+  auto outcome = measure_all(given, work);
+  bar.clear();
+  ECQ_TRY(rows, tool::naming(given.input, std::move(outcome)));
+  if (picture) {
+    const std::string svg = tool::to_svg(as_plot(given, rows, tensors));
+    ECQ_CHECK(picture->append(std::as_bytes(std::span(svg))));
+    ECQ_CHECK(picture->commit());
+  }
+  if (given.as_json) {
+    tool::json list = tool::json::array();
+    for (const row& each : rows) list.push_back(as_json(each));
+    tool::print({{"input", given.input}, {"rows", list}});
+  } else {
+    std::cout << as_table(given, rows);
+    if (picture && !given.quiet) std::cout << "\npicture: " << tool::printable(given.picture) << '\n';
+  }
+  return {};
+}
+
+}  // namespace
+
+void tool::add_compare(CLI::App& app, action& chosen) {
+  auto given = std::make_shared<options>();
+  CLI::App* command = app.add_subcommand("compare", "Rate and distortion of EntQuant and of other methods");
+  command->add_option("IN", given->input, "Plain checkpoint")->required();
+  command->add_option("--bits", given->bits, "Bits per weight; fixed-rate methods take the nearest whole ones")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(number_between(1.3, 6.5))
+      ->capture_default_str();
+  command
+      ->add_option("--methods", given->methods,
+                   "Of entquant, absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation) and hqq")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(all_methods))
+      ->capture_default_str();
+  command->add_option("--tensor", given->tensor,
+                      "Weights of such names (* and ?); all that compress would compress if not given");
+  command->add_option("--svg", given->picture, "Draw the rate-distortion plot into this file");
+  command->add_option("--max-weights", given->max_weights,
+                      "Look at about so many weights of each tensor, in rows at even distances; 0 = all");
+  command->add_flag("--details", given->details, "Also print a line for every tensor (JSON always has them)");
+  add_common_options(*command, *given);
+  command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
+}

@@ -1,0 +1,146 @@
+// ecq compress: a checkpoint to N bits a weight.
+
+#include "ecq/checkpoint/compress_checkpoint.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "progress_bar.hpp"
+#include "tensor_rows.hpp"
+#include "text.hpp"
+
+namespace {
+
+struct options : tool::common_options {
+  std::string input, output, format = "fp8_e4m3";
+  double bits = 3, lambda = 0;
+  bool lambda_given = false, keep_non_finite = false, per_tensor = false;
+  std::uint64_t chunk = 0;
+  ecq::tensor_selection selection;
+};
+
+ecq::result<void> run(const options& given) {
+  ECQ_CHECK(tool::not_over_input(given.input, given.output));
+  ecq::compress_options how;
+  how.format = *ecq::dtype_from_string(given.format);
+  if (given.lambda_given) {
+    how.lambda = given.lambda;
+  } else {
+    how.bits_per_weight = given.bits;
+  }
+  how.bits_per_tensor = given.per_tensor;
+  how.selection = given.selection;
+  how.chunk_bits = given.chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(given.chunk));
+  how.keep_non_finite = given.keep_non_finite;
+
+  const tool::stopwatch clock;
+  tool::progress_bar bar(given.quiet);
+  ECQ_TRY(report, tool::naming(given.input, ecq::compress_checkpoint(given.backend(), given.input, given.output, how,
+                                                                     bar.callback())));
+  bar.clear();
+  const double seconds = clock.seconds();
+  const double megabytes_per_second = static_cast<double>(report.input_bytes) / 1e6 / seconds;
+
+  if (given.as_json) {
+    tool::json totals = tool::totals_of(report);
+    totals["input_bytes"] = report.input_bytes;
+    totals["lambda"] = report.lambda;
+    totals["seconds"] = seconds;
+    totals["megabytes_per_second"] = megabytes_per_second;
+    tool::print({{"input", given.input},
+                 {"output", given.output},
+                 {"format", given.format},
+                 {"tensors", tool::tensor_rows(report.tensors)},
+                 {"totals", totals}});
+  } else if (!given.quiet) {
+    std::cout << tool::printable(given.output) << '\n'
+              << "  weights          " << tool::grouped(report.weights) << " in " << report.tensors.size()
+              << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
+              << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3) << " all overhead counted (entropy "
+              << tool::decimal(report.entropy, 3) << ")\n"
+              << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
+              << " ("
+              << tool::decimal(100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes),
+                               1)
+              << " %)\n"
+              << "  lambda           " << tool::significant(report.lambda, 4) << '\n'
+              << "  time             " << tool::duration(seconds) << " (" << tool::decimal(megabytes_per_second, 0)
+              << " MB/s)\n";
+  }
+  return {};
+}
+
+std::string regular_expression(const std::string& text) {
+  try {
+    const std::regex pattern(text, std::regex::ECMAScript);
+  } catch (const std::regex_error& wrong) {
+    return text + ": " + wrong.what();
+  }
+  return {};
+}
+
+std::string chunk_size(const std::string& text) {
+  std::uint64_t symbols = 0;
+  if (CLI::detail::lexical_cast(text, symbols) &&
+      (symbols == 0 ||
+       (std::has_single_bit(symbols) && symbols >> ecq::min_chunk_bits != 0 && symbols >> ecq::max_chunk_bits <= 1))) {
+    return {};
+  }
+  return text + " is not a power of two from 2^" + std::to_string(ecq::min_chunk_bits) + " to 2^" +
+         std::to_string(ecq::max_chunk_bits);
+}
+
+}  // namespace
+
+void tool::add_compress(CLI::App& app, action& chosen) {
+  auto given = std::make_shared<options>();
+  CLI::App* command = app.add_subcommand("compress", "Quantise and entropy-code the weights of a checkpoint");
+  command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
+      ->required();
+  command->add_option("-o,--output", given->output, "Compressed checkpoint; replaced once the new one is whole")
+      ->required();
+  CLI::Option* bits =
+      command
+          ->add_option("--bits", given->bits,
+                       "Bits per weight, 1.3 to 6.5, all overhead counted; one lambda is found that meets them")
+          ->check(number_between(1.3, 6.5))
+          ->capture_default_str();
+  CLI::Option* lambda =
+      command->add_option("--lambda", given->lambda, "Weight of the rate against the distortion, instead of --bits")
+          ->check(number_between(1e-6, 1e6))
+          ->excludes(bits);
+  command->add_option("--format", given->format, "Number format of the codes")
+      ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
+      ->capture_default_str();
+  command
+      ->add_option("--include", given->selection.include,
+                   "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--exclude", given->selection.exclude,
+                   "Leave tensors of such names as they are; wins over --include; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--block-pattern", given->selection.block_pattern,
+                   "Regular expression; what it matches in tensors' names is the block whose stream they share")
+      ->check(regular_expression)
+      ->capture_default_str();
+  command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
+      ->excludes(lambda);
+  command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
+      ->check(chunk_size)
+      ->capture_default_str();
+  command->add_flag("--keep-non-finite", given->keep_non_finite,
+                    "Pass tensors with NaN or infinity through instead of refusing them");
+  add_common_options(*command, *given);
+  command->final_callback([given, command, &chosen] {
+    given->lambda_given = command->count("--lambda") != 0;
+    chosen = [given] { return run(*given); };
+  });
+}

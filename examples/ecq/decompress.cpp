@@ -1,0 +1,65 @@
+// ecq decompress: the weights of a compressed checkpoint, as plain safetensors.
+
+#include "ecq/checkpoint/decompress_checkpoint.hpp"
+
+#include <memory>
+#include <string>
+
+#include "command.hpp"
+#include "progress_bar.hpp"
+#include "text.hpp"
+
+namespace {
+
+struct options : tool::common_options {
+  std::string input, output, type;
+};
+
+ecq::result<void> run(const options& given) {
+  ECQ_CHECK(tool::not_over_input(given.input, given.output));
+  ecq::decompress_options how;
+  if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
+  const tool::stopwatch clock;
+  tool::progress_bar bar(given.quiet);
+  ECQ_TRY(report, tool::naming(given.input, ecq::decompress_checkpoint(given.backend(), given.input, given.output, how,
+                                                                       bar.callback())));
+  bar.clear();
+  const double seconds = clock.seconds();
+  const double megabytes_per_second = static_cast<double>(report.output_bytes) / 1e6 / seconds;
+
+  if (given.as_json) {
+    tool::print({{"input", given.input},
+                 {"output", given.output},
+                 {"totals",
+                  {{"weights", report.weights},
+                   {"tensors", report.tensors},
+                   {"passed_through", report.passed_through},
+                   {"output_bytes", report.output_bytes},
+                   {"seconds", seconds},
+                   {"megabytes_per_second", megabytes_per_second}}}});
+  } else if (!given.quiet) {
+    std::cout << tool::printable(given.output) << '\n'
+              << "  weights  " << tool::grouped(report.weights) << " in " << report.tensors << " tensors; "
+              << report.passed_through << " tensors passed through\n"
+              << "  file     " << tool::bytes(report.output_bytes) << '\n'
+              << "  time     " << tool::duration(seconds) << " (" << tool::decimal(megabytes_per_second, 0)
+              << " MB/s)\n";
+  }
+  return {};
+}
+
+}  // namespace
+
+void tool::add_decompress(CLI::App& app, action& chosen) {
+  auto given = std::make_shared<options>();
+  CLI::App* command = app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as safetensors");
+  command->add_option("IN", given->input, "Compressed checkpoint")->required();
+  command->add_option("-o,--output", given->output, "Plain checkpoint; replaced once the new one is whole")->required();
+  command
+      ->add_option("--dtype", given->type,
+                   "Type of the decompressed weights; each tensor's original "
+                   "one if not given")
+      ->check(CLI::IsMember({"bf16", "f32"}));
+  add_common_options(*command, *given);
+  command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
+}
