@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/raw.hpp"
 #include "ecq/format/affine_uint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
@@ -13,22 +15,63 @@
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/format/int8.hpp"
+#include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
 #include "ecq/quantize/rtn.hpp"
+#include "ecq/quantize/scaled_quantizer.hpp"
 
 namespace ecq_test {
 
 using all_formats =
     testing::Types<ecq::fp8_e4m3, ecq::fp8_e5m2, ecq::int8, ecq::uint8, ecq::uint4, ecq::bf16, ecq::fp16, ecq::fp32>;
 
+using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
+
+/// A quantiser for a format, as testing::Types lists it; the quantiser's default options are the ones tested.
+template <class Quantizer, class Format>
+struct quantization {
+  using quantizer = Quantizer;
+  using format = Format;
+  static std::string label() { return std::string(Quantizer::name) + "_" + std::string(Format::name); }
+};
+
+template <ecq::granularity Granularity>
+struct some_entquant : ecq::basic_entquant<Granularity> {
+  some_entquant() { this->lambda = 14.5; }
+};
+
+using all_quantizations =
+    testing::Types<quantization<ecq::absmax, ecq::fp8_e4m3>, quantization<ecq::absmax, ecq::fp8_e5m2>,
+                   quantization<ecq::absmax, ecq::int8>,
+                   quantization<ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>, ecq::fp8_e4m3>,
+                   quantization<ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>, ecq::fp8_e4m3>,
+                   quantization<some_entquant<ecq::per_channel>, ecq::fp8_e4m3>,
+                   quantization<some_entquant<ecq::per_channel>, ecq::fp8_e5m2>,
+                   quantization<some_entquant<ecq::per_channel>, ecq::int8>,
+                   quantization<some_entquant<ecq::per_tensor>, ecq::fp8_e4m3>,
+                   quantization<some_entquant<ecq::per_group>, ecq::fp8_e4m3>>;
+
+using all_coders = testing::Types<ecq::raw, ecq::rans>;
+
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
 
-/// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name.
+using all_quantizers =
+    testing::Types<ecq::absmax, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>,
+                   ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>, ecq::scaled_quantizer<ecq::row_root<>>,
+                   ecq::scaled_quantizer<ecq::row_root<>, ecq::per_tensor>,
+                   ecq::scaled_quantizer<ecq::row_root<ecq::squared_error>, ecq::per_group>, ecq::entquant>;
+
+/// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name, behind a number where it has company.
 struct policy_names {
   template <class Policy>
-  static std::string GetName(int) {
-    return std::string(Policy::name);
+  static std::string GetName(int index) {
+    const std::string number = std::to_string(index);
+    if constexpr (requires { Policy::label(); }) return number + "_" + Policy::label();
+    if constexpr (requires { Policy::name; }) return number + "_" + std::string(Policy::name);
+    return number;
   }
 };
 

@@ -53,6 +53,8 @@ struct rounding {
   }
 };
 
+#if !defined(__FAST_MATH__)  // which lets compilers cancel the additions below
+
 /// FP8: to m is added the power of two that leaves `mantissa_bits` bits of m above the last place of the sum.
 template <class Format>
   requires(Format::layout::bits == 8)
@@ -90,5 +92,7 @@ struct rounding<int8> {
     return std::bit_cast<word_lanes>(bounded + pushed) & 0xffU;
   }
 };
+
+#endif
 
 }  // namespace ecq::detail

@@ -1,0 +1,89 @@
+// Scales and codes are the same bits whatever the compiler does with them. This source is built twice, plainly (-O0)
+// and freely (-O3, fused multiply-add, wide vectors); both must meet the hashes below.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "ecq/quantize/entquant.hpp"
+
+namespace {
+
+using ecq::bf16;
+using ecq::cpu;
+using ecq::matrix_view;
+
+constexpr std::size_t rows = 24;
+constexpr std::size_t columns = 333;
+
+/// Bell-shaped, of a scale that grows from row to row, without the C library.
+std::vector<float> weights() {
+  std::mt19937_64 engine(7);
+  std::vector<float> all(rows * columns);
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    std::int64_t sum = 0;
+    for (int draw = 0; draw < 6; ++draw) sum += static_cast<std::int64_t>(engine() >> 44) - (1 << 19);
+    if (engine() % 256 == 0) sum *= 16;
+    all[index] = static_cast<float>(sum) * 0x1p-26F * static_cast<float>(1 + index / columns);
+  }
+  return all;
+}
+
+class fingerprint {
+ public:
+  void add(std::span<const std::uint8_t> codes, std::span<const bf16> scales) {
+    for (const std::uint8_t code : codes) add(code);
+    for (const bf16 scale : scales) add(scale.bits);
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x100000001b3U; }  // FNV-1a, a word at a time
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+template <class Format, class Distortion, class Granularity>
+std::uint64_t hash_of(const Granularity& granularity) {
+  const auto all = weights();
+  fingerprint hash;
+  std::vector<std::uint8_t> codes(all.size());
+  for (const double lambda : {0.0, 0.05, 0.7, 3.9, 14.5, 90.0, 700.0}) {
+    const ecq::scaled_quantizer<ecq::row_root<Distortion>, Granularity> quantizer{{lambda}, granularity};
+    std::vector<bf16> scales(quantizer.layout(rows, columns).count());
+    const auto done =
+        quantizer.template quantize<Format>(cpu{}, matrix_view<const float>(all.data(), rows, columns), codes, scales);
+    EXPECT_TRUE(done);
+    hash.add(codes, scales);
+  }
+  return hash.value();
+}
+
+TEST(ExactQuantize, RowRootFp8E4m3) {
+  EXPECT_EQ((hash_of<ecq::fp8_e4m3, ecq::relative_l1>(ecq::per_channel{})), 6290405089801767958U);
+  EXPECT_EQ((hash_of<ecq::fp8_e4m3, ecq::squared_error>(ecq::per_channel{})), 5959619052144340377U);
+  EXPECT_EQ((hash_of<ecq::fp8_e4m3, ecq::relative_l1>(ecq::per_group{64})), 9987110441258534486U);
+  EXPECT_EQ((hash_of<ecq::fp8_e4m3, ecq::relative_l1>(ecq::per_tensor{})), 10673570239262939475U);
+}
+
+TEST(ExactQuantize, RowRootFp8E5m2) {
+  EXPECT_EQ((hash_of<ecq::fp8_e5m2, ecq::relative_l1>(ecq::per_channel{})), 10612592093284338286U);
+}
+
+TEST(ExactQuantize, RowRootInt8) {
+  EXPECT_EQ((hash_of<ecq::int8, ecq::relative_l1>(ecq::per_channel{})), 4739326749001258333U);
+  EXPECT_EQ((hash_of<ecq::int8, ecq::squared_error>(ecq::per_channel{})), 13303845491515927934U);
+}
+
+TEST(ExactQuantize, LambdaForBits) {
+  const auto all = weights();
+  const ecq::rate_input input{matrix_view<const float>(all.data(), rows, columns), 0};
+  const auto lambda = ecq::lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&input, 1), 3.0);
+  ASSERT_TRUE(lambda);
+  EXPECT_EQ(*lambda, 14.3046875);
+}
+
+}  // namespace
