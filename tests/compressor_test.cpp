@@ -1,0 +1,277 @@
+// Compressing matrices and blocks, and decoding them whole, in parts and as codes.
+
+#include "ecq/compressor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <Eigen/Dense>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/weight_error.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/entropy/raw.hpp"
+#include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/format/int8.hpp"
+#include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/scaled_quantizer.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::cpu;
+using ecq::errc;
+using ecq::matrix_view;
+
+double rate_of(const ecq::packed_block& packed) {
+  double bits = 8.0 * static_cast<double>(packed.stream.size());
+  double weights = 0;
+  for (const auto& matrix : packed.matrices) {
+    bits += 16.0 * static_cast<double>(matrix.scales.size());
+    weights += static_cast<double>(matrix.layout.rows * matrix.layout.columns);
+  }
+  return bits / weights;
+}
+
+std::vector<float> decoded(const ecq::packed_block& packed, std::size_t matrix = 0, cpu backend = {}) {
+  const auto& layout = packed.matrices[matrix].layout;
+  std::vector<float> weights(layout.rows * layout.columns);
+  const auto done =
+      ecq::decompress(backend, packed, matrix, matrix_view<float>(weights.data(), layout.rows, layout.columns));
+  EXPECT_TRUE(done) << done.error().to_string();
+  return weights;
+}
+
+template <class Combination>
+class compositions : public testing::Test {};
+
+template <class Format, class Coder, class Quantizer>
+struct combination {
+  using codec = ecq::compressor<Format, Coder, Quantizer>;
+  using format = Format;
+};
+
+using all_combinations =
+    testing::Types<combination<ecq::fp8_e4m3, ecq::rans, ecq::absmax>,
+                   combination<ecq::fp8_e5m2, ecq::rans, ecq::absmax>, combination<ecq::int8, ecq::rans, ecq::absmax>,
+                   combination<ecq::fp8_e4m3, ecq::raw, ecq::absmax>, combination<ecq::int8, ecq::raw, ecq::absmax>,
+                   combination<ecq::fp8_e4m3, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>>,
+                   combination<ecq::int8, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>>>;
+TYPED_TEST_SUITE(compositions, all_combinations);
+
+TYPED_TEST(compositions, decodes_to_code_times_scale) {
+  constexpr std::size_t rows = 37, columns = 301;
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto packed = typename TypeParam::codec{}.compress(matrix_view(weights.data(), rows, columns));
+  ASSERT_TRUE(packed) << packed.error().to_string();
+
+  const auto decoder = ecq::block_decoder::open(*packed);
+  ASSERT_TRUE(decoder) << decoder.error().to_string();
+  std::vector<std::uint8_t> codes(rows * columns);
+  ASSERT_TRUE(decoder->decode_codes(cpu{}, 0, 0, rows, codes));
+  const auto& matrix = packed->matrices[0];
+  const auto out = decoded(*packed);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < columns; ++column) {
+      const std::size_t group =
+          row / matrix.layout.rows_per_group * matrix.layout.groups_across() + column / matrix.layout.columns_per_group;
+      const float expected = TypeParam::format::decode(codes[row * columns + column]) * matrix.scales[group];
+      ASSERT_EQ(out[row * columns + column], expected) << row << ", " << column;
+    }
+  }
+  const auto distance =
+      ecq::measure_error(cpu{}, matrix_view(weights.data(), rows, columns), matrix_view(out.data(), rows, columns));
+  EXPECT_LT(distance->relative_l1(), 0.12);
+}
+
+TYPED_TEST(compositions, bytes_do_not_depend_on_threads) {
+  const auto weights = ecq_test::gaussian(130, 257);
+  const matrix_view view(weights.data(), 130, 257);
+  const auto one = typename TypeParam::codec{}.compress(cpu{.threads = 1}, view);
+  const auto four = typename TypeParam::codec{}.compress(cpu{.threads = 4}, view);
+  ASSERT_TRUE(one && four);
+  EXPECT_EQ(one->stream, four->stream);
+  EXPECT_EQ(decoded(*one), decoded(*four, 0, cpu{.threads = 3}));
+}
+
+TEST(compressor, meets_target_bits_with_everything_counted) {
+  const auto weights = ecq_test::gaussian(512, 1024);
+  for (const double bits : {2.1, 3.0, 4.0, 6.0}) {
+    const auto packed = ecq::compressor<>{{.target_bits = bits}}.compress(matrix_view(weights.data(), 512, 1024));
+    ASSERT_TRUE(packed) << packed.error().to_string();
+    EXPECT_NEAR(rate_of(*packed), bits, 0.02);
+  }
+}
+
+TEST(compressor, block_shares_one_stream_and_every_part_decodes_alone) {
+  const auto first = ecq_test::gaussian(64, 1000, 1);
+  const auto second = ecq_test::student_t4(3, 7, 2);
+  const auto third = ecq_test::row_varying(200, 333, 3);
+  const std::vector<ecq::named_weights> block = {{"q", matrix_view(first.data(), 64, 1000)},
+                                                 {"k", matrix_view(second.data(), 3, 7)},
+                                                 {"v", matrix_view(third.data(), 200, 333)}};
+  ecq::compressor<> codec{{.lambda = 8.0}, {.chunk_bits = 12}};
+  const auto packed = codec.compress(cpu{.threads = 2}, block);
+  ASSERT_TRUE(packed) << packed.error().to_string();
+  ASSERT_EQ(packed->matrices.size(), 3U);
+  EXPECT_EQ(packed->matrices[2].first_symbol, 64000U + 21U);
+
+  const auto whole = decoded(*packed, 2, cpu{.threads = 2});
+  const auto decoder = ecq::block_decoder::open(*packed);
+  ASSERT_TRUE(decoder);
+  for (const auto& [row, rows] :
+       {std::pair{0UL, 1UL}, {199UL, 1UL}, {17UL, 41UL}, {0UL, 200UL}, {200UL, 0UL}, {5UL, 0UL}}) {
+    std::vector<float> part(rows * 333, -1.0F);
+    ASSERT_TRUE(decoder->decode(cpu{.threads = 2}, 2, row, matrix_view(part.data(), rows, 333)));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(row * 333)));
+  }
+  // The small matrix between them decodes to what it decodes to alone at the same lambda and total distortion.
+  EXPECT_EQ(decoded(*packed, 1).size(), 21U);
+}
+
+TEST(compressor, reads_and_writes_what_eigen_holds) {
+  const auto weights = ecq_test::gaussian(24, 40);
+  using row_major = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXf columns_first = Eigen::Map<const row_major>(weights.data(), 24, 40);
+  const auto from_rows = ecq::compressor<>{{.lambda = 4.0}}.compress(matrix_view(weights.data(), 24, 40));
+  const auto from_columns = ecq::compressor<>{{.lambda = 4.0}}.compress(matrix_view(columns_first));
+  ASSERT_TRUE(from_rows && from_columns);
+  EXPECT_EQ(from_rows->stream, from_columns->stream);
+  Eigen::MatrixXf out(24, 40);
+  ASSERT_TRUE(ecq::decompress(cpu{}, *from_rows, out));
+  const auto expected = decoded(*from_rows);
+  EXPECT_EQ(out(3, 39), expected[3 * 40 + 39]);
+  EXPECT_EQ(out(23, 0), expected[23 * 40]);
+}
+
+TEST(decompress, narrower_outputs_are_the_float_rounded) {
+  const auto weights = ecq_test::row_varying(20, 90);
+  const auto packed = ecq::compressor<>{{.lambda = 2.0}}.compress(matrix_view(weights.data(), 20, 90));
+  ASSERT_TRUE(packed);
+  const auto exact = decoded(*packed);
+  std::vector<ecq::bf16> brain(exact.size());
+  std::vector<ecq::fp16> half(exact.size());
+  ASSERT_TRUE(ecq::decompress(cpu{}, *packed, matrix_view(brain.data(), 20, 90)));
+  ASSERT_TRUE(ecq::decompress(cpu{}, *packed, matrix_view(half.data(), 20, 90)));
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    ASSERT_EQ(brain[i].bits, ecq::bf16(exact[i]).bits);
+    ASSERT_EQ(half[i].bits, ecq::fp16(exact[i]).bits);
+  }
+}
+
+TEST(compressor, degenerate_matrices_round_trip) {
+  for (const auto& [rows, columns] :
+       {std::pair{0UL, 0UL}, {0UL, 5UL}, {5UL, 0UL}, {1UL, 1UL}, {1UL, 100UL}, {100UL, 1UL}}) {
+    for (const float value : {0.0F, -0.0F, 1.0F, -3e-39F, 3e38F}) {
+      const std::vector<float> weights(rows * columns, value);
+      const auto packed = ecq::compressor<>{{.lambda = 1.0}}.compress(matrix_view(weights.data(), rows, columns));
+      ASSERT_TRUE(packed) << packed.error().to_string();
+      for (const float out : decoded(*packed)) {
+        EXPECT_TRUE(std::isfinite(out));
+        EXPECT_NEAR(out / (value == 0.0F ? 1.0F : value), value == 0.0F ? 0.0F : 1.0F, 1.0F);
+      }
+    }
+  }
+}
+
+TEST(compressor, all_zeros_cost_next_to_nothing) {
+  const std::vector<float> zeros(1 << 20, 0.0F);
+  const auto packed = ecq::compressor<>{{.target_bits = 3.0}}.compress(matrix_view(zeros.data(), 1024, 1024));
+  ASSERT_TRUE(packed) << packed.error().to_string();
+  EXPECT_LT(rate_of(*packed), 0.2);
+  EXPECT_EQ(decoded(*packed), zeros);
+}
+
+TEST(compressor, names_the_weight_that_is_no_number) {
+  auto weights = ecq_test::gaussian(8, 16);
+  weights[5 * 16 + 3] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<ecq::named_weights> block = {{"up_proj", matrix_view<const float>(weights.data(), 8, 16)}};
+  for (const bool by_rate : {false, true}) {
+    ecq::compressor<> codec;
+    if (by_rate) codec.quantizer.target_bits = 4.0;
+    if (!by_rate) codec.quantizer.lambda = 4.0;
+    const auto packed = codec.compress(cpu{}, block);
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().code(), errc::non_finite);
+    EXPECT_NE(packed.error().message().find("row 5, column 3"), std::string::npos) << packed.error().message();
+  }
+}
+
+TEST(compressor, refuses_neither_and_both_parameters) {
+  const auto weights = ecq_test::gaussian(8, 16);
+  const matrix_view view(weights.data(), 8, 16);
+  EXPECT_EQ(ecq::compressor<>{}.compress(view).error().code(), errc::invalid_argument);
+  const ecq::compressor<> both{{.target_bits = 3.0, .lambda = 1.0}};
+  EXPECT_EQ(both.compress(view).error().code(), errc::invalid_argument);
+  const ecq::compressor<> absurd{{.lambda = -1.0}};
+  EXPECT_EQ(absurd.compress(view).error().code(), errc::invalid_argument);
+  // 8 x 16 weights cannot be 1.3 bits each with a stream around them.
+  const ecq::compressor<> little{{.target_bits = 1.3}};
+  EXPECT_EQ(little.compress(view).error().code(), errc::unreachable_target);
+}
+
+class damaged_block : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto weights = ecq_test::gaussian(40, 100);
+    auto made = ecq::compressor<>{{.lambda = 4.0}}.compress(matrix_view(weights.data(), 40, 100));
+    ASSERT_TRUE(made);
+    packed = std::move(*made);
+  }
+
+  errc opened() const {
+    const auto decoder = ecq::block_decoder::open(packed);
+    return decoder ? errc::ok : decoder.error().code();
+  }
+
+  ecq::packed_block packed;
+};
+
+TEST_F(damaged_block, is_refused_before_anything_is_decoded) {
+  auto& matrix = packed.matrices[0];
+  const auto good = matrix;
+  EXPECT_EQ(opened(), errc::ok);
+  matrix.first_symbol = 1;
+  EXPECT_EQ(opened(), errc::corrupt);
+  matrix.first_symbol = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(opened(), errc::corrupt);
+  matrix = good;
+  matrix.layout.rows = std::size_t{1} << 60;
+  EXPECT_EQ(opened(), errc::corrupt);
+  matrix = good;
+  matrix.layout.rows_per_group = 0;
+  EXPECT_EQ(opened(), errc::corrupt);
+  matrix = good;
+  matrix.scales.pop_back();
+  EXPECT_EQ(opened(), errc::corrupt);
+  matrix = good;
+  matrix.scales[7] = ecq::bf16(std::numeric_limits<float>::infinity());
+  EXPECT_EQ(opened(), errc::corrupt);
+}
+
+TEST_F(damaged_block, codes_that_are_no_numbers_are_an_error) {
+  const std::vector<std::uint8_t> codes(4000, 0x7f);
+  packed.stream = *ecq::encode_stream(cpu{}, codes);
+  std::vector<float> out(4000);
+  const auto done = ecq::decompress(cpu{}, packed, matrix_view(out.data(), 40, 100));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), errc::corrupt);
+}
+
+TEST_F(damaged_block, wrong_output_shapes_are_an_error) {
+  std::vector<float> out(4000);
+  EXPECT_EQ(ecq::decompress(cpu{}, packed, matrix_view(out.data(), 100, 40)).error().code(), errc::invalid_argument);
+  EXPECT_EQ(ecq::decompress(cpu{}, packed, 1, matrix_view(out.data(), 40, 100)).error().code(), errc::not_found);
+  const auto decoder = ecq::block_decoder::open(packed);
+  EXPECT_EQ(decoder->decode(cpu{}, 0, 1, matrix_view(out.data(), 40, 100)).error().code(), errc::invalid_argument);
+  std::vector<std::uint8_t> codes(5);
+  EXPECT_EQ(decoder->decode_codes(cpu{}, 0, 0, 40, codes).error().code(), errc::invalid_argument);
+}
+
+}  // namespace
