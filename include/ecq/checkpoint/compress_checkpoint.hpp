@@ -212,7 +212,8 @@ inline result<void> checkpoint_compressor::search_lambdas() {
   }
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (options_.bits_per_tensor) {
-      auto lambda = search(std::span(inputs).subspan(index, 1));
+      const rate_input alone{inputs[index].weights, 0};
+      auto lambda = search(std::span(&alone, 1));
       if (!lambda) return std::move(lambda).error().within("tensor '" + tensors[index]->entry->name + "'");
       tensors[index]->lambda = *lambda;
     }
