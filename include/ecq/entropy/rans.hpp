@@ -85,7 +85,7 @@ struct rans {
 
    private:
     template <class Slots>
-    static errc decode_chunk(const Slots& slots, const chunk_bytes& chunk, std::uint8_t* out);
+    static errc decode_chunk(Slots slots, const chunk_bytes& chunk, std::uint8_t* out);
 
     rans_slots slots_;
   };
@@ -147,11 +147,11 @@ std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std
       for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
         const entry& symbol = entries_[in[lane * rounds_per_group + round] >> raw_bits_];
         std::uint32_t x = state[lane];
-        // Branch-free: whether a word is due is a coin toss that no predictor learns.
-        const bool full = x >= symbol.limit;
+        // Whether a word is due is a coin toss that no predictor learns: arithmetic, where compilers like to branch.
+        const std::uint32_t full = x >= symbol.limit ? 1 : 0;
         word[-1] = static_cast<std::uint16_t>(x);
-        word -= full ? 1 : 0;
-        x = full ? x >> 16 : x;
+        word -= full;
+        x >>= 16 * full;
         const auto quotient = static_cast<std::uint32_t>((x * symbol.reciprocal) >> shift);
         const std::uint32_t at = symbol.start + x - quotient * symbol.frequency;
         state[lane] = (quotient << scale) + (Direct ? at : slots_[at]);
@@ -175,7 +175,7 @@ inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) c
 }
 
 template <class Slots>
-errc rans::decoder::decode_chunk(const Slots& slots, const chunk_bytes& chunk, std::uint8_t* out) {
+errc rans::decoder::decode_chunk(Slots slots, const chunk_bytes& chunk, std::uint8_t* out) {
   std::uint32_t state[lane_count];
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     state[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
@@ -189,12 +189,12 @@ errc rans::decoder::decode_chunk(const Slots& slots, const chunk_bytes& chunk, s
     const std::uint32_t frequency = static_cast<std::uint32_t>(hit.entry) & 0xFFFFU;
     const std::uint32_t rank = (hit.offset + static_cast<std::uint32_t>(hit.entry >> 16)) & 0xFFFFU;
     const std::uint32_t next = frequency * (x >> slots.scale_bits()) + rank;
-    // Branch-free, as in the encoder: the word is loaded whether it is due or not. The caller's check before each
-    // step of 32 lanes keeps these loads within 64 bytes of `end`, which chunk_bytes allows.
+    // As in the encoder: the word is loaded whether it is due or not. The caller's check before each step of 32 lanes
+    // keeps these loads within 64 bytes of `end`, which chunk_bytes allows.
     const std::uint32_t refilled = (next << 16) | load_le<std::uint16_t>(word);
-    const bool due = next < lower_bound;
-    state[lane] = due ? refilled : next;
-    word += due ? 2 : 0;
+    const std::uint32_t due = next < lower_bound ? 1 : 0;
+    state[lane] = next ^ ((next ^ refilled) & (0U - due));
+    word += std::size_t{2} * due;
     return static_cast<std::uint8_t>(hit.entry >> 32);
   };
   std::uint32_t left = chunk.symbols;

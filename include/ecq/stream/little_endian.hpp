@@ -31,7 +31,9 @@ constexpr void store_le(std::byte* to, Word value) noexcept {
     std::memcpy(to, &value, sizeof(Word));
     return;
   }
-  for (std::size_t i = 0; i < sizeof(Word); ++i) to[i] = static_cast<std::byte>(static_cast<unsigned char>(value >> (8 * i)));
+  for (std::size_t i = 0; i < sizeof(Word); ++i) {
+    to[i] = static_cast<std::byte>(static_cast<unsigned char>(value >> (8 * i)));
+  }
 }
 
 }  // namespace ecq

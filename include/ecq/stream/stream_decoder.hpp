@@ -11,7 +11,7 @@
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/stream/bit_io.hpp"
-#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
 

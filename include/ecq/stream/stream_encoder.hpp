@@ -13,7 +13,7 @@
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
 

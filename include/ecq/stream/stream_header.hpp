@@ -85,7 +85,7 @@ struct stream_header {
     for (std::size_t i = 0; i < magic.size(); ++i) to[i] = static_cast<std::byte>(magic[i]);
     store_le(to + 4, version);
     store_le(to + 6, static_cast<std::uint16_t>(coder));
-    store_le(to + 8, static_cast<std::uint16_t>(map.id));
+    store_le(to + 8, static_cast<std::uint16_t>(split_map::id));
     to[10] = static_cast<std::byte>(map.bits);
     to[11] = static_cast<std::byte>(lane_count);
     to[12] = static_cast<std::byte>(chunk_bits);
@@ -197,7 +197,10 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   header.chunks = load_le<std::uint64_t>(from + 24);
   header.total_bytes = load_le<std::uint64_t>(from + 32);
   header.tables = load_le<std::uint32_t>(from + 40);
-  if (header.map.bits > 8) return stream_error(errc::corrupt, std::to_string(header.map.bits) + " raw bits a symbol");
+  if (header.map.bits > 8 || (header.map.bits == 8) != (header.coder == coder_id::raw)) {
+    return stream_error(errc::corrupt, std::to_string(header.map.bits) + " raw bits a symbol with coder " +
+                                           std::to_string(static_cast<unsigned>(header.coder)));
+  }
   if (static_cast<std::uint32_t>(from[11]) != lane_count) {
     return stream_error(errc::unsupported, std::to_string(static_cast<unsigned>(from[11])) + " lanes, not 32");
   }
