@@ -1,0 +1,149 @@
+#include "ecq/container/description.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "container/sample_container.hpp"
+
+namespace {
+
+using ecq::container_description;
+using ecq::errc;
+using ecq::parse_description;
+
+container_description sample() {
+  container_description description{
+      "tool \"1\"", "", {}, {{"a", 0x0123456789abcdefU}, {"\xc3\xa4", ~std::uint64_t{0}}}};
+  for (const auto& each : ecq_test::sample_blocks()) {
+    ecq::block_description block;
+    block.name = each.name;
+    block.matrices = each.block.matrices;
+    for (auto& matrix : block.matrices) {
+      block.symbols += matrix.layout.rows * matrix.layout.columns;
+      matrix.scales.clear();
+    }
+    description.blocks.push_back(block);
+  }
+  return description;
+}
+
+/// The sample's JSON with one change.
+template <class Change>
+std::string changed(Change&& change) {
+  auto json = nlohmann::ordered_json::parse(ecq::to_json(sample()));
+  change(json);
+  return json.dump();
+}
+
+errc code_of(std::string_view text) {
+  const auto description = parse_description(text);
+  if (description) return errc::ok;
+  EXPECT_FALSE(description.error().message().empty());
+  return description.error().code();
+}
+
+TEST(Description, SurvivesTheRoundTrip) {
+  const container_description original = sample();
+  const std::string text = ecq::to_json(original);
+  const auto parsed = parse_description(text);
+  ASSERT_TRUE(parsed) << parsed.error().to_string();
+  EXPECT_EQ(parsed->tool, original.tool);
+  ASSERT_EQ(parsed->blocks.size(), original.blocks.size());
+  for (std::size_t block = 0; block < original.blocks.size(); ++block) {
+    EXPECT_EQ(parsed->blocks[block].name, original.blocks[block].name);
+    EXPECT_EQ(parsed->blocks[block].symbols, original.blocks[block].symbols);
+    ASSERT_EQ(parsed->blocks[block].matrices.size(), original.blocks[block].matrices.size());
+    for (std::size_t index = 0; index < original.blocks[block].matrices.size(); ++index) {
+      const auto& expected = original.blocks[block].matrices[index];
+      const auto& matrix = parsed->blocks[block].matrices[index];
+      EXPECT_EQ(matrix.name, expected.name);
+      EXPECT_EQ(matrix.shape, expected.shape);
+      EXPECT_EQ(matrix.original, expected.original);
+      EXPECT_EQ(matrix.format, expected.format);
+      EXPECT_EQ(matrix.layout, expected.layout);
+      EXPECT_EQ(matrix.first_symbol, expected.first_symbol);
+    }
+  }
+  ASSERT_EQ(parsed->checksums.size(), 2U);
+  EXPECT_EQ(parsed->checksums[1].value, ~std::uint64_t{0});
+  EXPECT_EQ(ecq::to_json(*parsed), text);
+}
+
+TEST(Description, ColumnsOfAShape) {
+  using shape = std::vector<std::uint64_t>;
+  constexpr std::uint64_t half = std::uint64_t{1} << 32;
+  EXPECT_EQ(ecq::matrix_columns(shape{3}), 1U);
+  EXPECT_EQ(ecq::matrix_columns(shape{3, 4, 5}), 20U);
+  EXPECT_EQ(ecq::matrix_columns(shape{3, 0}), 0U);
+  EXPECT_EQ(ecq::matrix_columns(shape{0, 5}), 5U);
+  EXPECT_EQ(ecq::matrix_columns(shape{half, half / 4}), half / 4);
+  EXPECT_EQ(ecq::matrix_columns(shape{}), std::nullopt);
+  EXPECT_EQ(ecq::matrix_columns(shape{half, half / 2}), std::nullopt);
+  EXPECT_EQ(ecq::matrix_columns(shape{half, half}), std::nullopt);
+  EXPECT_EQ(ecq::matrix_columns(shape{1, half, half, half}), std::nullopt);
+  EXPECT_EQ(ecq::matrix_columns(shape{~std::uint64_t{0}, 0}), std::nullopt);
+}
+
+TEST(Description, LiesAreRefused) {
+  using json = nlohmann::ordered_json;
+  ASSERT_EQ(code_of(changed([](json&) {})), errc::ok);
+  const auto of_matrix = [](std::string_view key, const json& value) {
+    return code_of(changed([&](json& root) { root["blocks"][0]["matrices"][0][std::string(key)] = value; }));
+  };
+  EXPECT_EQ(of_matrix("shape", json::array({3, 5})), errc::corrupt);  // runs into the next matrix
+  EXPECT_EQ(of_matrix("shape", json::array()), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", json::array({3, -4})), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", json::array({3, 4.5})), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", json::array({1000000000, 1000000000})), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", json::array({~std::uint64_t{0}, ~std::uint64_t{0}})), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", json(std::vector<int>(65, 1))), errc::corrupt);
+  EXPECT_EQ(of_matrix("shape", 12), errc::corrupt);
+  EXPECT_EQ(of_matrix("original", "fp99"), errc::unsupported);
+  EXPECT_EQ(of_matrix("format", "fp99"), errc::unsupported);
+  EXPECT_EQ(of_matrix("format", "bf16"), errc::corrupt);  // two bytes a code
+  EXPECT_EQ(of_matrix("rows_per_group", 0), errc::corrupt);
+  EXPECT_EQ(of_matrix("columns_per_group", 0), errc::corrupt);
+  EXPECT_EQ(of_matrix("columns_per_group", "4"), errc::corrupt);
+  EXPECT_EQ(of_matrix("first_symbol", 1), errc::corrupt);
+  EXPECT_EQ(of_matrix("first_symbol", 24), errc::corrupt);
+  EXPECT_EQ(of_matrix("first_symbol", ~std::uint64_t{0}), errc::corrupt);
+  EXPECT_EQ(of_matrix("name", "layers.0.conv"), errc::corrupt);
+  EXPECT_EQ(of_matrix("name", "head"), errc::corrupt);
+  EXPECT_EQ(of_matrix("name", nullptr), errc::corrupt);
+  EXPECT_EQ(of_matrix("extra", 1), errc::unsupported);
+
+  const auto of_root = [](auto&& change) { return code_of(changed(change)); };
+  EXPECT_EQ(of_root([](json& root) { root["version"] = 2; }), errc::unsupported);
+  EXPECT_EQ(of_root([](json& root) { root["version"] = 0; }), errc::unsupported);
+  EXPECT_EQ(of_root([](json& root) { root["version"] = "1"; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["blocks"][0]["symbols"] = 23; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["blocks"][0]["name"] = "head"; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["blocks"][0]["matrices"] = json::array(); }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["blocks"] = json::object(); }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["checksums"]["a"] = "123"; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["checksums"]["a"] = "0123456789ABCDEF"; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["checksums"]["a"] = 17; }), errc::corrupt);
+  EXPECT_EQ(of_root([](json& root) { root["novelty"] = 17; }), errc::unsupported);
+  for (const std::string key : {"version", "tool", "settings", "blocks", "checksums"}) {
+    EXPECT_EQ(of_root([&](json& root) { root.erase(key); }), errc::corrupt) << key;
+  }
+  // Another version's other members do not matter, and the version comes first.
+  EXPECT_EQ(code_of(R"({"version":7,"anything":[)"), errc::unsupported);
+  EXPECT_EQ(code_of(R"({"tool":"x","version":1})"), errc::corrupt);
+  EXPECT_EQ(code_of(""), errc::corrupt);
+  EXPECT_EQ(code_of("[1]"), errc::corrupt);
+  EXPECT_EQ(code_of(ecq::to_json(sample()) + "x"), errc::corrupt);
+}
+
+TEST(Description, TruncatedAnywhereIsRefused) {
+  const std::string text = ecq::to_json(sample());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_NE(code_of(std::string_view(text).substr(0, size)), errc::ok) << size;
+  }
+}
+
+}  // namespace
