@@ -172,6 +172,7 @@ result<void> lbfgs<Distortion, Regularizer>::search(const cpu& backend, weights_
     }
     for (std::size_t group = 0; group < scales.size(); ++group) {
       const double scale = std::exp2(log2_scales[static_cast<Eigen::Index>(group)]);
+      if (!(scale > 0.0)) continue;  // the solver lost its way: AbsMax stays
       scales[group] = detail::denormalize<Format>(static_cast<float>((std::clamp)(scale, 1e-37, 1e37)), 0);
     }
   } catch (const std::bad_alloc&) {

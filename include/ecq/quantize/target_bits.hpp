@@ -198,7 +198,11 @@ result<double> solve_lambda(double start, double at_zero, double target, const R
       if (secant > 0.05 && secant < 2.0) bits_per_doubling = secant;
     }
     double next = lambda * std::exp2((std::clamp)(excess / bits_per_doubling, -8.0, 8.0));
-    if (low != 0.0 && high != 0.0 && (round > 10 || next <= low || next >= high)) next = std::sqrt(low * high);
+    if (low != 0.0 && high != 0.0) {
+      if (round > 10 || next <= low || next >= high) next = std::sqrt(low * high);
+    } else if (round >= 3) {  // where the rate levels off, secants creep
+      next = excess > 0.0 ? (std::max)(next, lambda * 16) : (std::min)(next, lambda / 16);
+    }
     next = short_lambda((std::clamp)(next, least_lambda, greatest_lambda));
     if (next == low || next == high) break;
     previous = lambda;
