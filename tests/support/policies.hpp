@@ -30,30 +30,6 @@ using all_formats =
 
 using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
 
-/// A quantiser for a format, as testing::Types lists it; the quantiser's default options are the ones tested.
-template <class Quantizer, class Format>
-struct quantization {
-  using quantizer = Quantizer;
-  using format = Format;
-  static std::string label() { return std::string(Quantizer::name) + "_" + std::string(Format::name); }
-};
-
-template <ecq::granularity Granularity>
-struct some_entquant : ecq::basic_entquant<Granularity> {
-  some_entquant() { this->lambda = 14.5; }
-};
-
-using all_quantizations =
-    testing::Types<quantization<ecq::absmax, ecq::fp8_e4m3>, quantization<ecq::absmax, ecq::fp8_e5m2>,
-                   quantization<ecq::absmax, ecq::int8>,
-                   quantization<ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>, ecq::fp8_e4m3>,
-                   quantization<ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>, ecq::fp8_e4m3>,
-                   quantization<some_entquant<ecq::per_channel>, ecq::fp8_e4m3>,
-                   quantization<some_entquant<ecq::per_channel>, ecq::fp8_e5m2>,
-                   quantization<some_entquant<ecq::per_channel>, ecq::int8>,
-                   quantization<some_entquant<ecq::per_tensor>, ecq::fp8_e4m3>,
-                   quantization<some_entquant<ecq::per_group>, ecq::fp8_e4m3>>;
-
 using all_coders = testing::Types<ecq::raw, ecq::rans>;
 
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
@@ -69,7 +45,6 @@ struct policy_names {
   template <class Policy>
   static std::string GetName(int index) {
     const std::string number = std::to_string(index);
-    if constexpr (requires { Policy::label(); }) return number + "_" + Policy::label();
     if constexpr (requires { Policy::name; }) return number + "_" + std::string(Policy::name);
     return number;
   }

@@ -1,0 +1,193 @@
+// What every entropy coder keeps to (entropy/entropy_coder.hpp).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/little_endian.hpp"
+#include "support/codes.hpp"
+#include "support/policies.hpp"
+
+namespace {
+
+using ecq::errc;
+using ecq_test::code_source;
+
+std::vector<std::vector<std::uint8_t>> code_sets() {
+  code_source source(5);
+  std::vector<std::vector<std::uint8_t>> sets = {{7},
+                                                 {0, 255},
+                                                 std::vector<std::uint8_t>(1000, 200),
+                                                 source.bell(1, 3),
+                                                 source.bell(127, 3),
+                                                 source.bell(128, 10),
+                                                 source.bell(129, 31),
+                                                 source.bell(20000, 1),
+                                                 source.bell(20001, 14),
+                                                 source.bell(20003, 31),
+                                                 source.uniform(20000),
+                                                 source.below(5000, 2)};
+  std::vector<std::uint8_t> rare(30000, 1);
+  rare[12345] = 2;
+  sets.push_back(rare);
+  return sets;
+}
+
+ecq::histogram counts_of(std::span<const std::uint8_t> codes) {
+  ecq::histogram counts;
+  counts.add(codes);
+  return counts;
+}
+
+/// One chunk as a stream has it: bytes beyond the end may be read.
+template <class Coder>
+struct chunk {
+  std::vector<std::byte> states = std::vector<std::byte>(Coder::state_bytes + ecq::stream_tail_bytes);
+  std::vector<std::byte> words;
+  std::uint32_t word_count = 0;
+  std::uint32_t symbols = 0;
+
+  chunk(const typename Coder::table& table, ecq::split_map map, std::span<const std::uint8_t> codes)
+      : symbols(static_cast<std::uint32_t>(codes.size())) {
+    std::vector<std::uint16_t> buffer(codes.size());
+    word_count = static_cast<std::uint32_t>(typename Coder::encoder(table, map).encode(codes, states.data(), buffer));
+    words.resize(2 * word_count + ecq::stream_tail_bytes);
+    for (std::size_t word = 0; word < word_count; ++word) {
+      ecq::store_le(&words[2 * word], buffer[buffer.size() - word_count + word]);
+    }
+  }
+
+  std::pair<errc, std::vector<std::uint8_t>> decode(const typename Coder::table& table, ecq::split_map map) const {
+    std::vector<std::uint8_t> out(symbols);
+    const errc verdict =
+        typename Coder::decoder(table, map).decode({states.data(), words.data(), word_count, symbols}, out.data());
+    return {verdict, out};
+  }
+};
+
+std::vector<std::uint8_t> without_raw_bits(ecq::split_map map, std::vector<std::uint8_t> codes) {
+  for (std::uint8_t& code : codes) code = map.join(map.coded(code), 0);
+  return codes;
+}
+
+template <class Coder>
+class EntropyCoderLaws : public testing::Test {
+  static_assert(ecq::entropy_coder<Coder>);
+  static_assert(ecq::decodable_on<Coder, ecq::cpu>);
+};
+
+TYPED_TEST_SUITE(EntropyCoderLaws, ecq_test::all_coders, ecq_test::policy_names);
+
+TYPED_TEST(EntropyCoderLaws, DecodesWhatItEncoded) {
+  for (const auto& codes : code_sets()) {
+    const std::vector<ecq::histogram> classes = {counts_of(codes)};
+    const auto plan = TypeParam::plan(classes);
+    ASSERT_EQ(plan.tables.size(), 1U);
+    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    EXPECT_LE(coded.word_count, codes.size());
+    const auto [verdict, decoded] = coded.decode(plan.tables[0], plan.map);
+    EXPECT_EQ(verdict, errc::ok);
+    if (plan.map.raw_bits() < 8) {
+      EXPECT_EQ(decoded, without_raw_bits(plan.map, codes));
+    }
+  }
+}
+
+TYPED_TEST(EntropyCoderLaws, TablesReadBackAndDecodeTheSame) {
+  for (const auto& codes : code_sets()) {
+    const std::vector<ecq::histogram> classes = {counts_of(codes)};
+    const auto plan = TypeParam::plan(classes);
+    std::vector<std::byte> section(3, std::byte{0xee});
+    plan.tables[0].append_to(section);
+    const std::size_t end = section.size();
+    section.push_back(std::byte{0xee});
+    std::size_t position = 3;
+    const auto table = TypeParam::table::read(section, position, plan.map);
+    ASSERT_TRUE(table) << table.error().message();
+    EXPECT_EQ(position, end);
+    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    EXPECT_EQ(coded.decode(*table, plan.map), coded.decode(plan.tables[0], plan.map));
+    std::vector<std::byte> again(3, std::byte{0xee});
+    table->append_to(again);
+    EXPECT_TRUE(std::equal(again.begin(), again.end(), section.begin(), section.end() - 1));
+  }
+}
+
+TYPED_TEST(EntropyCoderLaws, TruncatedTablesAreRefused) {
+  const auto codes = code_source(3).bell(10000, 20);
+  const std::vector<ecq::histogram> classes = {counts_of(codes)};
+  const auto plan = TypeParam::plan(classes);
+  std::vector<std::byte> section;
+  plan.tables[0].append_to(section);
+  for (std::size_t length = 0; length < section.size(); ++length) {
+    std::size_t position = 0;
+    EXPECT_FALSE(TypeParam::table::read(std::span(section).first(length), position, plan.map)) << length;
+  }
+}
+
+TYPED_TEST(EntropyCoderLaws, EveryClassGetsATable) {
+  code_source source(8);
+  const auto narrow = source.bell(4000, 2), wide = source.bell(4000, 25);
+  const std::vector<ecq::histogram> classes = {counts_of(narrow), counts_of(wide)};
+  const auto plan = TypeParam::plan(classes);
+  ASSERT_EQ(plan.tables.size(), 2U);
+  for (const auto& [table, codes] : {std::pair{plan.tables[0], narrow}, std::pair{plan.tables[1], wide}}) {
+    const auto [verdict, decoded] = chunk<TypeParam>(table, plan.map, codes).decode(table, plan.map);
+    EXPECT_EQ(verdict, errc::ok);
+    if (plan.map.raw_bits() < 8) {
+      EXPECT_EQ(decoded, without_raw_bits(plan.map, codes));
+    }
+  }
+}
+
+TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
+  for (const unsigned spread : {1U, 5U, 14U, 31U}) {
+    const auto codes = code_source(spread).bell(std::size_t{1} << 17, spread);
+    const std::vector<ecq::histogram> classes = {counts_of(codes)};
+    const auto plan = TypeParam::plan(classes);
+    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    const double bits =
+        plan.map.raw_bits() + 16.0 * static_cast<double>(coded.word_count) / static_cast<double>(codes.size());
+    const double entropy = ecq::analyse_codes(codes).entropy;
+    EXPECT_GE(bits, entropy - 0.01);
+    EXPECT_LE(bits, TypeParam::id == ecq::coder_id::raw ? 8 : entropy + 0.03);
+  }
+}
+
+TYPED_TEST(EntropyCoderLaws, AnyBytesAreSafeToDecode) {
+  const auto codes = code_source(4).bell(3000, 14);
+  const std::vector<ecq::histogram> classes = {counts_of(codes)};
+  const auto plan = TypeParam::plan(classes);
+  const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+  code_source noise(77);
+  for (int repetition = 0; repetition < 300; ++repetition) {
+    chunk<TypeParam> damaged = coded;
+    auto& target = repetition % 2 == 0 ? damaged.states : damaged.words;
+    const std::size_t length = target.size() - ecq::stream_tail_bytes;
+    if (length != 0) target[noise.next() % length] ^= static_cast<std::byte>(1U << (noise.next() % 8));
+    if (repetition % 5 == 0) damaged.word_count = static_cast<std::uint32_t>(noise.next() % (coded.word_count + 1));
+    if (repetition % 7 == 0) damaged.symbols = 1 + static_cast<std::uint32_t>(noise.next() % 5000);
+    const errc verdict = damaged.decode(plan.tables[0], plan.map).first;
+    EXPECT_TRUE(verdict == errc::ok || verdict == errc::corrupt);
+  }
+}
+
+TEST(EntropyCoders, NamesAndIdsAreUnique) {
+  std::set<std::string_view> names;
+  std::set<ecq::coder_id> ids;
+  ecq_test::for_each_policy(ecq_test::all_coders{}, [&]<class Coder>() {
+    EXPECT_TRUE(names.insert(Coder::name).second) << Coder::name;
+    EXPECT_TRUE(ids.insert(Coder::id).second) << Coder::name;
+  });
+}
+
+}  // namespace
