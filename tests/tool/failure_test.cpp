@@ -30,12 +30,11 @@ TEST_F(tool, refuses_files_that_are_none) {
   for (const std::string name : {"missing", "folder", "empty", "noise", "short", "truncated", "index.json"}) {
     SCOPED_TRACE(name);
     const std::string input = path(name);
-    const std::string mentions = name == "index.json" ? "gone.safetensors" : input;
-    expect_failure(run({"compress", input, "-o", path("out")}), 1, {mentions});
-    expect_failure(run({"decompress", input, "-o", path("out")}), 1, {mentions});
-    expect_failure(run({"inspect", input}), 1, {mentions});
-    expect_failure(run({"verify", input}), 1, {mentions});
-    expect_failure(run({"compare", input}), 1, {mentions});
+    expect_failure(run({"compress", input, "-o", path("out")}), 1, {input});
+    expect_failure(run({"decompress", input, "-o", path("out")}), 1, {input});
+    expect_failure(run({"inspect", input}), 1, {input});
+    expect_failure(run({"verify", input}), 1, {input});
+    expect_failure(run({"compare", input}), 1, {input});
   }
   expect_failure(run({"inspect", path("missing"), "--json"}), 1, {"not found"});
   EXPECT_EQ(files(), before);
@@ -107,7 +106,7 @@ TEST_F(tool, survives_a_full_disk) {
   const std::string model = generated();
   ask({"compress", model, "-o", path("packed")});
   const auto before = files();
-  for (const rlim_t limit : {0, 1000, 20000}) {
+  for (const rlim_t limit : {1000U, 20000U} /* what is said on stderr goes to a file, too */) {
     SCOPED_TRACE(limit);
     expect_failure(run({"compress", model, "-o", path("out")}, limit), 1, {path("out")});
     expect_failure(run({"decompress", path("packed"), "-o", path("out")}, limit), 1, {path("out")});

@@ -66,7 +66,7 @@ TEST_F(tool, does_the_whole_job) {
   ASSERT_GT(measured["tensors"].size(), 0U);
   for (const json& tensor : measured["tensors"]) {
     expect_keys(tensor, {"name", "weights", "compressed", "identical", "relative_l1", "sqnr_db", "max_error"});
-    if (!tensor["compressed"]) EXPECT_TRUE(tensor["identical"]) << tensor;
+    EXPECT_TRUE(tensor["compressed"] || tensor["identical"]) << tensor;
   }
 
   const json restored = ask({"decompress", packed, "-o", back});
@@ -74,7 +74,8 @@ TEST_F(tool, does_the_whole_job) {
   const json listed = ask({"inspect", back});
   std::map<std::string, json> shapes;
   for (const json& tensor : listed["tensors"]) shapes[tensor["name"]] = tensor["shape"];
-  for (const json& tensor : ask({"inspect", model})["tensors"]) EXPECT_EQ(shapes[tensor["name"]], tensor["shape"]);
+  const json original = ask({"inspect", model});
+  for (const json& tensor : original["tensors"]) EXPECT_EQ(shapes[tensor["name"]], tensor["shape"]);
 
   EXPECT_EQ(files(), (std::vector<std::string>{"back.safetensors", "model.safetensors", "packed.safetensors"}));
 }
@@ -147,7 +148,8 @@ TEST_F(tool, follows_the_selection) {
   const auto chosen = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"compress", model, "-o", packed, "--lambda", "10"});
     std::set<std::string> names;
-    for (const json& tensor : ask(options)["tensors"]) names.insert(tensor["name"]);
+    const json answer = ask(options);
+    for (const json& tensor : answer["tensors"]) names.insert(tensor["name"]);
     return names;
   };
   using names = std::set<std::string>;
@@ -179,7 +181,8 @@ TEST_F(tool, meets_the_bits_asked_for) {
       EXPECT_EQ(answer["tensors"][0]["format"], format);
     }
   }
-  for (const json& tensor : ask({"compress", model, "-o", path("packed"), "--bits", "3", "--per-tensor"})["tensors"]) {
+  const json each = ask({"compress", model, "-o", path("packed"), "--bits", "3", "--per-tensor"});
+  for (const json& tensor : each["tensors"]) {
     EXPECT_NEAR(tensor["bits_per_weight"].get<double>(), 3, 0.1) << tensor["name"];
   }
 }

@@ -57,7 +57,7 @@ TEST_F(tool, refuses_a_wrong_command_line) {
       {"compress", "in", "-o", "out", "--frobnicate"},
       {"compress", "in", "-o", "out", "--block-pattern", "(("},
       {"decompress", "in", "-o", "out", "--dtype", "int8"},
-      {"compare", "in", "--bits", "4,,3"},
+      {"compare", "in", "--bits", "4,x"},
       {"compare", "in", "--bits", "9"},
       {"compare", "in", "--methods", "entquant,magic"},
       {"generate", "out", "--preset", "nothing-like-this"},
