@@ -37,6 +37,9 @@ class checkpoint {
   /// but not in the index, or what safetensors_file::open finds.
   static result<checkpoint> open(const std::filesystem::path& path);
 
+  checkpoint(checkpoint&&) = default;
+  checkpoint& operator=(checkpoint&&) = default;
+
   /// In the order of the index, or of the data of a single file.
   std::span<const tensor_entry> tensors() const noexcept { return tensors_; }
 
