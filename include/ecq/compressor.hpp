@@ -18,6 +18,7 @@
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
@@ -85,8 +86,20 @@ struct compressor {
       const unsigned bits = stream.chunk_bits != 0 ? stream.chunk_bits : default_chunk_bits(symbols);
       return 8.0 * static_cast<double>(stream_overhead_bytes(symbols, bits));
     };
-    return lambda_for_bits<Format>(backend, inputs, *quantizer.target_bits, overhead, {},
-                                   [this](double lambda) { return quantizer.at(lambda); });
+    auto lambda = lambda_for_bits<Format>(backend, inputs, *quantizer.target_bits, overhead, {},
+                                          [this](double chosen) { return quantizer.at(chosen); });
+    if (lambda || lambda.error().code() != errc::non_finite) return lambda;
+    // The search sees samples of rows: what is no number is looked for in the matrices themselves.
+    for (std::size_t index = 0; index < matrices.size(); ++index) {
+      if (auto finite = check_finite(backend, matrices[index].weights); !finite) {
+        return std::move(finite).error().within(label(matrices, index));
+      }
+    }
+    return lambda;
+  }
+
+  static std::string label(std::span<const named_weights> matrices, std::size_t index) {
+    return matrices[index].name.empty() ? "matrix " + std::to_string(index) : "matrix '" + matrices[index].name + "'";
   }
 
   template <class Fixed>
@@ -106,11 +119,7 @@ struct compressor {
       codes.resize(codes.size() + weights.size());
       auto quantized =
           fixed.template quantize<Format>(backend, weights, std::span(codes).last(weights.size()), next.scales);
-      if (!quantized) {
-        return std::move(quantized).error().within(matrix.name.empty()
-                                                       ? "matrix " + std::to_string(packed.matrices.size() - 1)
-                                                       : "matrix '" + matrix.name + "'");
-      }
+      if (!quantized) return std::move(quantized).error().within(label(matrices, packed.matrices.size() - 1));
     }
     ECQ_TRY(bytes, encode_stream<Coder>(backend, codes, stream));
     packed.stream = std::move(bytes);

@@ -44,7 +44,10 @@ class temporary_folder {
   std::filesystem::path path_;
 };
 
+/// A file that is there already is removed first: some file systems wait for the disk when one is overwritten.
 inline void write_file(const std::filesystem::path& path, std::string_view content) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
   std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 

@@ -107,6 +107,7 @@ class checkpoint_compressor {
  private:
   result<void> select();
   result<void> search_lambdas();
+  error search_failure(const error& found) const;
   container_plan plan() const;
   result<compress_report> write(container_writer& writer, int attempt) const;
   result<packed_block> compress(const selected_block& block, std::vector<histogram>& counts) const;
@@ -186,18 +187,16 @@ inline result<void> checkpoint_compressor::search_lambdas() {
   ECQ_CHECK(advance("searching lambda", "", 0));
   std::vector<rate_input> inputs;
   std::vector<selected_tensor*> tensors;
+  std::vector<std::uint64_t> symbols(blocks_.size());
   for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
     for (selected_tensor& tensor : blocks_[stream].tensors) {
       ECQ_TRY(weights, weights_of(*tensor.entry));
+      symbols[stream] += weights.size();
       inputs.push_back({weights, stream});
       tensors.push_back(&tensor);
     }
   }
-  const auto overhead = [&](std::size_t, std::uint64_t symbols) {
-    const unsigned bits = options_.chunk_bits != 0 ? options_.chunk_bits : default_chunk_bits(symbols);
-    return 8.0 * static_cast<double>(stream_overhead_bytes(symbols, bits));
-  };
-  const auto search = [&](std::span<const rate_input> some) {
+  const auto search = [&](std::span<const rate_input> some, const auto& overhead) {
     return visit_code_format(options_.format, [&]<class Format>() -> result<double> {
       if constexpr (symmetric_format<Format>) {
         return lambda_for_bits<Format>(backend_, some, *options_.bits_per_weight, overhead);
@@ -206,20 +205,43 @@ inline result<void> checkpoint_compressor::search_lambdas() {
       }
     });
   };
+  const auto overhead_bits = [&](std::uint64_t count) {
+    const unsigned bits = options_.chunk_bits != 0 ? options_.chunk_bits : default_chunk_bits(count);
+    return 8.0 * static_cast<double>(stream_overhead_bytes(count, bits));
+  };
   if (!options_.bits_per_tensor) {
-    ECQ_TRY(lambda, search(inputs));
-    set_lambdas(lambda);
+    const auto lambda = search(inputs, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); });
+    if (!lambda) return search_failure(lambda.error());
+    set_lambdas(*lambda);
   }
   for (std::size_t index = 0; index < tensors.size(); ++index) {
     if (options_.bits_per_tensor) {
+      const std::uint64_t block = symbols[inputs[index].stream];
       const rate_input alone{inputs[index].weights, 0};
-      auto lambda = search(std::span(&alone, 1));
-      if (!lambda) return std::move(lambda).error().within("tensor '" + tensors[index]->entry->name + "'");
+      const auto lambda = search(std::span(&alone, 1), [&](std::size_t, std::uint64_t count) {
+        return overhead_bits(block) * static_cast<double>(count) / static_cast<double>(block);
+      });
+      if (!lambda && lambda.error().code() == errc::non_finite) return search_failure(lambda.error());
+      if (!lambda) return error(lambda.error()).within("tensor '" + tensors[index]->entry->name + "'");
       tensors[index]->lambda = *lambda;
     }
     model_.release(*tensors[index]->entry);
   }
   return {};
+}
+
+/// The search sees samples of rows; a weight that is no number is looked for in the tensors themselves.
+inline error checkpoint_compressor::search_failure(const error& found) const {
+  if (found.code() != errc::non_finite) return found;
+  for (const selected_block& block : blocks_) {
+    for (const selected_tensor& tensor : block.tensors) {
+      ECQ_TRY(weights, weights_of(*tensor.entry));
+      if (auto finite = check_finite(backend_, weights); !finite) {
+        return std::move(finite).error().within("tensor '" + tensor.entry->name + "'");
+      }
+    }
+  }
+  return found;
 }
 
 inline container_plan checkpoint_compressor::plan() const {

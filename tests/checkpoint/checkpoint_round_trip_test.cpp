@@ -1,0 +1,341 @@
+// Whole checkpoints through compress, verify, inspect and decompress.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/decompress_checkpoint.hpp"
+#include "ecq/checkpoint/inspect_checkpoint.hpp"
+#include "ecq/checkpoint/verify_checkpoint.hpp"
+#include "ecq/io/safetensors_writer.hpp"
+#include "support/files.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::cpu;
+using ecq::dtype;
+using ecq::errc;
+using ecq_test::temporary_folder;
+
+struct tensor {
+  std::string name;
+  std::string_view dtype;
+  std::vector<std::uint64_t> shape;
+  std::string bytes;
+};
+
+template <class Element>
+std::string bytes_of(const std::vector<float>& values) {
+  std::string bytes;
+  for (const float value : values) {
+    const Element element(value);
+    bytes.append(reinterpret_cast<const char*>(&element), sizeof element);
+  }
+  return bytes;
+}
+
+/// Two layers, an embedding, norms, types of all widths.
+std::vector<tensor> small_model() {
+  std::vector<tensor> model;
+  model.push_back({"model.embed_tokens.weight", "BF16", {50, 64}, bytes_of<ecq::bf16>(ecq_test::gaussian(50, 64, 9))});
+  for (const char* layer : {"0", "1"}) {
+    const std::string prefix = std::string("model.layers.") + layer;
+    const std::uint64_t seed = 10 + static_cast<std::uint64_t>(layer[0]);
+    model.push_back(
+        {prefix + ".q_proj.weight", "BF16", {64, 64}, bytes_of<ecq::bf16>(ecq_test::gaussian(64, 64, seed))});
+    model.push_back(
+        {prefix + ".up_proj.weight", "F32", {96, 64}, bytes_of<float>(ecq_test::row_varying(96, 64, seed))});
+    model.push_back({prefix + ".conv.weight", "F16", {8, 3, 5}, bytes_of<ecq::fp16>(ecq_test::gaussian(8, 15, seed))});
+    model.push_back(
+        {prefix + ".fp8.weight", "F8_E4M3", {16, 32}, bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(16, 32, seed, 2.0F))});
+    model.push_back({prefix + ".norm.weight", "BF16", {64}, bytes_of<ecq::bf16>(ecq_test::gaussian(1, 64, seed))});
+  }
+  model.push_back({"mask", "BOOL", {3}, std::string("\1\0\1", 3)});
+  model.push_back({"position_ids", "I64", {1, 2}, std::string(16, '\3')});
+  model.push_back({"empty", "F32", {0, 4}, ""});
+  return model;
+}
+
+void write_model(const std::filesystem::path& path, const std::vector<tensor>& model,
+                 const ecq::string_map& metadata = {{"format", "pt"}}) {
+  std::vector<ecq::tensor_declaration> declared;
+  for (const tensor& one : model) declared.push_back({one.name, one.dtype, one.shape});
+  auto writer = ecq::safetensors_writer::create(path, declared, metadata);
+  ASSERT_TRUE(writer) << writer.error().to_string();
+  for (const tensor& one : model) ASSERT_TRUE(writer->write(one.name, ecq_test::as_bytes(one.bytes)));
+  ASSERT_TRUE(writer->commit());
+}
+
+class whole_checkpoint : public testing::Test {
+ protected:
+  void SetUp() override { write_model(original, model); }
+
+  ecq::result<ecq::compress_report> compress(const ecq::compress_options& options, cpu backend = {}) {
+    return ecq::compress_checkpoint(backend, original, packed, options);
+  }
+
+  temporary_folder folder;
+  std::filesystem::path original = folder / "model.safetensors";
+  std::filesystem::path packed = folder / "packed.safetensors";
+  std::filesystem::path restored = folder / "restored.safetensors";
+  std::vector<tensor> model = small_model();
+};
+
+TEST_F(whole_checkpoint, round_trips_within_the_distortion_it_reports) {
+  for (const dtype format : {dtype::fp8_e4m3, dtype::fp8_e5m2, dtype::int8}) {
+    const auto report = compress({.format = format, .bits_per_weight = 5.0});
+    ASSERT_TRUE(report) << report.error().to_string();
+    EXPECT_EQ(report->blocks, 2U);
+    EXPECT_EQ(report->passed_through, 6U);
+    EXPECT_EQ(report->weights, 2U * (64 * 64 + 96 * 64 + 120 + 512));
+    EXPECT_EQ(report->file_bytes, std::filesystem::file_size(packed));
+    EXPECT_EQ(report->input_bytes, std::filesystem::file_size(original));
+
+    const auto verified = ecq::verify_checkpoint(cpu{}, packed, original);
+    ASSERT_TRUE(verified) << verified.error().to_string();
+    EXPECT_TRUE(verified->compared);
+    EXPECT_EQ(verified->total.count, report->weights);
+    EXPECT_LT(verified->total.relative_l1(), 0.3);
+
+    const auto done = ecq::decompress_checkpoint(cpu{.threads = 2}, packed, restored, {.type = dtype::fp32});
+    ASSERT_TRUE(done) << done.error().to_string();
+    EXPECT_EQ(done->output_bytes, std::filesystem::file_size(restored));
+
+    // Measured again from the file, beside the library's own measurement.
+    const auto before = ecq::safetensors_file::open(original);
+    const auto after = ecq::safetensors_file::open(restored);
+    ASSERT_TRUE(before && after);
+    ASSERT_EQ(before->tensors().size(), after->tensors().size());
+    for (const auto& one : verified->tensors) {
+      const auto& old_entry = *before->find(one.name);
+      const auto& new_entry = *after->find(one.name);
+      EXPECT_EQ(old_entry.shape, new_entry.shape);
+      if (!one.compressed) {
+        EXPECT_EQ(old_entry.dtype, new_entry.dtype);
+        EXPECT_EQ(ecq_test::as_text(before->bytes(old_entry)), ecq_test::as_text(after->bytes(new_entry)));
+        continue;
+      }
+      const auto old_weights = *ecq::as_weights(old_entry, before->bytes(old_entry));
+      const auto new_weights = *ecq::as_weights(new_entry, after->bytes(new_entry));
+      double difference = 0, sum = 0;
+      for (std::size_t row = 0; row < old_weights.rows(); ++row) {
+        std::vector<float> old_row(old_weights.columns()), new_row(old_weights.columns());
+        old_weights.load(row, 0, old_row);
+        new_weights.load(row, 0, new_row);
+        for (std::size_t i = 0; i < old_row.size(); ++i) {
+          difference += std::fabs(static_cast<double>(new_row[i]) - static_cast<double>(old_row[i]));
+          sum += std::fabs(static_cast<double>(old_row[i]));
+        }
+      }
+      EXPECT_NEAR(one.error.relative_l1(), difference / sum, 1e-12) << one.name;
+      EXPECT_LT(one.error.relative_l1(), 0.5) << one.name;
+    }
+  }
+}
+
+TEST_F(whole_checkpoint, decodes_to_the_original_types) {
+  ASSERT_TRUE(compress({.lambda = 2.0}));
+  ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
+  const auto file = ecq::safetensors_file::open(restored);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->find("model.layers.0.q_proj.weight")->dtype, "BF16");
+  EXPECT_EQ(file->find("model.layers.0.up_proj.weight")->dtype, "F32");
+  EXPECT_EQ(file->find("model.layers.0.conv.weight")->dtype, "F16");
+  EXPECT_EQ(file->find("model.layers.0.fp8.weight")->dtype, "BF16");
+  ASSERT_EQ(file->metadata().size(), 1U);
+  EXPECT_EQ(file->metadata()[0].first, "format");
+  for (const auto& entry : file->tensors()) {
+    const unsigned width = ecq::find_safetensors_dtype(entry.dtype)->bits / 8;
+    EXPECT_EQ(entry.begin % width, 0U) << entry.name;
+  }
+}
+
+TEST_F(whole_checkpoint, bytes_do_not_depend_on_threads) {
+  ASSERT_TRUE(compress({.bits_per_weight = 5.0}, cpu{.threads = 1}));
+  const std::string one = ecq_test::read_file(packed);
+  ASSERT_TRUE(compress({.bits_per_weight = 5.0}, cpu{.threads = 4}));
+  EXPECT_EQ(one, ecq_test::read_file(packed));
+}
+
+TEST_F(whole_checkpoint, shards_compress_to_the_same_weights) {
+  ASSERT_TRUE(compress({.lambda = 2.0}));
+  const auto whole = ecq::inspect_checkpoint(cpu{}, packed);
+  const std::vector<tensor> first(model.begin(), model.begin() + 4);
+  const std::vector<tensor> second(model.begin() + 4, model.end());
+  write_model(folder / "model-1.safetensors", first);
+  write_model(folder / "model-2.safetensors", second);
+  std::string index = R"({"metadata":{"total_size":1},"weight_map":{)";
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    index += (i == 0 ? "" : ",") + ("\"" + model[i].name) + "\":\"model-" + (i < 4 ? "1" : "2") + ".safetensors\"";
+  }
+  const auto index_path = folder / "model.safetensors.index.json";
+  ecq_test::write_file(index_path, index + "}}");
+  const auto report = ecq::compress_checkpoint(cpu{}, index_path, packed, {.lambda = 2.0});
+  ASSERT_TRUE(report) << report.error().to_string();
+  const auto sharded = ecq::inspect_checkpoint(cpu{}, packed);
+  ASSERT_TRUE(whole && sharded);
+  EXPECT_EQ(whole->bits_per_weight, sharded->bits_per_weight);
+  EXPECT_EQ(whole->entropy, sharded->entropy);
+  EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original));
+  EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, index_path));
+}
+
+TEST_F(whole_checkpoint, inspect_agrees_with_the_report_of_compression) {
+  const auto report = compress({.bits_per_weight = 5.0});
+  const auto seen = ecq::inspect_checkpoint(cpu{.threads = 2}, packed);
+  ASSERT_TRUE(report && seen);
+  EXPECT_TRUE(seen->container);
+  EXPECT_EQ(seen->bits_per_weight, report->bits_per_weight);
+  EXPECT_EQ(seen->entropy, report->entropy);
+  EXPECT_EQ(seen->tensors.size(), model.size());
+  double bits = 0;
+  for (const auto& one : seen->tensors) {
+    if (!one.block.empty()) bits += one.bits_per_weight * static_cast<double>(one.weights);
+  }
+  EXPECT_NEAR(bits / static_cast<double>(seen->weights), seen->bits_per_weight, 1e-9);
+
+  const auto plain = ecq::inspect_checkpoint(cpu{}, original);
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(plain->container);
+  EXPECT_EQ(plain->tensors.size(), model.size());
+  EXPECT_EQ(plain->weights, 0U);
+}
+
+TEST_F(whole_checkpoint, every_tensor_meets_the_target_if_asked) {
+  ASSERT_TRUE(compress({.bits_per_weight = 5.0, .bits_per_tensor = true}));
+  const auto seen = ecq::inspect_checkpoint(cpu{}, packed);
+  ASSERT_TRUE(seen);
+  EXPECT_LE(seen->bits_per_weight, 5.2);
+}
+
+TEST_F(whole_checkpoint, non_finite_weights_are_named_or_kept) {
+  auto weights = ecq_test::gaussian(64, 64);
+  weights[7 * 64 + 9] = std::numeric_limits<float>::infinity();
+  model[1].bytes = bytes_of<ecq::bf16>(weights);
+  write_model(original, model);
+  for (const ecq::compress_options& options :
+       {ecq::compress_options{.bits_per_weight = 5.0}, ecq::compress_options{.lambda = 1.0}}) {
+    const auto refused = compress(options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), errc::non_finite);
+    EXPECT_NE(refused.error().message().find("model.layers.0.q_proj.weight"), std::string::npos)
+        << refused.error().message();
+    EXPECT_NE(refused.error().message().find("row 7, column 9"), std::string::npos) << refused.error().message();
+    EXPECT_EQ(folder.count(), 1U);
+  }
+  const auto kept = compress({.lambda = 1.0, .keep_non_finite = true});
+  ASSERT_TRUE(kept) << kept.error().to_string();
+  EXPECT_EQ(kept->passed_through, 7U);
+  EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original));
+}
+
+TEST_F(whole_checkpoint, refuses_bad_options_and_leaves_nothing_behind) {
+  const auto code = [&](const ecq::compress_options& options) {
+    const auto report = compress(options);
+    return report ? errc::ok : report.error().code();
+  };
+  EXPECT_EQ(code({}), errc::invalid_argument);
+  EXPECT_EQ(code({.bits_per_weight = 3.0, .lambda = 1.0}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = -1.0}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = std::nan("")}), errc::invalid_argument);
+  EXPECT_EQ(code({.bits_per_weight = std::nan("")}), errc::invalid_argument);
+  EXPECT_EQ(code({.format = dtype::bf16, .lambda = 1.0}), errc::invalid_argument);
+  EXPECT_EQ(code({.format = dtype::uint4, .lambda = 1.0}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = 1.0, .chunk_bits = 40}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = 1.0, .bits_per_tensor = true}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = 1.0, .selection = {.exclude = {"*"}}}), errc::invalid_argument);
+  EXPECT_EQ(code({.lambda = 1.0, .selection = {.block_pattern = "["}}), errc::invalid_argument);
+  EXPECT_EQ(code({.bits_per_weight = 0.2}), errc::unreachable_target);
+  EXPECT_EQ(folder.count(), 1U);
+  ASSERT_TRUE(compress({.lambda = 1.0}));
+  EXPECT_EQ(ecq::compress_checkpoint(cpu{}, packed, restored, {.lambda = 1.0}).error().code(), errc::invalid_argument);
+  EXPECT_EQ(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = dtype::int8}).error().code(),
+            errc::invalid_argument);
+  EXPECT_EQ(ecq::decompress_checkpoint(cpu{}, original, restored).error().code(), errc::not_found);
+  EXPECT_EQ(folder.count(), 2U);
+}
+
+TEST_F(whole_checkpoint, stops_when_progress_says_so) {
+  for (int steps = 0; steps < 4; ++steps) {
+    int calls = 0;
+    const auto stopped = ecq::compress_checkpoint(cpu{}, original, packed, {.bits_per_weight = 5.0},
+                                                  [&](const ecq::progress&) { return calls++ < steps; });
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(folder.count(), 1U);
+  }
+  std::uint64_t last = 0;
+  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, original, packed, {.lambda = 1.0}, [&](const ecq::progress& step) {
+    EXPECT_GE(step.done, last);
+    EXPECT_LE(step.done, step.total);
+    last = step.done;
+    return true;
+  }));
+  for (int steps = 0; steps < 3; ++steps) {
+    int calls = 0;
+    EXPECT_FALSE(
+        ecq::decompress_checkpoint(cpu{}, packed, restored, {}, [&](const ecq::progress&) { return calls++ < steps; }));
+    EXPECT_FALSE(
+        ecq::verify_checkpoint(cpu{}, packed, original, [&](const ecq::progress&) { return calls++ < 2 * steps; }));
+  }
+  EXPECT_EQ(folder.count(), 2U);
+}
+
+TEST_F(whole_checkpoint, verify_finds_what_does_not_belong_to_the_original) {
+  ASSERT_TRUE(compress({.lambda = 1.0}));
+  auto other = model;
+  other.back().name = "renamed";
+  write_model(restored, other);
+  EXPECT_EQ(ecq::verify_checkpoint(cpu{}, packed, restored).error().code(), errc::not_found);
+  other = model;
+  other[0].bytes[11] = static_cast<char>(other[0].bytes[11] ^ 1);
+  write_model(restored, other);
+  const auto changed = ecq::verify_checkpoint(cpu{}, packed, restored);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code(), errc::checksum_mismatch);
+  EXPECT_NE(changed.error().message().find("embed_tokens"), std::string::npos);
+  other = model;
+  other[1].shape = {32, 128};
+  write_model(restored, other);
+  EXPECT_EQ(ecq::verify_checkpoint(cpu{}, packed, restored).error().code(), errc::checksum_mismatch);
+  other.pop_back();
+  write_model(restored, other);
+  EXPECT_EQ(ecq::verify_checkpoint(cpu{}, packed, restored).error().code(), errc::not_found);
+}
+
+TEST(damaged_container, every_flipped_bit_and_every_truncation_is_found) {
+  const temporary_folder folder;
+  const std::vector<tensor> model = {{"w", "BF16", {6, 5}, bytes_of<ecq::bf16>(ecq_test::gaussian(6, 5))},
+                                     {"bias", "F32", {2}, std::string(8, '\1')}};
+  write_model(folder / "model.safetensors", model, {});
+  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "model.safetensors", folder / "packed", {.lambda = 2.0}));
+  const std::string good = ecq_test::read_file(folder / "packed");
+  ASSERT_TRUE(ecq::verify_checkpoint(cpu{}, folder / "packed"));
+  const auto damaged = folder / "damaged";
+  for (std::size_t byte = 0; byte < good.size(); ++byte) {
+    for (std::size_t bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[byte] = static_cast<char>(static_cast<unsigned char>(bad[byte]) ^ (1U << bit));
+      ecq_test::write_file(damaged, bad);
+      ASSERT_FALSE(ecq::verify_checkpoint(cpu{}, damaged)) << "byte " << byte << " bit " << bit;
+      if (bit != byte % 8) continue;  // the same checks, and a file written each time
+      ASSERT_FALSE(ecq::decompress_checkpoint(cpu{}, damaged, folder / "out")) << "byte " << byte << " bit " << bit;
+    }
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    ecq_test::write_file(damaged, good.substr(0, size));
+    ASSERT_FALSE(ecq::verify_checkpoint(cpu{}, damaged)) << size;
+    ASSERT_FALSE(ecq::inspect_checkpoint(cpu{}, damaged)) << size;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+}  // namespace

@@ -1,0 +1,103 @@
+#include "ecq/checkpoint/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using ecq::dtype;
+using ecq::glob_match;
+
+TEST(glob_match, stars_and_question_marks) {
+  EXPECT_TRUE(glob_match("", ""));
+  EXPECT_TRUE(glob_match("*", ""));
+  EXPECT_TRUE(glob_match("*", "anything"));
+  EXPECT_TRUE(glob_match("a?c", "abc"));
+  EXPECT_TRUE(glob_match("*.q_proj.*", "model.layers.0.q_proj.weight"));
+  EXPECT_TRUE(glob_match("a*b*c", "a-b-b-c"));
+  EXPECT_TRUE(glob_match("**x", "yyx"));
+  EXPECT_FALSE(glob_match("", "a"));
+  EXPECT_FALSE(glob_match("?", ""));
+  EXPECT_FALSE(glob_match("a?c", "ac"));
+  EXPECT_FALSE(glob_match("*.k_proj.*", "model.layers.0.q_proj.weight"));
+  EXPECT_FALSE(glob_match("a*b", "a-b-c"));
+}
+
+TEST(glob_match, takes_no_exponential_time) {
+  EXPECT_FALSE(glob_match("*a*a*a*a*a*a*a*a*a*a*b", std::string(20000, 'a')));
+}
+
+struct tensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::optional<dtype> type = dtype::bf16;
+};
+
+std::vector<std::vector<std::string>> blocks_of(const std::vector<tensor>& tensors,
+                                                const ecq::tensor_selection& rules = {}) {
+  std::vector<ecq::tensor_summary> summaries;
+  for (const tensor& one : tensors) summaries.push_back({one.name, one.type, one.shape});
+  const auto blocks = ecq::select_tensors(rules, summaries);
+  EXPECT_TRUE(blocks) << blocks.error().to_string();
+  std::vector<std::vector<std::string>> names;
+  for (const auto& block : *blocks) {
+    names.push_back({block.name});
+    for (const std::size_t position : block.tensors) names.back().push_back(tensors[position].name);
+  }
+  return names;
+}
+
+using expected = std::vector<std::vector<std::string>>;
+
+TEST(select_tensors, groups_a_llama_by_layer) {
+  EXPECT_EQ(blocks_of({{"model.embed_tokens.weight", {100, 8}},
+                       {"model.layers.0.self_attn.q_proj.weight", {8, 8}},
+                       {"model.layers.10.mlp.up_proj.weight", {32, 8}},
+                       {"model.layers.0.input_layernorm.weight", {8}},
+                       {"model.layers.1.mlp.up_proj.weight", {32, 8}},
+                       {"model.layers.0.mlp.up_proj.weight", {32, 8}},
+                       {"lm_head.weight", {100, 8}}}),
+            (expected{{"model.layers.0", "model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.up_proj.weight"},
+                      {"model.layers.10", "model.layers.10.mlp.up_proj.weight"},
+                      {"model.layers.1", "model.layers.1.mlp.up_proj.weight"}}));
+}
+
+TEST(select_tensors, takes_weights_of_two_dimensions_and_more) {
+  EXPECT_EQ(blocks_of({{"conv.weight", {4, 3, 3}},
+                       {"conv.bias", {4}},
+                       {"scalar", {}},
+                       {"empty", {4, 0}},
+                       {"ids", {4, 4}, std::nullopt},
+                       {"quantised", {4, 4}, dtype::int8},
+                       {"fp8", {1, 1}, dtype::fp8_e4m3}}),
+            (expected{{"tensors.0", "conv.weight", "fp8"}}));
+}
+
+TEST(select_tensors, includes_and_excludes_by_name) {
+  const std::vector<tensor> tensors = {{"embed.weight", {9, 9}}, {"layers.0.q", {9, 9}}, {"layers.0.k", {9, 9}}};
+  EXPECT_EQ(blocks_of(tensors, {.include = {"embed*"}, .exclude = {"*.k"}}),
+            (expected{{"tensors.0", "embed.weight"}, {"layers.0", "layers.0.q"}}));
+  EXPECT_EQ(blocks_of(tensors, {.include = {"*"}, .exclude = {"*"}}), expected{});
+}
+
+TEST(select_tensors, shared_blocks_are_closed_when_they_are_full) {
+  const std::uint64_t half = ecq::shared_block_weights / 2;
+  EXPECT_EQ(blocks_of({{"a", {half, 1}}, {"b", {2, half - 1}}, {"c", {1, 1}}, {"d", {1U << 31, 1U << 31}}}),
+            (expected{{"tensors.0", "a", "b"}, {"tensors.1", "c", "d"}}));
+}
+
+TEST(select_tensors, reports_a_bad_block_pattern) {
+  const auto blocks = ecq::select_tensors({.block_pattern = "("}, {});
+  ASSERT_FALSE(blocks);
+  EXPECT_EQ(blocks.error().code(), ecq::errc::invalid_argument);
+}
+
+TEST(select_tensors, names_too_long_for_a_regular_expression_are_no_crash) {
+  EXPECT_EQ(blocks_of({{"layers.0." + std::string(1000000, 'x'), {9, 9}}}).front().front(), "tensors.0");
+}
+
+}  // namespace
