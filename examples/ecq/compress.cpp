@@ -111,10 +111,11 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                        "Bits per weight, 1.3 to 6.5, all overhead counted; one lambda is found that meets them")
           ->check(number_between(1.3, 6.5))
           ->capture_default_str();
-  CLI::Option* lambda =
-      command->add_option("--lambda", given->lambda, "Weight of the rate against the distortion, instead of --bits")
-          ->check(number_between(1e-6, 1e6))
-          ->excludes(bits);
+  CLI::Option* lambda = command
+                            ->add_option("--lambda", given->lambda,
+                                         "Weight of the rate against the distortion, instead of --bits; 0 = AbsMax")
+                            ->check(number_between(0, 1e6))
+                            ->excludes(bits);
   command->add_option("--format", given->format, "Number format of the codes")
       ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
       ->capture_default_str();
