@@ -5,8 +5,9 @@
 ///   weights -> quantizer (number_format, granularity, scale_search of distortion + regularizer) -> codes
 ///   codes   -> symbol_map -> entropy_coder -> stream of chunks -> container
 ///
-/// and back, on any backend the coder is decodable_on. A policy is a type that models one of these concepts; each
-/// shipped one is followed by its static_assert, and tests/laws runs the same laws over all of them.
+/// and back, on any backend the coder is decodable_on; a baseline (quantize/baseline.hpp) is what it is compared with.
+/// A policy is a type that models one of these concepts; each shipped one is followed by its static_assert, and
+/// tests/laws runs the same laws over all of them.
 
 #include <concepts>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/number_format.hpp"
+#include "ecq/quantize/baseline.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/result.hpp"
 #include "ecq/weights_view.hpp"
