@@ -7,8 +7,8 @@
 
 namespace ecq {
 
-/// Limits of safetensors files, ours among them. With them, opening a file takes memory of at most about 16 times its
-/// header.
+/// Limits of safetensors files, ours among them. With them, opening the worst header known (2^20 tensors in 64 MiB)
+/// takes less than four times its size in memory.
 struct file_limits {
   static constexpr std::uint64_t header_bytes = 100'000'000;  ///< the reference implementation's limit
   static constexpr std::size_t tensors = std::size_t{1} << 20;
