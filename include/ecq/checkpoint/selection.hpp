@@ -75,14 +75,9 @@ struct tensor_summary {
   std::span<const std::uint64_t> shape;
 };
 
-inline bool is_weight_type(dtype type) noexcept {
-  return type == dtype::fp32 || type == dtype::fp16 || type == dtype::bf16 || type == dtype::fp8_e4m3 ||
-         type == dtype::fp8_e5m2;
-}
-
 /// True if the rules choose this tensor.
 inline bool is_selected(const tensor_selection& rules, const tensor_summary& tensor) {
-  if (!tensor.type || !is_weight_type(*tensor.type) || tensor.shape.size() < 2) return false;
+  if (!tensor.type || !is_floating_point(*tensor.type) || tensor.shape.size() < 2) return false;
   if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::uint64_t extent) { return extent == 0; })) {
     return false;
   }
