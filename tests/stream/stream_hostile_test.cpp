@@ -133,7 +133,7 @@ template <class Word>
 outcome read_with(bytes blob, std::size_t at, Word value) {
   ecq::store_le(&blob[at], value);
   reseal(blob);
-  const outcome got = read(blob);
+  outcome got = read(blob);
   read(blob, false);
   EXPECT_EQ(got.verdict == ecq::errc::ok, ecq_test::format_decoder(blob).decode().has_value()) << "at " << at;
   return got;
