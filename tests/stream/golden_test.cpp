@@ -14,12 +14,13 @@
 #include "ecq/stream/encoded_stream.hpp"
 #include "stream/format_decoder.hpp"
 #include "support/codes.hpp"
+#include "support/files.hpp"
 
 namespace {
 
 using ecq_test::code_source;
 
-const std::filesystem::path tests_directory = std::filesystem::path(ECQ_TEST_DATA_DIR).parent_path();
+const std::filesystem::path tests_directory = ecq_test::golden("").parent_path().parent_path();
 
 struct golden {
   std::string name;
