@@ -14,7 +14,7 @@ install(
   PATTERN "*.cuh"
 )
 
-foreach(target IN ITEMS ecq ecq_io ecq_lbfgs)
+foreach(target IN ITEMS ecq ecq_lbfgs)
   install(TARGETS ${target} EXPORT ${target}Targets)
   install(
     EXPORT ${target}Targets

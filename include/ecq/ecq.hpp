@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Everything that needs the standard library alone. Files: ecq/checkpoint/*.hpp (component ecq::io); the L-BFGS search:
-/// ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
+/// Everything for matrices in memory. Files: ecq/checkpoint/*.hpp; the L-BFGS search: ecq/quantize/lbfgs.hpp (component
+/// ecq::lbfgs).
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/weight_error.hpp"

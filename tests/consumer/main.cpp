@@ -1,19 +1,40 @@
-// A user's first program, built from outside the project.
+// A user's first program, built from outside the project: README's example.
 
+#include <cmath>
 #include <cstdio>
-#include <ecq/format/fp8_e4m3.hpp>
-#include <ecq/matrix_view.hpp>
-#include <ecq/version.hpp>
+#include <ecq/ecq.hpp>
 #include <vector>
 
 int main() {
-  std::vector<float> weights{0.25F, -1.0F, 3.5F, 1000.0F, 0.0F, -448.0F};
-  const ecq::matrix_view<float> matrix(weights.data(), 2, 3);
-  for (std::size_t row = 0; row < matrix.rows(); ++row) {
-    for (std::size_t column = 0; column < matrix.columns(); ++column) {
-      matrix(row, column) = ecq::fp8_e4m3(matrix(row, column));
-    }
+  constexpr std::size_t rows = 64;
+  constexpr std::size_t columns = 512;
+  std::vector<float> data;
+  for (std::size_t i = 0; i < rows * columns; ++i) {
+    data.push_back(std::sin(static_cast<float>(i * i % 10007)) * 0.02F);
   }
-  std::printf("ecq %s: the largest FP8 E4M3 value is %g\n", ECQ_VERSION_STRING, static_cast<double>(matrix(1, 0)));
-  return weights == std::vector<float>{0.25F, -1.0F, 3.5F, 448.0F, 0.0F, -448.0F} ? 0 : 1;
+
+  ecq::matrix_view<const float> weights(data.data(), rows, columns);
+  using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
+  auto packed = codec{{.target_bits = 4.0}}.compress(weights);
+  if (!packed) {
+    std::fprintf(stderr, "%s\n", packed.error().to_string().c_str());
+    return 1;
+  }
+
+  std::vector<float> out(data.size());
+  auto done = ecq::decompress(ecq::cpu{.threads = 2}, *packed, ecq::matrix_view(out.data(), rows, columns));
+  if (!done) {
+    std::fprintf(stderr, "%s\n", done.error().to_string().c_str());
+    return 1;
+  }
+
+  double error = 0;
+  double magnitude = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    error += std::abs(static_cast<double>(data[i]) - static_cast<double>(out[i]));
+    magnitude += std::abs(static_cast<double>(data[i]));
+  }
+  const double bits = 8.0 * static_cast<double>(packed->stream.size()) / static_cast<double>(data.size());
+  std::printf("ecq %s: %.2f bits a weight, relative L1 %.3f\n", ECQ_VERSION_STRING, bits, error / magnitude);
+  return bits < 4.5 && error / magnitude < 0.12 ? 0 : 1;
 }

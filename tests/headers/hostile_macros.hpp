@@ -84,6 +84,10 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #if defined(ECQ_WITH_LBFGS)
 #include <LBFGS.h>
 #endif

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
 /// A whole checkpoint into a container: block after block, so that memory does not grow with the model.
-/// Part of the component ecq::io.
 
 #include <algorithm>
 #include <cmath>

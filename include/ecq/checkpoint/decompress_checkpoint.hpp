@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A container back into a plain safetensors file. Part of the component ecq::io.
+/// A container back into a plain safetensors file.
 
 #include <algorithm>
 #include <bit>

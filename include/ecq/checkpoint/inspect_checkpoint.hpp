@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a container, or a plain checkpoint, holds. Part of the component ecq::io.
+/// What a container, or a plain checkpoint, holds.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Is a container whole, and how far are its weights from the original's? Part of the component ecq::io.
+/// Is a container whole, and how far are its weights from the original's?
 
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,3 @@
-#include "encode.hpp"
+#include "compress.hpp"
 
-std::vector<std::uint8_t> encode_free() { return encode_ramp<1>(); }
+std::vector<std::byte> compress_free() { return compress_ramp(); }

@@ -1,3 +1,3 @@
-#include "encode.hpp"
+#include "compress.hpp"
 
-std::vector<std::uint8_t> encode_plain() { return encode_ramp<0>(); }
+std::vector<std::byte> compress_plain() { return compress_ramp(); }
