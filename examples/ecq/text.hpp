@@ -77,10 +77,9 @@ inline std::string bytes(std::uint64_t count) { return scaled(static_cast<double
 /// "4.2 s" or "3:07".
 inline std::string duration(double seconds) {
   if (seconds < 59.95) return decimal(seconds, 1) + " s";
-  const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
+  const auto whole = static_cast<unsigned long long>(std::llround(seconds));
   char text[48];
-  std::snprintf(text, sizeof text, "%llu:%02llu", static_cast<unsigned long long>(whole / 60),
-                static_cast<unsigned long long>(whole % 60));
+  std::snprintf(text, sizeof text, "%llu:%02llu", whole / 60, whole % 60);
   return text;
 }
 
