@@ -126,17 +126,23 @@ inline std::string to_svg(const plot& chart) {
     svg += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + std::string(style) + ">" + detail::xml(words) +
            "</text>\n";
   };
-  const auto marker = [&](std::size_t kind, double x, double y) {
-    const std::string paint =
-        " fill=\"" + std::string(colours[kind % colours.size()]) + "\" stroke=\"#ffffff\" stroke-width=\"1.2\"/>\n";
+  // Series of one point are open shapes on top of the others: methods meet, and none may hide another.
+  const auto marker = [&](std::size_t kind, bool open, double x, double y) {
+    const std::string colour(colours[kind % colours.size()]);
+    const std::string paint = open ? " fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2.4\"/>\n"
+                                   : " fill=\"" + colour + "\" stroke=\"#ffffff\" stroke-width=\"1.2\"/>\n";
+    const double size = open ? 1.3 : 1.0;
     const auto polygon = [&](std::initializer_list<plot_point> corners) {
       svg += "<polygon points=\"";
-      for (const plot_point& corner : corners) svg += number(x + corner.x) + "," + number(y + corner.y) + " ";
+      for (const plot_point& corner : corners)
+        svg += number(x + size * corner.x) + "," + number(y + size * corner.y) + " ";
       svg.back() = '"';
       svg += paint;
     };
     switch (kind % 7) {
-      case 0: svg += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"6\"" + paint; break;
+      case 0:
+        svg += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\" r=\"" + number(6 * size) + "\"" + paint;
+        break;
       case 1: polygon({{-5.5, -5.5}, {5.5, -5.5}, {5.5, 5.5}, {-5.5, 5.5}}); break;
       case 2: polygon({{0, -7}, {7, 5.5}, {-7, 5.5}}); break;
       case 3: polygon({{0, -7.5}, {7.5, 0}, {0, 7.5}, {-7.5, 0}}); break;
@@ -198,8 +204,12 @@ inline std::string to_svg(const plot& chart) {
     svg.back() = '"';
     svg += "/>\n";
   }
-  for (std::size_t index = 0; index < series.size(); ++index) {
-    for (const plot_point& point : series[index].points) marker(index, x_at(point.x), y_at(point.y));
+  const auto single = [&](std::size_t index) { return series[index].points.size() == 1; };
+  for (const bool open : {false, true}) {
+    for (std::size_t index = 0; index < series.size(); ++index) {
+      if (single(index) != open) continue;
+      for (const plot_point& point : series[index].points) marker(index, open, x_at(point.x), y_at(point.y));
+    }
   }
   double y = top + 14;
   for (std::size_t index = 0; index < series.size(); ++index, y += 26) {
@@ -207,7 +217,7 @@ inline std::string to_svg(const plot& chart) {
       line(right + 24, y, right + 58, y,
            "stroke=\"" + std::string(colours[index % colours.size()]) + "\" stroke-width=\"2.2\"");
     }
-    marker(index, right + 41, y);
+    marker(index, single(index), right + 41, y);
     text(right + 68, y + 4.5, "font-size=\"14\" fill=\"#1a1a1a\"", series[index].name);
   }
   return svg + "</svg>\n";
