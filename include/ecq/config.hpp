@@ -31,6 +31,29 @@
 #endif
 #endif
 
+/// 1 where cpu/ has kernels for the x86-64 instruction sets, chosen at run time; else 0 (the scalar definition alone).
+/// nvcc's front end does not take the intrinsics of every host compiler, and device code has no use for them.
+#if !defined(ECQ_X86)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#define ECQ_X86 1
+#else
+#define ECQ_X86 0
+#endif
+#endif
+
+/// On every function that uses an instruction set: no user needs -m flags, and nothing else is compiled for it.
+#define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
+#define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+
+/// Before a loop of a constant number of turns whose variables have to be in registers.
+#if defined(__clang__)
+#define ECQ_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define ECQ_UNROLL _Pragma("GCC unroll 16")
+#else
+#define ECQ_UNROLL
+#endif
+
 /// Returns the error of a `result` expression from the enclosing function, or defines `name` as a reference to its
 /// value: `ECQ_TRY(header, read_header(bytes));`
 #define ECQ_TRY(name, ...)                                     \

@@ -10,13 +10,16 @@
 #include <thread>
 #include <vector>
 
+#include "ecq/cpu/instruction_set.hpp"
 #include "ecq/result.hpp"
 
 namespace ecq {
 
-/// Runs on `threads` threads, the caller's included; 0 = as many as the machine has. Results never depend on it.
+/// Runs on `threads` threads, the caller's included (0 = as many as the machine has), with the kernels of `isa` or the
+/// best below it that the machine has. Results never depend on either.
 struct cpu {
   unsigned threads = 1;
+  instruction_set isa = instruction_set::automatic;
 
   unsigned thread_count() const noexcept {
     return threads != 0 ? threads : (std::max)(1U, std::thread::hardware_concurrency());

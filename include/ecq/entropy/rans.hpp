@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ecq/cpu/rans_decode.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 #include "ecq/entropy/rans_table.hpp"
 #include "ecq/stream/lanes.hpp"
@@ -20,34 +22,12 @@
 
 namespace ecq {
 
-namespace detail {
-
-/// Entry, and offset to which its adjust is added, of the slot in the low bits of a state.
-struct slot_lookup {
-  std::uint64_t entry;
-  std::uint32_t offset;
-};
-
-template <unsigned BucketBits>
-inline slot_lookup look_up(const alias_slots<BucketBits>& slots, std::uint32_t state) {
-  const std::uint32_t bucket = state & ((1U << BucketBits) - 1U);
-  const std::uint32_t offset = (state & 0xFFFFU) >> BucketBits;
-  return {slots.entries[2 * bucket + (offset >= slots.dividers[bucket] ? 1U : 0U)], offset};
-}
-
-inline slot_lookup look_up(const direct_slots& slots, std::uint32_t state) {
-  const std::uint32_t slot = state & ((1U << slots.bits) - 1U);
-  return {slots.entries[slots.entry_of_slot[slot]], slot};
-}
-
-}  // namespace detail
-
 /// The coder of this library's streams unless another is asked for.
 struct rans {
   static constexpr std::string_view name = "rans";
   static constexpr coder_id id = coder_id::rans;
   static constexpr std::size_t state_bytes = lane_count * 4;
-  static constexpr std::uint32_t lower_bound = 1U << 16;  ///< of states; where encoders start and decoders must end
+  static constexpr std::uint32_t lower_bound = detail::rans_lower_bound;
 
   using table = rans_table;
 
@@ -81,12 +61,15 @@ struct rans {
   class decoder {
    public:
     decoder(const table& frequencies, split_map map) : slots_(frequencies, map) {}
+
+    /// The definition, whatever the machine.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
-   private:
-    template <class Slots>
-    static errc decode_chunk(Slots slots, const chunk_bytes& chunk, std::uint8_t* out);
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
+                     instruction_set isa) const;
 
+   private:
     rans_slots slots_;
   };
 
@@ -165,7 +148,9 @@ std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std
 inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
   const rans_slots_view table = slots_.view();
   if (!table.constant) {
-    return table.visit([&](const auto& slots) { return decode_chunk(slots, chunk, out); });
+    detail::rans_cursor cursor;
+    if (!cursor.begin(chunk, out)) return errc::corrupt;
+    return table.visit([&](const auto& slots) { return cursor.finish(slots); });
   }
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     if (load_le<std::uint32_t>(chunk.states + 4 * lane) != lower_bound) return errc::corrupt;
@@ -174,43 +159,31 @@ inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) c
   return chunk.word_count == 0 ? errc::ok : errc::corrupt;
 }
 
-template <class Slots>
-errc rans::decoder::decode_chunk(Slots slots, const chunk_bytes& chunk, std::uint8_t* out) {
-  std::uint32_t state[lane_count];
-  for (std::size_t lane = 0; lane < lane_count; ++lane) {
-    state[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
-    if (state[lane] < lower_bound) return errc::corrupt;
+inline void rans::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
+                                       std::span<errc> verdicts, instruction_set isa) const {
+  const rans_slots_view table = slots_.view();
+  const instruction_set chosen = chosen_instruction_set(isa);
+  if (table.constant || chosen == instruction_set::scalar) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
+    return;
   }
-  const std::byte* word = chunk.words;
-  const std::byte* const end = chunk.words + std::size_t{2} * chunk.word_count;
-  const auto step = [&](std::uint32_t lane) {
-    const std::uint32_t x = state[lane];
-    const detail::slot_lookup hit = detail::look_up(slots, x);
-    const std::uint32_t frequency = static_cast<std::uint32_t>(hit.entry) & 0xFFFFU;
-    const std::uint32_t rank = (hit.offset + static_cast<std::uint32_t>(hit.entry >> 16)) & 0xFFFFU;
-    const std::uint32_t next = frequency * (x >> slots.scale_bits()) + rank;
-    // As in the encoder: the word is loaded whether it is due or not. The caller's check before each step of 32 lanes
-    // keeps these loads within 64 bytes of `end`, which chunk_bytes allows.
-    const std::uint32_t refilled = (next << 16) | load_le<std::uint16_t>(word);
-    const std::uint32_t due = next < lower_bound ? 1 : 0;
-    state[lane] = next ^ ((next ^ refilled) & (0U - due));
-    word += std::size_t{2} * due;
-    return static_cast<std::uint8_t>(hit.entry >> 32);
-  };
-  std::uint32_t left = chunk.symbols;
-  for (; left >= group_symbols; left -= group_symbols, out += group_symbols) {
-    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
-      if (word > end) return errc::corrupt;
-      for (std::uint32_t lane = 0; lane < lane_count; ++lane) out[lane * rounds_per_group + round] = step(lane);
+  constexpr std::size_t batch = 16;
+  detail::rans_cursor cursors[batch];
+  for (std::size_t first = 0; first < chunks.size(); first += batch) {
+    const std::size_t count = (std::min)(batch, chunks.size() - first);
+    detail::rans_cursor* begun[batch];
+    std::size_t running = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool valid = cursors[i].begin(chunks[first + i], out[first + i]);
+      verdicts[first + i] = valid ? errc::ok : errc::corrupt;
+      if (valid) begun[running++] = &cursors[i];
+    }
+    detail::rans_advance(table, chosen, {begun, running});
+    for (std::size_t i = 0; i < running; ++i) {
+      verdicts[first + static_cast<std::size_t>(begun[i] - cursors)] =
+          table.visit([&](const auto& slots) { return begun[i]->finish(slots); });
     }
   }
-  for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
-    if (word > end) return errc::corrupt;
-    const std::uint32_t lanes = lanes_in_step(left, round);
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) out[lane * rounds_per_group + round] = step(lane);
-  }
-  const bool ended = std::all_of(state, state + lane_count, [](std::uint32_t x) { return x == lower_bound; });
-  return ended && word == end ? errc::ok : errc::corrupt;
 }
 
 inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes) {

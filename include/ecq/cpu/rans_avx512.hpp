@@ -1,0 +1,198 @@
+#pragma once
+/// \file
+/// rANS for AVX-512 with VBMI2: one chunk's 32 states are two registers of 16-bit halves, its alias table stays in
+/// registers, several chunks run side by side to hide latency.
+
+#include "ecq/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/rans_cursor.hpp"
+#include "ecq/entropy/rans_slots.hpp"
+
+// GCC's own headers start some results from an uninitialised register on purpose.
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace ecq::detail::avx512 {
+
+/// An alias table as registers are loaded from it: by bucket divider, alias and adjust, by symbol number frequency and
+/// decoded byte.
+template <unsigned BucketBits>
+struct alias_lookup {
+  static constexpr unsigned bucket_bits = BucketBits;
+
+  explicit alias_lookup(const rans_slots_view& table) {
+    constexpr std::size_t buckets = std::size_t{1} << BucketBits;
+    std::uint8_t number_of_code[256] = {};
+    for (std::size_t i = 0; i < buckets; ++i) {
+      const std::uint64_t own = table.entries[2 * i];
+      if (own != 0) number_of_code[own >> 32] = static_cast<std::uint8_t>(i);
+      frequency[i] = static_cast<std::uint16_t>(own);
+      for (std::size_t copy = i; copy < 64; copy += buckets) code[copy] = static_cast<std::uint8_t>(own >> 32);
+    }
+    for (std::size_t i = 0; i < buckets; ++i) {
+      divider[i] = table.dividers[i];
+      alias[i] = number_of_code[table.entries[2 * i + 1] >> 32];
+      adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
+    }
+  }
+
+  std::uint16_t divider[64] = {};
+  std::uint16_t alias[64] = {};
+  std::uint16_t adjust[64] = {};
+  std::uint16_t frequency[64] = {};
+  std::uint8_t code[64] = {};  ///< with 32 buckets twice: a byte permutation looks at one bit more
+};
+
+/// table[index] of each 16-bit lane, by the low BucketBits bits of `index`.
+template <unsigned BucketBits>
+ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
+  if constexpr (BucketBits == 5) {
+    return _mm512_permutexvar_epi16(index, low);
+  } else {
+    return _mm512_permutex2var_epi16(low, index, high);
+  }
+}
+
+/// Lane numbers first, first + step, ... of 32 16-bit lanes.
+ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
+  return _mm512_loadu_si512(lanes);
+}
+
+/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
+ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 16; ++i) {
+    lanes[2 * i] = static_cast<std::uint16_t>(first + i);
+    lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 32);
+  }
+  return _mm512_loadu_si512(lanes);
+}
+
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
+/// out of words. At most 128 bytes beyond the end of a chunk's words are read.
+template <std::size_t Chunks, unsigned BucketBits>
+ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, rans_cursor* const* cursors,
+                                        std::size_t groups) {
+  const __m512i even = every(0, 2);
+  const __m512i odd = every(1, 2);
+  __m512i high[Chunks];  // halves of the states, lane by lane
+  __m512i low[Chunks];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+  std::uint8_t* out[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
+    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
+    low[c] = _mm512_permutex2var_epi16(first, even, second);
+    high[c] = _mm512_permutex2var_epi16(first, odd, second);
+    word[c] = cursors[c]->word;
+    end[c] = cursors[c]->end;
+    out[c] = cursors[c]->out;
+  }
+  const __m512i divider0 = _mm512_loadu_si512(table.divider);
+  const __m512i divider1 = _mm512_loadu_si512(table.divider + 32);
+  const __m512i alias0 = _mm512_loadu_si512(table.alias);
+  const __m512i alias1 = _mm512_loadu_si512(table.alias + 32);
+  const __m512i adjust0 = _mm512_loadu_si512(table.adjust);
+  const __m512i adjust1 = _mm512_loadu_si512(table.adjust + 32);
+  const __m512i frequency0 = _mm512_loadu_si512(table.frequency);
+  const __m512i frequency1 = _mm512_loadu_si512(table.frequency + 32);
+  const __m512i code = _mm512_loadu_si512(table.code);
+  const __m512i first_half = interleaved(0);
+  const __m512i second_half = interleaved(16);
+  const __m512i minus_one = _mm512_set1_epi16(-1);
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  for (std::size_t group = 0; group < groups; ++group) {
+    __m512i symbols[Chunks][2];  // of two rounds each: the later one's in the high bytes
+    ECQ_UNROLL
+    for (int pair = 0; pair < 2; ++pair) {
+      bool overrun = false;
+      ECQ_UNROLL
+      for (int later = 0; later < 2; ++later) {
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          const __m512i slot = low[c];
+          const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
+          const __mmask32 other = _mm512_cmpge_epu16_mask(offset, look_up<BucketBits>(slot, divider0, divider1));
+          __m512i symbol;
+          if constexpr (BucketBits == 5) {
+            symbol = _mm512_mask_permutexvar_epi16(slot, other, slot, alias0);
+          } else {
+            symbol = _mm512_mask_mov_epi16(slot, other, look_up<BucketBits>(slot, alias0, alias1));
+          }
+          const __m512i rank =
+              _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust0, adjust1));
+          const __m512i frequency = look_up<BucketBits>(symbol, frequency0, frequency1);
+          // frequency * high + rank, in halves.
+          const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high[c]), rank);
+          __m512i next_high = _mm512_mulhi_epu16(frequency, high[c]);
+          const __mmask32 carry = _mm512_cmplt_epu16_mask(next_low, rank);
+          next_high = _mm512_mask_sub_epi16(next_high, carry, next_high, minus_one);
+          const __mmask32 due = _mm512_testn_epi16_mask(next_high, next_high);
+          high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
+          low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
+          word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          if (later == 0) {
+            symbols[c][pair] = symbol;
+          } else {
+            symbols[c][pair] =  // (earlier & 255) | (symbol << 8)
+                _mm512_ternarylogic_epi32(symbols[c][pair], low_byte, _mm512_slli_epi16(symbol, 8), 0xEA);
+          }
+        }
+      }
+      // Two rounds take 64 words, 128 bytes, at most.
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+      if (overrun) return false;
+    }
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
+      const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
+      _mm512_storeu_si512(out[c], _mm512_permutexvar_epi8(first, code));
+      _mm512_storeu_si512(out[c] + 64, _mm512_permutexvar_epi8(second, code));
+      out[c] += group_symbols;
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
+    cursors[c]->word = word[c];
+    cursors[c]->out = out[c];
+    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+  }
+  return true;
+}
+
+/// As above for 1 .. 4 chunks.
+template <class Lookup>
+inline bool rans_advance(const Lookup& table, rans_cursor* const* cursors, std::size_t count, std::size_t groups) {
+  switch (count) {
+    case 4: return advance_together<4>(table, cursors, groups);
+    case 3: return advance_together<3>(table, cursors, groups);
+    case 2: return advance_together<2>(table, cursors, groups);
+    default: return advance_together<1>(table, cursors, groups);
+  }
+}
+
+}  // namespace ecq::detail::avx512
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif
