@@ -159,7 +159,9 @@ TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
         plan.map.raw_bits() + 16.0 * static_cast<double>(coded.word_count) / static_cast<double>(codes.size());
     const double entropy = ecq::analyse_codes(codes).entropy;
     EXPECT_GE(bits, entropy - 0.01);
-    EXPECT_LE(bits, TypeParam::id == ecq::coder_id::raw ? 8 : entropy + 0.03);
+    // A Huffman code gives each symbol whole bits; what that costs is bounded by the shares of the symbols.
+    const double slack = TypeParam::id == ecq::coder_id::huffman ? 0.09 : 0.03;
+    EXPECT_LE(bits, TypeParam::id == ecq::coder_id::raw ? 8 : entropy + slack);
   }
 }
 

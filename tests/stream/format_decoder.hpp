@@ -40,6 +40,8 @@ class format_decoder {
     std::vector<std::uint32_t> symbols;
     std::vector<std::uint32_t> frequencies;
     std::vector<slot_of> slots;
+    std::vector<std::uint32_t> lengths;  // Huffman
+    std::vector<std::uint64_t> words;    // first bit highest
   };
 
   std::uint64_t number(std::uint64_t at, unsigned size) const {
@@ -88,7 +90,8 @@ class format_decoder {
     codes_ = number(16, 8);
     chunks_ = number(24, 8);
     tables_listed_ = number(40, 4);
-    if (coder_ > 1 || number(8, 2) != 0 || raw_bits_ > 8 || (raw_bits_ == 8) != (coder_ == 0)) return false;
+    if ((coder_ != 0 && state_bytes() == 0) || number(8, 2) != 0 || raw_bits_ > 8 || (raw_bits_ == 8) != (coder_ == 0))
+      return false;
     if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
     if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
@@ -120,9 +123,11 @@ class format_decoder {
     digest = xxh64(sections_[1].offset, sections_[1].size, digest);
     digest = xxh64(sections_[2].offset, sections_[2].size, digest);
     return digest == number(56, 8) && sections_[2].size == 16 * (chunks_ + 1) &&
-           sections_[3].size == (coder_ == 1 ? 128 * chunks_ : 0) &&
-           sections_[4].size == (codes_ * raw_bits_ + 7) / 8 && sections_[5].size == 2 * index(chunks_, 0, 8);
+           sections_[3].size == state_bytes() * chunks_ && sections_[4].size == (codes_ * raw_bits_ + 7) / 8 &&
+           sections_[5].size == 2 * index(chunks_, 0, 8);
   }
+
+  std::uint64_t state_bytes() const { return coder_ == 1 || coder_ == 3 ? 128 : 0; }
 
   bool check_padding() {
     used_.push_back({bytes_.size(), 0});
@@ -146,8 +151,12 @@ class format_decoder {
   bool read_tables() {
     std::uint64_t at = sections_[1].offset;
     const std::uint64_t end = at + sections_[1].size;
-    for (std::uint64_t i = 0; i < tables_listed_ && coder_ == 1; ++i) {
+    for (std::uint64_t i = 0; i < tables_listed_ && coder_ != 0; ++i) {
       if (end - at < 4) return false;
+      if (coder_ == 3) {
+        if (!read_code(at, end)) return false;
+        continue;
+      }
       table read;
       const std::uint64_t mapping = number(at, 1);
       const auto parameter = static_cast<unsigned>(number(at + 1, 1));
@@ -179,6 +188,35 @@ class format_decoder {
       at = frequencies + 2 * count;
     }
     return at == end;
+  }
+
+  bool read_code(std::uint64_t& at, std::uint64_t end) {
+    const std::uint64_t count = number(at + 2, 2);
+    if (number(at, 1) != 2 || count < 1 || count > 256 || end - at < 4 + 2 * count) return false;
+    table read;
+    std::uint64_t space = 0;
+    std::uint64_t longest = 0;
+    for (std::uint64_t s = 0; s < count; ++s) {
+      read.symbols.push_back(static_cast<std::uint32_t>(number(at + 4 + s, 1)));
+      read.lengths.push_back(static_cast<std::uint32_t>(number(at + 4 + count + s, 1)));
+      if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
+      if (read.symbols[s] >= 256U >> raw_bits_ || read.lengths[s] > 16 || (read.lengths[s] == 0) != (count == 1)) {
+        return false;
+      }
+      space += 65536U >> read.lengths[s];
+      longest = read.lengths[s] > longest ? read.lengths[s] : longest;
+    }
+    if (space != 65536 || longest != number(at + 1, 1)) return false;
+    read.words.resize(count);
+    std::uint64_t word = 0;
+    for (unsigned length = 1; length <= 16; ++length, word *= 2) {
+      for (std::uint64_t s = 0; s < count; ++s) {
+        if (read.lengths[s] == length) read.words[s] = word++;
+      }
+    }
+    tables_.push_back(read);
+    at += 4 + 2 * count;
+    return true;
   }
 
   static void fill_alias(table& of, unsigned b) {
@@ -224,18 +262,18 @@ class format_decoder {
     const std::uint64_t first = chunk << chunk_bits_;
     const std::uint64_t count =
         codes_ - first < std::uint64_t{1} << chunk_bits_ ? codes_ - first : std::uint64_t{1} << chunk_bits_;
-    const std::uint64_t states = sections_[3].offset + 128 * chunk;
+    const std::uint64_t states = sections_[3].offset + state_bytes() * chunk;
     const std::uint64_t first_word = index(chunk, 0, 8);
     const std::uint64_t last_word = index(chunk + 1, 0, 8);
     if (last_word < first_word || last_word - first_word > count || 2 * last_word > sections_[5].size) return false;
     if (index(chunk, 12, 2) >= tables_listed_ || index(chunk, 14, 2) != 0) return false;
-    std::uint64_t digest = xxh64(states, coder_ == 1 ? 128 : 0, chunk);
+    std::uint64_t digest = xxh64(states, state_bytes(), chunk);
     digest = xxh64(sections_[5].offset + 2 * first_word, 2 * (last_word - first_word), digest);
     digest = xxh64(sections_[4].offset + first * raw_bits_ / 8, (count * raw_bits_ + 7) / 8, digest);
     if (digest % (std::uint64_t{1} << 32) != index(chunk, 8, 4)) return false;
 
     std::vector<std::uint32_t> coded(count, 0);
-    if (coder_ == 1 && !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
+    if (coder_ != 0 && !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
       return false;
     for (std::uint64_t j = 0; j < count; ++j) {
       std::uint32_t code = coded[j] << raw_bits_;
@@ -260,12 +298,17 @@ class format_decoder {
           for (unsigned lane = 0; lane < 32; ++lane) {
             const std::uint64_t j = 128 * group + 4 * lane + round;
             if (j >= coded.size()) continue;
+            if (coder_ == 3) {
+              const std::uint64_t symbol = pop_code_word(with, state[lane]);
+              coded[j] = with.symbols[symbol];
+              state[lane] >>= with.lengths[symbol];
+              if (!refill(state[lane], word, last_word)) return false;
+              continue;
+            }
             const slot_of& slot = with.slots[state[lane] % (std::uint64_t{1} << with.slot_bits)];
             coded[j] = with.symbols[slot.symbol_number];
             state[lane] = with.frequencies[slot.symbol_number] * (state[lane] >> with.slot_bits) + slot.rank;
-            if (state[lane] >= 65536) continue;
-            if (word == last_word) return false;
-            state[lane] = (state[lane] << 16) + number(sections_.at(5).offset + 2 * word++, 2);
+            if (!refill(state[lane], word, last_word)) return false;
           }
         }
       }
@@ -274,6 +317,24 @@ class format_decoder {
       if (x != 65536) return false;
     }
     return word == last_word;
+  }
+
+  bool refill(std::uint64_t& state, std::uint64_t& word, std::uint64_t last_word) const {
+    if (state >= 65536) return true;
+    if (word == last_word) return false;
+    state = (state << 16) + number(sections_.at(5).offset + 2 * word++, 2);
+    return true;
+  }
+
+  // The code is complete: some word is found.
+  static std::uint64_t pop_code_word(const table& with, std::uint64_t stack) {
+    std::uint64_t word = 0;
+    for (unsigned length = 1;; ++length, stack >>= 1) {
+      word = 2 * word + (stack & 1);
+      for (std::uint64_t s = 0; s < with.symbols.size(); ++s) {
+        if (with.lengths[s] == length && with.words[s] == word) return s;
+      }
+    }
   }
 
   std::vector<std::uint8_t> bytes_;

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/format/affine_uint.hpp"
@@ -30,7 +31,7 @@ using all_formats =
 
 using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
 
-using all_coders = testing::Types<ecq::raw, ecq::rans>;
+using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::huffman>;
 
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
 

@@ -18,8 +18,9 @@ namespace ecq {
 
 /// Registered ids of slot mappings (docs/format.md).
 enum class slot_mapping : std::uint8_t {
-  alias = 0,  ///< alias_table over 2^16 slots, for at most 64 symbols
-  direct = 1  ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+  alias = 0,        ///< alias_table over 2^16 slots, for at most 64 symbols
+  direct = 1,       ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+  code_words = 2  ///< Huffman: no slots but lengths of code words
 };
 
 /// One frequency table of a stream. With a single symbol nothing is coded.

@@ -1,0 +1,110 @@
+#pragma once
+/// \file
+/// Bits of one lane, last in, first out, in a register of 32 bits: the lane side of Huffman and tANS.
+///
+/// A stack y holds the bits below its highest 1: between 16 and 31 of them, 2^16 <= y < 2^32. Popping n bits takes the
+/// low n; when fewer than 16 are left, the lane takes a word, whose bits are the next to be popped. So words are due
+/// exactly where they are due in rANS, and a stack needs no count of its bits.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq::detail {
+
+inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< where encoders start and decoders must end
+
+/// Writes the stacks of `lane_count` lanes: 4 bytes each.
+inline constexpr std::size_t bit_stack_bytes = lane_count * 4;
+
+/// Bits that a symbol takes from a stack, and the symbol (as the byte that is decoded).
+struct popped {
+  std::uint32_t bits;  ///< 0 .. 16
+  std::uint8_t code;
+};
+
+/// Decodes a chunk whose lanes are bit stacks: `pop(lane, y)` says what lane `lane`, whose stack is y, decodes next.
+template <class Pop>
+errc decode_bit_stacks(const chunk_bytes& chunk, std::uint8_t* out, Pop&& pop) {
+  std::uint32_t stack[lane_count];
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    stack[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
+    if (stack[lane] < bit_stack_bottom) return errc::corrupt;
+  }
+  const std::byte* word = chunk.words;
+  const std::byte* const end = chunk.words + std::size_t{2} * chunk.word_count;
+  std::uint32_t left = chunk.symbols;
+  while (left > 0) {
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. This
+      // check before each step keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
+      if (word > end) return errc::corrupt;
+      const std::uint32_t lanes = lanes_in_step(left, round);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        const popped next = pop(lane, stack[lane]);
+        out[lane * rounds_per_group + round] = next.code;
+        const std::uint32_t rest = stack[lane] >> next.bits;
+        const std::uint32_t due = rest < bit_stack_bottom ? 1 : 0;
+        const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(word);
+        stack[lane] = rest ^ ((rest ^ refilled) & (0U - due));
+        word += std::size_t{2} * due;
+      }
+    }
+    const std::uint32_t done = (std::min)(left, group_symbols);
+    out += done;
+    left -= done;
+  }
+  const bool ended = std::all_of(stack, stack + lane_count, [](std::uint32_t y) { return y == bit_stack_bottom; });
+  return ended && word == end ? errc::ok : errc::corrupt;
+}
+
+/// A chunk of one symbol alone: stacks that never moved and no words.
+inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, std::uint8_t* out) {
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    if (load_le<std::uint32_t>(chunk.states + 4 * lane) != bit_stack_bottom) return errc::corrupt;
+  }
+  std::memset(out, code, chunk.symbols);
+  return chunk.word_count == 0 ? errc::ok : errc::corrupt;
+}
+
+/// Bits that a symbol puts on a stack: the low `bits` (0..16) of `value`, all others 0.
+struct pushed {
+  std::uint32_t value;
+  std::uint32_t bits;
+};
+
+/// Encodes a chunk backwards: `push(lane, code)` says what a lane pushes for a code. Writes the stacks to `states` and
+/// words to the end of `words`, and returns their number.
+template <class Push>
+std::size_t encode_bit_stacks(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words,
+                              Push&& push) {
+  std::uint32_t stack[lane_count];
+  std::fill_n(stack, lane_count, bit_stack_bottom);
+  std::uint16_t* const end = words.data() + words.size();
+  std::uint16_t* word = end;
+  for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > 0;) {
+    const std::uint8_t* in = codes.data() + group * group_symbols;
+    const auto left = static_cast<std::uint32_t>(
+        (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
+    for (std::uint32_t round = rounds_per_group; round-- > 0;) {
+      for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
+        const pushed next = push(lane, in[lane * rounds_per_group + round]);
+        std::uint32_t y = stack[lane];
+        const std::uint32_t full = std::uint64_t{y} << next.bits >> 32 != 0 ? 1 : 0;
+        if (full != 0) *--word = static_cast<std::uint16_t>(y);
+        y >>= 16 * full;
+        stack[lane] = (y << next.bits) | next.value;
+      }
+    }
+  }
+  for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, stack[lane]);
+  return static_cast<std::size_t>(end - word);
+}
+
+}  // namespace ecq::detail
