@@ -106,7 +106,7 @@ result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byt
       return error(errc::corrupt,
                    "symbol " + std::to_string(symbol) + " follows " + std::to_string(table.symbols[i - 1]));
     }
-    if (symbol > 255U >> map.bits) {
+    if (symbol >= map.alphabet()) {
       return error(errc::corrupt,
                    "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
     }

@@ -96,7 +96,7 @@ struct rans_table {
         return error(errc::corrupt, "symbol " + std::to_string(symbol) + " follows " +
                                         std::to_string(table.frequencies.symbols[i - 1]));
       }
-      if (symbol > 255U >> map.bits) {
+      if (symbol >= map.alphabet()) {
         return error(errc::corrupt,
                      "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
       }

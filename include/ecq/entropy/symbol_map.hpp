@@ -1,15 +1,20 @@
 #pragma once
 /// \file
-/// Symbol maps lie between codes and the entropy coder: which part of a code is entropy coded, which stored as raw
-/// bits.
+/// Symbol maps lie between elements and the entropy coder: which part of an element is entropy coded, which stored as
+/// raw bits. A map has two steps. An element_split finds the symbol of at most 8 bits in an element of any width; a
+/// split_map, which the coder chooses, leaves low bits of that symbol raw as well.
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
+#include <optional>
+
+#include "ecq/format/dtype.hpp"
 
 namespace ecq {
 
 /// Registered ids of symbol maps (docs/format.md).
-enum class symbol_map_id : std::uint16_t { split = 0 };
+enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1 };
 
 /// A code is the pair of its coded symbol and `raw_bits()` (0..8) raw bits: join(coded(c), raw(c)) == c for every c.
 template <class Map>
@@ -26,7 +31,10 @@ struct split_map {
   static constexpr symbol_map_id id = symbol_map_id::split;
 
   unsigned bits = 0;
+  unsigned symbol_bits = 8;  ///< width of what is split, `bits` at least
 
+  /// Coded symbols are below.
+  constexpr unsigned alphabet() const noexcept { return 1U << (symbol_bits - bits); }
   constexpr unsigned raw_bits() const noexcept { return bits; }
   constexpr std::uint8_t coded(std::uint8_t code) const noexcept { return static_cast<std::uint8_t>(code >> bits); }
   constexpr std::uint8_t raw(std::uint8_t code) const noexcept {
@@ -40,5 +48,79 @@ struct split_map {
 };
 
 static_assert(symbol_map<split_map>);
+
+/// Elements of 8, 16 or 32 bits and the symbol in each: `arrange` is a bijection that brings the `symbol_bits` (1..8)
+/// bits of the symbol to the top, `restore` its inverse. The bits below are raw always.
+template <class Split>
+concept element_split = std::unsigned_integral<typename Split::element> && requires(typename Split::element value) {
+  { Split::id } -> std::convertible_to<symbol_map_id>;
+  { Split::symbol_bits } -> std::convertible_to<unsigned>;
+  { Split::arrange(value) } -> std::same_as<typename Split::element>;
+  { Split::restore(value) } -> std::same_as<typename Split::element>;
+};
+
+/// Codes of one byte: the symbol is the code.
+struct byte_split {
+  using element = std::uint8_t;
+  static constexpr symbol_map_id id = symbol_map_id::split;
+  static constexpr unsigned symbol_bits = 8;
+
+  static constexpr element arrange(element code) noexcept { return code; }
+  static constexpr element restore(element code) noexcept { return code; }
+};
+
+/// Bits of the exponent field of a floating-point format.
+template <class Format>
+inline constexpr unsigned exponent_bits = static_cast<unsigned>(Format::layout::exponent_bits);
+template <>
+inline constexpr unsigned exponent_bits<fp32> = 8;
+
+/// Weights of `Format` as they are: the symbol is the exponent field; mantissa and, lowest, sign are raw. The exponents
+/// of trained weights have 2 to 3 bits of entropy, mantissa and sign none to spare (DFloat11, arXiv:2504.11651, section
+/// 2.1; ECF8, arXiv:2510.02676, section 3.1). Every bit pattern comes back, whatever it means.
+template <class Format>
+struct exponent_split {
+  using element = typename Format::code_type;
+  static constexpr symbol_map_id id = symbol_map_id::exponent;
+  static constexpr unsigned symbol_bits = exponent_bits<Format>;
+
+  static constexpr element arrange(element bits) noexcept { return std::rotl(bits, 1); }
+  static constexpr element restore(element bits) noexcept { return std::rotr(bits, 1); }
+};
+
+template <element_split Split>
+inline constexpr unsigned element_bits = 8 * sizeof(typename Split::element);
+
+/// Bits of every element that no coder sees.
+template <element_split Split>
+inline constexpr unsigned low_bits = element_bits<Split> - Split::symbol_bits;
+
+static_assert(element_split<byte_split> && low_bits<byte_split> == 0);
+static_assert(element_split<exponent_split<fp32>> && low_bits<exponent_split<fp32>> == 24);
+static_assert(element_split<exponent_split<fp16>> && low_bits<exponent_split<fp16>> == 11);
+static_assert(element_split<exponent_split<bf16>> && low_bits<exponent_split<bf16>> == 8);
+static_assert(element_split<exponent_split<fp8_e4m3>> && low_bits<exponent_split<fp8_e4m3>> == 4);
+static_assert(element_split<exponent_split<fp8_e5m2>> && low_bits<exponent_split<fp8_e5m2>> == 3);
+
+/// What the coder may do with symbols of `Split`, given what it would do with bytes of the same values.
+template <element_split Split>
+constexpr split_map narrowed(split_map map) noexcept {
+  return {map.bits < Split::symbol_bits ? map.bits : Split::symbol_bits, Split::symbol_bits};
+}
+
+/// Calls `visitor.template operator()<Split>()` for a stream of weights of `format`, which must be a floating-point
+/// format, or for one of byte codes where there is none.
+template <class Visitor>
+constexpr decltype(auto) visit_split(std::optional<dtype> format, Visitor&& visitor) {
+  if (!format) return visitor.template operator()<byte_split>();
+  switch (*format) {
+    case dtype::fp32: return visitor.template operator()<exponent_split<fp32>>();
+    case dtype::fp16: return visitor.template operator()<exponent_split<fp16>>();
+    case dtype::bf16: return visitor.template operator()<exponent_split<bf16>>();
+    case dtype::fp8_e5m2: return visitor.template operator()<exponent_split<fp8_e5m2>>();
+    default: break;
+  }
+  return visitor.template operator()<exponent_split<fp8_e4m3>>();
+}
 
 }  // namespace ecq

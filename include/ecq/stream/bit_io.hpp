@@ -1,12 +1,14 @@
 #pragma once
 /// \file
-/// The raw low bits of codes: `bits` a symbol, one after another, least significant bit first.
+/// Elements to symbols and raw bits, and back. The raw bits lie one element after another, least significant bit first.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "ecq/cpu/raw_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/little_endian.hpp"
 
@@ -17,51 +19,150 @@ constexpr std::uint64_t raw_bytes(std::uint64_t symbols, unsigned bits) noexcept
   return symbols / 8 * bits + (symbols % 8 * bits + 7) / 8;
 }
 
-/// Writes the raw bits of `codes`, raw_bytes(codes.size(), map.bits) bytes; unused bits of the last byte are zero.
-inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, std::byte* to) {
-  if (map.bits == 0 || codes.empty()) return;
-  if (map.bits == 8) {
-    std::memcpy(to, codes.data(), codes.size());
-    return;
-  }
+namespace detail {
+
+/// Elements at a time: a constant, so that the loops over them are vectorised, and a multiple of 8, so that the raw
+/// bits of every run begin at a byte.
+inline constexpr std::size_t elements_per_run = 64;
+
+/// Calls `use(first, count)` for runs of elements; inlined, the count of all but the last is a constant.
+template <class Use>
+inline void for_each_run(std::size_t count, Use&& use) {
+  std::size_t at = 0;
+  for (; count - at >= elements_per_run; at += elements_per_run) use(at, elements_per_run);
+  if (at < count) use(at, count - at);
+}
+
+}  // namespace detail
+
+/// Writes the symbols of `count` elements, which may lie at any address, to `symbols`.
+template <element_split Split>
+void extract_symbols(const std::byte* elements, std::size_t count, std::uint8_t* symbols) {
+  using element = typename Split::element;
+  detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
+    element values[detail::elements_per_run];
+    std::memcpy(values, elements + first * sizeof(element), run * sizeof(element));
+    std::uint8_t found[detail::elements_per_run];
+    for (std::size_t i = 0; i < run; ++i) {
+      found[i] = static_cast<std::uint8_t>(Split::arrange(values[i]) >> low_bits<Split>);
+    }
+    std::memcpy(symbols + first, found, run);
+  });
+}
+
+/// Writes the low `bits` (0 .. element_bits) bits of each arranged element, raw_bytes(count, bits) bytes; unused bits
+/// of the last byte are zero.
+template <element_split Split>
+void pack_raw_bits(unsigned bits, const std::byte* elements, std::size_t count, std::byte* to) {
+  using element = typename Split::element;
+  if (bits == 0) return;
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
   std::uint64_t pending = 0;
   unsigned filled = 0;
-  for (const std::uint8_t code : codes) {
-    pending |= static_cast<std::uint64_t>(map.raw(code)) << filled;
-    filled += map.bits;
-    if (filled >= 32) {
-      store_le(to, static_cast<std::uint32_t>(pending));
-      to += 4;
-      pending >>= 32;
-      filled -= 32;
+  detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
+    element values[detail::elements_per_run];
+    std::memcpy(values, elements + first * sizeof(element), run * sizeof(element));
+    for (std::size_t i = 0; i < run; ++i) values[i] = Split::arrange(values[i]);
+    if (bits == 8) {
+      std::byte low[detail::elements_per_run];
+      for (std::size_t i = 0; i < run; ++i) low[i] = static_cast<std::byte>(values[i] & 0xFFU);
+      std::memcpy(to, low, run);
+      to += run;
+      return;
     }
-  }
+    for (std::size_t i = 0; i < run; ++i) {
+      pending |= (values[i] & mask) << filled;
+      filled += bits;
+      if (filled >= 32) {
+        store_le(to, static_cast<std::uint32_t>(pending));
+        to += 4;
+        pending >>= 32;
+        filled -= 32;
+      }
+    }
+  });
   for (; filled > 0; filled -= filled < 8 ? filled : 8) {
     *to++ = static_cast<std::byte>(pending & 0xFFU);
     pending >>= 8;
   }
 }
 
-/// Joins raw bits to `codes`, which hold the coded symbols shifted into place. Reads up to 8 bytes beyond the raw bits.
-inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes) {
-  if (map.bits == 0 || codes.empty()) return;
-  if (map.bits == 8) {
-    std::memcpy(codes.data(), from, codes.size());
+namespace detail {
+
+/// The raw bits of up to elements_per_run elements, `bits` each, from `from` on, of which 8 bytes beyond the end may be
+/// read.
+template <class Element>
+inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t count, Element* values) {
+  if (bits == 8) {
+    std::uint8_t bytes[elements_per_run];
+    std::memcpy(bytes, from, count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = bytes[i];
     return;
   }
-  const std::uint64_t mask = (1U << map.bits) - 1U;
-  std::size_t at = 0;
-  for (; at + 8 <= codes.size(); at += 8, from += map.bits) {
-    std::uint64_t pending = load_le<std::uint64_t>(from);
-    std::uint64_t spread = 0;
-    for (unsigned i = 0; i < 8; ++i, pending >>= map.bits) spread |= (pending & mask) << (8 * i);
-    std::byte* eight = reinterpret_cast<std::byte*>(codes.data() + at);
-    store_le(eight, load_le<std::uint64_t>(eight) | spread);
+  if (bits == 4) {
+    // In blocks of a constant size; a last, shorter one reads no more than the other cases do.
+    for (std::size_t at = 0; at < count; at += 16) {
+      std::uint8_t pairs[8];
+      std::memcpy(pairs, from + at / 2, 8);
+      for (std::size_t i = 0; i < 8; ++i) {
+        values[at + 2 * i] = static_cast<Element>(pairs[i] & 15U);
+        values[at + 2 * i + 1] = static_cast<Element>(pairs[i] >> 4);
+      }
+    }
+    return;
   }
-  std::uint64_t pending = load_le<std::uint64_t>(from);
-  for (; at < codes.size(); ++at, pending >>= map.bits) {
-    codes[at] = static_cast<std::uint8_t>(codes[at] | (pending & mask));
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  if (bits < 8) {
+    for (std::size_t at = 0; at < count; at += 8, from += bits) {
+      const std::uint64_t eight = load_le<std::uint64_t>(from);
+      for (unsigned i = 0; i < 8; ++i) values[at + i] = static_cast<Element>((eight >> (i * bits)) & mask);
+    }
+    return;
   }
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<Element>((load_le<std::uint64_t>(from + i * bits / 8) >> (i * bits % 8)) & mask);
+  }
+}
+
+}  // namespace detail
+
+/// Joins symbols and raw bits to elements, which may lie at any address: `symbols` are those a decoder wrote, their raw
+/// low bits zero; with bits == element_bits they are not read. `elements` may be `symbols` for elements of a byte.
+/// Reads up to 8 bytes beyond the raw bits.
+template <element_split Split>
+void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
+                   std::byte* elements) {
+  using element = typename Split::element;
+  detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
+    element values[detail::elements_per_run] = {};
+    if (bits != 0) detail::unpack_raw_bits(bits, raw + first / 8 * bits, run, values);
+    if (bits != element_bits<Split>) {
+      std::uint8_t coded[detail::elements_per_run];
+      std::memcpy(coded, symbols + first, run);
+      for (std::size_t i = 0; i < run; ++i) {
+        values[i] = static_cast<element>(values[i] | (static_cast<element>(coded[i]) << low_bits<Split>));
+      }
+    }
+    for (std::size_t i = 0; i < run; ++i) values[i] = Split::restore(values[i]);
+    std::memcpy(elements + first * sizeof(element), values, run * sizeof(element));
+  });
+}
+
+/// As pack_raw_bits for codes of one byte.
+inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, std::byte* to) {
+  pack_raw_bits<byte_split>(map.bits, std::as_bytes(codes).data(), codes.size(), to);
+}
+
+/// As join_elements in place, for codes of one byte whose coded symbols are shifted into place, by the kernels of
+/// `isa`. Reads up to 64 bytes beyond the raw bits.
+inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes,
+                           instruction_set isa = instruction_set::automatic) {
+  if (map.bits == 0) return;
+  std::size_t merged = 0;
+  if (map.bits < 8) merged = detail::merge_raw_bits(map.bits, from, codes.data(), codes.size() & ~std::size_t{63}, isa);
+  codes = codes.subspan(merged);
+  from += merged / 8 * map.bits;
+  join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data());
 }
 
 }  // namespace ecq

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
@@ -21,76 +22,161 @@ struct decode_options {
 
 namespace detail {
 
-/// Decodes chunks of one stream, keeping the table that the last one used.
+/// Decoders that take several chunks at once: verdicts[i] is what decode(chunks[i], out[i]) would return.
+template <class Decoder>
+concept decodes_many = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
+                                std::span<errc> verdicts, instruction_set isa) {
+  { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
+};
+
+/// Chunks that a chunk_decoder takes at once: enough to run side by side, and with wider elements few enough that their
+/// symbols stay in the cache.
+constexpr std::size_t chunk_run(std::size_t element_bytes) noexcept { return element_bytes == 1 ? 16 : 4; }
+inline constexpr std::size_t max_chunk_run = chunk_run(1);
+
+/// Decodes chunks of one stream, keeping the table that the last ones used.
 template <entropy_coder Coder>
 class chunk_decoder {
  public:
-  chunk_decoder(const encoded_stream& stream, const decode_options& options) : stream_(stream), options_(options) {}
+  chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
+      : isa_(backend.isa), stream_(stream), options_(options) {}
 
-  /// Writes all codes of chunk `index`, stream.symbols_in(index) of them.
-  result<void> decode(std::uint64_t index, std::uint8_t* out) {
-    if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunk(index));
-    const std::uint16_t table = stream_.record(index).table;
-    if (!decoder_ || table != table_) {
-      decoder_.emplace(stream_.template table<Coder>(table), stream_.map());
-      table_ = table;
+  /// Writes all elements of chunks first, first + 1, ..., at most chunk_run of them; those of chunk first + i,
+  /// stream.symbols_in(first + i) in number, to out[i].
+  result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
+    std::uint8_t* symbols[max_chunk_run];
+    if (stream_.element_bytes() != 1 && Coder::id != coder_id::raw) {
+      const std::size_t each = stream_.symbols_in(first);  // the last chunk of a stream may be shorter, none is longer
+      scratch_.resize(each * out.size());
+      for (std::size_t i = 0; i < out.size(); ++i) symbols[i] = scratch_.data() + each * i;
+    } else {
+      for (std::size_t i = 0; i < out.size(); ++i) symbols[i] = reinterpret_cast<std::uint8_t*>(out[i]);
     }
-    if (const errc outcome = decoder_->decode(stream_.chunk(index), out); outcome != errc::ok) {
-      return stream_error(outcome, "chunk " + std::to_string(index) + " does not decode to its end");
+    errc verdicts[max_chunk_run] = {};
+    bool decoded[max_chunk_run] = {};
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      // All that share the table of chunk i, wherever they lie in the run.
+      chunk_bytes chunks[max_chunk_run];
+      std::uint8_t* targets[max_chunk_run];
+      std::size_t members[max_chunk_run];
+      std::size_t count = 0;
+      const std::uint16_t table = stream_.record(first + i).table;
+      for (std::size_t other = i; other < out.size(); ++other) {
+        if (decoded[other] || stream_.record(first + other).table != table) continue;
+        if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunk(first + other));
+        decoded[other] = true;
+        chunks[count] = stream_.chunk(first + other);
+        targets[count] = symbols[other];
+        members[count++] = other;
+      }
+      if (count == 0) continue;
+      if (!decoder_ || table != table_) {
+        decoder_.emplace(stream_.template table<Coder>(table), stream_.map());
+        table_ = table;
+      }
+      errc outcomes[max_chunk_run] = {};
+      if constexpr (decodes_many<typename Coder::decoder>) {
+        decoder_->decode_many({chunks, count}, targets, {outcomes, count}, isa_);
+      } else {
+        for (std::size_t at = 0; at < count; ++at) outcomes[at] = decoder_->decode(chunks[at], targets[at]);
+      }
+      for (std::size_t at = 0; at < count; ++at) verdicts[members[at]] = outcomes[at];
     }
-    merge_raw_bits(stream_.map(), stream_.raw_bits(index).data(), {out, stream_.symbols_in(index)});
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (verdicts[i] != errc::ok) {
+        return stream_error(verdicts[i], "chunk " + std::to_string(first + i) + " does not decode to its end");
+      }
+      join(first + i, symbols[i], out[i]);
+    }
     return {};
   }
 
  private:
+  void join(std::uint64_t index, const std::uint8_t* symbols, std::byte* out) const {
+    const std::byte* raw = stream_.raw_bits(index).data();
+    const std::size_t count = stream_.symbols_in(index);
+    if (!stream_.format()) {
+      merge_raw_bits(stream_.map(), raw, {reinterpret_cast<std::uint8_t*>(out), count}, isa_);
+      return;
+    }
+    visit_split(stream_.format(),
+                [&]<class Split>() { join_elements<Split>(stream_.header().raw_bits(), symbols, raw, count, out); });
+  }
+
+  instruction_set isa_;
   const encoded_stream& stream_;
   decode_options options_;
   std::optional<typename Coder::decoder> decoder_;
   std::uint16_t table_ = 0;
+  std::vector<std::uint8_t> scratch_;  ///< symbols of elements that are wider
 };
 
 }  // namespace detail
 
-/// Decodes codes [first, first + out.size()) of `stream`. Whole chunks go straight into `out`; of the one or two at
-/// the ends that are only needed in part, all is decoded. Errors: invalid_argument when the range leaves the stream,
-/// checksum_mismatch, corrupt; `out` is then unspecified.
-inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
-                                  std::span<std::uint8_t> out, const decode_options& options = {}) {
-  if (first > stream.size() || out.size() > stream.size() - first) {
-    return detail::stream_error(
-        errc::invalid_argument,
-        "codes " + std::to_string(first) + " + " + std::to_string(out.size()) + " of " + std::to_string(stream.size()));
+/// Decodes elements from `first` on, as many as `out` holds, into their bits in the machine's byte order (any address).
+/// Whole chunks go straight into `out`; of the one or two at the ends that are only needed in part, all is decoded.
+/// Errors: invalid_argument when the range leaves the stream or cuts an element, checksum_mismatch, corrupt; `out` is
+/// then unspecified.
+inline result<void> decode_elements(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
+                                    std::span<std::byte> out, const decode_options& options = {}) {
+  const std::size_t width = stream.element_bytes();
+  const std::uint64_t count = out.size() / width;
+  if (first > stream.size() || count > stream.size() - first || out.size() % width != 0) {
+    return detail::stream_error(errc::invalid_argument, "elements " + std::to_string(first) + " + " +
+                                                            std::to_string(out.size()) + " bytes of " +
+                                                            std::to_string(stream.size()) + " with " +
+                                                            std::to_string(width) + " bytes each");
   }
   if (out.empty()) return {};
   const unsigned bits = stream.chunk_bits();
-  const std::uint64_t last = first + out.size();
+  const std::uint64_t last = first + count;
   const std::uint64_t first_chunk = first >> bits;
   const std::uint64_t chunks = ((last - 1) >> bits) - first_chunk + 1;
-  // A run of chunks shares one decode table; four runs a thread even out the load.
-  const std::uint64_t run = std::clamp<std::uint64_t>(chunks / (std::uint64_t{4} * backend.thread_count()), 1, 16);
+  // A run of chunks is decoded side by side with one decode table, a few where there are a few; beyond that, four runs
+  // a thread even out the load.
+  const std::uint64_t each = chunks / backend.thread_count();
+  const std::uint64_t run =
+      (std::min)((std::max)(each / 4, std::clamp<std::uint64_t>(each, 1, 4)), std::uint64_t{detail::chunk_run(width)});
   return with_coder(stream.coder(), [&]<class Coder>(Coder) {
     return parallel_for(backend, static_cast<std::size_t>((chunks + run - 1) / run),
                         [&](std::size_t task) -> result<void> {
-                          detail::chunk_decoder<Coder> decoder(stream, options);
-                          std::vector<std::uint8_t> whole;
+                          const std::uint64_t begin = first_chunk + task * run;
                           const std::uint64_t end = first_chunk + (std::min)(chunks, (task + 1) * run);
-                          for (std::uint64_t index = first_chunk + task * run; index < end; ++index) {
+                          std::byte* targets[detail::max_chunk_run];
+                          std::vector<std::byte> partial[2];  // all of the chunks of which only a part is wanted
+                          std::size_t partials = 0;
+                          for (std::uint64_t index = begin; index < end; ++index) {
                             const std::uint64_t chunk_first = index << bits;
-                            const std::uint64_t chunk_last = chunk_first + stream.symbols_in(index);
-                            const std::uint64_t from = (std::max)(first, chunk_first);
-                            const std::uint64_t to = (std::min)(last, chunk_last);
-                            std::uint8_t* target = out.data() + (from - first);
-                            if (to - from == chunk_last - chunk_first) {
-                              ECQ_CHECK(decoder.decode(index, target));
-                              continue;
+                            if (chunk_first >= first && chunk_first + stream.symbols_in(index) <= last) {
+                              targets[index - begin] = out.data() + (chunk_first - first) * width;
+                            } else {
+                              partial[partials].resize(stream.symbols_in(index) * width);
+                              targets[index - begin] = partial[partials++].data();
                             }
-                            whole.resize(static_cast<std::size_t>(chunk_last - chunk_first));
-                            ECQ_CHECK(decoder.decode(index, whole.data()));
-                            std::copy_n(whole.data() + (from - chunk_first), to - from, target);
+                          }
+                          detail::chunk_decoder<Coder> decoder(backend, stream, options);
+                          ECQ_CHECK(decoder.decode(begin, {targets, static_cast<std::size_t>(end - begin)}));
+                          for (std::uint64_t index = begin; index < end; ++index) {
+                            const std::uint64_t chunk_first = index << bits;
+                            const std::uint64_t from = (std::max)(first, chunk_first);
+                            const std::uint64_t to = (std::min)(last, chunk_first + stream.symbols_in(index));
+                            std::byte* const target = out.data() + (from - first) * width;
+                            const std::byte* const source = targets[index - begin] + (from - chunk_first) * width;
+                            if (source != target) std::copy_n(source, (to - from) * width, target);
                           }
                           return {};
                         });
   });
+}
+
+/// As decode_elements for codes of one byte; invalid_argument for a stream of wider elements.
+inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
+                                  std::span<std::uint8_t> out, const decode_options& options = {}) {
+  if (stream.element_bytes() != 1) {
+    return detail::stream_error(errc::invalid_argument,
+                                "codes of a stream of " + std::to_string(stream.element_bytes()) + "-byte elements");
+  }
+  return decode_elements(backend, stream, first, std::as_writable_bytes(out), options);
 }
 
 }  // namespace ecq

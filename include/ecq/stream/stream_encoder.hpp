@@ -1,14 +1,16 @@
 #pragma once
 /// \file
-/// Encoding codes into a stream on the CPU. The bytes depend on codes and options alone, not on the threads.
+/// Encoding elements into a stream on the CPU. The bytes depend on elements and options alone, not on the threads.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
@@ -26,34 +28,55 @@ struct stream_options {
 
 namespace detail {
 
-/// Chunks of `codes` as the encoder sees them: their codes and, by number from 0, their tables.
-struct chunked_codes {
-  std::span<const std::uint8_t> codes;
+/// Chunks of elements as the encoder sees them: their symbols and, by number from 0, their tables.
+template <element_split Split>
+struct chunked_elements {
+  static constexpr std::size_t element_bytes = sizeof(typename Split::element);
+
+  std::span<const std::byte> bytes;  ///< of all elements
   unsigned chunk_bits = min_chunk_bits;
   std::vector<std::uint16_t> table_of_chunk = {};  ///< empty: all use table 0
   std::size_t tables = 0;
 
-  std::size_t chunks() const { return static_cast<std::size_t>(chunks_of(codes.size(), chunk_bits)); }
+  std::size_t size() const { return bytes.size() / element_bytes; }
+  std::size_t chunks() const { return static_cast<std::size_t>(chunks_of(size(), chunk_bits)); }
   std::uint16_t table_of(std::size_t chunk) const {
     return table_of_chunk.empty() ? std::uint16_t{0} : table_of_chunk[chunk];
   }
-  std::span<const std::uint8_t> chunk(std::size_t index) const {
-    const std::size_t first = index << chunk_bits;
-    return codes.subspan(first, (std::min)(std::size_t{1} << chunk_bits, codes.size() - first));
+  std::size_t size_of_chunk(std::size_t index) const {
+    return (std::min)(std::size_t{1} << chunk_bits, size() - (index << chunk_bits));
+  }
+  const std::byte* chunk(std::size_t index) const { return bytes.data() + (index << chunk_bits) * element_bytes; }
+  /// The symbols of a chunk: its codes themselves, or put into `scratch`.
+  std::span<const std::uint8_t> symbols(std::size_t index, std::vector<std::uint8_t>& scratch) const {
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      static_cast<void>(scratch);
+      return {reinterpret_cast<const std::uint8_t*>(chunk(index)), size_of_chunk(index)};
+    } else {
+      scratch.resize(size_of_chunk(index));
+      extract_symbols<Split>(chunk(index), scratch.size(), scratch.data());
+      return scratch;
+    }
   }
 };
 
-inline result<chunked_codes> cut_into_chunks(std::span<const std::uint8_t> codes, const stream_options& options) {
-  if (codes.size() > max_stream_symbols) {
-    return stream_error(errc::limit_exceeded, std::to_string(codes.size()) + " symbols, more than 2^43");
+template <element_split Split>
+result<chunked_elements<Split>> cut_into_chunks(std::span<const std::byte> elements, const stream_options& options) {
+  chunked_elements<Split> chunked{.bytes = elements};
+  if (elements.size() % chunked.element_bytes != 0) {
+    return stream_error(errc::invalid_argument, std::to_string(elements.size()) + " bytes for elements of " +
+                                                    std::to_string(chunked.element_bytes));
   }
-  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(codes.size());
+  if (chunked.size() > max_stream_symbols) {
+    return stream_error(errc::limit_exceeded, std::to_string(chunked.size()) + " symbols, more than 2^43");
+  }
+  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
   if (bits < min_chunk_bits || bits > max_chunk_bits) {
     return stream_error(errc::invalid_argument, "chunks of 2^" + std::to_string(bits) + " symbols, not 2^10..2^18");
   }
-  chunked_codes chunked{.codes = codes, .chunk_bits = bits};
+  chunked.chunk_bits = bits;
   if (options.class_of_chunk.empty()) {
-    chunked.tables = codes.empty() ? 0 : 1;
+    chunked.tables = elements.empty() ? 0 : 1;
     return chunked;
   }
   if (options.class_of_chunk.size() != chunked.chunks()) {
@@ -75,12 +98,14 @@ inline result<chunked_codes> cut_into_chunks(std::span<const std::uint8_t> codes
   return chunked;
 }
 
-inline result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_codes& chunked) {
+template <element_split Split>
+result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements<Split>& chunked) {
   std::vector<histogram> classes(chunked.tables);
   std::mutex guard;
   ECQ_CHECK(parallel_for(backend, chunked.chunks(), [&](std::size_t index) -> result<void> {
     histogram part;
-    part.add(chunked.chunk(index));
+    std::vector<std::uint8_t> scratch;
+    part.add(chunked.symbols(index, scratch));
     const std::scoped_lock lock(guard);
     classes[chunked.table_of(index)] += part;
     return {};
@@ -88,27 +113,30 @@ inline result<std::vector<histogram>> count_classes(const cpu& backend, const ch
   return classes;
 }
 
-template <entropy_coder Coder>
-result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_codes& chunked,
+template <entropy_coder Coder, element_split Split>
+result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements<Split>& chunked,
+                                             std::optional<dtype> format,
                                              const coding_plan<typename Coder::table>& plan) {
   const std::size_t chunks = chunked.chunks();
   std::vector<std::byte> tables;
   for (const auto& table : plan.tables) table.append_to(tables);
   std::vector<typename Coder::encoder> encoders;
   encoders.reserve(plan.tables.size());
-  for (const auto& table : plan.tables) encoders.emplace_back(table, plan.map);
+  for (const auto& table : plan.tables) encoders.emplace_back(table, narrowed<Split>(plan.map));
 
   stream_header header;
   header.coder = Coder::id;
-  header.map = plan.map;
+  header.format = format;
+  header.map = narrowed<Split>(plan.map);
+  const unsigned bits_kept = header.raw_bits();
   header.chunk_bits = chunked.chunk_bits;
-  header.symbols = chunked.codes.size();
+  header.symbols = chunked.size();
   header.chunks = chunks;
   header.tables = static_cast<std::uint32_t>(plan.tables.size());
   header.at(section_kind::tables).size = tables.size();
   header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
   header.at(section_kind::states).size = header.chunks * Coder::state_bytes;
-  header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, plan.map.bits);
+  header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, bits_kept);
   // The words come last, behind a directory that lists them: their number is known only when they are there.
   header.at(section_kind::words).size = 2;
   header.lay_out();
@@ -126,13 +154,14 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_c
   for (std::size_t begin = 0; begin < chunks; begin += batch) {
     const std::size_t count = (std::min)(batch, chunks - begin);
     ECQ_CHECK(parallel_for(backend, count, [&](std::size_t i) -> result<void> {
-      const auto codes = chunked.chunk(begin + i);
+      std::vector<std::uint8_t> scratch;
+      const auto symbols = chunked.symbols(begin + i, scratch);
       std::byte* states = blob.data() + header.at(section_kind::states).offset + (begin + i) * Coder::state_bytes;
       std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
-                            raw_bytes(std::uint64_t{begin + i} << chunked.chunk_bits, plan.map.bits);
-      buffers[i].resize(codes.size());
-      lengths[i] = encoders[chunked.table_of(begin + i)].encode(codes, states, buffers[i]);
-      pack_raw_bits(plan.map, codes, raw_bits);
+                            raw_bytes(std::uint64_t{begin + i} << chunked.chunk_bits, bits_kept);
+      buffers[i].resize(symbols.size());
+      lengths[i] = encoders[chunked.table_of(begin + i)].encode(symbols, states, buffers[i]);
+      pack_raw_bits<Split>(bits_kept, chunked.chunk(begin + i), symbols.size(), raw_bits);
       return {};
     }));
     for (std::size_t i = 0; i < count; ++i) {
@@ -158,17 +187,42 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_c
     chunk_record record = chunk_record::read(at);
     const std::uint64_t next = chunk_record::read(at + chunk_record::bytes).first_word;
     const std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
-                                raw_bytes(std::uint64_t{i} << chunked.chunk_bits, plan.map.bits);
+                                raw_bytes(std::uint64_t{i} << chunked.chunk_bits, bits_kept);
     record.checksum = chunk_checksum(
         i, {blob.data() + header.at(section_kind::states).offset + i * Coder::state_bytes, Coder::state_bytes},
         {blob.data() + header.at(section_kind::words).offset + record.first_word * 2,
          static_cast<std::size_t>(next - record.first_word) * 2},
-        {raw_bits, static_cast<std::size_t>(raw_bytes(chunked.chunk(i).size(), plan.map.bits))});
+        {raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(i), bits_kept))});
     record.write(at);
     return {};
   }));
   header.write(blob);
   return blob;
+}
+
+/// As encode_stream for elements of `Split`; `format` is the format that Split stands for.
+template <entropy_coder Coder, element_split Split>
+result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const std::byte> elements,
+                                            std::optional<dtype> format, const stream_options& options) {
+  try {
+    ECQ_TRY(chunked, cut_into_chunks<Split>(elements, options));
+    ECQ_TRY(classes, count_classes(backend, chunked));
+    auto coded = encode_chunks<Coder>(backend, chunked, format, Coder::plan(classes));
+    if constexpr (Coder::id != raw::id) {
+      chunked.tables = (std::min)(chunked.tables, std::size_t{1});
+      chunked.table_of_chunk.clear();
+      if (!coded) return coded;
+      const std::uint64_t stored =
+          stream_header::raw_stream_bytes(chunked.size(), chunked.chunk_bits, chunked.element_bytes);
+      if (coded->size() >= stored) {
+        coded = std::vector<std::byte>();
+        return encode_chunks<raw>(backend, chunked, format, raw::plan(std::vector<histogram>(chunked.tables)));
+      }
+    }
+    return coded;
+  } catch (const std::bad_alloc&) {
+    return stream_error(errc::out_of_memory, "allocation failed");
+  }
 }
 
 }  // namespace detail
@@ -179,24 +233,20 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_c
 template <entropy_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
-  try {
-    ECQ_TRY(chunked, detail::cut_into_chunks(codes, options));
-    ECQ_TRY(classes, detail::count_classes(backend, chunked));
-    auto coded = detail::encode_chunks<Coder>(backend, chunked, Coder::plan(classes));
-    if constexpr (Coder::id != raw::id) {
-      chunked.tables = (std::min)(chunked.tables, std::size_t{1});
-      chunked.table_of_chunk.clear();
-      if (!coded) return coded;
-      const std::uint64_t stored = stream_header::raw_stream_bytes(codes.size(), chunked.chunk_bits);
-      if (coded->size() >= stored) {
-        coded = std::vector<std::byte>();
-        return detail::encode_chunks<raw>(backend, chunked, raw::plan(std::vector<histogram>(chunked.tables)));
-      }
-    }
-    return coded;
-  } catch (const std::bad_alloc&) {
-    return detail::stream_error(errc::out_of_memory, "allocation failed");
+  return detail::encode_split<Coder, byte_split>(backend, std::as_bytes(codes), std::nullopt, options);
+}
+
+/// Encodes weights of a floating-point `format` without loss: their exponents by `Coder`, sign and mantissa raw.
+/// `elements` are their bits in the machine's byte order, at any address. As encode_stream in all else.
+template <entropy_coder Coder = rans>
+result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements,
+                                                const stream_options& options = {}) {
+  if (!is_floating_point(format)) {
+    return detail::stream_error(errc::invalid_argument,
+                                "weights of " + std::string(to_string(format)) + " have no exponents");
   }
+  return visit_split(
+      format, [&]<class Split>() { return detail::encode_split<Coder, Split>(backend, elements, format, options); });
 }
 
 }  // namespace ecq

@@ -14,6 +14,8 @@
 #include "ecq/container/checksum.hpp"
 #include "ecq/container/limits.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/format/dtype.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunk_index.hpp"
@@ -43,7 +45,9 @@ struct stream_header {
   static constexpr std::uint32_t required_flag = 1;
 
   coder_id coder = coder_id::raw;
-  split_map map;
+  /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
+  std::optional<dtype> format;
+  split_map map;  ///< of the symbols; its raw bits come above those that no coder sees
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -54,6 +58,15 @@ struct stream_header {
 
   section& at(section_kind kind) noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
   const section& at(section_kind kind) const noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
+
+  /// Bytes of an element.
+  std::size_t element_bytes() const noexcept { return format ? size_of(*format) : 1; }
+  /// Raw bits of an element.
+  unsigned raw_bits() const noexcept { return never_coded_bits(format) + map.bits; }
+  /// Of an element: what is below its symbol.
+  static constexpr unsigned never_coded_bits(std::optional<dtype> format) noexcept {
+    return visit_split(format, []<class Split>() { return low_bits<Split>; });
+  }
 
   /// Sets offsets and total size from the sizes of the sections. The directory has room for all known sections, so that
   /// offsets do not depend on which sections turn out to be empty.
@@ -71,10 +84,11 @@ struct stream_header {
   }
 
   /// Bytes of a stream of coder raw.
-  static std::uint64_t raw_stream_bytes(std::uint64_t symbols, unsigned chunk_bits) noexcept {
+  static std::uint64_t raw_stream_bytes(std::uint64_t symbols, unsigned chunk_bits,
+                                        std::size_t element_bytes = 1) noexcept {
     stream_header header;
     header.at(section_kind::chunk_index).size = (chunks_of(symbols, chunk_bits) + 1) * chunk_record::bytes;
-    header.at(section_kind::raw_bits).size = symbols;
+    header.at(section_kind::raw_bits).size = symbols * element_bytes;
     header.lay_out();
     return header.total_bytes;
   }
@@ -85,8 +99,8 @@ struct stream_header {
     for (std::size_t i = 0; i < magic.size(); ++i) to[i] = static_cast<std::byte>(magic[i]);
     store_le(to + 4, version);
     store_le(to + 6, static_cast<std::uint16_t>(coder));
-    store_le(to + 8, static_cast<std::uint16_t>(split_map::id));
-    to[10] = static_cast<std::byte>(map.bits);
+    store_le(to + 8, static_cast<std::uint16_t>(format ? symbol_map_id::exponent : symbol_map_id::split));
+    to[10] = static_cast<std::byte>(raw_bits());
     to[11] = static_cast<std::byte>(lane_count);
     to[12] = static_cast<std::byte>(chunk_bits);
     to[13] = std::byte{0};
@@ -95,7 +109,8 @@ struct stream_header {
     store_le(to + 24, chunks);
     store_le(to + 32, total_bytes);
     store_le(to + 40, tables);
-    std::fill(to + 44, to + fixed_bytes, std::byte{0});
+    to[44] = format ? static_cast<std::byte>(*format) : std::byte{0};
+    std::fill(to + 45, to + fixed_bytes, std::byte{0});
     std::byte* entry = to + fixed_bytes;
     for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
       if (sections[kind].size == 0) continue;
@@ -188,19 +203,32 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   }
   stream_header header;
   header.coder = static_cast<coder_id>(load_le<std::uint16_t>(from + 6));
-  if (const auto map_id = load_le<std::uint16_t>(from + 8); map_id != static_cast<std::uint16_t>(split_map::id)) {
+  const auto map_id = load_le<std::uint16_t>(from + 8);
+  if (map_id > static_cast<std::uint16_t>(symbol_map_id::exponent)) {
     return stream_error(errc::unsupported, "symbol map " + std::to_string(map_id));
   }
-  header.map.bits = static_cast<unsigned>(from[10]);
+  const auto format = static_cast<dtype>(from[44]);
+  if (map_id == static_cast<std::uint16_t>(symbol_map_id::exponent)) {
+    if (!is_floating_point(format)) {
+      return stream_error(errc::unsupported, "exponents of format " + std::to_string(static_cast<unsigned>(from[44])));
+    }
+    header.format = format;
+  } else if (from[44] != std::byte{0}) {
+    return stream_error(errc::corrupt, "codes of one byte have a format");
+  }
+  const auto raw_bits = static_cast<unsigned>(from[10]);
   header.chunk_bits = static_cast<unsigned>(from[12]);
   header.symbols = load_le<std::uint64_t>(from + 16);
   header.chunks = load_le<std::uint64_t>(from + 24);
   header.total_bytes = load_le<std::uint64_t>(from + 32);
   header.tables = load_le<std::uint32_t>(from + 40);
-  if (header.map.bits > 8 || (header.map.bits == 8) != (header.coder == coder_id::raw)) {
-    return stream_error(errc::corrupt, std::to_string(header.map.bits) + " raw bits a symbol with coder " +
+  const auto all_bits = static_cast<unsigned>(8 * header.element_bytes());
+  if (raw_bits < never_coded_bits(header.format) || raw_bits > all_bits ||
+      (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
+    return stream_error(errc::corrupt, std::to_string(raw_bits) + " raw bits a symbol with coder " +
                                            std::to_string(static_cast<unsigned>(header.coder)));
   }
+  header.map = {raw_bits - never_coded_bits(header.format), all_bits - never_coded_bits(header.format)};
   if (static_cast<std::uint32_t>(from[11]) != lane_count) {
     return stream_error(errc::unsupported, std::to_string(static_cast<unsigned>(from[11])) + " lanes, not 32");
   }
@@ -225,7 +253,7 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
     return stream_error(errc::corrupt,
                         std::to_string(blob.size()) + " bytes hold a stream of " + std::to_string(header.total_bytes));
   }
-  ECQ_CHECK(detail::check_zero(blob, 44, checksum_offset));
+  ECQ_CHECK(detail::check_zero(blob, 45, checksum_offset));
   ECQ_CHECK(detail::read_directory(blob, load_le<std::uint16_t>(from + 14), header));
   if (header.checksum(blob) != load_le<std::uint64_t>(from + checksum_offset)) {
     return stream_error(errc::checksum_mismatch, "header, tables or chunk index are not what was written");

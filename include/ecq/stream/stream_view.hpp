@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,7 +32,11 @@ class encoded_stream {
   std::uint64_t chunk_symbols() const noexcept { return std::uint64_t{1} << header_.chunk_bits; }
   unsigned chunk_bits() const noexcept { return header_.chunk_bits; }
   coder_id coder() const noexcept { return header_.coder; }
+  /// What the coder does with symbols.
   split_map map() const noexcept { return header_.map; }
+  /// Format of the weights whose exponents are the symbols; nothing: elements are codes of one byte.
+  std::optional<dtype> format() const noexcept { return header_.format; }
+  std::size_t element_bytes() const noexcept { return header_.element_bytes(); }
   std::uint32_t table_count() const noexcept { return header_.tables; }
   std::span<const std::byte> bytes() const noexcept { return blob_; }
   /// Counts and section offsets, as a device kernel needs them.
@@ -52,8 +57,8 @@ class encoded_stream {
 
   /// Raw bits of chunk `index`.
   std::span<const std::byte> raw_bits(std::uint64_t index) const noexcept {
-    return {section_bytes(section_kind::raw_bits) + raw_bytes(index << chunk_bits(), map().bits),
-            static_cast<std::size_t>(raw_bytes(symbols_in(index), map().bits))};
+    return {section_bytes(section_kind::raw_bits) + raw_bytes(index << chunk_bits(), header_.raw_bits()),
+            static_cast<std::size_t>(raw_bytes(symbols_in(index), header_.raw_bits()))};
   }
 
   /// Checks the checksum of chunk `index`.
@@ -130,9 +135,9 @@ result<void> encoded_stream::check_sections() {
   };
   ECQ_CHECK(expect(section_kind::chunk_index, "chunk index", (header_.chunks + 1) * chunk_record::bytes));
   ECQ_CHECK(expect(section_kind::states, "states", header_.chunks * Coder::state_bytes));
-  ECQ_CHECK(expect(section_kind::raw_bits, "raw bits", raw_bytes(header_.symbols, map().bits)));
+  ECQ_CHECK(expect(section_kind::raw_bits, "raw bits", raw_bytes(header_.symbols, header_.raw_bits())));
   ECQ_CHECK(expect(section_kind::words, "words", record(chunk_count()).first_word * 2));
-  if (const unsigned used = static_cast<unsigned>(header_.symbols % 8 * map().bits % 8); used != 0) {
+  if (const unsigned used = static_cast<unsigned>(header_.symbols % 8 * header_.raw_bits() % 8); used != 0) {
     const std::byte last = header_.bytes_of(blob_, section_kind::raw_bits).back();
     if ((last >> used) != std::byte{0}) return detail::stream_error(errc::corrupt, "bits after the last raw bit");
   }
