@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -37,7 +39,7 @@ class block_decoder {
   static result<block_decoder> open(packed_block_view block) {
     ECQ_TRY(stream, encoded_stream::parse(block.stream));
     for (std::size_t index = 0; index < block.matrices.size(); ++index) {
-      if (auto checked = check(block.matrices[index], stream.size()); !checked) {
+      if (auto checked = check(block.matrices[index], stream); !checked) {
         return std::move(checked).error().within(label(block.matrices[index], index));
       }
     }
@@ -54,25 +56,37 @@ class block_decoder {
   result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
     ECQ_CHECK(check_range(matrix, first_row, out.rows(), out.columns()));
     const packed_matrix& source = matrices_[matrix];
-    return visit_code_format(source.format, [&]<class Format>() {
+    return visit_format(source.format, [&]<class Format>() -> result<void> {
       return for_each_chunk(backend, source, first_row, out.rows(),
-                            [&](std::uint64_t first_element, std::span<const std::uint8_t> codes) {
-                              return dequantize<Format>(source, first_row, first_element, codes, out);
+                            [&](std::uint64_t first_element, std::span<const std::byte> elements) -> result<void> {
+                              if (source.lossless()) {
+                                convert<Format>(first_element, elements, out);
+                                return {};
+                              }
+                              if constexpr (code_format<Format>) {
+                                return dequantize<Format>(source, first_row, first_element, elements, out);
+                              }
+                              return error(errc::corrupt, "codes that are no bytes");  // open() has checked
                             });
     });
   }
 
-  /// The codes themselves, row-major, of `rows` rows from `first_row` on; out.size() must be rows x columns.
+  /// The codes themselves, row-major, of `rows` rows from `first_row` on, in the machine's byte order: of a lossless
+  /// matrix the very bits that its weights had. out.size() must be rows x columns x bytes of a code.
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
-                            std::span<std::uint8_t> out) const {
+                            std::span<std::byte> out) const {
     ECQ_CHECK(check_range(matrix, first_row, rows, matrix < matrices_.size() ? matrices_[matrix].layout.columns : 0));
     const packed_matrix& source = matrices_[matrix];
-    if (out.size() != rows * source.layout.columns) {
+    if (out.size() / size_of(source.format) != rows * source.layout.columns || out.size() % size_of(source.format)) {
       return error(errc::invalid_argument, label(source, matrix) + ": " + std::to_string(out.size()) +
                                                " bytes for codes of " + std::to_string(rows) + " x " +
                                                std::to_string(source.layout.columns) + " weights");
     }
-    return decode_stream(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
+    return decode_elements(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
+  }
+  result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
+                            std::span<std::uint8_t> out) const {
+    return decode_codes(backend, matrix, first_row, rows, std::as_writable_bytes(out));
   }
 
  private:
@@ -83,10 +97,17 @@ class block_decoder {
     return matrix.name.empty() ? "matrix " + std::to_string(index) : "matrix '" + matrix.name + "'";
   }
 
-  static result<void> check(const packed_matrix& matrix, std::uint64_t symbols) {
+  static result<void> check(const packed_matrix& matrix, const encoded_stream& stream) {
+    const std::uint64_t symbols = stream.size();
     const group_layout& layout = matrix.layout;
-    if (layout.rows_per_group == 0 || layout.columns_per_group == 0) {
+    if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) {
       return error(errc::corrupt, "groups without rows or columns");
+    }
+    if (matrix.lossless() ? stream.format() != matrix.format
+                          : stream.format().has_value() || size_of(matrix.format) != 1) {
+      return error(errc::corrupt, std::string(matrix.lossless() ? "weights" : "codes") + " of " +
+                                      std::string(to_string(matrix.format)) + " in a stream of " +
+                                      (stream.format() ? std::string(to_string(*stream.format())) : "codes"));
     }
     if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
       return error(errc::corrupt, "shape " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
@@ -124,7 +145,7 @@ class block_decoder {
     return {};
   }
 
-  /// Decodes the chunks that hold `rows` rows from `first_row` on, each once, and gives the codes to
+  /// Decodes the chunks that hold `rows` rows from `first_row` on, each once, and gives the codes of some at a time to
   /// `use(first_element, codes)` with positions counted from element (first_row, 0).
   template <class Use>
   result<void> for_each_chunk(const cpu& backend, const packed_matrix& source, std::size_t first_row, std::size_t rows,
@@ -135,18 +156,42 @@ class block_decoder {
     const std::uint64_t chunk = stream_.chunk_symbols();
     const std::uint64_t first_chunk = first / chunk;
     const std::uint64_t chunks = (first + count - 1) / chunk - first_chunk + 1;
-    return parallel_for(backend, static_cast<std::size_t>(chunks), [&](std::size_t index) -> result<void> {
-      const std::uint64_t begin = (std::max)(first, (first_chunk + index) * chunk);
-      const std::uint64_t end = (std::min)(first + count, (first_chunk + index + 1) * chunk);
-      std::vector<std::uint8_t> codes(static_cast<std::size_t>(end - begin));
-      ECQ_CHECK(decode_stream(cpu{}, stream_, begin, codes));
-      return use(begin - first, std::span<const std::uint8_t>(codes));
+    // A few chunks decode faster together than one by one.
+    const std::uint64_t run = std::clamp<std::uint64_t>(chunks / backend.thread_count(), 1, 4);
+    const std::uint64_t runs = (chunks + run - 1) / run;
+    return parallel_for(backend, static_cast<std::size_t>(runs), [&](std::size_t index) -> result<void> {
+      const std::uint64_t begin = (std::max)(first, (first_chunk + index * run) * chunk);
+      const std::uint64_t end = (std::min)(first + count, (first_chunk + (index + 1) * run) * chunk);
+      std::vector<std::byte> elements(static_cast<std::size_t>(end - begin) * stream_.element_bytes());
+      ECQ_CHECK(decode_elements(cpu{.isa = backend.isa}, stream_, begin, elements));
+      return use(begin - first, std::span<const std::byte>(elements));
     });
+  }
+
+  /// Weights of `Format` as they are, in another element type perhaps.
+  template <class Format, class Element>
+  static void convert(std::uint64_t first_element, std::span<const std::byte> elements, matrix_view<Element> out) {
+    using code_type = typename Format::code_type;
+    std::size_t row = static_cast<std::size_t>(first_element / out.columns());
+    std::size_t column = static_cast<std::size_t>(first_element % out.columns());
+    for (std::size_t at = 0; at < elements.size(); at += sizeof(code_type)) {
+      code_type code;
+      std::memcpy(&code, elements.data() + at, sizeof code);
+      if constexpr (dtype_of<Element> == dtype_of<Format>) {
+        out(row, column) = std::bit_cast<Element>(code);  // NaN included
+      } else {
+        out(row, column) = Element(Format::decode(code));
+      }
+      if (++column == out.columns()) {
+        column = 0;
+        ++row;
+      }
+    }
   }
 
   template <class Format, class Element>
   static result<void> dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
-                                 std::span<const std::uint8_t> codes, matrix_view<Element> out) {
+                                 std::span<const std::byte> codes, matrix_view<Element> out) {
     static constexpr auto values = [] {
       std::array<float, 256> table{};
       for (unsigned code = 0; code < 256; ++code) {
@@ -166,7 +211,7 @@ class block_decoder {
       const std::size_t run = (std::min)(codes.size() - at, stop - column);
       const float scale = source.scales[(first_row + row) / layout.rows_per_group * across + group_column];
       for (std::size_t offset = 0; offset < run; ++offset) {
-        const float value = values[codes[at + offset]];
+        const float value = values[std::to_integer<std::uint8_t>(codes[at + offset])];
         finite = finite && value != std::numeric_limits<float>::infinity();
         out(row, column + offset) = Element(value * scale);
       }

@@ -178,6 +178,130 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, r
   return true;
 }
 
+/// A direct table of up to 2^12 slots: of each slot frequency (bits 20..31), rank (8..19) and decoded byte.
+struct direct_lookup {
+  static constexpr unsigned max_scale_bits = 12;
+
+  explicit direct_lookup(const rans_slots_view& table) : scale_bits(table.scale_bits) {
+    for (std::uint32_t slot = 0; slot < 1U << scale_bits; ++slot) {
+      const std::uint64_t entry = table.entries[table.entry_of_slot[slot]];
+      const std::uint32_t rank = (slot + static_cast<std::uint32_t>(entry >> 16)) & 0xFFFU;
+      entries[slot] = static_cast<std::uint32_t>(entry << 20) | (rank << 8) | static_cast<std::uint32_t>(entry >> 32);
+    }
+  }
+
+  unsigned scale_bits;
+  std::uint32_t entries[1U << max_scale_bits];
+};
+
+/// table[index] of each 32-bit lane by plain loads, several times as fast as a gather where that is microcode.
+ECQ_AVX512 inline __m512i gather(__m512i index, const std::uint32_t* table) {
+  std::uint64_t pairs[8];
+  _mm512_storeu_si512(pairs, index);
+  __m128i quarters[4];
+  ECQ_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    std::uint64_t low = pairs[2 * i];
+    std::uint64_t high = pairs[2 * i + 1];
+    __asm__("" : "+r"(low), "+r"(high));  // clang would make it a gather
+    const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(static_cast<int>(table[low & 0xFFFFFFFFU])),
+                                           static_cast<int>(table[low >> 32]), 1);
+    const __m128i second = _mm_insert_epi32(_mm_cvtsi32_si128(static_cast<int>(table[high & 0xFFFFFFFFU])),
+                                            static_cast<int>(table[high >> 32]), 1);
+    quarters[i] = _mm_unpacklo_epi64(first, second);
+  }
+  const __m256i low_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1);
+  const __m256i high_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
+}
+
+/// As above. Each chunk has its even lanes in one register and its odd lanes in another, so that expanding words into
+/// the 16-bit halves of a register brings each to its lane.
+template <std::size_t Chunks>
+ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor* const* cursors, std::size_t groups) {
+  std::uint32_t numbers[4][16];
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    numbers[0][i] = 2 * i;
+    numbers[1][i] = 2 * i + 1;
+    numbers[2][i] = i / 2 + i % 2 * 16;
+    numbers[3][i] = i / 2 + i % 2 * 16 + 8;
+  }
+  const __m512i even = _mm512_loadu_si512(numbers[0]);
+  const __m512i odd = _mm512_loadu_si512(numbers[1]);
+  const __m512i first_half = _mm512_loadu_si512(numbers[2]);
+  const __m512i second_half = _mm512_loadu_si512(numbers[3]);
+  __m512i state[Chunks][2];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+  std::uint8_t* out[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
+    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
+    state[c][0] = _mm512_permutex2var_epi32(first, even, second);
+    state[c][1] = _mm512_permutex2var_epi32(first, odd, second);
+    word[c] = cursors[c]->word;
+    end[c] = cursors[c]->end;
+    out[c] = cursors[c]->out;
+  }
+  const __m512i slot_mask = _mm512_set1_epi32((1 << table.scale_bits) - 1);
+  const __m512i rank_mask = _mm512_set1_epi32(0xFFF);
+  const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+  const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(table.scale_bits));
+  for (std::size_t group = 0; group < groups; ++group) {
+    __m512i codes[Chunks][2];
+    ECQ_UNROLL
+    for (int round = 0; round < 4; ++round) {
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) {
+        __m512i next[2];
+        ECQ_UNROLL
+        for (int side = 0; side < 2; ++side) {
+          const __m512i entry = gather(_mm512_and_si512(state[c][side], slot_mask), table.entries);
+          next[side] = _mm512_add_epi32(
+              _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
+              _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
+          if (round == 0) {
+            codes[c][side] = entry;
+          } else {  // (codes so far & mask) | (entry << 8 * round)
+            const __m512i mask = _mm512_set1_epi32((1 << (8 * round)) - 1);
+            codes[c][side] = _mm512_ternarylogic_epi32(
+                codes[c][side], mask, _mm512_slli_epi32(entry, static_cast<unsigned>(8 * round)), 0xEA);
+          }
+        }
+        const __mmask16 due_even = _mm512_testn_epi32_mask(next[0], high_half);
+        const __mmask16 due_odd = _mm512_testn_epi32_mask(next[1], high_half);
+        const __mmask32 due = _pdep_u32(due_even, 0x55555555U) | _pdep_u32(due_odd, 0xAAAAAAAAU);
+        const __m512i words = _mm512_maskz_expand_epi16(due, _mm512_loadu_si512(word[c]));
+        word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+        state[c][0] = _mm512_mask_shldi_epi32(next[0], due_even, next[0], _mm512_slli_epi32(words, 16), 16);
+        state[c][1] = _mm512_mask_shldi_epi32(next[1], due_odd, next[1], words, 16);
+      }
+      if (round % 2 == 1) {
+        bool overrun = false;
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+        if (overrun) return false;
+      }
+    }
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      _mm512_storeu_si512(out[c], _mm512_permutex2var_epi32(codes[c][0], first_half, codes[c][1]));
+      _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi32(codes[c][0], second_half, codes[c][1]));
+      out[c] += group_symbols;
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi32(state[c][0], first_half, state[c][1]));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi32(state[c][0], second_half, state[c][1]));
+    cursors[c]->word = word[c];
+    cursors[c]->out = out[c];
+    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+  }
+  return true;
+}
+
 /// As above for 1 .. 4 chunks.
 template <class Lookup>
 inline bool rans_advance(const Lookup& table, rans_cursor* const* cursors, std::size_t count, std::size_t groups) {

@@ -43,17 +43,14 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
                          [[maybe_unused]] std::span<rans_cursor*> cursors) {
 #if ECQ_X86
   if (isa == instruction_set::avx512) {
-    if (table.bucket_bits == 5) {
-      const avx512::alias_lookup<5> lookup(table);
+    const auto by = [&](const auto& lookup) {
       advance_in_runs<4>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
         return avx512::rans_advance(lookup, run, count, groups);
       });
-    } else if (table.bucket_bits == 6) {
-      const avx512::alias_lookup<6> lookup(table);
-      advance_in_runs<4>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
-        return avx512::rans_advance(lookup, run, count, groups);
-      });
-    }
+    };
+    if (table.bucket_bits == 5) return by(avx512::alias_lookup<5>(table));
+    if (table.bucket_bits == 6) return by(avx512::alias_lookup<6>(table));
+    if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table));
   }
 #endif
 }
