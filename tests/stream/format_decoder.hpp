@@ -127,7 +127,7 @@ class format_decoder {
            sections_[5].size == 2 * index(chunks_, 0, 8);
   }
 
-  std::uint64_t state_bytes() const { return coder_ == 1 || coder_ == 3 ? 128 : 0; }
+  std::uint64_t state_bytes() const { return coder_ == 1 || coder_ == 3 ? 128 : coder_ == 2 ? 192 : 0; }
 
   bool check_padding() {
     used_.push_back({bytes_.size(), 0});
@@ -163,9 +163,12 @@ class format_decoder {
       const std::uint64_t count = number(at + 2, 2);
       const std::uint64_t symbols = at + 4;
       const std::uint64_t frequencies = symbols + count + count % 2;
-      if (mapping > 1 || count < 1 || count > 256 || end - at < 4 + count + count % 2 + 2 * count) return false;
+      if ((coder_ == 1 ? mapping > 1 : mapping != 3) || count < 1 || count > 256 ||
+          end - at < 4 + count + count % 2 + 2 * count)
+        return false;
       if (mapping == 0 && (parameter < 5 || parameter > 6 || count > 1U << parameter)) return false;
       if (mapping == 1 && (parameter < 8 || parameter > 14)) return false;
+      if (mapping == 3 && (parameter < 9 || parameter > 12)) return false;
       if (count % 2 == 1 && number(symbols + count, 1) != 0) return false;
       read.slot_bits = mapping == 0 ? 16 : parameter;
       std::uint64_t sum = 0;
@@ -179,6 +182,8 @@ class format_decoder {
       if (sum != std::uint64_t{1} << read.slot_bits) return false;
       if (mapping == 0) {
         fill_alias(read, parameter);
+      } else if (mapping == 3) {
+        fill_spread(read);
       } else {
         for (std::uint32_t s = 0; s < count; ++s) {
           for (std::uint32_t rank = 0; rank < read.frequencies[s]; ++rank) read.slots.push_back({s, rank});
@@ -188,6 +193,21 @@ class format_decoder {
       at = frequencies + 2 * count;
     }
     return at == end;
+  }
+
+  // Of a tANS state: its symbol's number, and as rank the x of the document.
+  static void fill_spread(table& of) {
+    const std::uint32_t states = 1U << of.slot_bits;
+    of.slots.resize(states);
+    std::uint32_t at = 0;
+    for (std::uint32_t s = 0; s < of.symbols.size(); ++s) {
+      for (std::uint32_t i = 0; i < of.frequencies[s]; ++i) {
+        of.slots[at].symbol_number = s;
+        at = (at + states / 2 + states / 8 + 3) % states;
+      }
+    }
+    std::vector<std::uint32_t> x = of.frequencies;
+    for (slot_of& slot : of.slots) slot.rank = x[slot.symbol_number]++;
   }
 
   bool read_code(std::uint64_t& at, std::uint64_t end) {
@@ -286,8 +306,11 @@ class format_decoder {
   bool decode_symbols(const table& with, std::uint64_t states, std::uint64_t word, std::uint64_t last_word,
                       std::vector<std::uint32_t>& coded) const {
     std::uint64_t state[32];
+    std::uint64_t tans_state[32] = {};  // tANS: the state, where `state` is the stack
     for (unsigned lane = 0; lane < 32; ++lane) {
       state[lane] = number(states + 4 * lane, 4);
+      if (coder_ == 2) tans_state[lane] = number(states + 128 + 2 * lane, 2);
+      if (tans_state[lane] >= (with.symbols.size() == 1 ? 1 : std::uint64_t{1} << with.slot_bits)) return false;
       if (state[lane] < 65536) return false;
     }
     if (with.symbols.size() == 1) {
@@ -305,6 +328,17 @@ class format_decoder {
               if (!refill(state[lane], word, last_word)) return false;
               continue;
             }
+            if (coder_ == 2) {
+              const slot_of& slot = with.slots[tans_state[lane]];
+              coded[j] = with.symbols[slot.symbol_number];
+              unsigned bits = 0;
+              while (slot.rank << bits < 1U << with.slot_bits) ++bits;
+              const std::uint64_t low = state[lane] % (std::uint64_t{1} << bits);
+              tans_state[lane] = (std::uint64_t{slot.rank} << bits) - (std::uint64_t{1} << with.slot_bits) + low;
+              state[lane] >>= bits;
+              if (!refill(state[lane], word, last_word)) return false;
+              continue;
+            }
             const slot_of& slot = with.slots[state[lane] % (std::uint64_t{1} << with.slot_bits)];
             coded[j] = with.symbols[slot.symbol_number];
             state[lane] = with.frequencies[slot.symbol_number] * (state[lane] >> with.slot_bits) + slot.rank;
@@ -315,6 +349,9 @@ class format_decoder {
     }
     for (const std::uint64_t x : state) {
       if (x != 65536) return false;
+    }
+    for (const std::uint64_t last : tans_state) {
+      if (last != 0) return false;
     }
     return word == last_word;
   }

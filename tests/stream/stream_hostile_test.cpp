@@ -33,8 +33,9 @@ namespace {
 using ecq_test::code_source;
 using bytes = std::vector<std::byte>;
 
+template <class Coder = ecq::rans>
 bytes encode(std::span<const std::uint8_t> codes, const ecq::stream_options& options = {}) {
-  auto blob = ecq::encode_stream(ecq::cpu{}, codes, options);
+  auto blob = ecq::encode_stream<Coder>(ecq::cpu{}, codes, options);
   EXPECT_TRUE(blob);
   return std::move(*blob);
 }
@@ -75,6 +76,8 @@ std::vector<bytes> examples() {
   all.push_back(encode(std::vector<std::uint8_t>(200, 9)));
   all.push_back(encode(code_source(4).uniform(300)));
   all.push_back(encode({}));
+  all.push_back(encode<ecq::tans>(code_source(6).bell(600, 4)));
+  all.push_back(encode<ecq::huffman>(code_source(7).bell(600, 4)));
   const std::vector<std::uint16_t> classes = {0, 1};
   auto two = code_source(5).bell(1024, 1);
   const auto more = code_source(5).bell(700, 6);
@@ -145,7 +148,7 @@ TEST(HostileStream, IsRefusedWhenItsHeaderLies) {
   using ecq::errc;
   EXPECT_EQ(read_with(good, 0, std::uint8_t{'e'}).verdict, errc::corrupt);
   EXPECT_EQ(read_with(good, 4, std::uint16_t{2}).verdict, errc::unsupported);
-  EXPECT_EQ(read_with(good, 6, std::uint16_t{2}).verdict, errc::unsupported);
+  EXPECT_EQ(read_with(good, 6, std::uint16_t{99}).verdict, errc::unsupported);
   EXPECT_EQ(read_with(good, 6, std::uint16_t{0}).verdict, errc::corrupt);
   EXPECT_EQ(read_with(good, 8, std::uint16_t{1}).verdict, errc::unsupported);
   for (unsigned bits = 1; bits < 256; ++bits) {
@@ -259,25 +262,28 @@ TEST(HostileStream, IsRefusedWhenItsTablesLie) {
 }
 
 // States and words of a liar: refused, or codes, the same from both decoders; never more.
-TEST(HostileStream, ChunksOfALiarDecodeOrAreRefused) {
-  const bytes good = encode(code_source(7).bell(700, 4));
+template <class Coder>
+void expect_that_both_decoders_agree_on_liars() {
+  const bytes good = encode<Coder>(code_source(7).bell(700, 4));
   const std::size_t index = section_at(good, ecq::section_kind::chunk_index);
   const auto stream = ecq::encoded_stream::parse(good);
   ASSERT_TRUE(stream);
   const std::size_t states = section_at(good, ecq::section_kind::states);
   const std::size_t words = section_at(good, ecq::section_kind::words);
   const std::size_t end = words + 2 * stream->chunk(0).word_count;
+  ASSERT_EQ(stream->coder(), Coder::id);
   code_source random(11);
   for (int round = 0; round < 500; ++round) {
     bytes bad = good;
     for (int change = 0; change < 1 + round % 3; ++change) {
       const bool state = round % 2 == 0;
-      const std::size_t at = state ? states + random.next() % 128 : words + random.next() % (end - words);
+      const std::size_t at =
+          state ? states + random.next() % Coder::state_bytes : words + random.next() % (end - words);
       bad[at] = static_cast<std::byte>(random.next());
     }
     const std::span<const std::byte> all(bad);
     ecq::store_le(&bad[index + 8],
-                  ecq::chunk_checksum(0, all.subspan(states, 128), all.subspan(words, end - words), {}));
+                  ecq::chunk_checksum(0, all.subspan(states, Coder::state_bytes), all.subspan(words, end - words), {}));
     reseal(bad);
     const outcome got = read(bad);
     const auto second = ecq_test::format_decoder(bad).decode();
@@ -285,6 +291,25 @@ TEST(HostileStream, ChunksOfALiarDecodeOrAreRefused) {
     if (second) {
       ASSERT_EQ(got.codes, *second);
     }
+  }
+}
+
+TEST(HostileStream, ChunksOfALiarDecodeOrAreRefused) {
+  expect_that_both_decoders_agree_on_liars<ecq::rans>();
+  expect_that_both_decoders_agree_on_liars<ecq::tans>();
+  expect_that_both_decoders_agree_on_liars<ecq::huffman>();
+}
+
+// Table records of a liar, who also tries other coders.
+TEST(HostileStream, TablesOfALiarDecodeOrAreRefused) {
+  for (const bytes& good :
+       {encode<ecq::tans>(code_source(6).bell(300, 2)), encode<ecq::huffman>(code_source(7).bell(300, 2))}) {
+    const std::size_t tables = section_at(good, ecq::section_kind::tables);
+    const auto stream = ecq::encoded_stream::parse(good);
+    for (std::size_t at = tables; at < tables + stream->header().at(ecq::section_kind::tables).size; ++at) {
+      for (const unsigned wrong : {0U, 1U, 2U, 3U, 17U, 255U}) read_with(good, at, static_cast<std::uint8_t>(wrong));
+    }
+    for (const unsigned coder : {0U, 1U, 2U, 3U, 4U}) read_with(good, 6, static_cast<std::uint16_t>(coder));
   }
 }
 

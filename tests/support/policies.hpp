@@ -9,6 +9,7 @@
 #include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
+#include "ecq/entropy/tans.hpp"
 #include "ecq/format/affine_uint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
@@ -31,7 +32,7 @@ using all_formats =
 
 using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
 
-using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::huffman>;
+using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman>;
 
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
 

@@ -18,9 +18,10 @@ namespace ecq {
 
 /// Registered ids of slot mappings (docs/format.md).
 enum class slot_mapping : std::uint8_t {
-  alias = 0,        ///< alias_table over 2^16 slots, for at most 64 symbols
-  direct = 1,       ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
-  code_words = 2  ///< Huffman: no slots but lengths of code words
+  alias = 0,       ///< alias_table over 2^16 slots, for at most 64 symbols
+  direct = 1,      ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+  code_words = 2,  ///< Huffman: no slots but lengths of code words
+  spread = 3       ///< tANS: the states of a symbol lie apart; 2^9 .. 2^12 states
 };
 
 /// One frequency table of a stream. With a single symbol nothing is coded.
@@ -54,8 +55,10 @@ struct rans_table {
     }
   }
 
-  /// Reads the record at `position` of the tables section and moves `position` behind it.
-  static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map) {
+  /// Reads the record at `position` of the tables section and moves `position` behind it. Its mapping is alias or
+  /// `flat`.
+  static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map,
+                                 slot_mapping flat = slot_mapping::direct) {
     const auto truncated = [&] {
       return error(errc::truncated, "record at " + std::to_string(position) + " leaves the section of " +
                                         std::to_string(section.size()) + " bytes");
@@ -76,7 +79,7 @@ struct rans_table {
         return error(errc::corrupt,
                      std::to_string(count) + " symbols in " + std::to_string(1U << parameter) + " alias buckets");
       }
-    } else if (table.mapping == slot_mapping::direct) {
+    } else if (table.mapping == flat) {
       table.frequencies.scale_bits = parameter;
       if (parameter < min_direct_bits || parameter > max_direct_bits) {
         return error(errc::corrupt, "direct table of 2^" + std::to_string(parameter) + " slots, not 2^8..2^14");

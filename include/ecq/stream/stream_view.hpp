@@ -15,6 +15,7 @@
 #include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
+#include "ecq/entropy/tans.hpp"
 #include "ecq/stream/stream_header.hpp"
 
 namespace ecq {
@@ -95,6 +96,7 @@ result<void> with_coder(coder_id id, Use&& use) {
   switch (id) {
     case coder_id::raw: return use(raw{});
     case coder_id::rans: return use(rans{});
+    case coder_id::tans: return use(tans{});
     case coder_id::huffman: return use(huffman{});
   }
   return detail::stream_error(errc::unsupported, "coder " + std::to_string(static_cast<unsigned>(id)));

@@ -1,0 +1,147 @@
+#pragma once
+/// \file
+/// tANS (Duda 2013) in 32 lanes: states of 9 to 12 bits, and a bit stack a lane. This scalar code is the definition;
+/// every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/entropy/bit_stack.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/smallest_split.hpp"
+#include "ecq/entropy/tans_table.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// What a state decodes: its byte, and the next state = base + as many bits as it says from the lane's stack.
+struct tans_entry {
+  std::uint16_t base;
+  std::uint8_t bits;  ///< 0 .. 12
+  std::uint8_t code;
+};
+
+/// Each symbol leads its lane from one state to the next by bits that it pops (entropy/bit_stack.hpp).
+struct tans {
+  static constexpr std::string_view name = "tans";
+  static constexpr coder_id id = coder_id::tans;
+  /// All stacks, 4 bytes each, then all states, 2 bytes each.
+  static constexpr std::size_t state_bytes = detail::bit_stack_bytes + lane_count * 2;
+
+  using table = tans_table;
+
+  /// Starts from state 0 in every lane.
+  class encoder {
+   public:
+    encoder(const table& frequencies, split_map map)
+        : raw_bits_(map.bits), states_(frequencies.states()), constant_(frequencies.frequencies.count == 1) {
+      if (constant_) return;
+      state_of_.resize(states_);
+      const frequency_table& used = frequencies.frequencies;
+      std::array<std::uint32_t, 256> start{};
+      for (std::uint32_t i = 0, sum = 0; i < used.count; sum += used.frequencies[i++]) {
+        const std::uint32_t f = used.frequencies[i];
+        const std::uint32_t most = frequencies.bits() + 1 - static_cast<std::uint32_t>(std::bit_width(f));
+        start[i] = sum;
+        entries_[used.symbols[i]] = {f << most, most, sum - f};
+      }
+      for_each_state(frequencies, [&](std::uint32_t state, std::uint8_t i, std::uint32_t x) {
+        state_of_[start[i] + x - used.frequencies[i]] = static_cast<std::uint16_t>(state);
+      });
+    }
+
+    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
+      std::uint32_t x[lane_count];  // state + 2^bits
+      std::fill_n(x, lane_count, states_);
+      const std::size_t count =
+          detail::encode_bit_stacks(codes, states, words, [&](std::uint32_t lane, std::uint8_t code) -> detail::pushed {
+            if (constant_) return {0, 0};
+            const entry& symbol = entries_[code >> raw_bits_];
+            const std::uint32_t bits = symbol.most - (x[lane] < symbol.limit ? 1 : 0);
+            const std::uint32_t value = x[lane] & ((1U << bits) - 1U);
+            x[lane] = states_ + state_of_[symbol.start + (x[lane] >> bits)];
+            return {value, bits};
+          });
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        store_le(states + detail::bit_stack_bytes + 2 * lane, static_cast<std::uint16_t>(x[lane] - states_));
+      }
+      return count;
+    }
+
+   private:
+    /// A symbol of frequency f takes `most` bits from x >= `limit` = f << most, else one less; what is left of x is
+    /// then within f .. 2 f - 1, and the state is state_of_[start + it], start modulo 2^32.
+    struct entry {
+      std::uint32_t limit = 0;
+      std::uint32_t most = 0;
+      std::uint32_t start = 0;
+    };
+
+    unsigned raw_bits_;
+    std::uint32_t states_;
+    bool constant_;
+    std::array<entry, 256> entries_{};
+    std::vector<std::uint16_t> state_of_;
+  };
+
+  class decoder {
+   public:
+    decoder(const table& frequencies, split_map map) : only_(map.join(frequencies.frequencies.symbols[0], 0)) {
+      const frequency_table& used = frequencies.frequencies;
+      if (used.count == 1) return;
+      entries_.resize(frequencies.states());
+      for_each_state(frequencies, [&](std::uint32_t state, std::uint8_t i, std::uint32_t x) {
+        const unsigned bits = frequencies.bits() + 1 - static_cast<unsigned>(std::bit_width(x));
+        entries_[state] = {static_cast<std::uint16_t>((x << bits) - frequencies.states()),
+                           static_cast<std::uint8_t>(bits), map.join(used.symbols[i], 0)};
+      });
+    }
+
+    /// An entry for each state; none when there is one symbol alone, which is only().
+    std::span<const tans_entry> entries() const noexcept { return entries_; }
+    std::uint8_t only() const noexcept { return only_; }
+
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+      std::uint32_t state[lane_count];
+      std::uint32_t highest = 0;
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        state[lane] = load_le<std::uint16_t>(chunk.states + detail::bit_stack_bytes + 2 * lane);
+        highest = (std::max)(highest, state[lane]);
+      }
+      if (entries_.empty()) return highest == 0 ? detail::decode_unmoved_stacks(chunk, only_, out) : errc::corrupt;
+      if (highest >= entries_.size()) return errc::corrupt;
+      const errc verdict =
+          detail::decode_bit_stacks(chunk, out, [&](std::uint32_t lane, std::uint32_t stack) -> detail::popped {
+            const tans_entry& entry = entries_[state[lane]];
+            state[lane] = entry.base + (stack & ((1U << entry.bits) - 1U));
+            return {entry.bits, entry.code};
+          });
+      const bool ended = std::all_of(state, state + lane_count, [](std::uint32_t last) { return last == 0; });
+      return ended ? verdict : errc::corrupt;
+    }
+
+   private:
+    std::uint8_t only_;
+    std::vector<tans_entry> entries_;
+  };
+
+  /// The smallest of all splits, with 2^11 states, and 2^12 for more than 64 symbols.
+  static coding_plan<table> plan(std::span<const histogram> classes) {
+    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+      const table frequencies = {normalize_frequencies(coded, coded.distinct() > 64 ? 12 : 11)};
+      return std::pair(frequencies, coded_bits(coded, frequencies.frequencies));
+    });
+  }
+};
+
+static_assert(entropy_coder<tans>);
+static_assert(decodable_on<tans, cpu>);
+
+}  // namespace ecq
