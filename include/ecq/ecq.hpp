@@ -9,6 +9,7 @@
 #include "ecq/concepts.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/lossless.hpp"
 #include "ecq/matrix_view.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/absmax_search.hpp"

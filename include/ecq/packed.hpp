@@ -14,16 +14,22 @@
 
 namespace ecq {
 
-/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group.
+/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group. A matrix
+/// without groups is lossless: its elements are the weights themselves, in their own format, and it has no scales.
 struct packed_matrix {
   std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
   std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
   dtype original = dtype::fp32;      ///< format of the weights before compression
-  dtype format = dtype::fp8_e4m3;    ///< number format of the codes
+  dtype format = dtype::fp8_e4m3;    ///< number format of the codes; of a lossless matrix the original one
   group_layout layout;               ///< rows x columns and which of them share a scale
   std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
   std::vector<bf16> scales;          ///< layout.count() of them, in group order
+
+  bool lossless() const noexcept { return layout.rows_per_group == 0; }
 };
+
+/// The layout of a lossless matrix.
+constexpr group_layout without_groups(std::size_t rows, std::size_t columns) noexcept { return {rows, columns, 0, 0}; }
 
 /// Matrices and the bytes of their stream (stream/encoded_stream.hpp), owned elsewhere, such as in a mapped file.
 struct packed_block_view {

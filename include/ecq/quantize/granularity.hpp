@@ -8,22 +8,23 @@
 namespace ecq {
 
 /// A matrix cut into groups, one scale each: rows_per_group x columns_per_group weights; the last group of a row or
-/// column may be smaller. Group (i, j) has index i * groups_across + j.
+/// column may be smaller. Group (i, j) has index i * groups_across + j. No groups at all (both extents 0): no scales.
 struct group_layout {
   std::size_t rows = 0;
   std::size_t columns = 0;
-  std::size_t rows_per_group = 1;     ///< at least 1
-  std::size_t columns_per_group = 1;  ///< at least 1
+  std::size_t rows_per_group = 1;     ///< at least 1, or none
+  std::size_t columns_per_group = 1;  ///< at least 1, or none
 
-  constexpr std::size_t groups_down() const noexcept {
-    return rows / rows_per_group + (rows % rows_per_group != 0 ? 1U : 0U);
-  }
-  constexpr std::size_t groups_across() const noexcept {
-    return columns / columns_per_group + (columns % columns_per_group != 0 ? 1U : 0U);
-  }
+  constexpr std::size_t groups_down() const noexcept { return groups(rows, rows_per_group); }
+  constexpr std::size_t groups_across() const noexcept { return groups(columns, columns_per_group); }
   constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
 
   friend constexpr bool operator==(const group_layout&, const group_layout&) = default;
+
+ private:
+  static constexpr std::size_t groups(std::size_t extent, std::size_t each) noexcept {
+    return each == 0 ? 0 : extent / each + (extent % each != 0 ? 1U : 0U);
+  }
 };
 
 /// One scale for the whole matrix.

@@ -1,0 +1,132 @@
+#pragma once
+/// \file
+/// The verb of lossless compression: weights whose exponents are entropy coded, every bit of which comes back.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ecq/cpu/backend.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/entropy/rans.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// Formats whose weights have an exponent: fp32, fp16, bf16, fp8_e4m3, fp8_e5m2.
+template <class Format>
+concept exponent_format = number_format<Format> && is_floating_point(dtype_of<Format>);
+
+/// Types whose objects are weights of `Format`: bf16 for bf16, float and fp32 for fp32.
+template <class Element, class Format>
+concept element_of = dtype_of<std::remove_cv_t<Element>> == dtype_of<Format>;
+
+/// Appends the bits of `weights`, row by row, in the machine's byte order.
+inline void append_bits(weights_view weights, std::vector<std::byte>& to) {
+  const std::size_t width = size_of(weights.type());
+  std::size_t at = to.size();
+  to.resize(at + weights.size() * width);
+  const auto row_step = weights.row_stride() * static_cast<std::ptrdiff_t>(width);
+  const auto column_step = weights.column_stride() * static_cast<std::ptrdiff_t>(width);
+  const bool contiguous = weights.column_stride() == 1;
+  for (std::size_t row = 0; row < weights.rows() && weights.columns() != 0; ++row) {
+    const std::byte* from = weights.data() + static_cast<std::ptrdiff_t>(row) * row_step;
+    if (contiguous) {
+      std::memcpy(to.data() + at, from, weights.columns() * width);
+      at += weights.columns() * width;
+      continue;
+    }
+    for (std::size_t column = 0; column < weights.columns(); ++column, at += width) {
+      std::memcpy(to.data() + at, from + static_cast<std::ptrdiff_t>(column) * column_step, width);
+    }
+  }
+}
+
+/// Stores weights of `Format` without loss: their exponents coded by `Coder`, sign and mantissa as they are. With BF16
+/// this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
+///
+///   ecq::lossless<ecq::bf16, ecq::rans> codec;
+///   auto packed = codec.compress(ecq::cpu{}, weights);           // a span or a matrix of bf16
+///   codec.decompress(ecq::cpu{}, *packed, 0, restored);          // the same bits, NaN and -0 included
+///
+/// A packed block is that of any compressor: a container takes it, block_decoder and ecq::decompress read it.
+template <exponent_format Format, entropy_coder Coder = rans>
+struct lossless {
+  stream_options stream{};
+
+  /// One row of weights. Errors: invalid_argument (options), limit_exceeded, out_of_memory.
+  template <element_of<Format> Element>
+  result<packed_block> compress(const cpu& backend, std::span<Element> weights) const {
+    ECQ_TRY(bytes, encode_exponents<Coder>(backend, dtype_of<Format>, std::as_bytes(weights), stream));
+    return pack(1, weights.size(), std::move(bytes));
+  }
+  template <element_of<Format> Element>
+  result<packed_block> compress(const cpu& backend, const std::vector<Element>& weights) const {
+    return compress(backend, std::span<const Element>(weights));
+  }
+
+  /// A matrix, of any strides.
+  template <element_of<Format> Element>
+  result<packed_block> compress(const cpu& backend, const matrix_view<Element>& weights) const {
+    return compress(backend, weights_view(weights));
+  }
+
+  /// As above; invalid_argument for weights of another format.
+  result<packed_block> compress(const cpu& backend, weights_view weights) const {
+    if (weights.type() != dtype_of<Format>) {
+      return error(errc::invalid_argument, "weights of " + std::string(to_string(weights.type())) + " for a codec of " +
+                                               std::string(Format::name));
+    }
+    try {
+      std::vector<std::byte> elements;
+      append_bits(weights, elements);
+      ECQ_TRY(bytes, encode_exponents<Coder>(backend, dtype_of<Format>, elements, stream));
+      return pack(weights.rows(), weights.columns(), std::move(bytes));
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the weights of a block");
+    }
+  }
+
+  /// Weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors: those of
+  /// parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
+  template <element_of<Format> Element>
+  result<void> decompress(const cpu& backend, packed_block_view block, std::uint64_t first,
+                          std::span<Element> out) const {
+    ECQ_TRY(parsed, encoded_stream::parse(block.stream));
+    if (parsed.format() != dtype_of<Format>) {
+      return error(errc::invalid_argument, "a stream of " +
+                                               std::string(parsed.format() ? to_string(*parsed.format()) : "codes") +
+                                               " for a codec of " + std::string(Format::name));
+    }
+    return decode_elements(backend, parsed, first, std::as_writable_bytes(out));
+  }
+  template <element_of<Format> Element>
+  result<void> decompress(const cpu& backend, packed_block_view block, std::uint64_t first,
+                          std::vector<Element>& out) const {
+    return decompress(backend, block, first, std::span<Element>(out));
+  }
+
+ private:
+  static packed_block pack(std::size_t rows, std::size_t columns, std::vector<std::byte> stream) {
+    packed_block packed;
+    packed_matrix& matrix = packed.matrices.emplace_back();
+    matrix.shape = {rows, columns};
+    matrix.original = dtype_of<Format>;
+    matrix.format = dtype_of<Format>;
+    matrix.layout = without_groups(rows, columns);
+    packed.stream = std::move(stream);
+    return packed;
+  }
+};
+
+}  // namespace ecq
