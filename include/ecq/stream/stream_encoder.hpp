@@ -3,6 +3,7 @@
 /// Encoding elements into a stream on the CPU. The bytes depend on elements and options alone, not on the threads.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -24,7 +25,26 @@ struct stream_options {
   /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
   /// statistics code better apart. At most max_encoder_tables different classes, numbered as you like.
   std::span<const std::uint16_t> class_of_chunk = {};
+  /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than that of one named
+  /// before it to be preferred. 0: any byte counts.
+  unsigned margin = 0;
 };
+
+/// Stands where an entropy_coder does for the one among them whose stream is smallest by its exact size.
+template <entropy_coder... Coders>
+struct smallest_of {};
+
+/// All coders, the fastest to decode first.
+using smallest_any = smallest_of<rans, huffman, tans>;
+
+template <class Type>
+inline constexpr bool is_smallest_of = false;
+template <entropy_coder... Coders>
+inline constexpr bool is_smallest_of<smallest_of<Coders...>> = true;
+
+/// What streams can be encoded with.
+template <class Type>
+concept stream_coder = entropy_coder<Type> || is_smallest_of<Type>;
 
 namespace detail {
 
@@ -200,15 +220,46 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   return blob;
 }
 
+/// The stream of the one coder.
+template <element_split Split, entropy_coder Coder>
+result<std::vector<std::byte>> encode_by(Coder, const cpu& backend, const chunked_elements<Split>& chunked,
+                                         std::optional<dtype> format, const stream_options&,
+                                         std::span<const histogram> classes) {
+  return encode_chunks<Coder>(backend, chunked, format, Coder::plan(classes));
+}
+
+/// The smallest of the streams of several coders.
+template <element_split Split, entropy_coder... Coders>
+result<std::vector<std::byte>> encode_by(smallest_of<Coders...>, const cpu& backend,
+                                         const chunked_elements<Split>& chunked, std::optional<dtype> format,
+                                         const stream_options& options, std::span<const histogram> classes) {
+  std::vector<std::byte> best;
+  const auto attempt = [&]<class Coder>(Coder) -> result<void> {
+    const auto plan = Coder::plan(classes);
+    const std::uint64_t raw_bits = narrowed<Split>(plan.map).bits + low_bits<Split>;
+    const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), static_cast<unsigned>(raw_bits)) +
+                                   chunked.chunks() * Coder::state_bytes;
+    // What a plan expects is right within a hundredth; clear losers need not be encoded.
+    if (!best.empty() && expected > best.size() + best.size() / 100) return {};
+    ECQ_TRY(coded, encode_chunks<Coder>(backend, chunked, format, plan));
+    if (best.empty() || coded.size() + coded.size() / 1000 * options.margin < best.size()) best = std::move(coded);
+    return {};
+  };
+  result<void> outcome;
+  ((outcome = attempt(Coders{}), outcome.has_value()) && ...);
+  if (!outcome) return std::move(outcome).error();
+  return best;
+}
+
 /// As encode_stream for elements of `Split`; `format` is the format that Split stands for.
-template <entropy_coder Coder, element_split Split>
+template <stream_coder Coder, element_split Split>
 result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const std::byte> elements,
                                             std::optional<dtype> format, const stream_options& options) {
   try {
     ECQ_TRY(chunked, cut_into_chunks<Split>(elements, options));
     ECQ_TRY(classes, count_classes(backend, chunked));
-    auto coded = encode_chunks<Coder>(backend, chunked, format, Coder::plan(classes));
-    if constexpr (Coder::id != raw::id) {
+    auto coded = encode_by<Split>(Coder{}, backend, chunked, format, options, classes);
+    if constexpr (!std::same_as<Coder, raw>) {
       chunked.tables = (std::min)(chunked.tables, std::size_t{1});
       chunked.table_of_chunk.clear();
       if (!coded) return coded;
@@ -228,9 +279,10 @@ result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const 
 }  // namespace detail
 
 /// Encodes `codes` into a stream; stored raw where `Coder` would not make it smaller. Beside the stream itself this
-/// takes 2 MiB a thread and up to 192 KiB a class of chunks.
+/// takes 2 MiB a thread and up to 192 KiB a class of chunks, and with smallest_of another stream. `Coder` is an
+/// entropy_coder, or smallest_any for whichever is smallest.
 /// Errors: invalid_argument (options), limit_exceeded, out_of_memory.
-template <entropy_coder Coder = rans>
+template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
   return detail::encode_split<Coder, byte_split>(backend, std::as_bytes(codes), std::nullopt, options);
@@ -238,7 +290,7 @@ result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const
 
 /// Encodes weights of a floating-point `format` without loss: their exponents by `Coder`, sign and mantissa raw.
 /// `elements` are their bits in the machine's byte order, at any address. As encode_stream in all else.
-template <entropy_coder Coder = rans>
+template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements,
                                                 const stream_options& options = {}) {
   if (!is_floating_point(format)) {
