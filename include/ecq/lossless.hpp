@@ -60,7 +60,7 @@ inline void append_bits(weights_view weights, std::vector<std::byte>& to) {
 ///   codec.decompress(ecq::cpu{}, *packed, 0, restored);          // the same bits, NaN and -0 included
 ///
 /// A packed block is that of any compressor: a container takes it, block_decoder and ecq::decompress read it.
-template <exponent_format Format, entropy_coder Coder = rans>
+template <exponent_format Format, stream_coder Coder = rans>
 struct lossless {
   stream_options stream{};
 

@@ -108,6 +108,23 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(of_matrix("rows_per_group", 0), errc::corrupt);
   EXPECT_EQ(of_matrix("columns_per_group", 0), errc::corrupt);
   EXPECT_EQ(of_matrix("columns_per_group", "4"), errc::corrupt);
+  // Without groups weights are what they were: of one floating-point format, in the whole block.
+  const auto lossless = [](const char* first, const char* second, const char* original) {
+    return code_of(changed([&](json& root) {
+      for (json& matrix : root["blocks"][0]["matrices"]) {
+        matrix["rows_per_group"] = matrix["columns_per_group"] = 0;
+        matrix["original"] = matrix["format"] = first;
+      }
+      json& last = root["blocks"][0]["matrices"].back();
+      last["original"] = original;
+      last["format"] = second;
+    }));
+  };
+  EXPECT_EQ(lossless("bf16", "bf16", "bf16"), errc::ok);
+  EXPECT_EQ(lossless("fp8_e4m3", "fp8_e4m3", "fp8_e4m3"), errc::ok);
+  EXPECT_EQ(lossless("bf16", "fp16", "fp16"), errc::corrupt);
+  EXPECT_EQ(lossless("bf16", "bf16", "fp32"), errc::corrupt);
+  EXPECT_EQ(lossless("int8", "int8", "int8"), errc::corrupt);
   EXPECT_EQ(of_matrix("first_symbol", 1), errc::corrupt);
   EXPECT_EQ(of_matrix("first_symbol", 24), errc::corrupt);
   EXPECT_EQ(of_matrix("first_symbol", ~std::uint64_t{0}), errc::corrupt);

@@ -26,6 +26,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/lossless.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/finite.hpp"
@@ -40,10 +41,15 @@ namespace ecq {
 struct compress_options {
   dtype format = dtype::fp8_e4m3;  ///< fp8_e4m3, fp8_e5m2 or int8
   /// Rate of the compressed tensors with everything counted (streams, scales), 1.3 ... 6.5 bits a weight; met within
-  /// bits_tolerance, or the format's AbsMax where even that has fewer. Exactly one of this and `lambda` is set.
+  /// bits_tolerance, or the format's AbsMax where even that has fewer. Exactly one of this, `lambda` and `lossless` is
+  /// set.
   std::optional<double> bits_per_weight{};
   std::optional<double> lambda{};  ///< at least 0; 0 is AbsMax
-  bool bits_per_tensor = false;    ///< every tensor meets bits_per_weight by a lambda of its own
+  /// Every bit comes back: exponents are coded, signs and mantissas kept. Embeddings and output heads are compressed as
+  /// well, NaN and infinity are welcome, and each number format of a block has a stream of its own.
+  bool lossless = false;
+  bool bits_per_tensor = false;                    ///< every tensor meets bits_per_weight by a lambda of its own
+  std::optional<coder_id> coder = coder_id::rans;  ///< nothing: in each block whichever makes the smallest stream
   tensor_selection selection{};
   unsigned chunk_bits = 0;       ///< log2 of the symbols a chunk; 0: by the length of the stream
   bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
@@ -110,9 +116,16 @@ class checkpoint_compressor {
   container_plan plan() const;
   result<compress_report> write(container_writer& writer, int attempt) const;
   result<packed_block> compress(const selected_block& block, std::vector<histogram>& counts) const;
+  result<packed_block> compress_lossless(const selected_block& block, std::vector<histogram>& counts) const;
   result<void> pass_through(container_writer& writer) const;
 
   result<weights_view> weights_of(const tensor_entry& tensor) const { return as_weights(tensor, model_.bytes(tensor)); }
+
+  /// Calls `use(Coder{})` with what is to encode streams.
+  template <class Use>
+  result<void> with_stream_coder(Use&& use) const {
+    return options_.coder ? with_coder(*options_.coder, use) : use(smallest_any{});
+  }
 
   void set_lambdas(double lambda) {
     for (selected_block& block : blocks_) {
@@ -151,17 +164,32 @@ class checkpoint_compressor {
   std::uint64_t selected_bytes_ = 0;
 };
 
+/// One block for each number format of `block`, in the order in which they come.
+inline std::vector<selected_block> split_by_format(const selected_block& block) {
+  std::vector<selected_block> parts;
+  for (const selected_tensor& tensor : block.tensors) {
+    const dtype type = *dtype_from_safetensors(tensor.entry->dtype);
+    const std::string name = block.name + "." + std::string(to_string(type));
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const selected_block& each) { return each.name == name; });
+    if (part == parts.end()) part = parts.insert(part, {name, {}});
+    part->tensors.push_back(tensor);
+  }
+  return parts;
+}
+
 inline result<void> checkpoint_compressor::select() {
   std::vector<tensor_summary> summaries;
   for (const tensor_entry& tensor : model_.tensors()) {
     summaries.push_back({tensor.name, dtype_from_safetensors(tensor.dtype), tensor.shape});
   }
-  ECQ_TRY(chosen, select_tensors(options_.selection, summaries));
+  tensor_selection rules = options_.selection;
+  rules.embeddings = rules.embeddings || options_.lossless;
+  ECQ_TRY(chosen, select_tensors(rules, summaries));
   for (const tensor_block& block : chosen) {
     selected_block kept{block.name, {}};
     for (const std::size_t position : block.tensors) {
       const tensor_entry& tensor = model_.tensors()[position];
-      if (options_.keep_non_finite) {
+      if (options_.keep_non_finite && !options_.lossless) {
         ECQ_TRY(weights, weights_of(tensor));
         const auto finite = check_finite(backend_, weights);
         model_.release(tensor);
@@ -172,7 +200,11 @@ inline result<void> checkpoint_compressor::select() {
       selected_.insert(&tensor);
       selected_bytes_ += tensor.size_bytes();
     }
-    if (!kept.tensors.empty()) blocks_.push_back(std::move(kept));
+    if (options_.lossless) {
+      for (selected_block& part : split_by_format(kept)) blocks_.push_back(std::move(part));
+    } else if (!kept.tensors.empty()) {
+      blocks_.push_back(std::move(kept));
+    }
   }
   if (blocks_.empty()) {
     return error(errc::invalid_argument, "none of " + std::to_string(model_.tensors().size()) +
@@ -247,14 +279,16 @@ inline container_plan checkpoint_compressor::plan() const {
   container_plan planned;
   planned.metadata = model_.metadata();
   planned.tool = "ecq " ECQ_VERSION_STRING;
-  planned.settings = std::string(to_string(options_.format)) + ", entquant, " +
-                     (options_.bits_per_weight ? "bits " + std::to_string(*options_.bits_per_weight)
-                                               : "lambda " + std::to_string(options_.lambda.value_or(0)));
+  planned.settings = options_.lossless
+                         ? "lossless"
+                         : std::string(to_string(options_.format)) + ", entquant, " +
+                               (options_.bits_per_weight ? "bits " + std::to_string(*options_.bits_per_weight)
+                                                         : "lambda " + std::to_string(options_.lambda.value_or(0)));
   for (const selected_block& block : blocks_) {
     container_plan::block& described = planned.blocks.emplace_back();
     described.name = block.name;
     for (const selected_tensor& tensor : block.tensors) {
-      described.matrices.push_back({tensor.entry->name, tensor.entry->shape});
+      described.matrices.push_back({tensor.entry->name, tensor.entry->shape, options_.lossless});
     }
   }
   for (const tensor_entry& tensor : model_.tensors()) {
@@ -315,8 +349,44 @@ inline result<packed_block> checkpoint_compressor::compress(const selected_block
     packed.matrices.push_back(std::move(matrix));
     first += weights.size();
   }
-  ECQ_TRY(stream, encode_stream<rans>(backend_, codes, {.chunk_bits = options_.chunk_bits}));
-  packed.stream = std::move(stream);
+  ECQ_CHECK(with_stream_coder([&]<class Coder>(Coder) -> result<void> {
+    ECQ_TRY(stream, encode_stream<Coder>(backend_, codes, {.chunk_bits = options_.chunk_bits}));
+    packed.stream = std::move(stream);
+    return {};
+  }));
+  return packed;
+}
+
+inline result<packed_block> checkpoint_compressor::compress_lossless(const selected_block& block,
+                                                                     std::vector<histogram>& counts) const {
+  packed_block packed;
+  std::vector<std::byte> elements;
+  std::size_t first = 0;
+  std::uint64_t bytes = 0;
+  for (const selected_tensor& tensor : block.tensors) bytes += tensor.entry->size_bytes();
+  elements.reserve(static_cast<std::size_t>(bytes));
+  for (const selected_tensor& tensor : block.tensors) {
+    ECQ_TRY(weights, weights_of(*tensor.entry));
+    packed.matrices.push_back({.name = tensor.entry->name,
+                               .shape = tensor.entry->shape,
+                               .original = weights.type(),
+                               .format = weights.type(),
+                               .layout = without_groups(weights.rows(), weights.columns()),
+                               .first_symbol = first,
+                               .scales = {}});
+    append_bits(weights, elements);
+    model_.release(*tensor.entry);
+    const std::size_t width = size_of(weights.type());
+    ECQ_TRY(count, count_exponents(backend_, weights.type(), std::span(elements).subspan(first * width)));
+    counts.push_back(count);
+    first += weights.size();
+  }
+  const dtype format = packed.matrices.front().format;
+  ECQ_CHECK(with_stream_coder([&]<class Coder>(Coder) -> result<void> {
+    ECQ_TRY(stream, encode_exponents<Coder>(backend_, format, elements, {.chunk_bits = options_.chunk_bits}));
+    packed.stream = std::move(stream);
+    return {};
+  }));
   return packed;
 }
 
@@ -331,7 +401,7 @@ inline result<compress_report> checkpoint_compressor::write(container_writer& wr
   for (const selected_block& block : blocks_) {
     ECQ_CHECK(advance(stage, block.name, done));
     std::vector<histogram> counts;
-    ECQ_TRY(packed, compress(block, counts));
+    ECQ_TRY(packed, options_.lossless ? compress_lossless(block, counts) : compress(block, counts));
     ECQ_CHECK(writer.write_block(block.name, packed));
     report.add_block(block.name, packed, counts);
     for (const selected_tensor& tensor : block.tensors) {
@@ -348,8 +418,8 @@ inline result<void> check_options(const compress_options& options) {
     return error(errc::invalid_argument,
                  "codes are fp8_e4m3, fp8_e5m2 or int8, not " + std::string(to_string(options.format)));
   }
-  if (options.bits_per_weight.has_value() == options.lambda.has_value()) {
-    return error(errc::invalid_argument, "either bits per weight or lambda has to be set");
+  if (int{options.bits_per_weight.has_value()} + int{options.lambda.has_value()} + int{options.lossless} != 1) {
+    return error(errc::invalid_argument, "either bits per weight or lambda or lossless has to be set");
   }
   if (options.bits_per_tensor && !options.bits_per_weight) {
     return error(errc::invalid_argument, "bits per tensor need bits per weight");

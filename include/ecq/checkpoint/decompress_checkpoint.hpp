@@ -27,8 +27,8 @@
 namespace ecq {
 
 struct decompress_options {
-  /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these,
-  /// else bf16.
+  /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these or
+  /// the tensor is lossless, else bf16.
   std::optional<dtype> type{};
 };
 
@@ -69,6 +69,23 @@ result<void> decode_in_pieces(const cpu& backend, const block_decoder& decoder, 
   return {};
 }
 
+/// As above with the bits of the codes: `use(first_row, rows, bytes)`, in the machine's byte order.
+template <class Use>
+result<void> decode_codes_in_pieces(const cpu& backend, const block_decoder& decoder, std::size_t index, Use&& use) {
+  const packed_matrix& matrix = decoder.matrices()[index];
+  const group_layout& layout = matrix.layout;
+  if (layout.rows == 0 || layout.columns == 0) return {};
+  const std::size_t step = (std::max)(std::size_t{1}, weights_per_piece / layout.columns);
+  std::vector<std::byte> codes;
+  for (std::size_t row = 0; row < layout.rows; row += step) {
+    const std::size_t rows = (std::min)(step, layout.rows - row);
+    codes.resize(rows * layout.columns * size_of(matrix.format));
+    ECQ_CHECK(decoder.decode_codes(backend, index, row, rows, std::span(codes)));
+    ECQ_CHECK(use(row, rows, std::span<const std::byte>(codes)));
+  }
+  return {};
+}
+
 /// Calls `visitor.template operator()<Element>()` with the element type that weights of `type` are decoded to.
 template <class Visitor>
 decltype(auto) visit_output(dtype type, Visitor&& visitor) {
@@ -80,24 +97,20 @@ decltype(auto) visit_output(dtype type, Visitor&& visitor) {
 }
 
 inline dtype output_type(const packed_matrix& matrix, const decompress_options& options) noexcept {
+  if (matrix.lossless() && !options.type) return matrix.format;
   const dtype wanted = options.type.value_or(matrix.original);
   return wanted == dtype::fp32 || wanted == dtype::fp16 ? wanted : dtype::bf16;
 }
 
-/// The bytes of decoded weights as files have them.
-template <class Element>
-std::span<const std::byte> little_endian_bytes(std::span<const Element> weights, std::vector<std::byte>& scratch) {
-  if constexpr (std::endian::native == std::endian::little) {
-    static_cast<void>(scratch);
-    return std::as_bytes(weights);
-  } else {
-    using code_type = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
-    scratch.resize(weights.size_bytes());
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      store_le(scratch.data() + i * sizeof(code_type), std::bit_cast<code_type>(weights[i]));
-    }
-    return scratch;
+/// The bytes of decoded elements, `width` each, as files have them.
+inline std::span<const std::byte> little_endian_bytes(std::span<const std::byte> elements, std::size_t width,
+                                                      std::vector<std::byte>& scratch) {
+  if constexpr (std::endian::native == std::endian::little) return elements;
+  scratch.resize(elements.size());
+  for (std::size_t at = 0; at < elements.size(); at += width) {
+    std::reverse_copy(elements.data() + at, elements.data() + at + width, scratch.data() + at);
   }
+  return scratch;
 }
 
 inline result<safetensors_writer> create_plain(const container_reader& container, const std::filesystem::path& out,
@@ -163,12 +176,21 @@ inline result<decompress_report> decompress_checkpoint(const cpu& backend, const
           if (!belongs_here(matrix)) continue;
           ECQ_CHECK(advance(matrix.name));
           ECQ_CHECK(writer.begin(matrix.name));
-          auto decoded = detail::visit_output(detail::output_type(matrix, options), [&]<class Element>() {
-            return detail::decode_in_pieces<Element>(
-                backend, *decoder, position, [&](std::size_t, std::size_t, std::span<const Element> weights) {
-                  return writer.append(detail::little_endian_bytes(weights, scratch));
-                });
-          });
+          const dtype type = detail::output_type(matrix, options);
+          const auto append = [&](std::span<const std::byte> weights) {
+            return writer.append(detail::little_endian_bytes(weights, size_of(type), scratch));
+          };
+          auto decoded =
+              matrix.lossless() && type == matrix.format
+                  ? detail::decode_codes_in_pieces(
+                        backend, *decoder, position,
+                        [&](std::size_t, std::size_t, std::span<const std::byte> codes) { return append(codes); })
+                  : detail::visit_output(type, [&]<class Element>() {
+                      return detail::decode_in_pieces<Element>(
+                          backend, *decoder, position, [&](std::size_t, std::size_t, std::span<const Element> weights) {
+                            return append(std::as_bytes(weights));
+                          });
+                    });
           if (!decoded) return std::move(decoded).error().within("tensor '" + matrix.name + "'");
           ECQ_CHECK(writer.end());
           report.weights += matrix.layout.rows * matrix.layout.columns;

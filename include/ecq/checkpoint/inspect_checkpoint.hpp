@@ -50,18 +50,21 @@ inline void add_plain_tensor(const tensor_entry& tensor, checkpoint_report& repo
   ++report.passed_through;
 }
 
-/// Counts the codes of each matrix of a block, a few million at a time.
+/// Counts the codes of each matrix of a block, or its exponents where it is lossless, a few million at a time.
 inline result<std::vector<histogram>> count_block(const cpu& backend, const block_decoder& decoder) {
   constexpr std::size_t codes_per_piece = std::size_t{1} << 24;
   std::vector<histogram> counts(decoder.matrices().size());
-  std::vector<std::uint8_t> codes;
+  std::vector<std::byte> codes;
+  const std::size_t width = decoder.stream().element_bytes();
   for (std::size_t index = 0; index < counts.size(); ++index) {
     const packed_matrix& matrix = decoder.matrices()[index];
     const std::uint64_t end = matrix.first_symbol + matrix.layout.rows * matrix.layout.columns;
-    for (std::uint64_t first = matrix.first_symbol; first < end; first += codes.size()) {
-      codes.resize(static_cast<std::size_t>((std::min)(end - first, std::uint64_t{codes_per_piece})));
-      ECQ_CHECK(decode_stream(backend, decoder.stream(), first, codes));
-      ECQ_TRY(count, count_codes(backend, codes));
+    for (std::uint64_t first = matrix.first_symbol; first < end; first += codes.size() / width) {
+      codes.resize(static_cast<std::size_t>((std::min)(end - first, std::uint64_t{codes_per_piece})) * width);
+      ECQ_CHECK(decode_elements(backend, decoder.stream(), first, codes));
+      ECQ_TRY(count, matrix.lossless()
+                         ? count_exponents(backend, matrix.format, codes)
+                         : count_codes(backend, {reinterpret_cast<const std::uint8_t*>(codes.data()), codes.size()}));
       counts[index] += count;
     }
   }

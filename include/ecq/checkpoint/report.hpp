@@ -13,6 +13,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/stream/stream_header.hpp"
 
 namespace ecq {
 
@@ -24,10 +25,11 @@ struct tensor_report {
   std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type where not compressed ("BF16")
   std::string original;  ///< number format before compression
   std::uint64_t weights = 0;
-  double bits_per_weight = 0;  ///< its share of the block's stream, and its scales
-  double entropy = 0;          ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
-  double sparsity = 0;         ///< share of codes that are zero
-  unsigned unique_values = 0;  ///< different codes that occur
+  double bits_per_weight = 0;   ///< its share of the block's stream, and its scales
+  double entropy = 0;           ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
+  double sparsity = 0;          ///< share of codes that are zero; 0 where lossless
+  unsigned unique_values = 0;   ///< different codes that occur; of a lossless tensor different exponents
+  double exponent_entropy = 0;  ///< of a lossless tensor: `entropy` without the bits that are stored raw
 };
 
 /// A checkpoint's tensors and what the compressed ones add up to.
@@ -41,8 +43,9 @@ struct checkpoint_report {
   std::size_t blocks = 0;
   std::size_t passed_through = 0;
 
-  /// Reports the tensors of one block, whose codes have been counted (`counts[i]` belongs to `block.matrices[i]`). The
-  /// stream is shared out by what the codes of each matrix cost under the block's one distribution.
+  /// Reports the tensors of one block, whose codes, or exponents where they are lossless, have been counted
+  /// (`counts[i]` belongs to `block.matrices[i]`). The stream is shared out by what the codes of each matrix cost under
+  /// the block's one distribution.
   void add_block(const std::string& name, packed_block_view block, std::span<const histogram> counts);
 };
 
@@ -51,7 +54,9 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
   histogram all;
   for (const histogram& part : counts) all += part;
   const auto symbols = static_cast<double>(all.total());
-  const double entropy_bits = entropy_of(all) * symbols;
+  const bool lossless = !block.matrices.empty() && block.matrices.front().lossless();
+  const double never_coded = lossless ? stream_header::never_coded_bits(block.matrices.front().format) : 0;
+  const double entropy_bits = (entropy_of(all) + never_coded) * symbols;
   const double overhead_bits = 8.0 * static_cast<double>(block.stream.size()) - entropy_bits;
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
@@ -64,11 +69,12 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
     report.format = to_string(matrix.format);
     report.original = to_string(matrix.original);
     report.weights = codes.count;
-    report.entropy = codes.entropy;
-    report.sparsity = codes.sparsity;
+    report.entropy = codes.count == 0 ? 0 : codes.entropy + never_coded;
+    report.exponent_entropy = lossless ? codes.entropy : 0;
+    report.sparsity = lossless ? 0 : codes.sparsity;
     report.unique_values = codes.unique_values;
     if (codes.count == 0) continue;
-    double information = 0;
+    double information = never_coded * static_cast<double>(codes.count);
     for (std::size_t code = 0; code < 256; ++code) {
       const std::uint64_t count = counts[index].counts[code];
       if (count == 0) continue;

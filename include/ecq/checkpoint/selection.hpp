@@ -46,6 +46,7 @@ struct tensor_selection {
   std::vector<std::string> include{};
   /// Patterns of names that stay as they are; wins over `include`.
   std::vector<std::string> exclude{};
+  bool embeddings = false;  ///< embeddings and output heads are compressed without being included by name
   /// ECMAScript regular expression; what its first match in a tensor's name covers is the name of the tensor's block.
   /// Tensors without a match share blocks "tensors.0", "tensors.1", ... in their order, shared_block_weights or a
   /// little more each: a stream of its own would cost a small tensor more than it gains.
@@ -86,7 +87,7 @@ inline bool is_selected(const tensor_selection& rules, const tensor_summary& ten
                        [&](std::string_view pattern) { return glob_match(pattern, tensor.name); });
   };
   if (matches(rules.exclude)) return false;
-  return matches(rules.include) || !matches(embedding_patterns);
+  return rules.embeddings || matches(rules.include) || !matches(embedding_patterns);
 }
 
 /// Groups the chosen tensors into blocks, ordered by their first tensor. errc::invalid_argument if the block pattern is

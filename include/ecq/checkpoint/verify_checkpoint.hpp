@@ -31,19 +31,26 @@ struct tensor_verification {
   std::string name;
   std::uint64_t weights = 0;
   bool compressed = false;
+  bool lossless = false;   ///< compressed without loss
   bool identical = false;  ///< bit for bit, type included
-  weight_error error;      ///< of a compressed tensor: decoded weights, as FP32, against the original ones
+  weight_error error;      ///< of a tensor that is neither: decoded weights, as FP32, against the original ones
 };
 
 struct verify_report {
   std::vector<tensor_verification> tensors;  ///< empty unless compared
   bool compared = false;                     ///< with an original
-  weight_error total;                        ///< of all compressed tensors
+  weight_error total;                        ///< of all compressed tensors that are not lossless
   std::size_t checksums = 0;                 ///< checked: header, tensors and chunks
+
+  /// Every tensor is bit for bit the original's.
+  bool identical() const noexcept {
+    return compared && std::all_of(tensors.begin(), tensors.end(),
+                                   [](const tensor_verification& tensor) { return tensor.identical; });
+  }
 };
 
 /// Checks every checksum of the container `in` and decodes every chunk. With `original` (what checkpoint::open takes),
-/// all of its tensors must be there in the same shape, those that are not compressed bit for bit
+/// all of its tensors must be there in the same shape, those that are not compressed or lossless bit for bit
 /// (errc::checksum_mismatch names the first that differs), and the distortion of the others is measured.
 result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                         const std::optional<std::filesystem::path>& original = std::nullopt,
@@ -76,6 +83,7 @@ class checkpoint_verifier {
   result<void> check_names() const;
   result<void> verify_block(std::size_t index);
   result<void> verify_matrix(const block_decoder& decoder, std::size_t position);
+  result<void> verify_bits(const block_decoder& decoder, std::size_t position);
   result<void> compare_bytes(const tensor_entry& tensor);
 
   result<const tensor_entry*> original_of(const std::string& name, std::span<const std::uint64_t> shape) const {
@@ -126,9 +134,11 @@ inline result<void> checkpoint_verifier::verify_block(std::size_t index) {
 
 inline result<void> checkpoint_verifier::verify_matrix(const block_decoder& decoder, std::size_t position) {
   const packed_matrix& matrix = decoder.matrices()[position];
+  if (matrix.lossless()) return verify_bits(decoder, position);
   tensor_verification outcome{.name = matrix.name,
                               .weights = matrix.layout.rows * matrix.layout.columns,
                               .compressed = true,
+                              .lossless = false,
                               .identical = false,
                               .error = {}};
   std::optional<weights_view> before;
@@ -155,6 +165,38 @@ inline result<void> checkpoint_verifier::verify_matrix(const block_decoder& deco
   return {};
 }
 
+inline result<void> checkpoint_verifier::verify_bits(const block_decoder& decoder, std::size_t position) {
+  const packed_matrix& matrix = decoder.matrices()[position];
+  const tensor_entry* entry = nullptr;
+  bool identical = true;
+  if (original_ != nullptr) {
+    ECQ_TRY(found, original_of(matrix.name, matrix.shape));
+    entry = found;
+    identical = dtype_from_safetensors(entry->dtype) == matrix.format;
+  }
+  const std::size_t row_bytes = matrix.layout.columns * size_of(matrix.format);
+  std::vector<std::byte> scratch;
+  ECQ_CHECK(decode_codes_in_pieces(
+      backend_, decoder, position,
+      [&](std::size_t row, std::size_t rows, std::span<const std::byte> codes) -> result<void> {
+        if (entry == nullptr || !identical) return {};
+        const auto expected = original_->bytes(*entry).subspan(row * row_bytes, rows * row_bytes);
+        const auto found = little_endian_bytes(codes, size_of(matrix.format), scratch);
+        identical = std::memcmp(expected.data(), found.data(), found.size()) == 0;
+        original_->release(*entry, expected);
+        return {};
+      }));
+  if (!identical) return error(errc::checksum_mismatch, "tensor '" + matrix.name + "' differs from the original");
+  if (entry == nullptr) return {};
+  report_.tensors.push_back({.name = matrix.name,
+                             .weights = matrix.layout.rows * matrix.layout.columns,
+                             .compressed = true,
+                             .lossless = true,
+                             .identical = true,
+                             .error = {}});
+  return {};
+}
+
 inline result<void> checkpoint_verifier::compare_bytes(const tensor_entry& tensor) {
   ECQ_TRY(entry, original_of(tensor.name, tensor.shape));
   const auto expected = original_->bytes(*entry);
@@ -173,6 +215,7 @@ inline result<void> checkpoint_verifier::compare_bytes(const tensor_entry& tenso
   report_.tensors.push_back({.name = tensor.name,
                              .weights = tensor.size_bytes() * 8 / find_safetensors_dtype(tensor.dtype)->bits,
                              .compressed = false,
+                             .lossless = false,
                              .identical = true,
                              .error = {}});
   return {};

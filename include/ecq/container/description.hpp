@@ -208,9 +208,18 @@ inline result<void> check_block(const block_description& block) {
     if (!columns || layout.rows != matrix.shape[0] || layout.columns != *columns) {
       return bad("its shape is not " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns));
     }
-    if (layout.rows_per_group == 0 || layout.columns_per_group == 0) return bad("groups of no weights");
-    if (size_of(matrix.format) != 1)
+    if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) return bad("groups of no weights");
+    if (matrix.lossless() && (matrix.format != matrix.original || !is_floating_point(matrix.format))) {
+      return bad(std::string(to_string(matrix.original)) + " in " + std::string(to_string(matrix.format)) +
+                 " without scales");
+    }
+    if (!matrix.lossless() && size_of(matrix.format) != 1) {
       return bad("its codes, " + std::string(to_string(matrix.format)) + ", are no bytes");
+    }
+    const packed_matrix& one = block.matrices.front();
+    if (matrix.lossless() != one.lossless() || (matrix.lossless() && matrix.format != one.format)) {
+      return bad("lossless or not, and of which format, is a matter of whole blocks");
+    }
     const std::uint64_t weights = matrix.shape[0] * *columns;
     if (matrix.first_symbol > block.symbols || weights > block.symbols - matrix.first_symbol) {
       return bad("symbols " + std::to_string(matrix.first_symbol) + " + " + std::to_string(weights) +

@@ -175,6 +175,8 @@ inline result<void> container_reader::match_tensors() {
       return error(errc::corrupt, "tensor '" + *name + "' has two uses");
     }
     for (const packed_matrix& matrix : block.matrices) {
+      matrices.insert(matrix.name);
+      if (matrix.lossless()) continue;
       std::string scale = scale_tensor_name(matrix.name);
       ECQ_TRY(tensor, expect_tensor(scale, "BF16"));
       if (tensor->shape[0] != matrix.layout.count()) {
@@ -184,7 +186,6 @@ inline result<void> container_reader::match_tensors() {
       if (const auto [name, added] = own.insert(std::move(scale)); !added) {
         return error(errc::corrupt, "tensor '" + *name + "' has two uses");
       }
-      matrices.insert(matrix.name);
     }
   }
   auto& checksums = description_.checksums;
@@ -233,6 +234,7 @@ inline result<mapped_block> container_reader::load(std::size_t index) const {
   const block_description& block = description_.blocks[index];
   mapped_block loaded{block.matrices, file_.bytes(*file_.find(stream_tensor_name(block.name)))};
   for (packed_matrix& matrix : loaded.matrices) {
+    if (matrix.lossless()) continue;
     matrix.scales.reserve(matrix.layout.count());  // which is what the file holds
     ECQ_CHECK(read(*file_.find(scale_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
       for (std::size_t at = 0; at < piece.size(); at += 2) {

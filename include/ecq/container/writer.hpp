@@ -30,6 +30,7 @@ struct container_plan {
   struct matrix {
     std::string name;
     std::vector<std::uint64_t> shape;
+    bool lossless = false;  ///< it will have no scales
   };
   struct block {
     std::string name;
@@ -99,7 +100,7 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
       widest_matrix.layout.rows_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.layout.columns_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.first_symbol = widest;
-      expect_tensor(scale_tensor_name(matrix.name));
+      if (!matrix.lossless) expect_tensor(scale_tensor_name(matrix.name));
     }
   }
   for (const tensor_declaration& tensor : plan.pass_through) expect_tensor(tensor.name);
@@ -125,7 +126,7 @@ inline result<container_writer> container_writer::create(const std::filesystem::
     if (block.matrices.empty()) return bad("block '" + block.name + "' has no matrices");
     tensors.push_back({stream_tensor_name(block.name), "U8"});
     for (const container_plan::matrix& matrix : block.matrices) {
-      tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
+      if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
       if (!names.insert(matrix.name).second) return bad("matrix '" + matrix.name + "' is there twice");
     }
   }
@@ -183,11 +184,12 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
     const container_plan::matrix& expected = planned->matrices[index];
-    if (matrix.name != expected.name || matrix.shape != expected.shape) {
-      return bad("matrix '" + matrix.name + "' where '" + expected.name + "' was planned, or another shape");
+    if (matrix.name != expected.name || matrix.shape != expected.shape || matrix.lossless() != expected.lossless) {
+      return bad("matrix '" + matrix.name + "' where '" + expected.name +
+                 "' was planned, or another shape, or only one is lossless");
     }
     const group_layout& layout = matrix.layout;
-    if (layout.rows_per_group != 0 && layout.columns_per_group != 0 && matrix.scales.size() != layout.count()) {
+    if (matrix.scales.size() != layout.count()) {
       return bad("matrix '" + matrix.name + "': " + std::to_string(matrix.scales.size()) + " scales for " +
                  std::to_string(layout.count()) + " groups");
     }
@@ -205,6 +207,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   ECQ_CHECK(write_tensor(stream_tensor_name(name), block.stream));
   std::vector<std::byte> bytes;
   for (const packed_matrix& matrix : block.matrices) {
+    if (matrix.lossless()) continue;
     bytes.resize(matrix.scales.size() * 2);
     for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
       store_le<std::uint16_t>(bytes.data() + 2 * index, matrix.scales[index].bits);

@@ -5,10 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <span>
 
+#include "ecq/config.hpp"
 #include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {
 
@@ -31,15 +34,21 @@ struct histogram {
 
   /// Counts `codes` on top of what is there.
   void add(std::span<const std::uint8_t> codes) noexcept {
-    // Four counters a value: a run of one value would otherwise wait for its own last store every time.
-    std::uint64_t part[4][256] = {};
+    // Eight counters a value: a run of one value would otherwise wait for its own last store every time. They are
+    // narrow, to stay in the cache, and so for a limited number of codes.
+    constexpr std::size_t piece = std::size_t{1} << 31;
+    for (; codes.size() > piece; codes = codes.subspan(piece)) add(codes.first(piece));
+    std::uint32_t part[8][256] = {};
     std::size_t at = 0;
-    for (; at + 4 <= codes.size(); at += 4) {
-      for (std::size_t i = 0; i < 4; ++i) ++part[i][codes[at + i]];
+    for (; at + 8 <= codes.size(); at += 8) {
+      std::uint64_t eight = 0;
+      std::memcpy(&eight, codes.data() + at, 8);
+      ECQ_UNROLL
+      for (std::size_t i = 0; i < 8; ++i) ++part[i][(eight >> (8 * i)) & 0xFFU];
     }
     for (; at < codes.size(); ++at) ++part[0][codes[at]];
     for (std::size_t value = 0; value < 256; ++value) {
-      counts[value] += part[0][value] + part[1][value] + part[2][value] + part[3][value];
+      for (const auto& counted : part) counts[value] += counted[value];
     }
   }
 
@@ -51,19 +60,47 @@ struct histogram {
   bool operator==(const histogram&) const = default;
 };
 
-/// Histogram of `codes`, counted on all threads of `backend`.
-inline result<histogram> count_codes(const cpu& backend, std::span<const std::uint8_t> codes) {
+namespace detail {
+
+/// Sums up what `count(first, size, histogram)` counts in pieces of `size` elements, on all threads of `backend`.
+template <class Count>
+result<histogram> count_in_pieces(const cpu& backend, std::size_t size, Count&& count) {
   constexpr std::size_t piece = std::size_t{1} << 20;
   histogram all;
   std::mutex guard;
-  ECQ_CHECK(parallel_for(backend, (codes.size() + piece - 1) / piece, [&](std::size_t index) -> result<void> {
+  ECQ_CHECK(parallel_for(backend, (size + piece - 1) / piece, [&](std::size_t index) -> result<void> {
     histogram part;
-    part.add(codes.subspan(index * piece, (std::min)(piece, codes.size() - index * piece)));
+    count(index * piece, (std::min)(piece, size - index * piece), part);
     const std::scoped_lock lock(guard);
     all += part;
     return {};
   }));
   return all;
+}
+
+}  // namespace detail
+
+/// Histogram of `codes`, counted on all threads of `backend`.
+inline result<histogram> count_codes(const cpu& backend, std::span<const std::uint8_t> codes) {
+  return detail::count_in_pieces(backend, codes.size(), [&](std::size_t first, std::size_t size, histogram& part) {
+    part.add(codes.subspan(first, size));
+  });
+}
+
+/// Histogram of the exponent fields of weights of a floating-point `format`; `elements` are their bits in the machine's
+/// byte order, at any address.
+inline result<histogram> count_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements) {
+  return visit_split(format, [&]<class Split>() {
+    constexpr std::size_t width = sizeof(typename Split::element);
+    return detail::count_in_pieces(
+        backend, elements.size() / width, [&](std::size_t first, std::size_t size, histogram& part) {
+          for (std::size_t at = first; at < first + size; ++at) {
+            typename Split::element value;
+            std::memcpy(&value, elements.data() + at * width, width);
+            ++part.counts[static_cast<std::size_t>(Split::arrange(value) >> low_bits<Split>)];
+          }
+        });
+  });
 }
 
 }  // namespace ecq
