@@ -201,4 +201,35 @@ TEST(RansKernels, AgreeOnDamagedChunks) {
   }
 }
 
+// Two chunks at a time, and an odd one: every pair of lengths around whole groups, and long ones.
+TEST(RansKernels, EncodeTheSameWords) {
+  for (const table_case& with : all_cases()) {
+    std::vector<std::vector<std::uint8_t>> codes;
+    for (std::size_t size = 1; size <= 300; ++size) codes.push_back(code_source(size).bell(size, with.spread));
+    for (const std::size_t size : {70001U, 65536U, 8192U}) codes.push_back(code_source(size).bell(size, with.spread));
+    const ecq::rans::encoder encoder(with.table, with.map);
+    for (const instruction_set set : all_sets()) {
+      std::vector<std::span<const std::uint8_t>> views(codes.begin(), codes.end());
+      std::vector<std::vector<std::byte>> states(codes.size(), std::vector<std::byte>(ecq::rans::state_bytes));
+      std::vector<std::vector<std::uint16_t>> words;
+      std::vector<std::byte*> state_targets;
+      for (auto& each : states) state_targets.push_back(each.data());
+      for (const auto& each : codes) words.emplace_back(each.size());
+      const std::vector<std::span<std::uint16_t>> word_targets(words.begin(), words.end());
+      std::vector<std::size_t> counts(codes.size());
+      encoder.encode_many(views, state_targets.data(), word_targets, counts, set);
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        std::vector<std::byte> expected_states(ecq::rans::state_bytes);
+        std::vector<std::uint16_t> expected(codes[i].size());
+        const std::size_t count = encoder.encode(codes[i], expected_states.data(), expected);
+        ASSERT_EQ(counts[i], count) << with.name << ' ' << name_of(set) << ' ' << codes[i].size();
+        ASSERT_EQ(states[i], expected_states) << with.name << ' ' << name_of(set) << ' ' << codes[i].size();
+        ASSERT_TRUE(std::equal(expected.end() - static_cast<std::ptrdiff_t>(count), expected.end(),
+                               words[i].end() - static_cast<std::ptrdiff_t>(count)))
+            << with.name << ' ' << name_of(set) << ' ' << codes[i].size();
+      }
+    }
+  }
+}
+
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ecq/cpu/rans_decode.hpp"
+#include "ecq/cpu/rans_encode_avx512.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
@@ -35,7 +36,14 @@ struct rans {
   class encoder {
    public:
     encoder(const table& frequencies, split_map map);
+
+    /// The definition, whatever the machine.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
+
+    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
+                     std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
+                     instruction_set isa) const;
 
    private:
     /// Division by f < 2^16 of a state x < f * 2^(32 - scale_bits) is exact as x * reciprocal >> (32 + scale_bits),
@@ -47,9 +55,12 @@ struct rans {
       std::uint32_t frequency = 0;
     };
 
+    /// All groups that are left above `down_to`.
+    void encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     template <bool Direct>
-    std::size_t encode_chunk(std::span<const std::uint8_t> codes, std::byte* states,
-                             std::span<std::uint16_t> words) const;
+    void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
+    /// All groups; whole ones are left.
+    void encode_by_avx512(std::span<detail::rans_encode_cursor> cursors) const;
 
     unsigned raw_bits_;
     unsigned scale_bits_;
@@ -92,7 +103,7 @@ inline rans::encoder::encoder(const table& frequencies, split_map map)
     start += used[i];
   }
   if (frequencies.mapping != slot_mapping::alias) return;
-  slots_.resize(65536);
+  slots_.resize(65536 + 1);  // kernels read four bytes a slot
   const alias_table aliases = alias_table::build(used, frequencies.bucket_bits);
   for (std::uint32_t slot = 0; slot < 65536; ++slot) {
     const std::uint32_t bucket = slot & ((1U << aliases.bucket_bits) - 1U);
@@ -106,23 +117,51 @@ inline rans::encoder::encoder(const table& frequencies, split_map map)
 
 inline std::size_t rans::encoder::encode(std::span<const std::uint8_t> codes, std::byte* states,
                                          std::span<std::uint16_t> words) const {
-  if (constant_) {
-    for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, lower_bound);
-    return 0;
+  std::size_t count = 0;
+  encode_many({&codes, 1}, &states, {&words, 1}, {&count, 1}, instruction_set::scalar);
+  return count;
+}
+
+inline void rans::encoder::encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
+                                       std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
+                                       instruction_set isa) const {
+  constexpr std::size_t batch = 2;
+  for (std::size_t first = 0; first < codes.size(); first += batch) {
+    const std::size_t count = (std::min)(batch, codes.size() - first);
+    detail::rans_encode_cursor cursors[batch];
+    for (std::size_t i = 0; i < count; ++i) {
+      cursors[i].begin(codes[first + i], words[first + i]);
+      if (!constant_) encode_groups(cursors[i], codes[first + i].size() / group_symbols);
+    }
+    if (!constant_ && chosen_instruction_set(isa) == instruction_set::avx512) encode_by_avx512({cursors, count});
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!constant_) encode_groups(cursors[i], 0);
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        store_le(states[first + i] + 4 * lane, cursors[i].state[lane]);
+      }
+      const std::span<std::uint16_t> room = words[first + i];
+      counts[first + i] = static_cast<std::size_t>(room.data() + room.size() - cursors[i].word);
+    }
   }
-  return slots_.empty() ? encode_chunk<true>(codes, states, words) : encode_chunk<false>(codes, states, words);
+}
+
+inline void rans::encoder::encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const {
+  if (slots_.empty()) {
+    encode_groups_by<true>(cursor, down_to);
+  } else {
+    encode_groups_by<false>(cursor, down_to);
+  }
 }
 
 template <bool Direct>
-std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std::byte* states,
-                                        std::span<std::uint16_t> words) const {
-  std::uint32_t state[lane_count];
-  std::fill_n(state, lane_count, lower_bound);
-  std::uint16_t* const end = words.data() + words.size();
-  std::uint16_t* word = end;
+void rans::encoder::encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const {
+  std::uint32_t state[lane_count];  // a copy that nobody else sees, as in rans_cursor
+  std::copy_n(cursor.state, lane_count, state);
+  std::uint16_t* word = cursor.word;
   const unsigned scale = Direct ? scale_bits_ : 16;
   const unsigned shift = 32 + scale;
-  for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > 0;) {
+  const std::span<const std::uint8_t> codes = cursor.codes;
+  for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > down_to;) {
     const std::uint8_t* in = codes.data() + group * group_symbols;
     const auto left = static_cast<std::uint32_t>(
         (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
@@ -141,8 +180,35 @@ std::size_t rans::encoder::encode_chunk(std::span<const std::uint8_t> codes, std
       }
     }
   }
-  for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, state[lane]);
-  return static_cast<std::size_t>(end - word);
+  std::copy_n(state, lane_count, cursor.state);
+  cursor.word = word;
+  cursor.codes = codes.first((std::min)(codes.size(), down_to * group_symbols));
+}
+
+inline void rans::encoder::encode_by_avx512([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
+#if ECQ_X86
+  if (slots_.empty()) {
+    detail::avx512::direct_encoding table;
+    for (std::size_t code = 0; code < 256; ++code) {
+      const entry& symbol = entries_[code >> raw_bits_];
+      table.entries[code] = symbol.frequency | (symbol.start << 16);
+    }
+    detail::avx512::rans_encode(table, scale_bits_, cursors);
+    return;
+  }
+  detail::avx512::alias_encoding table = {};
+  table.slots = slots_.data();
+  std::uint8_t number = 0;
+  for (std::size_t code = 0; code < 256; ++code) {
+    const entry& symbol = entries_[code >> raw_bits_];
+    if (symbol.frequency == 0) continue;
+    table.number_of_code[code] = number;
+    table.frequency[number] = static_cast<std::uint16_t>(symbol.frequency);
+    table.start[number] = static_cast<std::uint16_t>(symbol.start);
+    if (code + 1 < 256 && (code + 1) >> raw_bits_ != code >> raw_bits_) ++number;
+  }
+  detail::avx512::rans_encode(table, scale_bits_, cursors);
+#endif
 }
 
 inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) const {

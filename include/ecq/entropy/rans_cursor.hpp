@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/rans_slots.hpp"
@@ -88,6 +89,19 @@ struct rans_cursor {
     const bool ended =
         std::all_of(at.state, at.state + lane_count, [](std::uint32_t x) { return x == rans_lower_bound; });
     return ended && at.word == at.end ? errc::ok : errc::corrupt;
+  }
+};
+
+/// A chunk being encoded, from its end.
+struct rans_encode_cursor {
+  std::span<const std::uint8_t> codes;  ///< those that are left
+  std::uint16_t* word;                  ///< the first of the words so far
+  std::uint32_t state[lane_count];
+
+  void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room) {
+    codes = chunk;
+    word = room.data() + room.size();
+    std::fill_n(state, lane_count, rans_lower_bound);
   }
 };
 

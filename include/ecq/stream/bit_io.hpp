@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "ecq/cpu/raw_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
@@ -56,6 +57,14 @@ template <element_split Split>
 void pack_raw_bits(unsigned bits, const std::byte* elements, std::size_t count, std::byte* to) {
   using element = typename Split::element;
   if (bits == 0) return;
+  if constexpr (std::is_same_v<Split, byte_split>) {
+    if (bits < 8) {
+      const std::size_t packed = detail::pack_many_raw_bits(bits, elements, count, to);
+      elements += packed;
+      count -= packed;
+      to += packed / 8 * bits;
+    }
+  }
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
   std::uint64_t pending = 0;
   unsigned filled = 0;
@@ -154,12 +163,13 @@ inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, st
 }
 
 /// As join_elements in place, for codes of one byte whose coded symbols are shifted into place, by the kernels of
-/// `isa`. Reads up to 64 bytes beyond the raw bits.
+/// `isa`. Reads up to 8 bytes beyond the raw bits.
 inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes,
                            instruction_set isa = instruction_set::automatic) {
   if (map.bits == 0) return;
   std::size_t merged = 0;
-  if (map.bits < 8) merged = detail::merge_raw_bits(map.bits, from, codes.data(), codes.size() & ~std::size_t{63}, isa);
+  if (map.bits < 8)
+    merged = detail::merge_many_raw_bits(map.bits, from, codes.data(), codes.size() & ~std::size_t{63}, isa);
   codes = codes.subspan(merged);
   from += merged / 8 * map.bits;
   join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data());

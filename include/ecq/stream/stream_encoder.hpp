@@ -3,6 +3,7 @@
 /// Encoding elements into a stream on the CPU. The bytes depend on elements and options alone, not on the threads.
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -133,6 +134,14 @@ result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_e
   return classes;
 }
 
+/// Encoders that take several chunks at once: counts[i] is what encode(codes[i], states[i], words[i]) would return.
+template <class Encoder>
+concept encodes_many =
+    requires(const Encoder encoder, std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
+             std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts, instruction_set isa) {
+      { encoder.encode_many(codes, states, words, counts, isa) } -> std::same_as<void>;
+    };
+
 template <entropy_coder Coder, element_split Split>
 result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements<Split>& chunked,
                                              std::optional<dtype> format,
@@ -173,23 +182,54 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   std::uint64_t words = 0;
   for (std::size_t begin = 0; begin < chunks; begin += batch) {
     const std::size_t count = (std::min)(batch, chunks - begin);
-    ECQ_CHECK(parallel_for(backend, count, [&](std::size_t i) -> result<void> {
-      std::vector<std::uint8_t> scratch;
-      const auto symbols = chunked.symbols(begin + i, scratch);
-      std::byte* states = blob.data() + header.at(section_kind::states).offset + (begin + i) * Coder::state_bytes;
-      std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
-                            raw_bytes(std::uint64_t{begin + i} << chunked.chunk_bits, bits_kept);
-      buffers[i].resize(symbols.size());
-      lengths[i] = encoders[chunked.table_of(begin + i)].encode(symbols, states, buffers[i]);
-      pack_raw_bits<Split>(bits_kept, chunked.chunk(begin + i), symbols.size(), raw_bits);
+    ECQ_CHECK(parallel_for(backend, (count + 1) / 2, [&](std::size_t pair) -> result<void> {
+      const std::size_t first = 2 * pair;
+      const std::size_t members = (std::min)(count - first, std::size_t{2});
+      std::vector<std::uint8_t> scratch[2];
+      std::span<const std::uint8_t> symbols[2];
+      std::span<std::uint16_t> targets[2];
+      std::byte* states[2];
+      for (std::size_t i = 0; i < members; ++i) {
+        const std::size_t chunk = begin + first + i;
+        symbols[i] = chunked.symbols(chunk, scratch[i]);
+        buffers[first + i].resize(symbols[i].size());
+        targets[i] = buffers[first + i];
+        states[i] = blob.data() + header.at(section_kind::states).offset + chunk * Coder::state_bytes;
+        pack_raw_bits<Split>(bits_kept, chunked.chunk(chunk), symbols[i].size(),
+                             blob.data() + header.at(section_kind::raw_bits).offset +
+                                 raw_bytes(std::uint64_t{chunk} << chunked.chunk_bits, bits_kept));
+      }
+      const auto encode = [&](std::size_t from, std::size_t many) {
+        const auto& encoder = encoders[chunked.table_of(begin + first + from)];
+        if constexpr (encodes_many<typename Coder::encoder>) {
+          encoder.encode_many({symbols + from, many}, states + from, {targets + from, many},
+                              {lengths.data() + first + from, many}, backend.isa);
+        } else {
+          for (std::size_t i = from; i < from + many; ++i) {
+            lengths[first + i] = encoder.encode(symbols[i], states[i], targets[i]);
+          }
+        }
+      };
+      if (members == 2 && chunked.table_of(begin + first) == chunked.table_of(begin + first + 1)) {
+        encode(0, 2);
+      } else {
+        for (std::size_t i = 0; i < members; ++i) encode(i, 1);
+      }
       return {};
     }));
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t at = blob.size();
       blob.resize(at + lengths[i] * 2);
       std::byte* to = blob.data() + at;
-      for (std::size_t w = buffers[i].size() - lengths[i]; w < buffers[i].size(); ++w, to += 2)
-        store_le(to, buffers[i][w]);
+      const std::span<const std::uint16_t> coded = std::span<const std::uint16_t>(buffers[i]).last(lengths[i]);
+      if constexpr (std::endian::native == std::endian::little) {
+        std::copy_n(std::as_bytes(coded).data(), coded.size_bytes(), to);
+      } else {
+        for (const std::uint16_t word : coded) {
+          store_le(to, word);
+          to += 2;
+        }
+      }
       const chunk_record record{.first_word = words, .table = chunked.table_of(begin + i)};
       record.write(blob.data() + header.at(section_kind::chunk_index).offset + (begin + i) * chunk_record::bytes);
       words += lengths[i];
