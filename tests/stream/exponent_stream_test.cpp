@@ -1,11 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "ecq/stream/encoded_stream.hpp"
+#include "stream/format_decoder.hpp"
+#include "support/files.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -151,6 +156,39 @@ TEST(ExponentStream, BringsEverySizeAndRangeBack) {
   }
 }
 
+// Committed streams, one for each format: what this version writes, byte for byte, and what every later version must
+// read. ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+TEST(ExponentStream, GoldenStreamsAreWrittenByteForByteAndReadByBothDecoders) {
+  for (const dtype format : formats) {
+    // Integers and shifts alone, so that every machine makes the same numbers: exponents that halve in frequency.
+    const std::size_t width = ecq::size_of(format);
+    bytes elements;
+    for (std::uint32_t i = 0; i < 1500; ++i) {
+      const std::uint32_t exponent = 12U - static_cast<std::uint32_t>(std::countr_zero(i + 1));
+      const std::uint32_t word = (exponent << (8 * width - 6)) | ((i * 2654435761U) & ~(0x7FU << (8 * width - 8)));
+      for (std::size_t byte = 0; byte < width; ++byte) {
+        elements.push_back(static_cast<std::byte>((word >> (8 * byte)) & 0xFFU));
+      }
+    }
+    const auto path = ecq_test::golden("stream/exponent_" + std::string(ecq::to_string(format)) + ".ecqs");
+    const auto blob = ecq::encode_exponents(cpu{}, format, elements, {.chunk_bits = 10});
+    ASSERT_TRUE(blob) << blob.error().to_string();
+    if (std::getenv("ECQ_UPDATE_GOLDEN") != nullptr) {
+      ecq_test::write_file(path, {reinterpret_cast<const char*>(blob->data()), blob->size()});
+    }
+    EXPECT_EQ(ecq_test::read_file(path), std::string(reinterpret_cast<const char*>(blob->data()), blob->size()));
+    const auto read = ecq_test::format_decoder(*blob).decode();
+    ASSERT_TRUE(read) << path;
+    if constexpr (std::endian::native == std::endian::little) {
+      EXPECT_TRUE(std::ranges::equal(*read, elements, {}, {}, [](std::byte byte) {
+        return std::to_integer<std::uint8_t>(byte);
+      })) << path;
+      EXPECT_EQ(decoded(*blob, 0, 1500), elements) << path;
+      EXPECT_EQ(ecq::encoded_stream::parse(*blob)->coder(), ecq::coder_id::rans) << path;
+    }
+  }
+}
+
 TEST(ExponentStream, BytesDoNotDependOnThreads) {
   const bytes elements = gaussian(dtype::bf16, 20'000);
   EXPECT_EQ(*ecq::encode_exponents(cpu{.threads = 1}, dtype::bf16, elements, {.chunk_bits = 10}),
@@ -205,11 +243,11 @@ TEST(ExponentStream, LiesInTheHeaderAreFound) {
     const auto stream = ecq::encoded_stream::parse(sealed(bad));
     return stream ? errc::ok : stream.error().code();
   };
-  EXPECT_EQ(verdict(8, 0), errc::corrupt);            // byte codes of a format
-  EXPECT_EQ(verdict(8, 2), errc::unsupported);        // map
-  EXPECT_EQ(verdict(44, 0), errc::unsupported);       // no format
-  EXPECT_EQ(verdict(44, 6), errc::unsupported);       // int8 has no exponents
-  EXPECT_EQ(verdict(44, 9), errc::unsupported);       // unknown
+  EXPECT_EQ(verdict(8, 0), errc::corrupt);       // byte codes of a format
+  EXPECT_EQ(verdict(8, 2), errc::unsupported);   // map
+  EXPECT_EQ(verdict(44, 0), errc::unsupported);  // no format
+  EXPECT_EQ(verdict(44, 6), errc::unsupported);  // int8 has no exponents
+  EXPECT_EQ(verdict(44, 9), errc::unsupported);  // unknown
   for (unsigned format = 1; format <= 3; ++format) EXPECT_EQ(verdict(44, format), errc::corrupt) << format;
   for (const unsigned bits : {0U, 3U, 8U, 9U, 200U}) EXPECT_EQ(verdict(10, bits), errc::corrupt) << bits;
   EXPECT_EQ(verdict(45, 1), errc::corrupt);

@@ -17,6 +17,7 @@ class format_decoder {
     for (const std::byte byte : stream) bytes_.push_back(static_cast<std::uint8_t>(byte));
   }
 
+  /// What was compressed: bytes, or the bytes of numbers, the lowest first.
   std::optional<std::vector<std::uint8_t>> decode() {
     if (!read_header() || !read_directory() || !read_tables() || !check_padding()) return std::nullopt;
     std::vector<std::uint8_t> codes;
@@ -90,13 +91,19 @@ class format_decoder {
     codes_ = number(16, 8);
     chunks_ = number(24, 8);
     tables_listed_ = number(40, 4);
-    if ((coder_ != 0 && state_bytes() == 0) || number(8, 2) != 0 || raw_bits_ > 8 || (raw_bits_ == 8) != (coder_ == 0))
-      return false;
+    const std::uint64_t format = number(44, 1);
+    if (number(8, 2) > 1 || format > 5 || (number(8, 2) == 1) != (format != 0)) return false;
+    constexpr unsigned widths[] = {8, 32, 16, 16, 8, 8};
+    constexpr unsigned exponents[] = {8, 8, 5, 8, 4, 5};
+    rotated_ = format != 0;
+    width_ = widths[format];
+    if (raw_bits_ > width_ || raw_bits_ + exponents[format] < width_) return false;
+    if ((coder_ != 0 && state_bytes() == 0) || (raw_bits_ == width_) != (coder_ == 0)) return false;
     if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
     if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
     if (number(32, 8) != bytes_.size() || bytes_.size() % 64 != 0 || tables_listed_ > chunks_) return false;
-    return tables_listed_ <= 65536 && number(44, 8) == 0 && number(52, 4) == 0;
+    return tables_listed_ <= 65536 && number(45, 8) == 0 && number(53, 3) == 0;
   }
 
   bool read_directory() {
@@ -177,7 +184,7 @@ class format_decoder {
         read.frequencies.push_back(static_cast<std::uint32_t>(number(frequencies + 2 * s, 2) + 1));
         sum += read.frequencies.back();
         if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
-        if (read.symbols[s] >= 256U >> raw_bits_) return false;
+        if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_)) return false;
       }
       if (sum != std::uint64_t{1} << read.slot_bits) return false;
       if (mapping == 0) {
@@ -220,7 +227,8 @@ class format_decoder {
       read.symbols.push_back(static_cast<std::uint32_t>(number(at + 4 + s, 1)));
       read.lengths.push_back(static_cast<std::uint32_t>(number(at + 4 + count + s, 1)));
       if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
-      if (read.symbols[s] >= 256U >> raw_bits_ || read.lengths[s] > 16 || (read.lengths[s] == 0) != (count == 1)) {
+      if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_) || read.lengths[s] > 16 ||
+          (read.lengths[s] == 0) != (count == 1)) {
         return false;
       }
       space += 65536U >> read.lengths[s];
@@ -296,9 +304,12 @@ class format_decoder {
     if (coder_ != 0 && !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
       return false;
     for (std::uint64_t j = 0; j < count; ++j) {
-      std::uint32_t code = coded[j] << raw_bits_;
-      for (unsigned bit = 0; bit < raw_bits_; ++bit) code |= raw_bit((first + j) * raw_bits_ + bit) << bit;
-      codes.push_back(static_cast<std::uint8_t>(code));
+      std::uint64_t code = std::uint64_t{coded[j]} << raw_bits_;
+      for (unsigned bit = 0; bit < raw_bits_; ++bit) {
+        code |= std::uint64_t{raw_bit((first + j) * raw_bits_ + bit)} << bit;
+      }
+      if (rotated_) code = code / 2 + (code % 2 << (width_ - 1));
+      for (unsigned shift = 0; shift < width_; shift += 8) codes.push_back(static_cast<std::uint8_t>(code >> shift));
     }
     return true;
   }
@@ -376,6 +387,8 @@ class format_decoder {
 
   std::vector<std::uint8_t> bytes_;
   std::uint64_t coder_ = 0;
+  unsigned width_ = 8;
+  bool rotated_ = false;
   unsigned raw_bits_ = 0;
   unsigned chunk_bits_ = 0;
   std::uint64_t sections_listed_ = 0;
