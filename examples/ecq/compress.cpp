@@ -1,12 +1,17 @@
-// ecq compress: a checkpoint to N bits a weight.
+// ecq compress: a checkpoint to N bits a weight, or without loss.
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -18,18 +23,29 @@
 namespace {
 
 struct options : tool::common_options {
-  std::string input, output, format = "fp8_e4m3";
+  std::string input, output, format = "fp8_e4m3", coder = "rans";
   double bits = 3, lambda = 0;
-  bool lambda_given = false, keep_non_finite = false, per_tensor = false;
+  bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false;
   std::uint64_t chunk = 0;
   ecq::tensor_selection selection;
 };
+
+/// What names an entropy coder on the command line.
+constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 4> coders{
+    {{ecq::rans::name, ecq::rans::id},
+     {ecq::huffman::name, ecq::huffman::id},
+     {ecq::tans::name, ecq::tans::id},
+     {"auto", std::nullopt}}};
 
 ecq::result<void> run(const options& given) {
   ECQ_CHECK(tool::not_over_input(given.input, given.output));
   ecq::compress_options how;
   how.format = *ecq::dtype_from_string(given.format);
-  if (given.lambda_given) {
+  how.coder =
+      std::find_if(coders.begin(), coders.end(), [&](const auto& coder) { return coder.first == given.coder; })->second;
+  if (given.lossless) {
+    how.lossless = true;
+  } else if (given.lambda_given) {
     how.lambda = given.lambda;
   } else {
     how.bits_per_weight = given.bits;
@@ -55,7 +71,8 @@ ecq::result<void> run(const options& given) {
     totals["megabytes_per_second"] = megabytes_per_second;
     tool::print({{"input", given.input},
                  {"output", given.output},
-                 {"format", given.format},
+                 {"format", given.lossless ? "lossless" : given.format},
+                 {"coder", given.coder},
                  {"tensors", tool::tensor_rows(report.tensors)},
                  {"totals", totals}});
   } else if (!given.quiet) {
@@ -69,7 +86,7 @@ ecq::result<void> run(const options& given) {
               << tool::decimal(100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes),
                                1)
               << " %)\n"
-              << "  lambda           " << tool::significant(report.lambda, 4) << '\n'
+              << (given.lossless ? "" : "  lambda           " + tool::significant(report.lambda, 4) + '\n')
               << "  time             " << tool::duration(seconds) << " (" << tool::decimal(megabytes_per_second, 0)
               << " MB/s)\n";
   }
@@ -116,9 +133,21 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                                          "Weight of the rate against the distortion, instead of --bits; 0 = AbsMax")
                             ->check(number_between(0, 1e6))
                             ->excludes(bits);
+  CLI::Option* lossless =
+      command
+          ->add_flag("--lossless", given->lossless,
+                     "Code exponents and keep all other bits: every tensor comes back bit for bit; embeddings included")
+          ->excludes(bits)
+          ->excludes(lambda);
+  std::vector<std::string> coder_names;
+  for (const auto& coder : coders) coder_names.emplace_back(coder.first);
+  command->add_option("--coder", given->coder, "Entropy coder; auto = in each block whichever is smallest")
+      ->check(CLI::IsMember(coder_names))
+      ->capture_default_str();
   command->add_option("--format", given->format, "Number format of the codes")
       ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(lossless);
   command
       ->add_option("--include", given->selection.include,
                    "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
@@ -133,7 +162,8 @@ void tool::add_compress(CLI::App& app, action& chosen) {
       ->check(regular_expression)
       ->capture_default_str();
   command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
-      ->excludes(lambda);
+      ->excludes(lambda)
+      ->excludes(lossless);
   command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();

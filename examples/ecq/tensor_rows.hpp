@@ -2,6 +2,7 @@
 /// \file
 /// Tensors of a compressed checkpoint as JSON and as a table; compress and inspect answer alike.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ inline json tensor_rows(std::span<const ecq::tensor_report> tensors) {
                     {"weights", tensor.weights},
                     {"bits_per_weight", tensor.bits_per_weight},
                     {"entropy", tensor.entropy},
+                    {"exponent_entropy", tensor.exponent_entropy},
                     {"sparsity", tensor.sparsity},
                     {"unique_values", tensor.unique_values}});
   }
@@ -40,11 +42,22 @@ inline json totals_of(const ecq::checkpoint_report& report) {
 }
 
 inline table tensor_table(std::span<const ecq::tensor_report> tensors) {
-  table rows({"tensor", "shape", "format", "bits/weight", "entropy", "sparsity", "values"}, 3);
+  // Of lossless tensors the exponents are what is coded; where there are none, there is no column either.
+  const bool lossless = std::any_of(tensors.begin(), tensors.end(),
+                                    [](const ecq::tensor_report& tensor) { return tensor.exponent_entropy != 0; });
+  std::vector<std::string> head{"tensor", "shape", "format", "bits/weight", "entropy", "sparsity", "values"};
+  if (lossless) head.insert(head.end() - 2, "exponents");
+  table rows(head, 3);
   for (const ecq::tensor_report& tensor : tensors) {
-    rows.add({tensor.name, dimensions(tensor.shape), tensor.format, decimal(tensor.bits_per_weight, 3),
-              decimal(tensor.entropy, 3), decimal(100 * tensor.sparsity, 1) + " %",
-              std::to_string(tensor.unique_values)});
+    std::vector<std::string> row{tensor.name,
+                                 dimensions(tensor.shape),
+                                 tensor.format,
+                                 decimal(tensor.bits_per_weight, 3),
+                                 decimal(tensor.entropy, 3),
+                                 decimal(100 * tensor.sparsity, 1) + " %",
+                                 std::to_string(tensor.unique_values)};
+    if (lossless) row.insert(row.end() - 2, decimal(tensor.exponent_entropy, 3));
+    rows.add(row);
   }
   return rows;
 }

@@ -34,10 +34,12 @@ tool::json answer(const options& given, const ecq::verify_report& report) {
     tool::json row{{"name", tensor.name},
                    {"weights", tensor.weights},
                    {"compressed", tensor.compressed},
+                   {"lossless", tensor.lossless},
                    {"identical", tensor.identical}};
     describe(row, tensor.error);
     tensors.push_back(std::move(row));
   }
+  result["identical"] = report.identical();
   result["totals"] = {{"weights", report.total.count}};
   describe(result["totals"], report.total);
   return result;
@@ -50,10 +52,19 @@ tool::table distortions(const ecq::verify_report& report) {
               tool::significant(error.largest_error, 3)});
   };
   for (const ecq::tensor_verification& tensor : report.tensors) {
-    if (tensor.compressed) add(tensor.name, tensor.weights, tensor.error);
+    if (!tensor.compressed) continue;
+    if (tensor.lossless) {
+      rows.add({tensor.name, tool::grouped(tensor.weights), "identical", "", ""});
+    } else {
+      add(tensor.name, tensor.weights, tensor.error);
+    }
   }
   rows.rule();
-  add("compressed weights", report.total.count, report.total);
+  if (report.identical()) {
+    rows.add({"all tensors", "", "identical", "", ""});
+  } else {
+    add("compressed weights", report.total.count, report.total);
+  }
   return rows;
 }
 

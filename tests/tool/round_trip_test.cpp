@@ -35,6 +35,28 @@ std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
   return weights;
 }
 
+TEST_F(tool, compresses_without_loss) {
+  const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
+  for (const char* coder : {"rans", "tans", "huffman", "auto"}) {
+    const json compressed = ask({"compress", model, "-o", packed, "--lossless", "--coder", coder});
+    EXPECT_EQ(compressed["format"], "lossless");
+    EXPECT_LT(compressed["totals"]["file_bytes"].get<double>(),
+              0.8 * compressed["totals"]["input_bytes"].get<double>());
+  }
+  const json measured = ask({"verify", packed, "--against", model});
+  EXPECT_EQ(measured["identical"], true);
+  for (const json& tensor : measured["tensors"]) EXPECT_EQ(tensor["identical"], true) << tensor;
+  EXPECT_NE(run({"verify", packed, "--against", model}).out.find("identical"), std::string::npos);
+  ask({"decompress", packed, "-o", back});
+  EXPECT_NE(run({"inspect", packed}).out.find("exponents"), std::string::npos);
+  const json listed = ask({"inspect", back});
+  std::map<std::string, json> formats;
+  for (const json& tensor : listed["tensors"]) formats[tensor["name"]] = tensor["format"];
+  const json original = ask({"inspect", model});
+  for (const json& tensor : original["tensors"]) EXPECT_EQ(formats[tensor["name"]], tensor["format"]);
+  EXPECT_NE(run({"compress", model, "-o", packed, "--lossless", "--bits", "3"}).exit_code, 0);
+}
+
 TEST_F(tool, does_the_whole_job) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
 
