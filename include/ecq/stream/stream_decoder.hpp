@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -71,7 +71,7 @@ class chunk_decoder {
       }
       if (count == 0) continue;
       if (!decoder_ || table != table_) {
-        decoder_.emplace(stream_.template table<Coder>(table), stream_.map());
+        decoder_ = std::make_unique<typename Coder::decoder>(stream_.template table<Coder>(table), stream_.map());
         table_ = table;
       }
       errc outcomes[max_chunk_run] = {};
@@ -106,7 +106,7 @@ class chunk_decoder {
   instruction_set isa_;
   const encoded_stream& stream_;
   decode_options options_;
-  std::optional<typename Coder::decoder> decoder_;
+  std::unique_ptr<typename Coder::decoder> decoder_;
   std::uint16_t table_ = 0;
   std::vector<std::uint8_t> scratch_;  ///< symbols of elements that are wider
 };
