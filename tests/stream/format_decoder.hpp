@@ -98,7 +98,7 @@ class format_decoder {
     rotated_ = format != 0;
     width_ = widths[format];
     if (raw_bits_ > width_ || raw_bits_ + exponents[format] < width_) return false;
-    if ((coder_ != 0 && state_bytes() == 0) || (raw_bits_ == width_) != (coder_ == 0)) return false;
+    if (coder_ > 4 || (raw_bits_ == width_) != (coder_ == 0)) return false;
     if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
     if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
@@ -160,7 +160,7 @@ class format_decoder {
     const std::uint64_t end = at + sections_[1].size;
     for (std::uint64_t i = 0; i < tables_listed_ && coder_ != 0; ++i) {
       if (end - at < 4) return false;
-      if (coder_ == 3) {
+      if (coder_ >= 3) {
         if (!read_code(at, end)) return false;
         continue;
       }
@@ -220,6 +220,7 @@ class format_decoder {
   bool read_code(std::uint64_t& at, std::uint64_t end) {
     const std::uint64_t count = number(at + 2, 2);
     if (number(at, 1) != 2 || count < 1 || count > 256 || end - at < 4 + 2 * count) return false;
+    const unsigned limit = coder_ == 3 ? 16 : 32;
     table read;
     std::uint64_t space = 0;
     std::uint64_t longest = 0;
@@ -227,17 +228,17 @@ class format_decoder {
       read.symbols.push_back(static_cast<std::uint32_t>(number(at + 4 + s, 1)));
       read.lengths.push_back(static_cast<std::uint32_t>(number(at + 4 + count + s, 1)));
       if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
-      if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_) || read.lengths[s] > 16 ||
+      if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_) || read.lengths[s] > limit ||
           (read.lengths[s] == 0) != (count == 1)) {
         return false;
       }
-      space += 65536U >> read.lengths[s];
+      space += (std::uint64_t{1} << limit) >> read.lengths[s];
       longest = read.lengths[s] > longest ? read.lengths[s] : longest;
     }
-    if (space != 65536 || longest != number(at + 1, 1)) return false;
+    if (space != std::uint64_t{1} << limit || longest != number(at + 1, 1)) return false;
     read.words.resize(count);
     std::uint64_t word = 0;
-    for (unsigned length = 1; length <= 16; ++length, word *= 2) {
+    for (unsigned length = 1; length <= limit; ++length, word *= 2) {
       for (std::uint64_t s = 0; s < count; ++s) {
         if (read.lengths[s] == length) read.words[s] = word++;
       }
@@ -301,7 +302,9 @@ class format_decoder {
     if (digest % (std::uint64_t{1} << 32) != index(chunk, 8, 4)) return false;
 
     std::vector<std::uint32_t> coded(count, 0);
-    if (coder_ != 0 && !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
+    if (coder_ == 4 && !decode_gap_array(tables_[index(chunk, 12, 2)], first_word, last_word, coded)) return false;
+    if (coder_ != 0 && coder_ != 4 &&
+        !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
       return false;
     for (std::uint64_t j = 0; j < count; ++j) {
       std::uint64_t code = std::uint64_t{coded[j]} << raw_bits_;
@@ -365,6 +368,62 @@ class format_decoder {
       if (last != 0) return false;
     }
     return word == last_word;
+  }
+
+  // One code word after another; gaps and positions are looked at only to check them.
+  bool decode_gap_array(const table& with, std::uint64_t word, std::uint64_t last_word,
+                        std::vector<std::uint32_t>& coded) const {
+    const std::uint64_t from = sections_.at(5).offset + 2 * word;
+    const std::uint64_t words = last_word - word;
+    if (words == (coded.size() + 1) / 2) {
+      for (std::uint64_t j = 0; j < coded.size(); ++j) {
+        coded[j] = static_cast<std::uint32_t>(number(from + j, 1));
+        if (coded[j] >= std::uint64_t{1} << (width_ - raw_bits_)) return false;
+      }
+      return coded.size() % 2 == 0 || number(from + coded.size(), 1) == 0;
+    }
+    if (words < 2 || words > (coded.size() + 1) / 2) return false;
+    std::uint64_t longest = 0;
+    for (const std::uint32_t length : with.lengths) longest = length > longest ? length : longest;
+    const std::uint64_t g = longest <= 16 ? 4 : 5;
+    const std::uint64_t windows = number(from, 4);
+    const std::uint64_t blocks = (windows + 255) / 256;
+    const std::uint64_t gaps = from + 4 + 4 * blocks;
+    const std::uint64_t bits = gaps + (windows * g + 15) / 16 * 2;
+    if (2 + 2 * blocks + (windows * g + 15) / 16 + 4 * windows != words) return false;
+    if ((windows == 0) != (with.symbols.size() == 1)) return false;
+    if (windows == 0) {
+      coded.assign(coded.size(), with.symbols[0]);
+      return true;
+    }
+    const auto bit_at = [&](std::uint64_t base, std::uint64_t bit) {
+      return number(base + bit / 8, 1) >> (bit % 8) & 1;
+    };
+    std::uint64_t bit = 0;
+    std::uint64_t next = 0;
+    for (std::uint64_t j = 0; j <= coded.size(); ++j) {
+      for (; next < windows && bit >= 64 * next; ++next) {
+        std::uint64_t gap = 0;
+        for (std::uint64_t i = 0; i < g; ++i) gap |= bit_at(gaps, next * g + i) << i;
+        if (gap != bit - 64 * next) return false;
+        if (next % 256 == 0 && number(from + 4 + next / 64, 4) != j) return false;
+      }
+      if (j == coded.size()) break;
+      std::uint64_t stack = 0;
+      for (std::uint64_t i = 0; i < longest && bit + i < 64 * windows; ++i) stack |= bit_at(bits, bit + i) << i;
+      const std::uint64_t symbol = pop_code_word(with, stack);
+      coded[j] = with.symbols[symbol];
+      bit += with.lengths[symbol];
+      if (bit > 64 * windows) return false;
+    }
+    if (bit <= 64 * (windows - 1)) return false;
+    for (; bit < 64 * windows; ++bit) {
+      if (bit_at(bits, bit) != 0) return false;
+    }
+    for (std::uint64_t i = windows * g; i < 8 * (bits - gaps); ++i) {
+      if (bit_at(gaps, i) != 0) return false;
+    }
+    return true;
   }
 
   bool refill(std::uint64_t& state, std::uint64_t& word, std::uint64_t last_word) const {

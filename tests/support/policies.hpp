@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ecq/entropy/huffman.hpp"
+#include "ecq/entropy/huffman_gaps.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans.hpp"
@@ -32,7 +33,7 @@ using all_formats =
 
 using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
 
-using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman>;
+using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman, ecq::huffman_gaps>;
 
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
 

@@ -16,8 +16,8 @@
 
 namespace ecq {
 
-/// Registered ids of entropy coders (docs/format.md). Reserved, not yet written: 4 Huffman with gap arrays.
-enum class coder_id : std::uint16_t { raw = 0, rans = 1, tans = 2, huffman = 3 };
+/// Registered ids of entropy coders (docs/format.md).
+enum class coder_id : std::uint16_t { raw = 0, rans = 1, tans = 2, huffman = 3, huffman_gaps = 4 };
 
 /// Where the coded bytes of one chunk lie. `words` and `states` may be read stream_tail_bytes beyond their end.
 struct chunk_bytes {

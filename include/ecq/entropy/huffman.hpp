@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -49,14 +48,13 @@ struct huffman {
   template <class Lut>
   class lut_decoder {
    public:
-    lut_decoder(const table& code, split_map map) : raw_bits_(map.bits), only_(map.join(code.symbols[0], 0)) {
-      if (code.count > 1) lut_.emplace(code);
-    }
+    lut_decoder(const table& code, split_map map)
+        : raw_bits_(map.bits), only_(map.join(code.symbols[0], 0)), coded_(code.count > 1), lut_(code) {}
 
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-      if (!lut_) return detail::decode_unmoved_stacks(chunk, only_, out);
+      if (!coded_) return detail::decode_unmoved_stacks(chunk, only_, out);
       return detail::decode_bit_stacks(
-          chunk, out, [lut = lut_->view(), raw_bits = raw_bits_](std::uint32_t, std::uint32_t stack) {
+          chunk, out, [lut = lut_.view(), raw_bits = raw_bits_](std::uint32_t, std::uint32_t stack) {
             const unsigned entry = lut.look_up(stack);
             return detail::popped{huffman_entry::length(entry),
                                   static_cast<std::uint8_t>(huffman_entry::value(entry) << raw_bits)};
@@ -66,7 +64,8 @@ struct huffman {
    private:
     unsigned raw_bits_;
     std::uint8_t only_;  ///< what is decoded when the code has one symbol alone
-    std::optional<Lut> lut_;
+    bool coded_;
+    Lut lut_;
   };
 
   using decoder = lut_decoder<huffman_wide>;

@@ -39,7 +39,7 @@ struct huffman_cascade_view {
   }
 };
 
-/// Owns cascaded tables of a code of at least two symbols.
+/// Owns cascaded tables of a code. That of one symbol alone, which takes no bits, is not to be looked up.
 class huffman_cascade {
  public:
   template <unsigned Limit>
@@ -86,7 +86,7 @@ struct huffman_wide_view {
   }
 };
 
-/// Owns a wide table, and the cascade behind it, of a code of at least two symbols.
+/// Owns a wide table and the cascade behind it. That of one symbol alone is not to be looked up.
 class huffman_wide {
  public:
   static constexpr unsigned max_bits = 12;

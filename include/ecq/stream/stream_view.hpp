@@ -13,6 +13,7 @@
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/huffman.hpp"
+#include "ecq/entropy/huffman_gaps.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans.hpp"
@@ -98,6 +99,7 @@ result<void> with_coder(coder_id id, Use&& use) {
     case coder_id::rans: return use(rans{});
     case coder_id::tans: return use(tans{});
     case coder_id::huffman: return use(huffman{});
+    case coder_id::huffman_gaps: return use(huffman_gaps{});
   }
   return detail::stream_error(errc::unsupported, "coder " + std::to_string(static_cast<unsigned>(id)));
 }

@@ -1,0 +1,175 @@
+#pragma once
+/// \file
+/// Canonical Huffman codes in the layout that DFloat11 and ECF8 published: the code words of a chunk as one run of
+/// bits, cut into windows of 8 bytes, with the gaps that tell a thread where in its window the first code word starts,
+/// and the positions that tell a block of threads where its codes go.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/entropy/code_lengths.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_lut.hpp"
+#include "ecq/entropy/huffman_table.hpp"
+#include "ecq/entropy/smallest_split.hpp"
+#include "ecq/stream/little_endian.hpp"
+
+namespace ecq {
+
+/// A chunk that would not be smaller than its codes is stored: as many words as hold its symbols, two a word.
+struct huffman_gaps {
+  static constexpr std::string_view name = "huffman_gaps";
+  static constexpr coder_id id = coder_id::huffman_gaps;
+  static constexpr std::size_t state_bytes = 0;
+
+  using table = huffman_table<32>;
+
+  /// Bits of a gap: it is below the longest code word.
+  static constexpr unsigned gap_bits(unsigned longest) noexcept { return longest <= 16 ? 4 : 5; }
+
+  /// Words of a chunk whose code words fill `windows` windows.
+  static constexpr std::uint64_t words_of(std::uint64_t windows, unsigned longest) noexcept {
+    const std::uint64_t blocks = (windows + gap_block_threads - 1) / gap_block_threads;
+    return 2 + 2 * blocks + (windows * gap_bits(longest) + 15) / 16 + windows * (gap_window_bits / 16);
+  }
+  static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return (symbols + 1) / 2; }
+
+  class encoder {
+   public:
+    encoder(const table& code, split_map map) : raw_bits_(map.bits), longest_(code.longest) {
+      for (unsigned i = 0; i < code.count; ++i) words_[code.symbols[i]] = {code.words[i], code.lengths[i]};
+    }
+
+    std::size_t encode(std::span<const std::uint8_t> codes, std::byte*, std::span<std::uint16_t> words) const;
+
+   private:
+    struct code_word {
+      std::uint32_t bits = 0;
+      std::uint32_t length = 0;
+    };
+
+    unsigned raw_bits_;
+    unsigned longest_;
+    std::array<code_word, 256> words_{};
+  };
+
+  /// `Lut` is huffman_wide or huffman_cascade: both decode the same.
+  template <class Lut>
+  class lut_decoder {
+   public:
+    lut_decoder(const table& code, split_map map)
+        : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1), lut_(code) {}
+
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
+
+   private:
+    split_map map_;
+    unsigned longest_;
+    std::uint8_t only_;
+    bool coded_;
+    Lut lut_;
+  };
+
+  using decoder = lut_decoder<huffman_wide>;
+
+  /// The smallest of all splits, gaps and positions counted: codes of at most 16 bits, or of 32 with wider gaps.
+  static coding_plan<table> plan(std::span<const histogram> classes) {
+    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+      const auto with_limit = [&](unsigned limit) {
+        const code_lengths lengths = limited_code_lengths(coded, limit);
+        table code = table::of(coded, lengths);
+        const std::uint64_t bits = coded_bits(coded, lengths);
+        return std::pair(code, 16 * words_of(bits / gap_window_bits, code.longest));
+      };
+      const auto narrow = with_limit(16);
+      const auto wide = with_limit(table::limit);
+      return wide.second < narrow.second ? wide : narrow;
+    });
+  }
+};
+
+inline std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_t> codes, std::byte*,
+                                                 std::span<std::uint16_t> words) const {
+  std::uint64_t bits = 0;
+  for (const std::uint8_t code : codes) bits += words_[code >> raw_bits_].length;
+  const std::uint64_t windows = (bits + gap_window_bits - 1) / gap_window_bits;
+  const auto stored = static_cast<std::size_t>(stored_words(static_cast<std::uint32_t>(codes.size())));
+  if (words_of(windows, longest_) >= stored) {
+    const auto to = words.last(stored);
+    std::fill(to.begin(), to.end(), std::uint16_t{0});
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      to[i / 2] = static_cast<std::uint16_t>(to[i / 2] | ((codes[i] >> raw_bits_) << (8 * (i % 2))));
+    }
+    return stored;
+  }
+  const auto to = words.last(static_cast<std::size_t>(words_of(windows, longest_)));
+  std::fill(to.begin(), to.end(), std::uint16_t{0});
+  const auto put = [](std::span<std::uint16_t> target, std::uint64_t bit, std::uint64_t value) {
+    for (std::size_t at = static_cast<std::size_t>(bit / 16); value != 0; ++at, bit = 0) {
+      target[at] = static_cast<std::uint16_t>(target[at] | (value << (bit % 16)));
+      value >>= 16 - bit % 16;
+    }
+  };
+  const auto blocks = static_cast<std::size_t>((windows + gap_block_threads - 1) / gap_block_threads);
+  const auto positions = to.subspan(2, 2 * blocks);
+  const auto code_words = to.last(static_cast<std::size_t>(windows) * (gap_window_bits / 16));
+  const auto gaps = to.subspan(2 + 2 * blocks, to.size() - 2 - 2 * blocks - code_words.size());
+  put(to, 0, windows);
+  std::uint64_t bit = 0;
+  std::uint64_t next = 0;  // window that no code word has started in yet
+  for (std::size_t i = 0; i <= codes.size(); ++i) {
+    for (; next < windows && bit >= next * gap_window_bits; ++next) {
+      put(gaps, next * gap_bits(longest_), bit - next * gap_window_bits);
+      if (next % gap_block_threads == 0) put(positions, next / gap_block_threads * 32, i);
+    }
+    if (i == codes.size()) break;
+    const code_word& word = words_[codes[i] >> raw_bits_];
+    put(code_words, bit, word.bits);
+    bit += word.length;
+  }
+  return to.size();
+}
+
+template <class Lut>
+errc huffman_gaps::lut_decoder<Lut>::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+  if (chunk.word_count == stored_words(chunk.symbols)) {
+    for (std::uint32_t i = 0; i < chunk.symbols; ++i) {
+      const auto symbol = static_cast<std::uint8_t>(chunk.words[i]);
+      if (symbol >= map_.alphabet()) return errc::corrupt;
+      out[i] = map_.join(symbol, 0);
+    }
+    return chunk.symbols % 2 == 0 || chunk.words[chunk.symbols] == std::byte{0} ? errc::ok : errc::corrupt;
+  }
+  if (chunk.word_count < 2 || chunk.word_count > stored_words(chunk.symbols)) return errc::corrupt;
+  const auto windows = load_le<std::uint32_t>(chunk.words);
+  if (words_of(windows, longest_) != chunk.word_count || (windows == 0) == coded_) return errc::corrupt;
+  if (!coded_) {
+    std::fill_n(out, chunk.symbols, map_.join(only_, 0));
+    return errc::ok;
+  }
+  gap_array_view view = {chunk.words + 4, nullptr, nullptr, windows, chunk.symbols, gap_bits(longest_)};
+  view.gaps = view.positions + std::size_t{4} * view.blocks();
+  view.bits = chunk.words + std::size_t{2} * chunk.word_count - std::size_t{8} * windows;
+  for (std::size_t bit = std::size_t{windows} * view.gap_bits;
+       bit < 8 * static_cast<std::size_t>(view.bits - view.gaps); ++bit) {
+    if ((view.gaps[bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0}) return errc::corrupt;
+  }
+  host_block threads;
+  for (std::uint32_t block = 0; block < view.blocks(); ++block) {
+    const errc verdict = decode_gap_block(threads, lut_.view(), view, map_.bits, block, out);
+    if (verdict != errc::ok) return verdict;
+  }
+  return errc::ok;
+}
+
+static_assert(entropy_coder<huffman_gaps>);
+static_assert(decodable_on<huffman_gaps, cpu>);
+
+}  // namespace ecq

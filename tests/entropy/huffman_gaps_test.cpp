@@ -1,0 +1,169 @@
+#include "ecq/entropy/huffman_gaps.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ecq/stream/lanes.hpp"
+#include "support/codes.hpp"
+
+namespace {
+
+using ecq_test::code_source;
+using table = ecq::huffman_gaps::table;
+
+struct coded_chunk {
+  std::vector<std::byte> words;
+  std::uint32_t symbols = 0;
+
+  coded_chunk(const table& code, ecq::split_map map, std::span<const std::uint8_t> codes)
+      : symbols(static_cast<std::uint32_t>(codes.size())) {
+    std::vector<std::uint16_t> buffer(codes.size());
+    const std::size_t found = ecq::huffman_gaps::encoder(code, map).encode(codes, nullptr, buffer);
+    words.resize(2 * found);
+    for (std::size_t i = 0; i < found; ++i) ecq::store_le(&words[2 * i], buffer[buffer.size() - found + i]);
+  }
+
+  bool stored() const { return words.size() / 2 == ecq::huffman_gaps::stored_words(symbols); }
+
+  // By both kinds of look-up tables, which agree.
+  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const table& code, ecq::split_map map) const {
+    const auto wide = decode_by<ecq::huffman_wide>(code, map);
+    const auto cascade = decode_by<ecq::huffman_cascade>(code, map);
+    EXPECT_EQ(wide.first, cascade.first);
+    if (wide.first == ecq::errc::ok) {
+      EXPECT_EQ(wide.second, cascade.second);
+    }
+    return wide;
+  }
+
+ private:
+  template <class Lut>
+  std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const table& code, ecq::split_map map) const {
+    std::vector<std::byte> tail = words;
+    tail.resize(tail.size() + ecq::stream_tail_bytes);
+    std::vector<std::uint8_t> out(symbols);
+    const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
+    const ecq::errc verdict =
+        ecq::huffman_gaps::lut_decoder<Lut>(code, map).decode({nullptr, tail.data(), word_count, symbols}, out.data());
+    return {verdict, out};
+  }
+};
+
+struct table_case {
+  std::string name;
+  table code;
+  ecq::split_map map;
+  std::vector<std::uint8_t> codes;
+};
+
+// `symbols` exponents, each half as common as the one before: from `first` down, so that infinity and NaN may lead.
+table_case halving(const char* name, unsigned symbols, unsigned limit, unsigned first) {
+  ecq::histogram coded;
+  std::vector<std::uint8_t> codes;
+  for (unsigned i = 0; i < symbols; ++i) {
+    const auto symbol = static_cast<std::uint8_t>(first - i);
+    coded.counts[symbol] = i < 60 ? std::uint64_t{1} << (60 - i) : 1;
+    codes.insert(codes.end(), 1 + (i < 15 ? 16384U >> i : 0U), symbol);
+  }
+  code_source random(symbols);
+  for (std::size_t i = codes.size() - 1; i > 0; --i) std::swap(codes[i], codes[random.next() % (i + 1)]);
+  return {name, table::of(coded, ecq::limited_code_lengths(coded, limit)), {0}, codes};
+}
+
+std::vector<table_case> all_cases() {
+  std::vector<table_case> cases;
+  const auto add = [&](const char* name, std::vector<std::uint8_t> codes, unsigned raw_bits) {
+    ecq::histogram coded;
+    for (const std::uint8_t code : codes) ++coded.counts[code >> raw_bits];
+    cases.push_back({name, table::of(coded, ecq::limited_code_lengths(coded, 16)), {raw_bits}, codes});
+  };
+  code_source source(3);
+  add("one symbol", std::vector<std::uint8_t>(700, 255), 0);
+  add("two symbols", source.below(60000, 2), 0);
+  add("bell", source.bell(20000, 4), 0);
+  add("bell, 3 raw bits", source.bell(20000, 31), 3);
+  add("256 symbols", source.uniform(2000), 0);
+  cases.push_back(halving("FP8 exponents", 16, 16, 15));
+  cases.push_back(halving("gaps of 5 bits", 33, 32, 255));
+  cases.push_back(halving("all exponents, 32 bits", 256, 32, 255));
+  cases.push_back(halving("all exponents, 16 bits", 256, 16, 255));
+  return cases;
+}
+
+TEST(HuffmanGaps, DecodesWhatItEncodedAtEveryLength) {
+  for (const table_case& with : all_cases()) {
+    const auto expect_round_trip = [&](std::span<const std::uint8_t> codes) {
+      const auto [verdict, decoded] = coded_chunk(with.code, with.map, codes).decode(with.code, with.map);
+      ASSERT_EQ(verdict, ecq::errc::ok) << with.name << ' ' << codes.size();
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        ASSERT_EQ(decoded[i], codes[i] >> with.map.bits << with.map.bits) << with.name << ' ' << codes.size();
+      }
+    };
+    for (std::size_t size = 1; size <= 300; ++size) expect_round_trip(std::span(with.codes).subspan(size, size));
+    expect_round_trip(with.codes);
+  }
+}
+
+TEST(HuffmanGaps, TakesWindowsGapsAndPositions) {
+  const auto with = all_cases()[1];  // a bit a code
+  const coded_chunk chunk(with.code, with.map, with.codes);
+  const std::size_t windows = (60000 + 63) / 64;
+  EXPECT_EQ(chunk.words.size(), 4 + 4 * ((windows + 255) / 256) + 2 * ((4 * windows + 15) / 16) + 8 * windows);
+  EXPECT_EQ(ecq::load_le<std::uint32_t>(&chunk.words[8]), 64U * 256U);
+}
+
+TEST(HuffmanGaps, StoresWhatWouldGrow) {
+  const auto with = all_cases()[4];
+  EXPECT_TRUE(coded_chunk(with.code, with.map, with.codes).stored());
+  // Codes that the table takes for the rarest: 32 bits each.
+  const auto rare = all_cases()[6];
+  EXPECT_TRUE(coded_chunk(rare.code, rare.map, std::vector<std::uint8_t>(5000, 255 - 32)).stored());
+}
+
+// Whatever is changed in header, positions, gaps and padding is noticed; other code words are other codes or refused.
+TEST(HuffmanGaps, RefusesHeadersPositionsAndGapsThatLie) {
+  for (const table_case& with : all_cases()) {
+    const coded_chunk good(with.code, with.map, with.codes);
+    if (good.stored() || with.code.count == 1) continue;
+    const auto windows = ecq::load_le<std::uint32_t>(good.words.data());
+    const std::size_t code_words = good.words.size() - std::size_t{8} * windows;
+    for (std::size_t bit = 0; bit < 8 * code_words; bit += 1 + bit / 40) {
+      coded_chunk bad = good;
+      bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      ASSERT_EQ(bad.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name << ' ' << bit;
+    }
+    for (const std::size_t kept : {std::size_t{0}, std::size_t{2}, std::size_t{4}, code_words, good.words.size() - 2}) {
+      coded_chunk bad = good;
+      bad.words.resize(kept);
+      ASSERT_EQ(bad.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name << ' ' << kept;
+    }
+    coded_chunk more = good;
+    more.symbols += 64;
+    EXPECT_EQ(more.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+    coded_chunk longer = good;
+    longer.words.resize(good.words.size() + 8);
+    EXPECT_EQ(longer.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+  }
+}
+
+TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
+  for (const table_case& with : all_cases()) {
+    const coded_chunk good(with.code, with.map, std::span(with.codes).first(600));
+    for (std::size_t bit = 0; bit < 8 * good.words.size(); ++bit) {
+      coded_chunk bad = good;
+      bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      bad.decode(with.code, with.map);
+    }
+    code_source random(3);
+    for (int round = 0; round < 100; ++round) {
+      coded_chunk noise = good;
+      for (std::size_t at = 4; at < noise.words.size(); ++at) noise.words[at] = static_cast<std::byte>(random.next());
+      noise.decode(with.code, with.map);
+    }
+  }
+}
+
+}  // namespace
