@@ -9,6 +9,7 @@
 
 #include "ecq/config.hpp"
 #include "ecq/cpu/instruction_set.hpp"
+#include "ecq/cpu/rans_avx2.hpp"
 #include "ecq/cpu/rans_avx512.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
@@ -48,9 +49,18 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
         return avx512::rans_advance(lookup, run, count, groups);
       });
     };
-    if (table.bucket_bits == 5) return by(avx512::alias_lookup<5>(table));
-    if (table.bucket_bits == 6) return by(avx512::alias_lookup<6>(table));
+    if (table.bucket_bits == 5) return by(alias_lookup<5>(table));
+    if (table.bucket_bits == 6) return by(alias_lookup<6>(table));
     if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table));
+  }
+  if (isa == instruction_set::avx2) {
+    const auto by = [&](const auto& tables) {
+      advance_in_runs<2>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
+        return avx2::rans_advance(tables, run, count, groups);
+      });
+    };
+    if (table.bucket_bits == 5) return by(avx2::alias_tables<5>(alias_lookup<5>(table)));
+    if (table.bucket_bits == 6) return by(avx2::alias_tables<6>(alias_lookup<6>(table)));
   }
 #endif
 }
