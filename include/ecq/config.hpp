@@ -48,7 +48,7 @@
 /// Before a loop of a constant number of turns whose variables have to be in registers.
 #if defined(__clang__)
 #define ECQ_UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)
 #define ECQ_UNROLL _Pragma("GCC unroll 16")
 #else
 #define ECQ_UNROLL
