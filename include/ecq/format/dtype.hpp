@@ -84,12 +84,12 @@ constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
 }
 
 constexpr std::string_view to_string(dtype type) noexcept {
-  return visit_format(type, []<class Format>() { return Format::name; });
+  return visit_format(type, [&]<class Format>() { return Format::name; });
 }
 
 /// Bytes of one element in memory (uint4 codes lie in a byte each).
 constexpr std::size_t size_of(dtype type) noexcept {
-  return visit_format(type, []<class Format>() { return sizeof(typename Format::code_type); });
+  return visit_format(type, [&]<class Format>() { return sizeof(typename Format::code_type); });
 }
 
 inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,

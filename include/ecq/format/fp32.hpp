@@ -26,8 +26,11 @@ struct fp32 {
   ECQ_HOST_DEVICE constexpr explicit fp32(float value) noexcept : bits(encode(value)) {}
   ECQ_HOST_DEVICE constexpr operator float() const noexcept { return decode(bits); }
 
-  ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept { return std::bit_cast<code_type>(value); }
-  ECQ_HOST_DEVICE static constexpr float decode(code_type code) noexcept { return std::bit_cast<float>(code); }
+  // The builtin behind std::bit_cast, which nvcc does not call from device code.
+  ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept {
+    return __builtin_bit_cast(code_type, value);
+  }
+  ECQ_HOST_DEVICE static constexpr float decode(code_type code) noexcept { return __builtin_bit_cast(float, code); }
   ECQ_HOST_DEVICE static constexpr bool is_finite(code_type code) noexcept {
     return (code & 0x7f800000U) != 0x7f800000U;
   }

@@ -47,7 +47,7 @@ struct minifloat {
   /// Nearest code. NaN gives the quiet NaN of the same sign; infinities saturate unless the format has them and
   /// Overflow is to_infinity.
   ECQ_HOST_DEVICE static constexpr Code encode(float value) noexcept {
-    const std::uint32_t word = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
     const Code sign = static_cast<Code>((word >> 31) << (bits - 1));
     const std::uint32_t magnitude = word & 0x7fffffffU;
     if (magnitude > 0x7f800000U) return static_cast<Code>(sign | nan_code);
@@ -82,18 +82,18 @@ struct minifloat {
     const std::uint32_t sign = static_cast<std::uint32_t>(code >> (bits - 1)) << 31;
     const std::uint32_t magnitude = code & magnitude_mask;
     if (!is_finite(code)) {
-      if (is_nan(code)) return std::bit_cast<float>(sign | 0x7fc00000U);
-      return std::bit_cast<float>(sign | 0x7f800000U);
+      if (is_nan(code)) return __builtin_bit_cast(float, sign | 0x7fc00000U);
+      return __builtin_bit_cast(float, sign | 0x7f800000U);
     }
     const std::uint32_t exponent = magnitude >> MantissaBits;
     if (exponent != 0) {
-      return std::bit_cast<float>(
-          sign | ((magnitude << (23 - MantissaBits)) + (static_cast<std::uint32_t>(127 - bias) << 23)));
+      return __builtin_bit_cast(
+          float, sign | ((magnitude << (23 - MantissaBits)) + (static_cast<std::uint32_t>(127 - bias) << 23)));
     }
-    if (bias == 127) return std::bit_cast<float>(sign | (magnitude << (23 - MantissaBits)));
-    const float quantum = std::bit_cast<float>(static_cast<std::uint32_t>(127 + 1 - bias - MantissaBits) << 23);
+    if (bias == 127) return __builtin_bit_cast(float, sign | (magnitude << (23 - MantissaBits)));
+    const float quantum = __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + 1 - bias - MantissaBits) << 23);
     const float absolute = static_cast<float>(magnitude) * quantum;
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(absolute));
+    return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, absolute));
   }
 };
 
