@@ -93,9 +93,12 @@ TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
           ecq::extract_symbols<Split>(elements.data(), count, symbols.data());
           const unsigned dropped = bits - ecq::low_bits<Split>;
           for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(symbol >> dropped << dropped);
-          bytes joined(elements.size());
-          ecq::join_elements<Split>(bits, symbols.data(), packed.data(), count, joined.data());
-          ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits;
+          for (const auto isa :
+               {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+            bytes joined(elements.size());
+            ecq::join_elements<Split>(bits, symbols.data(), packed.data(), count, joined.data(), isa);
+            ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits << ", " << name_of(isa);
+          }
         }
       }
     });

@@ -35,8 +35,9 @@ struct huffman {
     }
 
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
-      return detail::encode_bit_stacks(codes, states, words,
-                                       [&](std::uint32_t, std::uint8_t code) { return words_[code >> raw_bits_]; });
+      return detail::encode_bit_stacks(codes, states, words, [&](std::uint32_t, std::uint8_t code) {
+        return words_[std::size_t{code} >> raw_bits_];
+      });
     }
 
    private:

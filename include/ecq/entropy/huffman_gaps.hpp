@@ -130,7 +130,7 @@ inline std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_t> c
       if (next % gap_block_threads == 0) put(positions, next / gap_block_threads * 32, i);
     }
     if (i == codes.size()) break;
-    const code_word& word = words_[codes[i] >> raw_bits_];
+    const code_word& word = words_[std::size_t{codes[i]} >> raw_bits_];
     put(code_words, bit, word.bits);
     bit += word.length;
   }

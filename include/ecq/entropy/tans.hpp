@@ -63,7 +63,7 @@ struct tans {
       const std::size_t count =
           detail::encode_bit_stacks(codes, states, words, [&](std::uint32_t lane, std::uint8_t code) -> detail::pushed {
             if (constant_) return {0, 0};
-            const entry& symbol = entries_[code >> raw_bits_];
+            const entry& symbol = entries_[std::size_t{code} >> raw_bits_];
             const std::uint32_t bits = symbol.most - (x[lane] < symbol.limit ? 1 : 0);
             const std::uint32_t value = x[lane] & ((1U << bits) - 1U);
             x[lane] = states_ + state_of_[symbol.start + (x[lane] >> bits)];

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include "ecq/cpu/join_exponents.hpp"
 #include "ecq/cpu/raw_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -140,8 +141,16 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
 /// Reads up to 8 bytes beyond the raw bits.
 template <element_split Split>
 void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
-                   std::byte* elements) {
+                   std::byte* elements, [[maybe_unused]] instruction_set isa = instruction_set::scalar) {
   using element = typename Split::element;
+  if constexpr (Split::id == symbol_map_id::exponent) {
+    const std::size_t done =
+        detail::join_many_exponents(sizeof(element), low_bits<Split>, bits, symbols, raw, count, elements, isa);
+    symbols += done;
+    raw += done / 8 * bits;
+    count -= done;
+    elements += done * sizeof(element);
+  }
   detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
     element values[detail::elements_per_run] = {};
     if (bits != 0) detail::unpack_raw_bits(bits, raw + first / 8 * bits, run, values);

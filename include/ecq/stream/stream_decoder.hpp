@@ -99,8 +99,9 @@ class chunk_decoder {
       merge_raw_bits(stream_.map(), raw, {reinterpret_cast<std::uint8_t*>(out), count}, isa_);
       return;
     }
-    visit_split(stream_.format(),
-                [&]<class Split>() { join_elements<Split>(stream_.header().raw_bits(), symbols, raw, count, out); });
+    visit_split(stream_.format(), [&]<class Split>() {
+      join_elements<Split>(stream_.header().raw_bits(), symbols, raw, count, out, isa_);
+    });
   }
 
   instruction_set isa_;
