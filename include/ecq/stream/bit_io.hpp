@@ -111,6 +111,7 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
   }
   if (bits == 4) {
     // In blocks of a constant size; a last, shorter one reads no more than the other cases do.
+    count = (std::min)(count, elements_per_run);  // GCC does not see that it is no more
     for (std::size_t at = 0; at < count; at += 16) {
       std::uint8_t pairs[8];
       std::memcpy(pairs, from + at / 2, 8);
