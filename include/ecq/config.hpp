@@ -2,15 +2,19 @@
 /// \file
 /// Compiler and machine differences, kept in one place. Everything else in the library is plain C++20.
 
+/// On what compiles for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)
 #define ECQ_HOST_DEVICE __host__ __device__
 #else
 #define ECQ_HOST_DEVICE
 #endif
 
+/// \def ECQ_EXACT_FLOAT
 /// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag and
 /// instruction set. Without it a build with FMA contracts `a * b + c` and rounds once instead of twice, and a scale
 /// chosen on one machine would differ from the next. clang has no such attribute: ECQ_EXACT_FLOAT_BODY does it there.
+/// \def ECQ_EXACT_FLOAT_BODY
+/// Comes first in the body of every function marked ECQ_EXACT_FLOAT.
 #if defined(__clang__)
 #define ECQ_EXACT_FLOAT
 #define ECQ_EXACT_FLOAT_BODY _Pragma("clang fp contract(off) reassociate(off)")
@@ -43,6 +47,7 @@
 
 /// On every function that uses an instruction set: no user needs -m flags, and nothing else is compiled for it.
 #define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
+/// As ECQ_AVX2.
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
 /// Before a loop of a constant number of turns whose variables have to be in registers.

@@ -10,6 +10,7 @@
 
 namespace ecq {
 
+/// How a histogram of codes looks to an entropy coder.
 struct code_statistics {
   std::uint64_t count = 0;     ///< codes
   double entropy = 0;          ///< bits a code: what no coder with one static table can beat; 0 without codes

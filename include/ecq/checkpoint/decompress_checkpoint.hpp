@@ -26,12 +26,14 @@
 
 namespace ecq {
 
+/// How decompress_checkpoint writes weights.
 struct decompress_options {
   /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these or
   /// the tensor is lossless, else bf16.
   std::optional<dtype> type{};
 };
 
+/// What decompress_checkpoint did.
 struct decompress_report {
   std::uint64_t weights = 0;  ///< decoded
   std::uint64_t output_bytes = 0;

@@ -58,6 +58,7 @@ struct tensor_selection {
 inline constexpr std::array<std::string_view, 7> embedding_patterns{
     "*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight"};
 
+/// Tensors that belong to no transformer block share a stream until it holds this many weights.
 inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 
 /// Longer names are never matched against the block pattern: std::regex recurses once a character.

@@ -36,6 +36,7 @@ struct tensor_verification {
   weight_error error;      ///< of a tensor that is neither: decoded weights, as FP32, against the original ones
 };
 
+/// What verify_checkpoint found; damage is an error instead.
 struct verify_report {
   std::vector<tensor_verification> tensors;  ///< empty unless compared
   bool compared = false;                     ///< with an original

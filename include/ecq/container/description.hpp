@@ -25,8 +25,11 @@
 
 namespace ecq {
 
+/// Key in `__metadata__` of the JSON that describes a container.
 inline constexpr std::string_view container_metadata_key = "ecq";
+/// Name of the tensor that holds the checksum of the header.
 inline constexpr std::string_view header_checksum_name = "ecq.header_checksum";
+/// Version of the container that is written, and the only one read.
 inline constexpr std::uint64_t container_version = 1;
 
 /// Name of the U8 tensor that holds a block's stream.
@@ -35,17 +38,20 @@ inline std::string stream_tensor_name(std::string_view block) { return std::stri
 /// Name of the BF16 tensor that holds a matrix's scales.
 inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
 
+/// A stream and the matrices whose codes lie in it.
 struct block_description {
   std::string name;
   std::uint64_t symbols = 0;            ///< in the stream
   std::vector<packed_matrix> matrices;  ///< without their scales
 };
 
+/// What the bytes of a tensor have to add up to.
 struct tensor_checksum {
   std::string tensor;
   std::uint64_t value = 0;  ///< XXH64 of its data, seed 0
 };
 
+/// What a container says of itself beside its tensors' shapes.
 struct container_description {
   std::string tool;      ///< what wrote the file; free text
   std::string settings;  ///< how; free text

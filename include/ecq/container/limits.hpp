@@ -20,8 +20,8 @@ inline constexpr std::size_t max_stream_tables = 65536;
 /// Classes of chunks that the encoder takes; each holds a table of up to 192 KiB while encoding.
 inline constexpr std::size_t max_encoder_tables = 256;
 
-/// log2 of the symbols in a chunk.
+/// log2 of the symbols in a chunk: the fewest,
 inline constexpr unsigned min_chunk_bits = 10;
-inline constexpr unsigned max_chunk_bits = 18;
+inline constexpr unsigned max_chunk_bits = 18;  ///< and the most
 
 }  // namespace ecq

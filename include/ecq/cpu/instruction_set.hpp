@@ -18,6 +18,7 @@ enum class instruction_set : unsigned char {
   avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
 };
 
+/// "avx2" for instruction_set::avx2, and so on.
 constexpr std::string_view name_of(instruction_set set) noexcept {
   switch (set) {
     case instruction_set::scalar: return "scalar";

@@ -15,8 +15,9 @@
 
 namespace ecq {
 
-/// Wire format of gap arrays: threads of a block, and the bits of the window that each decodes.
+/// Threads of a block of a gap array (wire format).
 inline constexpr std::uint32_t gap_block_threads = 256;
+/// Bits of the window that each thread decodes (wire format).
 inline constexpr std::uint32_t gap_window_bits = 64;
 
 /// A chunk's gap array (docs/format.md). All of it may be read 8 bytes beyond its end.

@@ -88,6 +88,7 @@ struct exponent_split {
   static constexpr element restore(element bits) noexcept { return std::rotr(bits, 1); }
 };
 
+/// Bits of an element.
 template <element_split Split>
 inline constexpr unsigned element_bits = 8 * sizeof(typename Split::element);
 

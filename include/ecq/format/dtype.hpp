@@ -33,6 +33,7 @@ enum class dtype : std::uint8_t {
 /// Whether weights may be stored in it as they are; the integers mean nothing without a scale.
 constexpr bool is_floating_point(dtype type) noexcept { return type >= dtype::fp32 && type <= dtype::fp8_e5m2; }
 
+/// The registered name of a format; dtype{}, which is none, for any other type.
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};
 template <>
@@ -83,6 +84,7 @@ constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
   return visitor.template operator()<fp8_e4m3>();
 }
 
+/// Format::name of the format that `type` names.
 constexpr std::string_view to_string(dtype type) noexcept {
   return visit_format(type, [&]<class Format>() { return Format::name; });
 }
@@ -92,6 +94,7 @@ constexpr std::size_t size_of(dtype type) noexcept {
   return visit_format(type, [&]<class Format>() { return sizeof(typename Format::code_type); });
 }
 
+/// Every registered format.
 inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,
                                        dtype::fp8_e5m2, dtype::int8, dtype::uint8, dtype::uint4};
 

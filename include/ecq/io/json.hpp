@@ -36,6 +36,7 @@ constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
   return length;
 }
 
+/// Whether `text` is UTF-8 from end to end.
 constexpr bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);

@@ -11,9 +11,9 @@
 
 namespace ecq {
 
-inline constexpr std::uint32_t lane_count = 32;
-inline constexpr std::uint32_t rounds_per_group = 4;
-inline constexpr std::uint32_t group_symbols = lane_count * rounds_per_group;
+inline constexpr std::uint32_t lane_count = 32;                                ///< of a chunk: the threads of a warp
+inline constexpr std::uint32_t rounds_per_group = 4;                           ///< symbols of a lane in a group
+inline constexpr std::uint32_t group_symbols = lane_count * rounds_per_group;  ///< 128
 
 /// Lanes that have a symbol in round `round` of a group in which `left` symbols remain: always the lowest ones.
 ECQ_HOST_DEVICE constexpr std::uint32_t lanes_in_step(std::uint32_t left, std::uint32_t round) noexcept {

@@ -16,6 +16,7 @@
 
 namespace ecq {
 
+/// How carefully a stream is read.
 struct decode_options {
   bool verify_checksums = true;  ///< of each chunk before it is decoded; without, corrupt codes may pass as codes
 };

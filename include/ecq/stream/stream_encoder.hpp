@@ -21,6 +21,7 @@
 
 namespace ecq {
 
+/// How a stream is cut into chunks and classes.
 struct stream_options {
   unsigned chunk_bits = 0;  ///< log2 of the symbols a chunk, 10..18; 0: default_chunk_bits
   /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
@@ -38,6 +39,7 @@ struct smallest_of {};
 /// All coders, the fastest to decode first.
 using smallest_any = smallest_of<rans, huffman, tans>;
 
+/// Whether a type is a smallest_of.
 template <class Type>
 inline constexpr bool is_smallest_of = false;
 template <entropy_coder... Coders>

@@ -26,6 +26,7 @@ namespace ecq {
 /// Registered kinds of sections, in the order they are written. Reserved, not yet written: 6 gaps, 7 block positions.
 enum class section_kind : std::uint32_t { tables = 1, chunk_index = 2, states = 3, raw_bits = 4, words = 5 };
 
+/// Number of registered section kinds.
 inline constexpr std::uint32_t known_sections = 5;
 
 /// Where a section lies: bytes from the start of the stream.
