@@ -30,6 +30,7 @@ struct no_overhead {
   double operator()(std::size_t, std::uint64_t) const noexcept { return 0; }
 };
 
+/// How the rate of a model is measured.
 struct rate_options {
   std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights that are looked at, about; all of a smaller model
   bool count_scales = true;                             ///< 16 bits a scale
