@@ -227,10 +227,12 @@ inline result<void> checkpoint_compressor::search_lambdas() {
       tensors.push_back(&tensor);
     }
   }
-  const auto search = [&](std::span<const rate_input> some, const auto& overhead) {
+  const auto search = [&](std::size_t first, std::span<const rate_input> some, const auto& overhead) {
     return visit_code_format(options_.format, [&]<class Format>() -> result<double> {
       if constexpr (symmetric_format<Format>) {
-        return lambda_for_bits<Format>(backend_, some, *options_.bits_per_weight, overhead);
+        return lambda_for_bits<Format>(
+            backend_, some, *options_.bits_per_weight, overhead,
+            {.finished_reading = [&](std::size_t index) { model_.release(*tensors[first + index]->entry); }});
       } else {
         return error(errc::invalid_argument, "format");
       }
@@ -241,22 +243,19 @@ inline result<void> checkpoint_compressor::search_lambdas() {
     return 8.0 * static_cast<double>(stream_overhead_bytes(count, bits));
   };
   if (!options_.bits_per_tensor) {
-    const auto lambda = search(inputs, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); });
+    const auto lambda = search(0, inputs, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); });
     if (!lambda) return search_failure(lambda.error());
     set_lambdas(*lambda);
   }
-  for (std::size_t index = 0; index < tensors.size(); ++index) {
-    if (options_.bits_per_tensor) {
-      const std::uint64_t block = symbols[inputs[index].stream];
-      const rate_input alone{inputs[index].weights, 0};
-      const auto lambda = search(std::span(&alone, 1), [&](std::size_t, std::uint64_t count) {
-        return overhead_bits(block) * static_cast<double>(count) / static_cast<double>(block);
-      });
-      if (!lambda && lambda.error().code() == errc::non_finite) return search_failure(lambda.error());
-      if (!lambda) return error(lambda.error()).within("tensor '" + tensors[index]->entry->name + "'");
-      tensors[index]->lambda = *lambda;
-    }
-    model_.release(*tensors[index]->entry);
+  for (std::size_t index = 0; options_.bits_per_tensor && index < tensors.size(); ++index) {
+    const std::uint64_t block = symbols[inputs[index].stream];
+    const rate_input alone{inputs[index].weights, 0};
+    const auto lambda = search(index, std::span(&alone, 1), [&](std::size_t, std::uint64_t count) {
+      return overhead_bits(block) * static_cast<double>(count) / static_cast<double>(block);
+    });
+    if (!lambda && lambda.error().code() == errc::non_finite) return search_failure(lambda.error());
+    if (!lambda) return error(lambda.error()).within("tensor '" + tensors[index]->entry->name + "'");
+    tensors[index]->lambda = *lambda;
   }
   return {};
 }

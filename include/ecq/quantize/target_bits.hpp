@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +37,9 @@ struct no_overhead {
 struct rate_options {
   std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights that are looked at, about; all of a smaller model
   bool count_scales = true;                             ///< 16 bits a scale
+  /// Called when inputs[index] has been read, once for each input: what is looked at is copied first, so that memory of
+  /// a mapped file can be given back. A system may map 2 MiB for every row that is touched.
+  std::function<void(std::size_t)> finished_reading{};
 };
 
 /// EntQuant at a lambda with one scale a row.
@@ -49,8 +55,8 @@ struct entquant_at {
 /// states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate must fall as
 /// lambda grows.
 ///
-/// Large models are measured on a sample: every k-th row of every matrix, no other row is read. What comes of the real
-/// codes may then differ by a few thousandths of a bit; corrected_lambda() takes it from there.
+/// Large models are measured on a sample: every k-th row of every matrix, copied once; no other row is read. What comes
+/// of the real codes may then differ by a few thousandths of a bit; corrected_lambda() takes it from there.
 ///
 /// At least the rate of lambda = 0 (AbsMax): gives 0. errc::unreachable_target below what codes that are nearly all
 /// zero, scales and overhead need; errc::non_finite as the quantiser reports it, for the rows that are read.
@@ -96,9 +102,11 @@ class rate_of_model {
     const std::uint64_t limit = (std::max)(options.sample_limit, std::uint64_t{1});
     const auto step = static_cast<std::size_t>(weights_ / limit + (weights_ % limit != 0 ? 1U : 0U));
     const auto quantizer = quantizer_at(0.0);
-    for (const rate_input& input : inputs) {
+    for (std::size_t index = 0; index < inputs.size(); ++index) {
+      const rate_input& input = inputs[index];
+      if (!input.weights.empty()) samples_.push_back(sample_of(input, step, limit));
+      if (options.finished_reading) options.finished_reading(index);
       if (input.weights.empty()) continue;
-      samples_.push_back(sample_of(input, step, limit));
       const std::size_t stream = input.stream;
       if (stream >= codes_.size()) codes_.resize(stream + 1);
       codes_[stream] += input.weights.size();
@@ -143,6 +151,7 @@ class rate_of_model {
 
  private:
   struct sample {
+    std::vector<std::byte> bytes;  ///< of `weights`, row-major
     weights_view weights;
     std::size_t stream = 0;
     double stands_for = 1;  ///< weights of the matrix a weight of the sample
@@ -153,11 +162,21 @@ class rate_of_model {
     const std::size_t first = (std::min)(step / 2, all.rows() - 1);
     const std::size_t rows = (all.rows() - first - 1) / step + 1;
     const std::size_t columns = static_cast<std::size_t>((std::min)(std::uint64_t{all.columns()}, limit));
-    const auto element = static_cast<std::ptrdiff_t>(size_of(all.type()));
-    const weights_view weights(all.type(), all.data() + static_cast<std::ptrdiff_t>(first) * all.row_stride() * element,
-                               rows, columns, all.row_stride() * static_cast<std::ptrdiff_t>(step),
-                               all.column_stride());
-    return {weights, input.stream, static_cast<double>(all.size()) / static_cast<double>(weights.size())};
+    const std::size_t element = size_of(all.type());
+    sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, 1};
+    std::byte* to = part.bytes.data();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(first + row * step) * all.row_stride() *
+                                               static_cast<std::ptrdiff_t>(element);
+      for (std::size_t column = 0; column < columns; ++column, to += element) {
+        std::memcpy(
+            to, from + static_cast<std::ptrdiff_t>(column) * all.column_stride() * static_cast<std::ptrdiff_t>(element),
+            element);
+      }
+    }
+    part.weights = weights_view(all.type(), part.bytes.data(), rows, columns, static_cast<std::ptrdiff_t>(columns));
+    part.stands_for = static_cast<double>(all.size()) / static_cast<double>(part.weights.size());
+    return part;
   }
 
   const cpu& backend_;
