@@ -17,12 +17,16 @@ std::atomic<std::size_t> largest_allocation{0};
 }  // namespace
 
 // Every allocation of this test program passes here, so that those made on a liar's word are seen. Not inlined: GCC
-// takes a free() that it sees behind a `delete` for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t size) {
+// takes a free() that it sees behind a `delete` for a mistake. The sanitizers' own forms must not be mixed with these:
+// std::stable_sort, for one, allocates by the form that does not throw.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   std::size_t seen = largest_allocation.load();
   while (seen < size && !largest_allocation.compare_exchange_weak(seen, size)) {
   }
-  if (void* memory = std::malloc(size != 0 ? size : 1)) return memory;
+  return std::malloc(size != 0 ? size : 1);
+}
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
