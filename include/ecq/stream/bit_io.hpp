@@ -156,8 +156,7 @@ void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* 
     element values[detail::elements_per_run] = {};
     if (bits != 0) detail::unpack_raw_bits(bits, raw + first / 8 * bits, run, values);
     if (bits != element_bits<Split>) {
-      std::uint8_t coded[detail::elements_per_run];
-      std::memcpy(coded, symbols + first, run);
+      const std::uint8_t* coded = symbols + first;
       for (std::size_t i = 0; i < run; ++i) {
         values[i] = static_cast<element>(values[i] | (static_cast<element>(coded[i]) << low_bits<Split>));
       }
