@@ -19,16 +19,18 @@ using outcome = std::pair<ecq::errc, std::vector<std::uint8_t>>;
 outcome by_warp(ecq::huffman, const ecq::huffman::table& code, ecq::split_map, const ecq::warp_chunk& chunk) {
   std::vector<std::uint8_t> out(chunk.symbols);
   const ecq::huffman_cascade cascade(code);
-  const ecq::errc verdict =
-      ecq::huffman_decode_by_warp<ecq::host_warp>({cascade.view(), code.longest > 8}, chunk, out.data());
+  const ecq::errc verdict = ecq::huffman_decode_by_warp<ecq::host_warp>(
+      {cascade.view(), code.longest > 8}, chunk,
+      ecq::warp_code_sink<ecq::host_warp>{chunk.raw, chunk.raw_bits, out.data()});
   return {verdict, out};
 }
 
 outcome by_warp(ecq::tans, const ecq::tans::table& frequencies, ecq::split_map map, const ecq::warp_chunk& chunk) {
   std::vector<std::uint8_t> out(chunk.symbols);
   const auto entries = ecq::tans_warp_entries(ecq::tans::decoder(frequencies, map));
-  const ecq::errc verdict =
-      ecq::tans_decode_by_warp<ecq::host_warp>({entries.data(), frequencies.states()}, chunk, out.data());
+  const ecq::errc verdict = ecq::tans_decode_by_warp<ecq::host_warp>(
+      {entries.data(), frequencies.states()}, chunk,
+      ecq::warp_code_sink<ecq::host_warp>{chunk.raw, chunk.raw_bits, out.data()});
   return {verdict, out};
 }
 

@@ -17,6 +17,7 @@ struct device_warp {
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
+  static __device__ flags all() { return true; }
   static __device__ flags below(lanes a, lanes b) { return a < b; }
   static __device__ flags both(flags a, flags b) { return a && b; }
   static __device__ std::uint32_t ballot(flags set) { return __ballot_sync(0xFFFFFFFFU, set); }

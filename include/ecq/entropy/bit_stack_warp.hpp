@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// The decoders of huffman and tans of one chunk by a warp, written over a warp policy as entropy/rans_warp.hpp is.
-/// Same codes and same verdict as huffman::decoder and tans::decoder, raw bits joined.
+/// The decoders of huffman and tans of one chunk by a warp (entropy/chunk_warp.hpp). Same codes and same verdict as
+/// huffman::decoder and tans::decoder, raw bits joined.
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "ecq/config.hpp"
+#include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/huffman_lut.hpp"
-#include "ecq/entropy/rans_warp.hpp"
 #include "ecq/entropy/tans.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/lanes.hpp"
@@ -41,46 +41,9 @@ inline std::vector<std::uint64_t> tans_warp_entries(const tans::decoder& decoder
 
 namespace detail {
 
-/// Decodes a chunk whose lanes are bit stacks. `pop(stack, active, code)` sets the codes that the lanes decode next and
-/// returns the bits they take.
-template <class Warp, class Pop>
-ECQ_HOST_DEVICE errc decode_stacks_by_warp(Pop& pop, const warp_chunk& chunk, std::uint8_t* out) {
-  using lanes = typename Warp::lanes;
-  constexpr std::uint32_t lower_bound = 1U << 16;
-  const auto all = Warp::below(lanes(0U), lanes(1U));
-  lanes stack = Warp::template load<std::uint32_t>(all, chunk.states, Warp::lane_numbers());
-  if (Warp::ballot(Warp::below(stack, lanes(lower_bound))) != 0) return errc::corrupt;
-  const std::byte* words = chunk.words;
-  std::uint32_t words_left = chunk.word_count;
-  std::uint32_t left = chunk.symbols;
-  for (std::uint32_t group = 0; left > 0; ++group) {
-    lanes codes(0U);
-    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
-      const auto active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(left, round)));
-      lanes code;
-      const lanes bits = pop(stack, active, code);
-      const lanes rest = Warp::funnel_right(stack, lanes(0U), bits);
-      const auto due = Warp::both(active, Warp::below(rest, lanes(lower_bound)));
-      const std::uint32_t ballot = Warp::ballot(due);
-      const std::uint32_t taken = Warp::count(ballot);
-      if (taken > words_left) return errc::corrupt;
-      const lanes word = Warp::template load<std::uint16_t>(due, words, Warp::set_below(ballot));
-      stack = Warp::select(active, Warp::select(due, (rest << 16) | word, rest), stack);
-      words += std::size_t{2} * taken;
-      words_left -= taken;
-      codes = codes | (code << (8 * round));
-    }
-    if (chunk.raw_bits != 0) codes = codes | warp_raw_bits<Warp>(chunk.raw, chunk.raw_bits, group);
-    Warp::store(out, codes, left);
-    out += group_symbols;
-    left -= left < group_symbols ? left : group_symbols;
-  }
-  const bool ended = Warp::ballot(Warp::below(lanes(lower_bound), stack)) == 0;
-  return ended && words_left == 0 ? errc::ok : errc::corrupt;
-}
-
+/// Step: pops a code word.
 template <class Warp>
-struct huffman_warp_pop {
+struct huffman_warp_step {
   using lanes = typename Warp::lanes;
   using flags = typename Warp::flags;
 
@@ -96,12 +59,13 @@ struct huffman_warp_pop {
           Warp::select(pointer, Warp::gather(table.cascade.entries, Warp::select(pointer, second, lanes(0U))), entry);
     }
     code = ((entry & 0x3FFU) << raw_bits) & 0xFFU;
-    return entry >> 10;
+    return Warp::funnel_right(stack, lanes(0U), entry >> 10);
   }
 };
 
+/// Step: pops the bits that lead from a lane's state to the next.
 template <class Warp>
-struct tans_warp_pop {
+struct tans_warp_step {
   using lanes = typename Warp::lanes;
   using flags = typename Warp::flags;
 
@@ -114,30 +78,29 @@ struct tans_warp_pop {
     Warp::gather(table.entries, state, entry, mask);
     state = Warp::select(active, (entry & 0xFFFFU) + (stack & mask), state);
     code = entry >> 24;
-    return (entry >> 16) & 0xFFU;
+    return Warp::funnel_right(stack, lanes(0U), (entry >> 16) & 0xFFU);
   }
 };
 
 }  // namespace detail
 
-/// Decodes one chunk of coder huffman whose code has at least two symbols; `out` as for rans_decode_by_warp.
-template <class Warp>
+/// Decodes one chunk of coder huffman whose code has at least two symbols into a sink.
+template <class Warp, class Sink>
 ECQ_HOST_DEVICE errc huffman_decode_by_warp(const huffman_warp_table& table, const warp_chunk& chunk,
-                                            std::uint8_t* out) {
-  detail::huffman_warp_pop<Warp> pop = {table, chunk.raw_bits};
-  return detail::decode_stacks_by_warp<Warp>(pop, chunk, out);
+                                            const Sink& sink) {
+  return decode_chunk_by_warp<Warp>(detail::huffman_warp_step<Warp>{table, chunk.raw_bits}, chunk, sink);
 }
 
-/// Decodes one chunk of coder tans whose table has at least two symbols.
-template <class Warp>
-ECQ_HOST_DEVICE errc tans_decode_by_warp(const tans_warp_table& table, const warp_chunk& chunk, std::uint8_t* out) {
+/// Decodes one chunk of coder tans whose table has at least two symbols into a sink.
+template <class Warp, class Sink>
+ECQ_HOST_DEVICE errc tans_decode_by_warp(const tans_warp_table& table, const warp_chunk& chunk, const Sink& sink) {
   using lanes = typename Warp::lanes;
-  const auto all = Warp::below(lanes(0U), lanes(1U));
   const std::byte* states = chunk.states + detail::bit_stack_bytes;
-  detail::tans_warp_pop<Warp> pop = {table, Warp::template load<std::uint16_t>(all, states, Warp::lane_numbers())};
-  if (Warp::ballot(Warp::below(lanes(table.states - 1), pop.state)) != 0) return errc::corrupt;
-  const errc verdict = detail::decode_stacks_by_warp<Warp>(pop, chunk, out);
-  return Warp::ballot(Warp::below(lanes(0U), pop.state)) == 0 ? verdict : errc::corrupt;
+  detail::tans_warp_step<Warp> step = {table,
+                                       Warp::template load<std::uint16_t>(Warp::all(), states, Warp::lane_numbers())};
+  if (Warp::ballot(Warp::below(lanes(table.states - 1), step.state)) != 0) return errc::corrupt;
+  const errc verdict = decode_chunk_by_warp<Warp>(step, chunk, sink);
+  return Warp::ballot(Warp::below(lanes(0U), step.state)) == 0 ? verdict : errc::corrupt;
 }
 
 }  // namespace ecq

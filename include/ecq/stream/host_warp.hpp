@@ -59,6 +59,7 @@ struct host_warp {
     return lanes::each([](std::uint32_t i) { return i; });
   }
 
+  static flags all() { return 0xFFFFFFFFU; }
   static flags below(const lanes& a, const lanes& b) {
     flags result = 0;
     for (std::uint32_t i = 0; i < lane_count; ++i) result |= (a.value[i] < b.value[i] ? 1U : 0U) << i;
