@@ -3,12 +3,10 @@
 /// A whole checkpoint into a container: block after block, so that memory does not grow with the model.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <new>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -16,52 +14,25 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/checkpoint/compress_options.hpp"
+#include "ecq/checkpoint/lambda_search.hpp"
 #include "ecq/checkpoint/progress.hpp"
-#include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/container/writer.hpp"
 #include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/entropy/rans.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/lossless.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/finite.hpp"
-#include "ecq/quantize/target_bits.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/version.hpp"
 
 namespace ecq {
-
-/// How a checkpoint is compressed: EntQuant per output channel, one stream and one frequency table a block.
-struct compress_options {
-  dtype format = dtype::fp8_e4m3;  ///< fp8_e4m3, fp8_e5m2 or int8
-  /// Rate of the compressed tensors with everything counted (streams, scales), 1.3 ... 6.5 bits a weight; met within
-  /// bits_tolerance, or the format's AbsMax where even that has fewer. Exactly one of this, `lambda` and `lossless` is
-  /// set.
-  std::optional<double> bits_per_weight{};
-  std::optional<double> lambda{};  ///< at least 0; 0 is AbsMax
-  /// Every bit comes back: exponents are coded, signs and mantissas kept. Embeddings and output heads are compressed as
-  /// well, NaN and infinity are welcome, and each number format of a block has a stream of its own.
-  bool lossless = false;
-  bool bits_per_tensor = false;                    ///< every tensor meets bits_per_weight by a lambda of its own
-  std::optional<coder_id> coder = coder_id::rans;  ///< nothing: in each block whichever makes the smallest stream
-  tensor_selection selection{};
-  unsigned chunk_bits = 0;       ///< log2 of the symbols a chunk; 0: by the length of the stream
-  bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
-
-  static constexpr double bits_tolerance = 0.015;
-};
-
-/// What compress_checkpoint made.
-struct compress_report : checkpoint_report {
-  std::uint64_t input_bytes = 0;
-  double lambda = 0;  ///< with bits_per_tensor: the largest one
-};
 
 /// Compresses `in` (a file, an index of shards or a folder: checkpoint::open) into the container `out`. Nothing appears
 /// under that name unless everything went well. Errors name file, tensor and place: those of reading and writing,
@@ -74,17 +45,6 @@ result<compress_report> compress_checkpoint(const cpu& backend, const std::files
 
 namespace detail {
 
-/// A tensor on its way into a block.
-struct selected_tensor {
-  const tensor_entry* entry = nullptr;
-  double lambda = 0;
-};
-
-struct selected_block {
-  std::string name;
-  std::vector<selected_tensor> tensors;
-};
-
 /// One run of compress_checkpoint.
 class checkpoint_compressor {
  public:
@@ -94,14 +54,17 @@ class checkpoint_compressor {
 
   result<compress_report> run(const std::filesystem::path& out) {
     ECQ_CHECK(select());
-    if (options_.lambda) set_lambdas(*options_.lambda);
-    if (options_.bits_per_weight) ECQ_CHECK(search_lambdas());
+    if (options_.lambda) set_lambdas(blocks_, *options_.lambda);
+    if (options_.bits_per_weight) {
+      ECQ_CHECK(advance("searching lambda", "", 0));
+      ECQ_CHECK(search_lambdas(backend_, model_, options_, blocks_));
+    }
     // A search that sees a sample of a large model's rows may miss a little: then the whole is compressed once more.
     constexpr int attempts = 4;
     for (int attempt = 1;; ++attempt) {
       ECQ_TRY(writer, container_writer::create(out, plan()));
       ECQ_TRY(report, write(writer, attempt));
-      if (attempt == attempts || !correct_lambdas(report.bits_per_weight)) {
+      if (attempt == attempts || !correct_lambdas(options_, blocks_, report.bits_per_weight)) {
         ECQ_CHECK(writer.commit());
         report.file_bytes = writer.size_bytes();
         return std::move(report);
@@ -111,8 +74,6 @@ class checkpoint_compressor {
 
  private:
   result<void> select();
-  result<void> search_lambdas();
-  error search_failure(const error& found) const;
   container_plan plan() const;
   result<compress_report> write(container_writer& writer, int attempt) const;
   result<packed_block> compress(const selected_block& block, std::vector<histogram>& counts) const;
@@ -125,27 +86,6 @@ class checkpoint_compressor {
   template <class Use>
   result<void> with_stream_coder(Use&& use) const {
     return options_.coder ? with_coder(*options_.coder, use) : use(smallest_any{});
-  }
-
-  void set_lambdas(double lambda) {
-    for (selected_block& block : blocks_) {
-      for (selected_tensor& tensor : block.tensors) tensor.lambda = lambda;
-    }
-  }
-
-  /// True if the rate is off target and other lambdas promise better: 4 times lambda is about a bit less.
-  bool correct_lambdas(double measured) {
-    if (!options_.bits_per_weight) return false;
-    const double excess = measured - *options_.bits_per_weight;
-    if (std::fabs(excess) <= compress_options::bits_tolerance) return false;
-    bool changed = false;
-    for (selected_block& block : blocks_) {
-      for (selected_tensor& tensor : block.tensors) {
-        changed = changed || tensor.lambda != 0;
-        tensor.lambda *= std::exp2(2.0 * excess);
-      }
-    }
-    return changed;
   }
 
   bool is_selected(const tensor_entry& tensor) const { return selected_.contains(&tensor); }
@@ -212,66 +152,6 @@ inline result<void> checkpoint_compressor::select() {
                                              "embeddings have to be included by name");
   }
   return {};
-}
-
-inline result<void> checkpoint_compressor::search_lambdas() {
-  ECQ_CHECK(advance("searching lambda", "", 0));
-  std::vector<rate_input> inputs;
-  std::vector<selected_tensor*> tensors;
-  std::vector<std::uint64_t> symbols(blocks_.size());
-  for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
-    for (selected_tensor& tensor : blocks_[stream].tensors) {
-      ECQ_TRY(weights, weights_of(*tensor.entry));
-      symbols[stream] += weights.size();
-      inputs.push_back({weights, stream});
-      tensors.push_back(&tensor);
-    }
-  }
-  const auto search = [&](std::size_t first, std::span<const rate_input> some, const auto& overhead) {
-    return visit_code_format(options_.format, [&]<class Format>() -> result<double> {
-      if constexpr (symmetric_format<Format>) {
-        return lambda_for_bits<Format>(
-            backend_, some, *options_.bits_per_weight, overhead,
-            {.finished_reading = [&](std::size_t index) { model_.release(*tensors[first + index]->entry); }});
-      } else {
-        return error(errc::invalid_argument, "format");
-      }
-    });
-  };
-  const auto overhead_bits = [&](std::uint64_t count) {
-    const unsigned bits = options_.chunk_bits != 0 ? options_.chunk_bits : default_chunk_bits(count);
-    return 8.0 * static_cast<double>(stream_overhead_bytes(count, bits));
-  };
-  if (!options_.bits_per_tensor) {
-    const auto lambda = search(0, inputs, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); });
-    if (!lambda) return search_failure(lambda.error());
-    set_lambdas(*lambda);
-  }
-  for (std::size_t index = 0; options_.bits_per_tensor && index < tensors.size(); ++index) {
-    const std::uint64_t block = symbols[inputs[index].stream];
-    const rate_input alone{inputs[index].weights, 0};
-    const auto lambda = search(index, std::span(&alone, 1), [&](std::size_t, std::uint64_t count) {
-      return overhead_bits(block) * static_cast<double>(count) / static_cast<double>(block);
-    });
-    if (!lambda && lambda.error().code() == errc::non_finite) return search_failure(lambda.error());
-    if (!lambda) return error(lambda.error()).within("tensor '" + tensors[index]->entry->name + "'");
-    tensors[index]->lambda = *lambda;
-  }
-  return {};
-}
-
-/// The search sees samples of rows; a weight that is no number is looked for in the tensors themselves.
-inline error checkpoint_compressor::search_failure(const error& found) const {
-  if (found.code() != errc::non_finite) return found;
-  for (const selected_block& block : blocks_) {
-    for (const selected_tensor& tensor : block.tensors) {
-      ECQ_TRY(weights, weights_of(*tensor.entry));
-      if (auto finite = check_finite(backend_, weights); !finite) {
-        return std::move(finite).error().within("tensor '" + tensor.entry->name + "'");
-      }
-    }
-  }
-  return found;
 }
 
 inline container_plan checkpoint_compressor::plan() const {

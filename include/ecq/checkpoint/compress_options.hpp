@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// What compress_checkpoint is asked for, and what it answers.
+
+#include <cstdint>
+#include <optional>
+
+#include "ecq/checkpoint/report.hpp"
+#include "ecq/checkpoint/selection.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/format/dtype.hpp"
+
+namespace ecq {
+
+/// How a checkpoint is compressed: EntQuant per output channel, one stream and one frequency table a block.
+struct compress_options {
+  dtype format = dtype::fp8_e4m3;  ///< fp8_e4m3, fp8_e5m2 or int8
+  /// Rate of the compressed tensors with everything counted (streams, scales), 1.3 ... 6.5 bits a weight; met within
+  /// bits_tolerance, or the format's AbsMax where even that has fewer. Exactly one of this, `lambda` and `lossless` is
+  /// set.
+  std::optional<double> bits_per_weight{};
+  std::optional<double> lambda{};  ///< at least 0; 0 is AbsMax
+  /// Every bit comes back: exponents are coded, signs and mantissas kept. Embeddings and output heads are compressed as
+  /// well, NaN and infinity are welcome, and each number format of a block has a stream of its own.
+  bool lossless = false;
+  bool bits_per_tensor = false;                    ///< every tensor meets bits_per_weight by a lambda of its own
+  std::optional<coder_id> coder = coder_id::rans;  ///< nothing: in each block whichever makes the smallest stream
+  tensor_selection selection{};
+  unsigned chunk_bits = 0;       ///< log2 of the symbols a chunk; 0: by the length of the stream
+  bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
+
+  static constexpr double bits_tolerance = 0.015;
+};
+
+/// What compress_checkpoint made.
+struct compress_report : checkpoint_report {
+  std::uint64_t input_bytes = 0;
+  double lambda = 0;  ///< with bits_per_tensor: the largest one
+};
+
+}  // namespace ecq
