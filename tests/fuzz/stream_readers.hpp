@@ -1,0 +1,114 @@
+#pragma once
+/// \file
+/// The bytes of a stream, whole or damaged, given to everything that can read them: all have to say the same.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/stream/encoded_stream.hpp"
+#include "stream/format_decoder.hpp"
+#include "support/decode_by_warp.hpp"
+#include "support/seal.hpp"
+
+namespace ecq_test {
+
+/// What became of the bytes.
+enum class stream_fate { refused_by_parser, refused_by_decoders, accepted };
+
+struct stream_reading {
+  stream_fate fate = stream_fate::refused_by_parser;
+  std::string disagreement;  ///< who differs from the definition; empty if nobody does
+};
+
+/// Compares the decoders of every instruction set of the machine, without checksums, with the scalar definition: same
+/// verdict, and the same elements where that is ok. Chunks go to the bodies of devices as well, on the host.
+class stream_readers {
+ public:
+  /// A stream may claim up to 2^43 elements: no more than these are decoded.
+  static constexpr std::uint64_t most_elements = std::uint64_t{1} << 15;
+
+  stream_reading read(std::span<const std::byte> blob) {
+    const auto stream = ecq::encoded_stream::parse(blob);
+    if (!stream) return {};
+    const auto count = static_cast<std::size_t>((std::min)(stream->size(), most_elements));
+    const ecq::errc verdict = decode(*stream, ecq::instruction_set::scalar, count, defined_);
+    stream_reading got{verdict == ecq::errc::ok ? stream_fate::accepted : stream_fate::refused_by_decoders, {}};
+    for (const auto set : {ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+      if (set > ecq::machine_instruction_set()) continue;
+      if (decode(*stream, set, count, other_) != verdict || (verdict == ecq::errc::ok && other_ != defined_)) {
+        got.disagreement = name_of(set);
+      }
+    }
+    const auto done = ecq::with_coder(stream->coder(), [&]<class Coder>(Coder) -> ecq::result<void> {
+      for (std::uint64_t i = 0; i < stream->chunk_count() && (i << stream->chunk_bits()) < count; ++i) {
+        if (!warp_agrees<Coder>(*stream, i)) got.disagreement = "the device's body, in chunk " + std::to_string(i);
+      }
+      return {};
+    });
+    if (!done) got.disagreement = "with_coder";
+    return got;
+  }
+
+  /// As read(), for bytes whose checksums are all right. Besides, the decoder written from the document alone has to
+  /// take them or leave them as the library does: it is slow.
+  stream_reading read_sealed(std::span<const std::byte> blob) {
+    stream_reading got = read(blob);
+    const auto stream = ecq::encoded_stream::parse(blob);
+    if (stream && stream->size() > most_elements) return got;
+    const auto second = format_decoder(blob).decode();
+    bool same = second.has_value() == (got.fate == stream_fate::accepted);
+    if (same && second) same = std::ranges::equal(std::as_bytes(std::span(*second)), as_little_endian(*stream));
+    if (!same) got.disagreement = "docs/format.md";
+    return got;
+  }
+
+ private:
+  static ecq::errc decode(const ecq::encoded_stream& stream, ecq::instruction_set set, std::size_t count,
+                          std::vector<std::byte>& out) {
+    out.assign(count * stream.element_bytes(), std::byte{0});
+    const auto done = ecq::decode_elements(ecq::cpu{.isa = set}, stream, 0, out, {.verify_checksums = false});
+    return done ? ecq::errc::ok : done.error().code();
+  }
+
+  template <class Coder>
+  bool warp_agrees(const ecq::encoded_stream& stream, std::uint64_t index) {
+    const ecq::chunk_bytes chunk = stream.chunk(index);
+    const auto table = stream.table<Coder>(stream.record(index).table);
+    const bool joins = !stream.format();  // of wider elements devices join the raw bits elsewhere
+    const unsigned bits = stream.map().bits;
+    const std::byte* const raw = stream.raw_bits(index).data();
+    symbols_.resize(chunk.symbols);
+    const auto verdict = decode_by_warp(Coder{}, table, stream.map(),
+                                        {chunk.states, chunk.words, raw, chunk.word_count, chunk.symbols, bits},
+                                        {raw, joins ? bits : 0, symbols_.data()});
+    if (!verdict) return true;
+    expected_.resize(chunk.symbols);
+    const ecq::errc defined = typename Coder::decoder(table, stream.map()).decode(chunk, expected_.data());
+    if (joins) ecq::merge_raw_bits(stream.map(), raw, expected_, ecq::instruction_set::scalar);
+    return *verdict == defined && (defined != ecq::errc::ok || symbols_ == expected_);
+  }
+
+  /// The elements of the last read(), the lowest byte first.
+  std::vector<std::byte> as_little_endian(const ecq::encoded_stream& stream) const {
+    std::vector<std::byte> bytes = defined_;
+    if (std::endian::native == std::endian::big) {
+      for (std::size_t at = 0; at < bytes.size(); at += stream.element_bytes()) {
+        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(at + stream.element_bytes()));
+      }
+    }
+    return bytes;
+  }
+
+  std::vector<std::byte> defined_;
+  std::vector<std::byte> other_;
+  std::vector<std::uint8_t> symbols_;
+  std::vector<std::uint8_t> expected_;
+};
+
+}  // namespace ecq_test
