@@ -46,12 +46,14 @@ concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   auto packed = codec.compress(weights);
 ///
+///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
+///
 /// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. The matrices of a
 /// block share one lambda, one stream and one frequency table.
 ///
 /// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
 template <code_format Format = fp8_e4m3, entropy_coder Coder = rans, class Quantizer = entquant>
-  requires ecq::quantizer<Quantizer, Format>
+  requires ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format>
 struct compressor {
   Quantizer quantizer{};
   stream_options stream{};
@@ -117,8 +119,14 @@ struct compressor {
       next.first_symbol = codes.size();
       next.scales.resize(next.layout.count());
       codes.resize(codes.size() + weights.size());
-      auto quantized =
-          fixed.template quantize<Format>(backend, weights, std::span(codes).last(weights.size()), next.scales);
+      const std::span<std::uint8_t> part = std::span(codes).last(weights.size());
+      auto quantized = [&] {
+        if constexpr (affine_quantizer<Fixed, Format>) {
+          return fixed.template quantize<Format>(backend, weights, part, next.scales, next.zero);
+        } else {
+          return fixed.template quantize<Format>(backend, weights, part, next.scales);
+        }
+      }();
       if (!quantized) return std::move(quantized).error().within(label(matrices, packed.matrices.size() - 1));
     }
     ECQ_TRY(bytes, encode_stream<Coder>(backend, codes, stream));

@@ -18,6 +18,7 @@
 #include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/format/affine_uint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/number_format.hpp"
@@ -69,6 +70,17 @@ concept quantizer =
       { Policy::name } -> std::convertible_to<std::string_view>;
       { policy.layout(extent, extent) } -> std::same_as<group_layout>;
       { policy.template quantize<Format>(backend, weights, codes, scales) } -> std::same_as<result<void>>;
+    };
+
+/// As quantizer for codes that count from a zero point, one for the whole matrix, which it sets as well: weight =
+/// decode(code) * scale + zero. decode(code) * scale and weight are finite for every code.
+template <class Policy, class Format>
+concept affine_quantizer =
+    affine_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights, std::size_t extent,
+                                      std::span<std::uint8_t> codes, std::span<bf16> scales, float& zero) {
+      { Policy::name } -> std::convertible_to<std::string_view>;
+      { policy.layout(extent, extent) } -> std::same_as<group_layout>;
+      { policy.template quantize<Format>(backend, weights, codes, scales, zero) } -> std::same_as<result<void>>;
     };
 
 }  // namespace ecq

@@ -127,6 +127,21 @@ class block_decoder {
     if (bad != matrix.scales.end()) {
       return error(errc::corrupt, "scale " + std::to_string(bad - matrix.scales.begin()) + " is not finite");
     }
+    return check_zero(matrix);
+  }
+
+  /// With a zero point no value may leave FP32: where a sum is fused with its product, infinity would not come about.
+  static result<void> check_zero(const packed_matrix& matrix) {
+    if (!is_affine(matrix.format)) {
+      if (matrix.zero == 0) return {};
+      return error(errc::corrupt, "a zero point of " + std::string(to_string(matrix.format)));
+    }
+    const float largest = matrix.format == dtype::uint4 ? uint4::largest : uint8::largest;
+    for (const bf16 scale : matrix.scales) {
+      if (affine_grid{scale, matrix.zero}.representable(largest)) continue;
+      return error(errc::corrupt, "scale " + std::to_string(static_cast<float>(scale)) + " and zero point " +
+                                      std::to_string(matrix.zero) + " leave FP32");
+    }
     return {};
   }
 
@@ -213,7 +228,11 @@ class block_decoder {
       for (std::size_t offset = 0; offset < run; ++offset) {
         const float value = values[std::to_integer<std::uint8_t>(codes[at + offset])];
         finite = finite && value != std::numeric_limits<float>::infinity();
-        out(row, column + offset) = Element(value * scale);
+        if constexpr (affine_format<Format>) {
+          out(row, column + offset) = Element(value * scale + source.zero);
+        } else {
+          out(row, column + offset) = Element(value * scale);
+        }
       }
       at += run;
       column += run;

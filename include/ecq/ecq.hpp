@@ -14,6 +14,7 @@
 #include "ecq/packed.hpp"
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
 #include "ecq/quantize/rtn.hpp"

@@ -14,8 +14,9 @@
 
 namespace ecq {
 
-/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group. A matrix
-/// without groups is lossless: its elements are the weights themselves, in their own format, and it has no scales.
+/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group + zero. A
+/// matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has no
+/// scales.
 struct packed_matrix {
   std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
   std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
@@ -23,6 +24,7 @@ struct packed_matrix {
   dtype format = dtype::fp8_e4m3;    ///< number format of the codes; of a lossless matrix the original one
   group_layout layout;               ///< rows x columns and which of them share a scale
   std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
+  float zero = 0;                    ///< value of code 0; other than 0 only where the codes' format is_affine
   std::vector<bf16> scales;          ///< layout.count() of them, in group order
 
   bool lossless() const noexcept { return layout.rows_per_group == 0; }

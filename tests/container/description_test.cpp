@@ -132,6 +132,7 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(of_matrix("name", "head"), errc::corrupt);
   EXPECT_EQ(of_matrix("name", nullptr), errc::corrupt);
   EXPECT_EQ(of_matrix("extra", 1), errc::unsupported);
+  EXPECT_EQ(of_matrix("zero", "bf800000"), errc::corrupt);  // codes are FP8
 
   const auto of_root = [](auto&& change) { return code_of(changed(change)); };
   EXPECT_EQ(of_root([](json& root) { root["version"] = 2; }), errc::unsupported);
@@ -156,8 +157,34 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(code_of(ecq::to_json(sample()) + "x"), errc::corrupt);
 }
 
+TEST(Description, ZeroPointsAreFiniteAndOfAffineFormatsAlone) {
+  const auto with = [](const char* format, const nlohmann::ordered_json& zero) {
+    return changed([&](nlohmann::ordered_json& root) {
+      root["blocks"][0]["matrices"][0]["format"] = format;
+      root["blocks"][0]["matrices"][0]["zero"] = zero;
+    });
+  };
+  for (const char* format : {"uint8", "uint4"}) {
+    const auto parsed = parse_description(with(format, "c0490fdb"));
+    ASSERT_TRUE(parsed) << parsed.error().to_string();
+    EXPECT_EQ(parsed->blocks[0].matrices[0].zero, -0x1.921fb6p1F);
+    EXPECT_EQ(parsed->blocks[0].matrices[1].zero, 0.0F);
+    EXPECT_EQ(ecq::to_json(*parsed), with(format, "c0490fdb"));
+  }
+  EXPECT_EQ(code_of(with("int8", "c0490fdb")), errc::corrupt);
+  EXPECT_EQ(code_of(with("int8", "00000000")), errc::ok);
+  for (const char* bad : {"7fc00000", "7f800000", "ff800000", "7f800001", "", "C0490FDB", "c0490fd", "c0490fdb0"}) {
+    EXPECT_EQ(code_of(with("uint8", bad)), errc::corrupt) << bad;
+  }
+  EXPECT_EQ(code_of(with("uint8", 0)), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", nullptr)), errc::corrupt);
+}
+
 TEST(Description, TruncatedAnywhereIsRefused) {
-  const std::string text = ecq::to_json(sample());
+  auto described = sample();
+  described.blocks[0].matrices[0].format = ecq::dtype::uint8;
+  described.blocks[0].matrices[0].zero = -1;
+  const std::string text = ecq::to_json(described);
   for (std::size_t size = 0; size < text.size(); ++size) {
     EXPECT_NE(code_of(std::string_view(text).substr(0, size)), errc::ok) << size;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
 
 namespace {
 
@@ -76,6 +77,25 @@ TEST(ExactQuantize, RowRootFp8E5m2) {
 TEST(ExactQuantize, RowRootInt8) {
   EXPECT_EQ((hash_of<ecq::int8, ecq::relative_l1>(ecq::per_channel{})), 4739326749001258333U);
   EXPECT_EQ((hash_of<ecq::int8, ecq::squared_error>(ecq::per_channel{})), 13303845491515927934U);
+}
+
+template <class Format>
+std::uint64_t entrollm_hash() {
+  const auto all = weights();
+  std::vector<std::uint8_t> codes(all.size());
+  bf16 scale;
+  float zero = 0;
+  EXPECT_TRUE(ecq::entrollm{}.quantize<Format>(cpu{}, matrix_view<const float>(all.data(), rows, columns), codes,
+                                               std::span(&scale, 1), zero));
+  EXPECT_LT(zero, 0);
+  fingerprint hash;
+  hash.add(codes, std::span(&scale, 1));
+  return hash.value();
+}
+
+TEST(ExactQuantize, Entrollm) {
+  EXPECT_EQ(entrollm_hash<ecq::uint8>(), 1530992523921491633U);
+  EXPECT_EQ(entrollm_hash<ecq::uint4>(), 17578499528250346789U);
 }
 
 TEST(ExactQuantize, LambdaForBits) {

@@ -60,7 +60,7 @@ void expect_definition(std::vector<float> values) {
 
 template <class Format>
 class Rounding : public testing::Test {};
-using formats = testing::Types<ecq::fp8_e4m3, ecq::fp8_e5m2, ecq::int8>;
+using formats = testing::Types<ecq::fp8_e4m3, ecq::fp8_e5m2, ecq::int8, ecq::uint8, ecq::uint4>;
 TYPED_TEST_SUITE(Rounding, formats);
 
 TYPED_TEST(Rounding, AgreesWithTheFormatAtEveryBoundary) { expect_definition<TypeParam>(critical_values<TypeParam>()); }

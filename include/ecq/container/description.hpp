@@ -102,9 +102,14 @@ inline std::optional<std::uint64_t> parse_hex64(std::string_view text) noexcept 
   return value;
 }
 
-/// Reads an object that has exactly these keys, in any order: `member(index of the key)` reads each value.
+/// The bits of an FP32, highest first.
+inline std::string hex_bits(float value) { return hex64(std::bit_cast<std::uint32_t>(value)).substr(8); }
+
+/// Reads an object that has these keys, in any order, and no others: `member(index of the key)` reads each value. The
+/// first `required` ones must be there.
 template <std::size_t Count, class Member>
-result<void> read_members(json_reader& json, const std::array<std::string_view, Count>& keys, Member&& member) {
+result<void> read_members(json_reader& json, const std::array<std::string_view, Count>& keys, Member&& member,
+                          std::size_t required = Count) {
   std::array<bool, Count> seen{};
   ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
     const auto found = std::find(keys.begin(), keys.end(), key);
@@ -113,8 +118,9 @@ result<void> read_members(json_reader& json, const std::array<std::string_view, 
     seen[index] = true;
     return member(index);
   }));
-  const auto missing = std::find(seen.begin(), seen.end(), false);
-  if (missing == seen.end()) return {};
+  const auto end = seen.begin() + static_cast<std::ptrdiff_t>(required);
+  const auto missing = std::find(seen.begin(), end, false);
+  if (missing == end) return {};
   return json.fail("the object before has no '" + std::string(keys[static_cast<std::size_t>(missing - seen.begin())]) +
                    "'");
 }
@@ -141,26 +147,36 @@ inline result<void> read_into(json_reader& json, dtype& out) {
 }
 
 inline result<packed_matrix> parse_matrix(json_reader& json) {
-  static constexpr std::array<std::string_view, 7> keys{
-      "name", "shape", "original", "format", "rows_per_group", "columns_per_group", "first_symbol"};
+  static constexpr std::array<std::string_view, 8> keys{
+      "name", "shape", "original", "format", "rows_per_group", "columns_per_group", "first_symbol", "zero"};
   packed_matrix matrix;
-  ECQ_CHECK(read_members(json, keys, [&](std::size_t key) -> result<void> {
-    switch (key) {
-      case 0: return read_into(json, matrix.name);
-      case 1:
-        return json.array([&]() -> result<void> {
-          if (matrix.shape.size() == file_limits::dimensions) return json.fail("too many dimensions");
-          ECQ_TRY(extent, json.integer());
-          matrix.shape.push_back(extent);
-          return {};
-        });
-      case 2: return read_into(json, matrix.original);
-      case 3: return read_into(json, matrix.format);
-      case 4: return read_into(json, matrix.layout.rows_per_group);
-      case 5: return read_into(json, matrix.layout.columns_per_group);
-      default: return read_into(json, matrix.first_symbol);
-    }
-  }));
+  ECQ_CHECK(read_members(
+      json, keys,
+      [&](std::size_t key) -> result<void> {
+        switch (key) {
+          case 0: return read_into(json, matrix.name);
+          case 1:
+            return json.array([&]() -> result<void> {
+              if (matrix.shape.size() == file_limits::dimensions) return json.fail("too many dimensions");
+              ECQ_TRY(extent, json.integer());
+              matrix.shape.push_back(extent);
+              return {};
+            });
+          case 2: return read_into(json, matrix.original);
+          case 3: return read_into(json, matrix.format);
+          case 4: return read_into(json, matrix.layout.rows_per_group);
+          case 5: return read_into(json, matrix.layout.columns_per_group);
+          case 6: return read_into(json, matrix.first_symbol);
+          default: {
+            ECQ_TRY(digits, json.string());
+            const auto bits = digits.size() == 8 ? parse_hex64("00000000" + digits) : std::nullopt;
+            if (!bits) return json.fail("expected 8 hexadecimal digits");
+            matrix.zero = std::bit_cast<float>(static_cast<std::uint32_t>(*bits));
+            return {};
+          }
+        }
+      },
+      keys.size() - 1));
   const auto columns = matrix_columns(matrix.shape);
   if (!columns) return error(errc::corrupt, "matrix '" + matrix.name + "': no rows, or more than 2^63 elements");
   matrix.layout.rows = static_cast<std::size_t>(matrix.shape[0]);
@@ -222,6 +238,10 @@ inline result<void> check_block(const block_description& block) {
     if (!matrix.lossless() && size_of(matrix.format) != 1) {
       return bad("its codes, " + std::string(to_string(matrix.format)) + ", are no bytes");
     }
+    if (matrix.zero != 0 && !is_affine(matrix.format)) {
+      return bad("a zero point of " + std::string(to_string(matrix.format)));
+    }
+    if (!fp32::is_finite(std::bit_cast<std::uint32_t>(matrix.zero))) return bad("its zero point is not finite");
     const packed_matrix& one = block.matrices.front();
     if (matrix.lossless() != one.lossless() || (matrix.lossless() && matrix.format != one.format)) {
       return bad("lossless or not, and of which format, is a matter of whole blocks");
@@ -277,6 +297,7 @@ inline std::string to_json(const container_description& description) {
       integer_member(",\"rows_per_group\":", matrix.layout.rows_per_group);
       integer_member(",\"columns_per_group\":", matrix.layout.columns_per_group);
       integer_member(",\"first_symbol\":", matrix.first_symbol);
+      if (matrix.zero != 0) string_member(",\"zero\":", detail::hex_bits(matrix.zero));
       text += '}';
     }
     text += "]}";

@@ -30,7 +30,8 @@ struct container_plan {
   struct matrix {
     std::string name;
     std::vector<std::uint64_t> shape;
-    bool lossless = false;  ///< it will have no scales
+    bool lossless = false;    ///< it will have no scales
+    bool zero_point = false;  ///< it may have a zero point
   };
   struct block {
     std::string name;
@@ -100,6 +101,7 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
       widest_matrix.layout.rows_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.layout.columns_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.first_symbol = widest;
+      widest_matrix.zero = matrix.zero_point ? 1.0F : 0.0F;
       if (!matrix.lossless) expect_tensor(scale_tensor_name(matrix.name));
     }
   }
@@ -188,6 +190,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
       return bad("matrix '" + matrix.name + "' where '" + expected.name +
                  "' was planned, or another shape, or only one is lossless");
     }
+    if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '" + matrix.name + "': no zero point was planned");
     const group_layout& layout = matrix.layout;
     if (matrix.scales.size() != layout.count()) {
       return bad("matrix '" + matrix.name + "': " + std::to_string(matrix.scales.size()) + " scales for " +
@@ -200,6 +203,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     copy.format = matrix.format;
     copy.layout = matrix.layout;
     copy.first_symbol = matrix.first_symbol;
+    copy.zero = matrix.zero;
     const std::uint64_t end = matrix.first_symbol + static_cast<std::uint64_t>(layout.rows) * layout.columns;
     described.symbols = (std::max)(described.symbols, end);
   }

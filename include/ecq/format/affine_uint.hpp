@@ -3,9 +3,11 @@
 /// Unsigned integers of 4 or 8 bits whose real value is code * scale + zero point.
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "ecq/config.hpp"
+#include "ecq/format/bf16.hpp"
 #include "ecq/format/number_format.hpp"
 
 namespace ecq {
@@ -20,6 +22,7 @@ struct affine_uint {
 
   static constexpr std::string_view name = Bits == 4 ? "uint4" : "uint8";
   static constexpr int bits_per_code = Bits;
+  static constexpr bool affine = true;
   static constexpr float largest = static_cast<float>((1 << Bits) - 1);
 
   code_type bits = 0;
@@ -48,6 +51,27 @@ struct uint4 : affine_uint<4> {
   using affine_uint::affine_uint;
 };
 
-static_assert(code_format<uint8> && code_format<uint4>);
+/// A format that says so (`static constexpr bool affine = true`): its codes are the integers from 0 on, and a zero
+/// point comes with the scale.
+template <class Format>
+concept affine_format = code_format<Format> && requires { requires Format::affine; };
+
+/// What the codes of an affine format mean: code * scale + zero.
+struct affine_grid {
+  bf16 scale = bf16(1.0F);
+  float zero = 0;
+
+  /// The values of all codes up to `largest` are finite, code * scale included: a sum that is fused with its product
+  /// and one that is not are then the same.
+  constexpr bool representable(float largest) const noexcept {
+    const auto finite = [](float value) {
+      return value >= std::numeric_limits<float>::lowest() && value <= (std::numeric_limits<float>::max)();
+    };
+    const float product = scale * largest;
+    return finite(zero) && finite(product) && finite(product + zero);
+  }
+};
+
+static_assert(affine_format<uint8> && affine_format<uint4>);
 
 }  // namespace ecq

@@ -33,6 +33,9 @@ enum class dtype : std::uint8_t {
 /// Whether weights may be stored in it as they are; the integers mean nothing without a scale.
 constexpr bool is_floating_point(dtype type) noexcept { return type >= dtype::fp32 && type <= dtype::fp8_e5m2; }
 
+/// Whether its codes count from a zero point: affine_format.
+constexpr bool is_affine(dtype type) noexcept { return type == dtype::uint8 || type == dtype::uint4; }
+
 /// The registered name of a format; dtype{}, which is none, for any other type.
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};

@@ -93,6 +93,17 @@ struct rounding<int8> {
   }
 };
 
+/// Unsigned integers, likewise.
+template <affine_format Format>
+struct rounding<Format> {
+  static float_lanes nearest(float_lanes magnitudes) noexcept { return rounding<int8>::nearest(magnitudes); }
+
+  static word_lanes encode(float_lanes reals) noexcept {
+    const float_lanes bounded = smaller_of(larger_of(reals, float_lanes{}), every_lane(Format::largest));
+    return std::bit_cast<word_lanes>(bounded + rounding<int8>::pushed) & 0xffU;
+  }
+};
+
 #endif
 
 }  // namespace ecq::detail

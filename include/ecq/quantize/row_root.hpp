@@ -143,11 +143,11 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
         ECQ_TRY(magnitudes, group.template total<1>());
         double start = balance_here * magnitudes / (degree * mean_error * static_cast<double>(group.size()));
         for (int factor = 0; factor < degree; ++factor) start /= static_cast<double>(detail::finest_step<Format>);
-        const float absmax = group.largest() / Format::largest;
+        const float absmax_scale = group.largest() / Format::largest;
         const float coarsest = 4.0F * (group.largest() / detail::finest_step<Format>);  // all codes are zero
-        start = (std::clamp)(detail::root_of(start, degree + 1), static_cast<double>(absmax),
+        start = (std::clamp)(detail::root_of(start, degree + 1), static_cast<double>(absmax_scale),
                              static_cast<double>(coarsest));
-        ECQ_TRY(scale, detail::balanced_scale(static_cast<float>(start), absmax, degree, balance_here,
+        ECQ_TRY(scale, detail::balanced_scale(static_cast<float>(start), absmax_scale, degree, balance_here,
                                               [&](float at) { return group.template at<Format, degree>(at); }));
         scales[index] = detail::denormalize<Format>(scale, group.exponent());
         return {};
