@@ -27,6 +27,10 @@ struct stream_options {
   /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
   /// statistics code better apart. At most max_encoder_tables different classes, numbered as you like.
   std::span<const std::uint16_t> class_of_chunk = {};
+  /// Counts that the one table is made for, instead of those of the codes at hand: streams with the same counts have
+  /// the same table, byte for byte, as one code for a whole model has it. A code (an exponent) that it does not count
+  /// is an error. Not with class_of_chunk.
+  const histogram* shared_counts = nullptr;
   /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than that of one named
   /// before it to be preferred. 0: any byte counts.
   unsigned margin = 0;
@@ -262,12 +266,43 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   return blob;
 }
 
+/// errc::invalid_argument unless one table for the shared counts, if there are any, can code what was counted.
+inline result<void> check_shared_counts(const stream_options& options, std::span<const histogram> classes) {
+  if (options.shared_counts == nullptr) return {};
+  if (!options.class_of_chunk.empty()) {
+    return stream_error(errc::invalid_argument, "shared counts are for one table, and chunks have classes");
+  }
+  const auto& shared = options.shared_counts->counts;
+  const auto too_many = [](std::uint64_t count) { return count > max_stream_symbols; };
+  if (std::any_of(shared.begin(), shared.end(), too_many) || too_many(options.shared_counts->total())) {
+    return stream_error(errc::limit_exceeded, "shared counts of more than 2^43 codes");
+  }
+  for (const histogram& counted : classes) {
+    for (std::size_t code = 0; code < 256; ++code) {
+      if (counted.counts[code] == 0 || shared[code] != 0) continue;
+      return stream_error(errc::invalid_argument,
+                          "code " + std::to_string(code) + " occurs, but not among the shared counts");
+    }
+  }
+  return {};
+}
+
+/// The plan of `Coder` for all classes, or for the shared counts; its expectation is of the codes at hand.
+template <entropy_coder Coder>
+auto plan_of(const stream_options& options, std::span<const histogram> classes) {
+  if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes);
+  auto plan = Coder::plan({options.shared_counts, 1});
+  const double share = static_cast<double>(classes[0].total()) / static_cast<double>(options.shared_counts->total());
+  plan.bits = static_cast<std::uint64_t>(static_cast<double>(plan.bits) * (std::min)(share, 1.0));
+  return plan;
+}
+
 /// The stream of the one coder.
 template <element_split Split, entropy_coder Coder>
 result<std::vector<std::byte>> encode_by(Coder, const cpu& backend, const chunked_elements<Split>& chunked,
-                                         std::optional<dtype> format, const stream_options&,
+                                         std::optional<dtype> format, const stream_options& options,
                                          std::span<const histogram> classes) {
-  return encode_chunks<Coder>(backend, chunked, format, Coder::plan(classes));
+  return encode_chunks<Coder>(backend, chunked, format, plan_of<Coder>(options, classes));
 }
 
 /// The smallest of the streams of several coders.
@@ -277,12 +312,13 @@ result<std::vector<std::byte>> encode_by(smallest_of<Coders...>, const cpu& back
                                          const stream_options& options, std::span<const histogram> classes) {
   std::vector<std::byte> best;
   const auto attempt = [&]<class Coder>(Coder) -> result<void> {
-    const auto plan = Coder::plan(classes);
+    const auto plan = plan_of<Coder>(options, classes);
     const std::uint64_t raw_bits = narrowed<Split>(plan.map).bits + low_bits<Split>;
     const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), static_cast<unsigned>(raw_bits)) +
                                    chunked.chunks() * Coder::state_bytes;
-    // What a plan expects is right within a hundredth; clear losers need not be encoded.
-    if (!best.empty() && expected > best.size() + best.size() / 100) return {};
+    // What a plan expects of the codes that it is made for is right within a hundredth: clear losers need not be
+    // encoded.
+    if (options.shared_counts == nullptr && !best.empty() && expected > best.size() + best.size() / 100) return {};
     ECQ_TRY(coded, encode_chunks<Coder>(backend, chunked, format, plan));
     if (best.empty() || coded.size() + coded.size() / 1000 * options.margin < best.size()) best = std::move(coded);
     return {};
@@ -300,6 +336,7 @@ result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const 
   try {
     ECQ_TRY(chunked, cut_into_chunks<Split>(elements, options));
     ECQ_TRY(classes, count_classes(backend, chunked));
+    ECQ_CHECK(check_shared_counts(options, classes));
     auto coded = encode_by<Split>(Coder{}, backend, chunked, format, options, classes);
     if constexpr (!std::same_as<Coder, raw>) {
       chunked.tables = (std::min)(chunked.tables, std::size_t{1});
