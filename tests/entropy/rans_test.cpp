@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "ecq/entropy/rans_warp.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/stream/bit_io.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
+#include "support/decode_by_warp.hpp"
 
 namespace {
 
@@ -51,11 +50,10 @@ struct coded_chunk {
 
   outcome decode_by_warp() const {
     const padded bytes(*this);
-    const ecq::rans_slots slots(table, map);
     outcome got{ecq::errc::ok, std::vector<std::uint8_t>(symbols)};
-    got.verdict = ecq::rans_decode_by_warp<ecq::host_warp>(
-        slots.view(), {bytes.states.data(), bytes.words.data(), bytes.raw.data(), word_count(), symbols, map.bits},
-        got.codes.data());
+    got.verdict = *ecq_test::decode_by_warp<ecq::byte_split>(
+        ecq::rans{}, table, map, {bytes.states.data(), bytes.words.data(), word_count(), symbols},
+        {bytes.raw.data(), map.bits}, std::as_writable_bytes(std::span(got.codes)).data());
     return got;
   }
 

@@ -79,18 +79,17 @@ class stream_readers {
   bool warp_agrees(const ecq::encoded_stream& stream, std::uint64_t index) {
     const ecq::chunk_bytes chunk = stream.chunk(index);
     const auto table = stream.table<Coder>(stream.record(index).table);
-    const bool joins = !stream.format();  // of wider elements devices join the raw bits elsewhere
-    const unsigned bits = stream.map().bits;
-    const std::byte* const raw = stream.raw_bits(index).data();
-    symbols_.resize(chunk.symbols);
-    const auto verdict = decode_by_warp(Coder{}, table, stream.map(),
-                                        {chunk.states, chunk.words, raw, chunk.word_count, chunk.symbols, bits},
-                                        {raw, joins ? bits : 0, symbols_.data()});
-    if (!verdict) return true;
-    expected_.resize(chunk.symbols);
-    const ecq::errc defined = typename Coder::decoder(table, stream.map()).decode(chunk, expected_.data());
-    if (joins) ecq::merge_raw_bits(stream.map(), raw, expected_, ecq::instruction_set::scalar);
-    return *verdict == defined && (defined != ecq::errc::ok || symbols_ == expected_);
+    const raw_part raw = {stream.raw_bits(index).data(), stream.header().raw_bits()};
+    return ecq::visit_split(stream.format(), [&]<class Split>() {
+      by_warp_.resize(chunk.symbols * stream.element_bytes());
+      const auto verdict = decode_by_warp<Split>(Coder{}, table, stream.map(), chunk, raw, by_warp_.data());
+      if (!verdict) return true;
+      symbols_.resize(chunk.symbols);
+      const ecq::errc defined = typename Coder::decoder(table, stream.map()).decode(chunk, symbols_.data());
+      expected_.resize(by_warp_.size());
+      ecq::join_elements<Split>(raw.bits, symbols_.data(), raw.bytes, symbols_.size(), expected_.data());
+      return *verdict == defined && (defined != ecq::errc::ok || by_warp_ == expected_);
+    });
   }
 
   /// The elements of the last read(), the lowest byte first.
@@ -108,7 +107,8 @@ class stream_readers {
   std::vector<std::byte> defined_;
   std::vector<std::byte> other_;
   std::vector<std::uint8_t> symbols_;
-  std::vector<std::uint8_t> expected_;
+  std::vector<std::byte> expected_;
+  std::vector<std::byte> by_warp_;
 };
 
 }  // namespace ecq_test

@@ -2,60 +2,47 @@
 /// \file
 /// Chunks decoded by the bodies that devices run, on the host, for every coder that has one.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-#include "ecq/entropy/bit_stack_warp.hpp"
-#include "ecq/entropy/huffman.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/huffman_gaps.hpp"
-#include "ecq/entropy/rans.hpp"
-#include "ecq/entropy/rans_warp.hpp"
-#include "ecq/entropy/tans.hpp"
+#include "ecq/entropy/step_warp.hpp"
+#include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/host_warp.hpp"
 
 namespace ecq_test {
 
-/// Where the codes of a chunk go: with their raw bits, or without them if `raw_bits` is 0.
-using host_sink = ecq::warp_code_sink<ecq::host_warp>;
+/// The raw bits of a chunk, `bits` an element.
+struct raw_part {
+  const std::byte* bytes;
+  unsigned bits;
+};
 
-/// The verdict of the device's body, which writes chunk.symbols codes to `sink`; nothing where there is no body for
-/// such a chunk.
-template <class Coder>
-std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table&, ecq::split_map, const ecq::warp_chunk&,
-                                        const host_sink&) {
-  return std::nullopt;
-}
-
-inline std::optional<ecq::errc> decode_by_warp(ecq::rans, const ecq::rans_table& table, ecq::split_map map,
-                                               const ecq::warp_chunk& chunk, const host_sink& sink) {
-  const ecq::rans_slots slots(table, map);
-  return ecq::rans_decode_by_warp<ecq::host_warp>(slots.view(), chunk, sink);
-}
-
-inline std::optional<ecq::errc> decode_by_warp(ecq::huffman, const ecq::huffman::table& code, ecq::split_map,
-                                               const ecq::warp_chunk& chunk, const host_sink& sink) {
-  if (code.count < 2) return std::nullopt;
-  const ecq::huffman_cascade cascade(code);
-  return ecq::huffman_decode_by_warp<ecq::host_warp>({cascade.view(), code.longest > 8}, chunk, sink);
-}
-
-inline std::optional<ecq::errc> decode_by_warp(ecq::tans, const ecq::tans_table& table, ecq::split_map map,
-                                               const ecq::warp_chunk& chunk, const host_sink& sink) {
-  if (table.frequencies.count < 2) return std::nullopt;
-  const auto entries = ecq::tans_warp_entries(ecq::tans::decoder(table, map));
-  return ecq::tans_decode_by_warp<ecq::host_warp>({entries.data(), table.states()}, chunk, sink);
-}
-
-/// A block reads cascaded tables, where the host's decoder reads a wide one.
-inline std::optional<ecq::errc> decode_by_warp(ecq::huffman_gaps, const ecq::huffman_gaps::table& code,
-                                               ecq::split_map map, const ecq::warp_chunk& chunk,
-                                               const host_sink& sink) {
-  const ecq::errc verdict = ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>(code, map).decode(
-      {chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink.out);
-  if (verdict == ecq::errc::ok && sink.raw_bits != 0) {
-    ecq::merge_raw_bits(map, sink.raw, {sink.out, chunk.symbols}, ecq::instruction_set::scalar);
+/// The verdict of the device's body, which writes the chunk's elements of `Split` to `out`; nothing where the coder has
+/// no such body.
+template <class Split, class Coder>
+std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& table, ecq::split_map map,
+                                        const ecq::chunk_bytes& chunk, raw_part raw, std::byte* out) {
+  if constexpr (requires(std::vector<std::uint32_t>& image) { ecq::append_warp_table(table, map, image); }) {
+    std::vector<std::uint32_t> image(3);  // entries need not begin where an image does
+    const ecq::warp_table described = ecq::append_warp_table(table, map, image);
+    return ecq::decode_chunk_by_warp<ecq::host_warp>(
+        described, image.data() + described.first,
+        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols},
+        ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, out});
+  } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
+    // A block reads cascaded tables, where the host's decoder reads a wide one.
+    std::vector<std::uint8_t> symbols(chunk.symbols);
+    const ecq::errc verdict =
+        ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>(table, map).decode(chunk, symbols.data());
+    ecq::join_elements<Split>(raw.bits, symbols.data(), raw.bytes, symbols.size(), out);
+    return verdict;
   }
-  return verdict;
+  return std::nullopt;
 }
 
 }  // namespace ecq_test

@@ -17,6 +17,8 @@ struct device_warp {
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
+  /// `x`, which is the same in all lanes, as a value that the compiler knows to be so.
+  static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
   static __device__ flags all() { return true; }
   static __device__ flags below(lanes a, lanes b) { return a < b; }
   static __device__ flags both(flags a, flags b) { return a && b; }
@@ -24,6 +26,13 @@ struct device_warp {
   static __device__ std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(__popc(ballot)); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
+  static __device__ lanes shift_right(lanes x, lanes bits) { return __funnelshift_r(x, 0U, bits); }
+  static __device__ lanes low_bits(lanes x, lanes bits) {
+    lanes low;
+    asm("szext.wrap.u32 %0, %1, %2;" : "=r"(low) : "r"(x), "r"(bits));
+    return low;
+  }
+  static __device__ lanes permute_bytes(lanes a, lanes b, unsigned selector) { return __byte_perm(a, b, selector); }
   static __device__ lanes funnel_right(lanes low, lanes high, lanes bits) { return __funnelshift_r(low, high, bits); }
 
   template <class Entry>
@@ -31,25 +40,31 @@ struct device_warp {
     return table[index];
   }
 
-  static __device__ void gather(const std::uint64_t* table, lanes index, lanes& low, lanes& high) {
-    const std::uint64_t entry = table[index];
-    low = static_cast<std::uint32_t>(entry);
-    high = static_cast<std::uint32_t>(entry >> 32);
-  }
-
   template <class Word>
   static __device__ lanes load(flags which, const std::byte* from, lanes index) {
-    return which ? reinterpret_cast<const Word*>(from)[index] : 0U;
+    lanes word;
+    if (which) word = reinterpret_cast<const Word*>(from)[index];
+    return word;
   }
 
-  static __device__ void store(std::uint8_t* to, lanes bytes, std::uint32_t limit) {
-    const std::uint32_t first = rounds_per_group * lane_numbers();
-    if (first + rounds_per_group <= limit) {
-      *reinterpret_cast<std::uint32_t*>(to + first) = bytes;
+  /// `to` is aligned to 4 * Words bytes, which is at most 16.
+  template <std::size_t Words>
+  static __device__ void store(std::byte* to, const lanes (&words)[Words], std::uint32_t limit) {
+    static_assert(Words == 1 || Words == 2 || Words == 4);
+    constexpr std::uint32_t bytes = 4 * Words;
+    const std::uint32_t first = bytes * lane_numbers();
+    if (first + bytes <= limit) {
+      if constexpr (Words == 1) {
+        *reinterpret_cast<std::uint32_t*>(to + first) = words[0];
+      } else if constexpr (Words == 2) {
+        *reinterpret_cast<uint2*>(to + first) = make_uint2(words[0], words[1]);
+      } else {
+        *reinterpret_cast<uint4*>(to + first) = make_uint4(words[0], words[1], words[2], words[3]);
+      }
       return;
     }
-    for (std::uint32_t i = 0; first + i < limit && i < rounds_per_group; ++i) {
-      to[first + i] = static_cast<std::uint8_t>(bytes >> (8 * i));
+    for (std::uint32_t i = 0; first + i < limit && i < bytes; ++i) {
+      to[first + i] = static_cast<std::byte>(words[i / 4] >> (8 * (i % 4)));
     }
   }
 };

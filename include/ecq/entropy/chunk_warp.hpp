@@ -13,85 +13,88 @@
 
 namespace ecq {
 
-/// One chunk as a warp sees it: `raw` are its raw bits, `raw_bits` (0..7) a code. All pointers are aligned as a
-/// stream's sections make them (states to 4 bytes, words to 2, raw bits to 16) and readable stream_tail_bytes beyond.
+/// The coded part of one chunk as a warp sees it. Pointers are aligned as a stream's sections make them (states to 4
+/// bytes, words to 2) and readable stream_tail_bytes beyond the end.
 struct warp_chunk {
   const std::byte* states;
   const std::byte* words;
-  const std::byte* raw;
   std::uint32_t word_count;
   std::uint32_t symbols;
-  unsigned raw_bits;
 };
 
 namespace detail {
 
-/// The 4 * bits raw bits of each lane's four codes of a group, spread to the low bits of four bytes. `raw` is the
-/// chunk's, `group` the group's number; 4 * bits <= 28 bits begin at a multiple of 4, so two 32-bit words hold them.
+/// Words that a warp takes from one chunk.
 template <class Warp>
-ECQ_HOST_DEVICE inline typename Warp::lanes warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group) {
+struct warp_words {
   using lanes = typename Warp::lanes;
-  const std::byte* from = raw + std::size_t{group} * (group_symbols / 8) * bits;
-  const lanes bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
-  const lanes word = bit >> 5;
-  const lanes low = Warp::template load<std::uint32_t>(Warp::all(), from, word);
-  const lanes high = Warp::template load<std::uint32_t>(Warp::all(), from, word + lanes(1U));
-  const lanes four = Warp::funnel_right(low, high, bit & 31U);
-  const std::uint32_t mask = (1U << bits) - 1U;
-  return (four & mask) | (((four >> bits) & mask) << 8) | (((four >> (2 * bits)) & mask) << 16) |
-         (((four >> (3 * bits)) & mask) << 24);
-}
+
+  const std::byte* first;
+  std::uint32_t count;
+  std::uint32_t taken = 0;
+
+  /// Lanes of `active` whose state is below 2^16 take the next words, ascending: up to 32, whether they are there or
+  /// not.
+  ECQ_HOST_DEVICE void renormalize(typename Warp::flags active, lanes& state) {
+    const auto due = Warp::both(active, Warp::below(state, lanes(bit_stack_bottom)));
+    const std::uint32_t ballot = Warp::ballot(due);
+    // All lanes load, due or not: that is less work than to ask.
+    const lanes word = Warp::template load<std::uint16_t>(Warp::all(), first, Warp::set_below(ballot) + lanes(taken));
+    state = Warp::select(due, Warp::permute_bytes(word, state, 0x5410), state);  // (state << 16) | word
+    taken += Warp::count(ballot);
+  }
+
+  ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
+};
 
 }  // namespace detail
 
-/// Sink: joins raw bits to the decoded bytes and stores them from `out` on, which is aligned to 4 bytes on a device.
-template <class Warp>
-struct warp_code_sink {
-  const std::byte* raw;
-  unsigned raw_bits;
-  std::uint8_t* out;
-
-  /// Takes the four decoded bytes of each lane of group number `group`, of which `left` codes exist from here on.
-  ECQ_HOST_DEVICE void operator()(typename Warp::lanes codes, std::uint32_t group, std::uint32_t left) const {
-    if (raw_bits != 0) codes = codes | detail::warp_raw_bits<Warp>(raw, raw_bits, group);
-    Warp::store(out + std::size_t{group} * group_symbols, codes, left);
-  }
-};
-
 /// Decodes a chunk whose lanes have states of at least 2^16 that words renormalise: rANS, and bit stacks.
-/// `step(state, active, code)` decodes a byte for each active lane and returns the states that are left, before words
-/// are taken. The verdict is that of the scalar decoder.
+///
+///  - `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
+///    returns a value whose byte Step::code_byte is the decoded byte;
+///  - `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left`
+///    codes exist from here on.
+///
+/// The verdict is that of the scalar decoder.
 template <class Warp, class Step, class Sink>
-ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step&& step, const warp_chunk& chunk, const Sink& sink) {
-  static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each storing 4 codes as one word");
+ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, const Sink& sink) {
+  static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
   using lanes = typename Warp::lanes;
-  const lanes bottom(detail::bit_stack_bottom);
+  constexpr unsigned pair = Step::code_byte | ((4 + Step::code_byte) << 4);
+  const auto pack = [](const lanes(&found)[4]) {
+    return Warp::permute_bytes(Warp::permute_bytes(found[0], found[1], pair),
+                               Warp::permute_bytes(found[2], found[3], pair), 0x5410);
+  };
   lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());
-  if (Warp::ballot(Warp::below(state, bottom)) != 0) return errc::corrupt;
-  const std::byte* words = chunk.words;
-  std::uint32_t words_left = chunk.word_count;
-  std::uint32_t left = chunk.symbols;
-  for (std::uint32_t group = 0; left > 0; ++group) {
-    lanes codes(0U);
+  if (Warp::ballot(Warp::below(state, lanes(detail::bit_stack_bottom))) != 0) return errc::corrupt;
+  detail::warp_words<Warp> words = {chunk.words, chunk.word_count};
+  const std::uint32_t whole = chunk.symbols / group_symbols;
+  for (std::uint32_t group = 0; group < whole; ++group) {
+    lanes found[rounds_per_group];
+    ECQ_UNROLL
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      found[round] = step(state, Warp::all());
+      words.renormalize(Warp::all(), state);
+      // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
+      if (round % 2 == 1 && words.overrun()) return errc::corrupt;
+    }
+    sink(pack(found), group, group_symbols);
+  }
+  if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0) {
+    lanes found[rounds_per_group];
     for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
       const auto active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(left, round)));
-      lanes code;
-      const lanes next = step(state, active, code);
-      const auto due = Warp::both(active, Warp::below(next, bottom));
-      const std::uint32_t ballot = Warp::ballot(due);
-      const std::uint32_t taken = Warp::count(ballot);
-      if (taken > words_left) return errc::corrupt;
-      const lanes word = Warp::template load<std::uint16_t>(due, words, Warp::set_below(ballot));
-      state = Warp::select(active, Warp::select(due, (next << 16) | word, next), state);
-      words += std::size_t{2} * taken;
-      words_left -= taken;
-      codes = codes | (code << (8 * round));
+      lanes next = state;
+      found[round] = step(next, active);
+      state = Warp::select(active, next, state);
+      words.renormalize(active, state);
+      if (words.overrun()) return errc::corrupt;
     }
-    sink(codes, group, left);
-    left -= left < group_symbols ? left : group_symbols;
+    sink(pack(found), whole, left);
   }
-  const bool ended = Warp::ballot(Warp::below(bottom, state)) == 0;
-  return ended && words_left == 0 ? errc::ok : errc::corrupt;
+  const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;
+  return ended && words.taken == words.count ? errc::ok : errc::corrupt;
 }
 
 /// As above for a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ecq/config.hpp"
 #include "ecq/entropy/rans_table.hpp"
 
 namespace ecq {
@@ -20,7 +19,7 @@ struct alias_slots {
   const std::uint64_t* entries;
   const std::uint16_t* dividers;
 
-  ECQ_HOST_DEVICE static constexpr unsigned scale_bits() { return 16; }
+  static constexpr unsigned scale_bits() { return 16; }
 };
 
 /// The slot's entry is entries[entry_of_slot[slot]].
@@ -29,11 +28,11 @@ struct direct_slots {
   const std::uint8_t* entry_of_slot;
   unsigned bits;
 
-  ECQ_HOST_DEVICE unsigned scale_bits() const { return bits; }
+  unsigned scale_bits() const { return bits; }
 };
 
-/// The decode table of one frequency table by pointers: trivially copyable, for hosts and devices alike. With a single
-/// symbol (`constant`) nothing is coded and every code's coded part is `constant_code`.
+/// The decode table of one frequency table by pointers. With a single symbol (`constant`) nothing is coded and every
+/// code's coded part is `constant_code`.
 struct rans_slots_view {
   const std::uint64_t* entries = nullptr;
   const std::uint16_t* dividers = nullptr;      ///< alias: 2^bucket_bits of them
@@ -45,7 +44,7 @@ struct rans_slots_view {
 
   /// Calls `use` with alias_slots<5>, alias_slots<6> or direct_slots. Not for a constant table.
   template <class Use>
-  ECQ_HOST_DEVICE auto visit(const Use& use) const {
+  auto visit(const Use& use) const {
     if (bucket_bits == 5) return use(alias_slots<5>{entries, dividers});
     if (bucket_bits == 6) return use(alias_slots<6>{entries, dividers});
     return use(direct_slots{entries, entry_of_slot, scale_bits});

@@ -78,6 +78,26 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return (which >> i & 1U) != 0 ? yes.value[i] : no.value[i]; });
   }
 
+  /// x >> bits modulo 32.
+  static lanes shift_right(const lanes& x, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) { return x.value[i] >> (bits.value[i] % 32); });
+  }
+  /// The lowest bits of x, as many as `bits` modulo 32 says.
+  static lanes low_bits(const lanes& x, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) { return x.value[i] & ((1U << (bits.value[i] % 32)) - 1U); });
+  }
+  /// Byte i of the result is byte (selector >> 4 i) modulo 8 of (b:a).
+  static lanes permute_bytes(const lanes& a, const lanes& b, unsigned selector) {
+    return lanes::each([&](std::uint32_t i) {
+      const std::uint64_t both = (std::uint64_t{b.value[i]} << 32) | a.value[i];
+      std::uint32_t bytes = 0;
+      for (unsigned byte = 0; byte < 4; ++byte) {
+        bytes |= static_cast<std::uint32_t>(both >> (8 * (selector >> (4 * byte) & 7U)) & 0xFFU) << (8 * byte);
+      }
+      return bytes;
+    });
+  }
+
   /// The low 32 bits of (high:low) >> bits, bits 0..31.
   static lanes funnel_right(const lanes& low, const lanes& high, const lanes& bits) {
     return lanes::each([&](std::uint32_t i) {
@@ -91,13 +111,8 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
   }
 
-  /// table[index] of each lane as its low and high half.
-  static void gather(const std::uint64_t* table, const lanes& index, lanes& low, lanes& high) {
-    low = lanes::each([&](std::uint32_t i) { return static_cast<std::uint32_t>(table[index.value[i]]); });
-    high = lanes::each([&](std::uint32_t i) { return static_cast<std::uint32_t>(table[index.value[i]] >> 32); });
-  }
-
-  /// Little-endian word number `index` from `from` on, aligned to its size; 0 in lanes that are not set in `which`.
+  /// Little-endian word number `index` from `from` on, aligned to its size; unspecified in lanes that are not set in
+  /// `which`.
   template <class Word>
   static lanes load(flags which, const std::byte* from, const lanes& index) {
     return lanes::each([&](std::uint32_t i) {
@@ -105,10 +120,11 @@ struct host_warp {
     });
   }
 
-  /// Lane i writes its four bytes, low byte first, to to[4 * i] and on, but none at `limit` or beyond.
-  static void store(std::uint8_t* to, const lanes& bytes, std::uint32_t limit) {
-    for (std::uint32_t i = 0; i < group_symbols && i < limit; ++i) {
-      to[i] = static_cast<std::uint8_t>(bytes.value[i / 4] >> (8 * (i % 4)));
+  /// Lane i writes its words, low byte first, to to[4 * Words * i] and on, but none at `limit` or beyond.
+  template <std::size_t Words>
+  static void store(std::byte* to, const lanes (&words)[Words], std::uint32_t limit) {
+    for (std::uint32_t at = 0; at < 4 * Words * lane_count && at < limit; ++at) {
+      to[at] = static_cast<std::byte>(words[at / 4 % Words].value[at / (4 * Words)] >> (8 * (at % 4)));
     }
   }
 };

@@ -1,0 +1,154 @@
+#pragma once
+/// \file
+/// The steps that decode a symbol a lane from the tables of entropy/warp_table.hpp, and the decoder of a chunk by them.
+/// Same codes and same verdict as the scalar decoders. Where a lane is not active what a step makes of its state does
+/// not count.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/entropy/chunk_warp.hpp"
+#include "ecq/entropy/warp_table.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// State x -> frequency * (x >> 16) + rank, by a bucket and what it says of the place in it.
+template <class Warp>
+struct rans_alias_step {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned code_byte = 2;
+
+  const std::uint32_t* entries;
+  unsigned bits;
+
+  ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
+    const lanes bucket = state & ((1U << bits) - 1U);
+    const lanes offset = (state & 0xFFFFU) >> bits;
+    const lanes own = Warp::gather(entries, bucket);
+    const auto is_own = Warp::below(offset, own & 0xFFFFU);
+    const lanes at = (bucket << 1) + Warp::select(is_own, lanes(0U), lanes(1U));
+    const lanes entry = Warp::gather(entries + (std::size_t{1} << bits), at);
+    const lanes rank = (offset + Warp::select(is_own, lanes(0U), own >> 16)) & 0xFFFFU;
+    state = (entry & 0xFFFFU) * (state >> 16) + rank;
+    return entry;
+  }
+};
+
+/// State x -> frequency * (x >> bits) + rank, by its slot.
+template <class Warp>
+struct rans_direct_step {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned code_byte = 0;
+
+  const std::uint32_t* entries;
+  unsigned bits;
+
+  ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
+    const lanes entry = Warp::gather(entries, state & ((1U << bits) - 1U));
+    state = (entry >> 20) * (state >> bits) + ((entry >> 8) & 0xFFFU);
+    return entry;
+  }
+};
+
+/// As above for tables of more than 2^12 slots.
+template <class Warp>
+struct rans_wide_step {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned code_byte = 0;
+
+  const std::uint32_t* entries;
+  unsigned bits;
+
+  ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
+    const lanes slot = state & ((1U << bits) - 1U);
+    const lanes entry = Warp::gather(entries, slot);
+    const lanes four = Warp::gather(entries + (std::size_t{1} << bits), slot >> 2);
+    state = (entry >> 16) * (state >> bits) + (entry & 0xFFFFU);
+    return Warp::shift_right(four, (slot & 3U) << 3);
+  }
+};
+
+/// Pops the bits that lead from a lane's state to the next.
+template <class Warp>
+struct tans_step {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned code_byte = 1;
+
+  const std::uint32_t* entries;
+  lanes state;
+
+  ECQ_HOST_DEVICE lanes operator()(lanes& stack, typename Warp::flags active) {
+    const lanes entry = Warp::gather(entries, state);
+    state = Warp::select(active, (entry >> 16) + Warp::low_bits(stack, entry), state);
+    stack = Warp::shift_right(stack, entry);
+    return entry;
+  }
+};
+
+/// Pops a code word.
+template <class Warp>
+struct huffman_step {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned code_byte = 1;
+
+  const std::uint32_t* entries;
+  unsigned bits;
+  unsigned bits_behind;
+
+  ECQ_HOST_DEVICE lanes operator()(lanes& stack, typename Warp::flags) const {
+    lanes entry = Warp::gather(entries, stack & ((1U << bits) - 1U));
+    if (bits_behind != 0) {
+      const auto longer = Warp::below(entry & 31U, lanes(1U));
+      if (Warp::ballot(longer) != 0) {
+        const lanes at = ((entry >> 16) << bits_behind) + ((stack >> bits) & ((1U << bits_behind) - 1U));
+        const std::uint32_t* const behind = entries + (std::size_t{1} << bits);
+        entry = Warp::select(longer, Warp::gather(behind, Warp::select(longer, at, lanes(0U))), entry);
+      }
+    }
+    stack = Warp::shift_right(stack, entry);
+    return entry;
+  }
+};
+
+/// Decodes one chunk of coder rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` are those of
+/// `table` alone.
+template <class Warp, class Sink>
+ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
+                                          const warp_chunk& chunk, const Sink& sink) {
+  using lanes = typename Warp::lanes;
+  const unsigned bits = table.bits;
+  switch (table.coding) {
+    case warp_coding::rans_alias: {
+      rans_alias_step<Warp> step = {entries, bits};
+      return decode_chunk_by_warp<Warp>(step, chunk, sink);
+    }
+    case warp_coding::rans_direct: {
+      rans_direct_step<Warp> step = {entries, bits};
+      return decode_chunk_by_warp<Warp>(step, chunk, sink);
+    }
+    case warp_coding::rans_wide: {
+      rans_wide_step<Warp> step = {entries, bits};
+      return decode_chunk_by_warp<Warp>(step, chunk, sink);
+    }
+    case warp_coding::tans:
+    case warp_coding::tans_constant: {
+      const std::byte* const states = chunk.states + detail::bit_stack_bytes;
+      tans_step<Warp> step = {entries, Warp::template load<std::uint16_t>(Warp::all(), states, Warp::lane_numbers())};
+      const bool coded = table.coding == warp_coding::tans;
+      if (Warp::ballot(Warp::below(lanes(coded ? (1U << bits) - 1U : 0U), step.state)) != 0) return errc::corrupt;
+      if (!coded) break;
+      const errc verdict = decode_chunk_by_warp<Warp>(step, chunk, sink);
+      return Warp::ballot(Warp::below(lanes(0U), step.state)) == 0 ? verdict : errc::corrupt;
+    }
+    case warp_coding::huffman: {
+      huffman_step<Warp> step = {entries, bits, table.bits_behind};
+      return decode_chunk_by_warp<Warp>(step, chunk, sink);
+    }
+    case warp_coding::constant: break;
+  }
+  return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);
+}
+
+}  // namespace ecq

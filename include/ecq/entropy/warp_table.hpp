@@ -1,0 +1,173 @@
+#pragma once
+/// \file
+/// Decode tables as a warp reads them: each an image of 32-bit entries, to be copied anywhere, such as to a device.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ecq/entropy/alias_table.hpp"
+#include "ecq/entropy/huffman.hpp"
+#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/tans.hpp"
+
+namespace ecq {
+
+/// How a chunk's symbols are decoded: which step of entropy/step_warp.hpp reads the table.
+enum class warp_coding : std::uint8_t {
+  constant,  ///< one symbol alone, and states that never moved
+  rans_alias,
+  rans_direct,
+  rans_wide,  ///< direct, of more than 2^12 slots
+  tans,
+  tans_constant,  ///< as constant, with the states of tans
+  huffman
+};
+
+/// What is to be known of a table beside its entries, which begin at `first` of an image that holds those of all
+/// tables of a stream. Decoded bytes are symbols shifted left by the map's raw bits.
+///
+///  - rans_alias: of each of the 2^bits buckets divider (bits 0..15) and adjust (16..31); then of each bucket frequency
+///    (0..15) and decoded byte (16..23) of its own symbol, and after it those of its alias;
+///  - rans_direct: of each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
+///  - rans_wide: of each slot rank (0..15) and frequency (16..31); then all decoded bytes, four an entry;
+///  - tans: of each of the 2^bits states the bits that it takes (0..4), decoded byte (8..15) and base (16..31);
+///  - huffman: by the first `bits` bits of a stack length of the code word (0..4) and decoded byte (8..15); where the
+///  word
+///    is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits, which follow the
+///    first one in order of their numbers and tell the whole length;
+///  - constant, tans_constant: none.
+struct warp_table {
+  std::uint32_t first = 0;
+  std::uint32_t entries = 0;
+  warp_coding coding = warp_coding::constant;
+  std::uint8_t bits = 0;
+  std::uint8_t bits_behind = 0;
+  std::uint8_t constant_code = 0;  ///< of one symbol alone: what is decoded
+};
+
+namespace detail {
+
+inline std::uint32_t four_bytes(const std::uint8_t* from) {
+  return from[0] | (std::uint32_t{from[1]} << 8) | (std::uint32_t{from[2]} << 16) | (std::uint32_t{from[3]} << 24);
+}
+
+inline void append_alias_entries(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
+  const frequency_table& used = table.frequencies;
+  const alias_table aliases = alias_table::build(table.used_frequencies(), table.bucket_bits);
+  const std::size_t buckets = std::size_t{1} << table.bucket_bits;
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    image.push_back(aliases.divider[bucket] | (std::uint32_t{aliases.adjust[bucket]} << 16));
+  }
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    for (const std::size_t number : {bucket, std::size_t{aliases.alias[bucket]}}) {
+      // Buckets beyond the symbols have divider 0, full ones no alias: what stands there is never looked up.
+      image.push_back(number < used.count
+                          ? used.frequencies[number] | (std::uint32_t{map.join(used.symbols[number], 0)} << 16)
+                          : 0U);
+    }
+  }
+}
+
+inline void append_slot_entries(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
+  const frequency_table& used = table.frequencies;
+  const bool wide = used.scale_bits > 12;
+  std::vector<std::uint8_t> codes;
+  for (std::size_t number = 0; number < used.count; ++number) {
+    const std::uint8_t code = map.join(used.symbols[number], 0);
+    const std::uint32_t frequency = used.frequencies[number];
+    for (std::uint32_t rank = 0; rank < frequency; ++rank) {
+      image.push_back(wide ? rank | (frequency << 16) : code | (rank << 8) | (frequency << 20));
+    }
+    codes.insert(codes.end(), wide ? frequency : 0, code);
+  }
+  for (std::size_t at = 0; at < codes.size(); at += 4) image.push_back(four_bytes(&codes[at]));
+}
+
+inline void append_code_words(const huffman::table& table, split_map map, unsigned bits, unsigned behind,
+                              std::vector<std::uint32_t>& image) {
+  constexpr std::uint32_t unset = ~0U;
+  const std::size_t first = image.size();
+  image.resize(first + (std::size_t{1} << bits), unset);
+  std::uint32_t tables = 0;
+  for (unsigned i = 0; i < table.count; ++i) {
+    const unsigned length = table.lengths[i];
+    const std::uint32_t word = table.words[i];
+    const std::uint32_t entry = length | (std::uint32_t{map.join(table.symbols[i], 0)} << 8);
+    if (length <= bits) {
+      for (std::size_t at = word; at < std::size_t{1} << bits; at += std::size_t{1} << length)
+        image[first + at] = entry;
+      continue;
+    }
+    const std::size_t beginning = first + (word & ((1U << bits) - 1U));
+    if (image[beginning] == unset) {
+      image[beginning] = tables++ << 16;
+      image.resize(image.size() + (std::size_t{1} << behind));
+    }
+    const std::size_t base = first + (std::size_t{1} << bits) + (std::size_t{image[beginning] >> 16} << behind);
+    for (std::size_t at = word >> bits; at < std::size_t{1} << behind; at += std::size_t{1} << (length - bits)) {
+      image[base + at] = entry;
+    }
+  }
+}
+
+/// Appends entries by `append` and describes them.
+template <class Append>
+warp_table described(warp_coding coding, unsigned bits, std::vector<std::uint32_t>& image, Append&& append) {
+  warp_table table;
+  table.first = static_cast<std::uint32_t>(image.size());
+  table.coding = coding;
+  table.bits = static_cast<std::uint8_t>(bits);
+  append();
+  table.entries = static_cast<std::uint32_t>(image.size()) - table.first;
+  return table;
+}
+
+inline warp_table constant_warp_table(warp_coding coding, std::uint8_t symbol, split_map map) {
+  warp_table table;
+  table.coding = coding;
+  table.constant_code = map.join(symbol, 0);
+  return table;
+}
+
+}  // namespace detail
+
+/// Appends the entries of a decode table to `image`, of less than 2^32 entries, and says what they are.
+inline warp_table append_warp_table(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
+  const frequency_table& used = table.frequencies;
+  if (used.count == 1) return detail::constant_warp_table(warp_coding::constant, used.symbols[0], map);
+  if (table.mapping == slot_mapping::alias) {
+    return detail::described(warp_coding::rans_alias, table.bucket_bits, image,
+                             [&] { detail::append_alias_entries(table, map, image); });
+  }
+  return detail::described(used.scale_bits > 12 ? warp_coding::rans_wide : warp_coding::rans_direct, used.scale_bits,
+                           image, [&] { detail::append_slot_entries(table, map, image); });
+}
+
+/// As above.
+inline warp_table append_warp_table(const tans_table& table, split_map map, std::vector<std::uint32_t>& image) {
+  const tans::decoder decoder(table, map);
+  if (decoder.entries().empty())
+    return detail::constant_warp_table(warp_coding::tans_constant, table.frequencies.symbols[0], map);
+  return detail::described(warp_coding::tans, table.bits(), image, [&] {
+    for (const tans_entry& entry : decoder.entries()) {
+      image.push_back(entry.bits | (std::uint32_t{entry.code} << 8) | (std::uint32_t{entry.base} << 16));
+    }
+  });
+}
+
+/// As above.
+inline warp_table append_warp_table(const huffman::table& table, split_map map, std::vector<std::uint32_t>& image) {
+  constexpr unsigned most_bits = 11;  // the first table takes 8 KiB
+  if (table.count == 1) return detail::constant_warp_table(warp_coding::constant, table.symbols[0], map);
+  const unsigned bits = (std::min)(table.longest, most_bits);
+  const unsigned behind = table.longest - bits;
+  warp_table described = detail::described(warp_coding::huffman, bits, image,
+                                           [&] { detail::append_code_words(table, map, bits, behind, image); });
+  described.bits_behind = static_cast<std::uint8_t>(behind);
+  return described;
+}
+
+}  // namespace ecq

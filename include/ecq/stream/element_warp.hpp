@@ -1,0 +1,131 @@
+#pragma once
+/// \file
+/// How a warp joins decoded bytes and raw bits to elements and stores them: the sinks of entropy/chunk_warp.hpp. Same
+/// elements as join_elements.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/stream/lanes.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// The raw bits of a lane's four elements of a group, from bit 0 of the first word on. `raw` are those of the chunk,
+/// `bits` (1..Width) an element of Width bits; of the group `left` elements are there, and nothing is read for lanes
+/// behind them.
+template <class Warp, unsigned Width>
+struct warp_raw_bits {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned most_words = Width / 8;
+
+  lanes words[most_words + 1];  ///< the last one is 0
+
+  ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left) {
+    const std::byte* const from = raw + std::size_t{group} * (group_symbols / 8) * bits;
+    const auto there = Warp::below(Warp::lane_numbers() << 2, lanes(left));
+    const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
+    const lanes first_word = first_bit >> 5;
+    // With whole bytes an element a lane's bits begin at a word.
+    const unsigned needed = rounds_per_group * bits / 32 + (bits % 8 != 0 ? 2 : 0);
+    ECQ_UNROLL
+    for (unsigned i = 0; i <= most_words; ++i) {
+      words[i] = i < needed ? Warp::template load<std::uint32_t>(there, from, first_word + lanes(i)) : lanes(0U);
+    }
+    ECQ_UNROLL
+    for (unsigned i = 0; i < most_words; ++i) words[i] = Warp::funnel_right(words[i], words[i + 1], first_bit & 31U);
+    words[most_words] = lanes(0U);
+  }
+
+  /// Those of element `number` (0..3).
+  ECQ_HOST_DEVICE lanes of(unsigned number, unsigned bits) const {
+    const unsigned first = number * bits;
+    const lanes found = Warp::funnel_right(words[first / 32], words[first / 32 + 1], lanes(first % 32));
+    return bits == 32 ? found : found & ((1U << bits) - 1U);
+  }
+};
+
+/// `bits` in each 16 bits, or each 8.
+ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
+ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
+
+}  // namespace detail
+
+/// Writes elements of `Split`, `raw_bits` raw bits each of which `raw` holds those of the chunk, from `out` on, which
+/// on a device is aligned to four elements.
+template <class Warp, element_split Split>
+struct warp_element_sink {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned width = element_bits<Split>;
+
+  const std::byte* raw;  ///< aligned to 4 bytes
+  unsigned raw_bits;
+  std::byte* out;
+
+  ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
+    // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
+    if (raw_bits == low_bits<Split>) {
+      store(joined<low_bits<Split>>(codes, group, left), group, left);
+    } else {
+      store(joined<any>(codes, group, left), group, left);
+    }
+  }
+
+ private:
+  static constexpr unsigned any = ~0U;
+
+  struct four_elements {
+    lanes words[width / 8];
+  };
+
+  template <unsigned Bits>
+  ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
+    const unsigned bits = Bits != any ? Bits : raw_bits;
+    if constexpr (Bits == 0) return {{codes}};
+    const detail::warp_raw_bits<Warp, width> kept(raw, bits, group, left);
+    four_elements made;
+    if constexpr (width == 8) {
+      constexpr std::uint32_t high = detail::four_times(0xFFU & ~((1U << low_bits<Split>)-1U));
+      const lanes four =
+          kept.of(0, bits) | (kept.of(1, bits) << 8) | (kept.of(2, bits) << 16) | (kept.of(3, bits) << 24);
+      made.words[0] = ((codes << low_bits<Split>)&high) | four;
+    } else if constexpr (width == 16) {
+      made.words[0] = element(codes, kept, 0, bits) | (element(codes, kept, 1, bits) << 16);
+      made.words[1] = element(codes, kept, 2, bits) | (element(codes, kept, 3, bits) << 16);
+    } else {
+      ECQ_UNROLL
+      for (unsigned i = 0; i < 4; ++i) made.words[i] = element(codes, kept, i, bits);
+    }
+    restore(made);
+    return made;
+  }
+
+  /// The arranged element `number` (0..3) of each lane.
+  ECQ_HOST_DEVICE static lanes element(const lanes& codes, const detail::warp_raw_bits<Warp, width>& kept,
+                                       unsigned number, unsigned bits) {
+    return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
+  }
+
+  /// Split::restore of all elements in a word at once.
+  ECQ_HOST_DEVICE static void restore(four_elements& made) {
+    if constexpr (Split::id == symbol_map_id::exponent) {
+      for (lanes& word : made.words) {
+        if constexpr (width == 32) {
+          word = Warp::funnel_right(word, word, lanes(1U));
+        } else {
+          constexpr std::uint32_t top = width == 16 ? detail::twice(0x8000U) : detail::four_times(0x80U);
+          word = ((word >> 1) & ~top) | ((word << (width - 1)) & top);
+        }
+      }
+    }
+  }
+
+  ECQ_HOST_DEVICE void store(const four_elements& made, std::uint32_t group, std::uint32_t left) const {
+    Warp::store(out + std::size_t{group} * group_symbols * (width / 8), made.words, left * (width / 8));
+  }
+};
+
+}  // namespace ecq
