@@ -23,46 +23,71 @@ inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< where encoders
 /// Writes the stacks of `lane_count` lanes: 4 bytes each.
 inline constexpr std::size_t bit_stack_bytes = lane_count * 4;
 
-/// Bits that a symbol takes from a stack, and the symbol (as the byte that is decoded).
-struct popped {
-  std::uint32_t bits;  ///< 0 .. 16
+/// An entry of a decode table: the bits that a symbol takes from a stack, the byte that is decoded, and for tANS the
+/// lane's next state, base + those bits.
+struct stack_entry {
+  std::uint16_t base;
+  std::uint8_t bits;  ///< 0 .. 16
   std::uint8_t code;
 };
 
-/// Decodes a chunk whose lanes are bit stacks: `pop(lane, y)` says what lane `lane`, whose stack is y, decodes next.
-template <class Pop>
-errc decode_bit_stacks(const chunk_bytes& chunk, std::uint8_t* out, Pop&& pop) {
+/// A chunk on its way, as rans_cursor: kernels take it some groups further, finish() to its end and verdict.
+struct bit_stack_cursor {
+  const std::byte* word;  ///< the next word; beyond `end` nothing is left to be said but errc::corrupt
+  const std::byte* end;
+  std::uint8_t* out;
+  std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
   std::uint32_t stack[lane_count];
-  for (std::size_t lane = 0; lane < lane_count; ++lane) {
-    stack[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
-    if (stack[lane] < bit_stack_bottom) return errc::corrupt;
+  std::uint32_t state[lane_count];  ///< of tANS; others leave it at 0, where all lanes must end
+
+  /// At the beginning of `chunk`, with states 0; false if its stacks are none.
+  bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
+    word = chunk.words;
+    end = chunk.words + std::size_t{2} * chunk.word_count;
+    out = to;
+    left = chunk.symbols;
+    bool valid = true;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      stack[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
+      state[lane] = 0;
+      valid = valid && stack[lane] >= bit_stack_bottom;
+    }
+    return valid;
   }
-  const std::byte* word = chunk.words;
-  const std::byte* const end = chunk.words + std::size_t{2} * chunk.word_count;
-  std::uint32_t left = chunk.symbols;
-  while (left > 0) {
-    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
-      // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. This
-      // check before each step keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
-      if (word > end) return errc::corrupt;
-      const std::uint32_t lanes = lanes_in_step(left, round);
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        const popped next = pop(lane, stack[lane]);
-        out[lane * rounds_per_group + round] = next.code;
-        const std::uint32_t rest = stack[lane] >> next.bits;
-        const std::uint32_t due = rest < bit_stack_bottom ? 1 : 0;
-        const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(word);
-        stack[lane] = rest ^ ((rest ^ refilled) & (0U - due));
-        word += std::size_t{2} * due;
+
+  /// Decodes all that is left: `pop(state, stack)` finds the stack_entry of a lane and moves its state on.
+  template <class Pop>
+  errc finish(const Pop& pop) const {
+    bit_stack_cursor at = *this;  // a copy that nobody else sees: codes written may not change it
+    const auto step = [&](std::uint32_t lane) {
+      const stack_entry found = pop(at.state[lane], at.stack[lane]);
+      const std::uint32_t rest = at.stack[lane] >> found.bits;
+      // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. The
+      // check before each step of 32 lanes keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
+      const std::uint32_t due = rest < bit_stack_bottom ? 1 : 0;
+      const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(at.word);
+      at.stack[lane] = rest ^ ((rest ^ refilled) & (0U - due));
+      at.word += std::size_t{2} * due;
+      return found.code;
+    };
+    for (; at.left >= group_symbols; at.left -= group_symbols, at.out += group_symbols) {
+      for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+        if (at.word > at.end) return errc::corrupt;
+        for (std::uint32_t lane = 0; lane < lane_count; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
       }
     }
-    const std::uint32_t done = (std::min)(left, group_symbols);
-    out += done;
-    left -= done;
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      if (at.word > at.end) return errc::corrupt;
+      const std::uint32_t lanes = lanes_in_step(at.left, round);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
+    }
+    bool ended = at.word == at.end;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      ended = ended && at.stack[lane] == bit_stack_bottom && at.state[lane] == 0;
+    }
+    return ended ? errc::ok : errc::corrupt;
   }
-  const bool ended = std::all_of(stack, stack + lane_count, [](std::uint32_t y) { return y == bit_stack_bottom; });
-  return ended && word == end ? errc::ok : errc::corrupt;
-}
+};
 
 /// A chunk of one symbol alone: stacks that never moved and no words.
 inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, std::uint8_t* out) {

@@ -4,6 +4,7 @@
 /// decoder gives the same codes for the same bytes, and the same verdict on bad ones.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/cpu/bit_stack_decode.hpp"
+#include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/entropy/code_lengths.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
@@ -52,17 +55,37 @@ struct huffman {
     lut_decoder(const table& code, split_map map)
         : raw_bits_(map.bits), only_(map.join(code.symbols[0], 0)), coded_(code.count > 1), lut_(code) {}
 
+    /// The definition, whatever the machine.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
       if (!coded_) return detail::decode_unmoved_stacks(chunk, only_, out);
-      return detail::decode_bit_stacks(
-          chunk, out, [lut = lut_.view(), raw_bits = raw_bits_](std::uint32_t, std::uint32_t stack) {
-            const unsigned entry = lut.look_up(stack);
-            return detail::popped{huffman_entry::length(entry),
-                                  static_cast<std::uint8_t>(huffman_entry::value(entry) << raw_bits)};
-          });
+      detail::bit_stack_cursor cursor;
+      return cursor.begin(chunk, out) ? finish(cursor) : errc::corrupt;
+    }
+
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
+                     instruction_set isa) const
+      requires std::same_as<Lut, huffman_wide>
+    {
+      const instruction_set chosen = chosen_instruction_set(isa);
+      if (!coded_ || chosen == instruction_set::scalar) {
+        for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
+        return;
+      }
+      const detail::huffman_lookup lookup(lut_.view(), raw_bits_);
+      detail::decode_side_by_side<detail::bit_stack_cursor>(
+          verdicts, [&](detail::bit_stack_cursor& cursor, std::size_t i) { return cursor.begin(chunks[i], out[i]); },
+          [&](std::span<detail::bit_stack_cursor*> cursors) { detail::bit_stack_advance(lookup, chosen, cursors); },
+          [&](const detail::bit_stack_cursor& cursor, std::size_t) { return finish(cursor); });
     }
 
    private:
+    errc finish(const detail::bit_stack_cursor& cursor) const {
+      return cursor.finish([lut = lut_.view(), raw_bits = raw_bits_](std::uint32_t&, std::uint32_t stack) {
+        return detail::stack_entry_of(lut.look_up(stack), raw_bits);
+      });
+    }
+
     unsigned raw_bits_;
     std::uint8_t only_;  ///< what is decoded when the code has one symbol alone
     bool coded_;

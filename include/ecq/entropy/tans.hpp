@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/cpu/bit_stack_decode.hpp"
+#include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/smallest_split.hpp"
@@ -21,12 +23,8 @@
 
 namespace ecq {
 
-/// What a state decodes: its byte, and the next state = base + as many bits as it says from the lane's stack.
-struct tans_entry {
-  std::uint16_t base;
-  std::uint8_t bits;  ///< 0 .. 12
-  std::uint8_t code;
-};
+/// What a state decodes: its byte, and the next state = base + as many bits (0..12) as it says from the lane's stack.
+using tans_entry = detail::stack_entry;
 
 /// Each symbol leads its lane from one state to the next by bits that it pops (entropy/bit_stack.hpp).
 struct tans {
@@ -108,26 +106,49 @@ struct tans {
     std::span<const tans_entry> entries() const noexcept { return entries_; }
     std::uint8_t only() const noexcept { return only_; }
 
+    /// The definition, whatever the machine.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-      std::uint32_t state[lane_count];
-      std::uint32_t highest = 0;
-      for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        state[lane] = load_le<std::uint16_t>(chunk.states + detail::bit_stack_bytes + 2 * lane);
-        highest = (std::max)(highest, state[lane]);
+      detail::bit_stack_cursor cursor;
+      if (!begin(cursor, chunk, out)) return errc::corrupt;
+      return entries_.empty() ? detail::decode_unmoved_stacks(chunk, only_, out) : finish(cursor);
+    }
+
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
+                     instruction_set isa) const {
+      const instruction_set chosen = chosen_instruction_set(isa);
+      if (entries_.empty() || chosen == instruction_set::scalar) {
+        for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
+        return;
       }
-      if (entries_.empty()) return highest == 0 ? detail::decode_unmoved_stacks(chunk, only_, out) : errc::corrupt;
-      if (highest >= entries_.size()) return errc::corrupt;
-      const errc verdict =
-          detail::decode_bit_stacks(chunk, out, [&](std::uint32_t lane, std::uint32_t stack) -> detail::popped {
-            const tans_entry& entry = entries_[state[lane]];
-            state[lane] = entry.base + (stack & ((1U << entry.bits) - 1U));
-            return {entry.bits, entry.code};
-          });
-      const bool ended = std::all_of(state, state + lane_count, [](std::uint32_t last) { return last == 0; });
-      return ended ? verdict : errc::corrupt;
+      detail::decode_side_by_side<detail::bit_stack_cursor>(
+          verdicts, [&](detail::bit_stack_cursor& cursor, std::size_t i) { return begin(cursor, chunks[i], out[i]); },
+          [&](std::span<detail::bit_stack_cursor*> cursors) {
+            detail::bit_stack_advance(detail::tans_lookup{entries_.data()}, chosen, cursors);
+          },
+          [&](const detail::bit_stack_cursor& cursor, std::size_t) { return finish(cursor); });
     }
 
    private:
+    /// At the beginning of `chunk`; false where that is none.
+    bool begin(detail::bit_stack_cursor& cursor, const chunk_bytes& chunk, std::uint8_t* out) const {
+      if (!cursor.begin(chunk, out)) return false;
+      std::uint32_t highest = 0;
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        cursor.state[lane] = load_le<std::uint16_t>(chunk.states + detail::bit_stack_bytes + 2 * lane);
+        highest = (std::max)(highest, cursor.state[lane]);
+      }
+      return highest < (std::max)(entries_.size(), std::size_t{1});
+    }
+
+    errc finish(const detail::bit_stack_cursor& cursor) const {
+      return cursor.finish([entries = entries_.data()](std::uint32_t& state, std::uint32_t stack) {
+        const tans_entry entry = entries[state];
+        state = entry.base + (stack & ((1U << entry.bits) - 1U));
+        return entry;
+      });
+    }
+
     std::uint8_t only_;
     std::vector<tans_entry> entries_;
   };

@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// Chunks decoded side by side: what the vector kernels of every coder share. A cursor is a chunk on its way, and has
+/// `left`, the codes that are not decoded yet.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/lanes.hpp"
+
+namespace ecq::detail {
+
+/// Calls `advance(cursors, count, groups)` for runs of `Width` or fewer cursors that have `groups` whole groups left
+/// each, until all groups are decoded. A chunk that runs out of words stays where it is.
+template <std::size_t Width, class Cursor, class Advance>
+void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
+  // Chunks of one length lie together, so that they run side by side to their ends.
+  std::stable_sort(cursors.begin(), cursors.end(),
+                   [](const Cursor* a, const Cursor* b) { return a->left / group_symbols > b->left / group_symbols; });
+  for (std::size_t first = 0; first < cursors.size(); first += Width) {
+    auto run = cursors.subspan(first, (std::min)(Width, cursors.size() - first));
+    while (!run.empty()) {
+      const std::size_t groups = run.back()->left / group_symbols;
+      if (groups > 0 && !advance(run.data(), run.size(), groups)) break;
+      const std::size_t done = run.back()->left / group_symbols;
+      while (!run.empty() && run.back()->left / group_symbols == done) run = run.first(run.size() - 1);
+    }
+  }
+}
+
+/// Decodes chunks in batches: `begin(cursor, i)` puts a cursor at the beginning of chunk i, or says false where that is
+/// none; `advance(cursors)` takes those that began on as far as it can; `finish(cursor, i)` is the verdict on chunk i.
+template <class Cursor, class Begin, class Advance, class Finish>
+void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Advance& advance, const Finish& finish) {
+  constexpr std::size_t batch = 16;
+  Cursor cursors[batch];
+  for (std::size_t first = 0; first < verdicts.size(); first += batch) {
+    const std::size_t count = (std::min)(batch, verdicts.size() - first);
+    Cursor* begun[batch];
+    std::size_t running = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool valid = begin(cursors[i], first + i);
+      verdicts[first + i] = valid ? errc::ok : errc::corrupt;
+      if (valid) begun[running++] = &cursors[i];
+    }
+    advance(std::span<Cursor*>(begun, running));
+    for (std::size_t i = 0; i < running; ++i) {
+      const std::size_t chunk = first + static_cast<std::size_t>(begun[i] - cursors);
+      verdicts[chunk] = finish(*begun[i], chunk);
+    }
+  }
+}
+
+}  // namespace ecq::detail
