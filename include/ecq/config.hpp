@@ -51,7 +51,9 @@
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
 /// Before a loop of a constant number of turns whose variables have to be in registers.
-#if defined(__clang__)
+#if defined(__CUDA_ARCH__)
+#define ECQ_UNROLL _Pragma("unroll")
+#elif defined(__clang__)
 #define ECQ_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
 #define ECQ_UNROLL _Pragma("GCC unroll 16")

@@ -43,7 +43,15 @@ struct warp_raw_bits {
   /// Those of element `number` (0..3).
   ECQ_HOST_DEVICE lanes of(unsigned number, unsigned bits) const {
     const unsigned first = number * bits;
-    const lanes found = Warp::funnel_right(words[first / 32], words[first / 32 + 1], lanes(first % 32));
+    lanes low = words[0];
+    lanes high = words[1];
+    ECQ_UNROLL
+    for (unsigned i = 1; i < most_words; ++i) {  // by constant numbers, so that words stay in registers
+      const auto reached = Warp::below(lanes(32 * i - 1), lanes(first));
+      low = Warp::select(reached, words[i], low);
+      high = Warp::select(reached, words[i + 1], high);
+    }
+    const lanes found = Warp::funnel_right(low, high, lanes(first % 32));
     return bits == 32 ? found : found & ((1U << bits) - 1U);
   }
 };
