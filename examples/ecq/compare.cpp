@@ -363,10 +363,8 @@ tool::plot as_plot(const options& given, const std::vector<row>& rows, std::size
     chart.series.back().points.push_back({each.measured.per_weight(each.measured.bits), each.measured.error.sqnr_db()});
   }
   chart.title = "Signal to quantisation noise by bits per weight";
-  std::string name = std::filesystem::path(given.input).filename().string();
-  if (name.size() > 40) name = name.substr(0, 37) + "...";
-  chart.subtitle = name + ": " + tool::grouped(weights) + " weights in " + std::to_string(tensors) +
-                   " tensors; scales, tables and all other overhead counted";
+  chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(weights) + " weights in " +
+                   std::to_string(tensors) + " tensors; scales, tables and all other overhead counted";
   chart.x_label = "bits per weight";
   chart.y_label = "SQNR (dB)";
   return chart;

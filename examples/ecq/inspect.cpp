@@ -1,11 +1,17 @@
-// ecq inspect: what a checkpoint holds, and at what rate.
+// ecq inspect: what a checkpoint holds, and at what rate; with --exponents, what its exponents cost.
 
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "command.hpp"
+#include "ecq/checkpoint/inspect_exponents.hpp"
+#include "ecq/io/output_file.hpp"
+#include "plot_svg.hpp"
 #include "progress_bar.hpp"
 #include "tensor_rows.hpp"
 #include "text.hpp"
@@ -13,10 +19,109 @@
 namespace {
 
 struct options : tool::common_options {
-  std::string input;
+  std::string input, picture;
+  bool exponents = false;
+  bool details = false;
 };
 
+tool::json as_json(const ecq::exponent_row& row) {
+  const ecq::exponent_statistics& of = row.exponents;
+  const ecq::entropy_bounds bounds = ecq::stated_entropy_bounds(of.stable_alpha);
+  return {{"name", row.name},
+          {"block", row.block},
+          {"format", row.format},
+          {"weights", of.weights},
+          {"zeros", of.zeros},
+          {"non_finite", of.non_finite},
+          {"exponent_entropy", of.entropy},
+          {"lossless_bits", of.lossless_bits},
+          {"fp8_exponent_entropy", of.scaled_entropy},
+          {"rotated_fp8_exponent_entropy", of.rotated_entropy},
+          {"stable_alpha", of.stable_alpha},
+          {"stated_bounds", {bounds.lower, bounds.upper}},
+          {"fitted_alpha", of.fitted.alpha},
+          {"fitted_centre", of.fitted.centre},
+          {"fitted_entropy", of.fitted.entropy()}};
+}
+
+tool::json as_json(const std::vector<ecq::exponent_row>& rows) {
+  tool::json list = tool::json::array();
+  for (const ecq::exponent_row& row : rows) list.push_back(as_json(row));
+  return list;
+}
+
+tool::table as_table(const options& given, const ecq::exponent_report& report) {
+  tool::table shown({given.details ? "tensor" : "block", "format", "weights", "exponents", "bits/weight", "alpha",
+                     "stated bounds", "fitted law", "in FP8", "rotated"},
+                    2);
+  const auto add = [&](const std::string& name, const ecq::exponent_row& row) {
+    const ecq::exponent_statistics& of = row.exponents;
+    const ecq::entropy_bounds bounds = ecq::stated_entropy_bounds(of.stable_alpha);
+    shown.add({name, row.format, tool::grouped(of.weights), tool::decimal(of.entropy, 3),
+               tool::decimal(of.lossless_bits, 3), tool::decimal(of.stable_alpha, 2),
+               tool::decimal(bounds.lower, 2) + " - " + tool::decimal(bounds.upper, 2),
+               tool::decimal(of.fitted.entropy(), 3), tool::decimal(of.scaled_entropy, 3),
+               tool::decimal(of.rotated_entropy, 3)});
+  };
+  for (const ecq::exponent_row& row : given.details ? report.tensors : report.blocks) add(row.name, row);
+  shown.rule();
+  add("all", report.total);
+  return shown;
+}
+
+tool::plot as_plot(const options& given, const ecq::exponent_report& report) {
+  tool::plot chart;
+  chart.title = "Entropy of the exponents of weights";
+  chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(report.total.exponents.weights) +
+                   " weights in " + std::to_string(report.tensors.size()) + " tensors; FP8: each row scaled to 448";
+  chart.x_label = "block, in the order of the checkpoint";
+  chart.y_label = "bits an exponent";
+  chart.series = {{"as they are", {}}, {"in FP8", {}}, {"FP8, rotated", {}}, {"fitted law", {}}};
+  for (std::size_t index = 0; index < report.blocks.size(); ++index) {
+    const ecq::exponent_statistics& of = report.blocks[index].exponents;
+    const double bits[] = {of.entropy, of.scaled_entropy, of.rotated_entropy, of.fitted.entropy()};
+    for (std::size_t series = 0; series < std::size(bits); ++series) {
+      chart.series[series].points.push_back({static_cast<double>(index), bits[series]});
+    }
+  }
+  return chart;
+}
+
+ecq::result<void> run_exponents(const options& given) {
+  std::optional<ecq::output_file> picture;
+  if (!given.picture.empty()) {
+    ECQ_CHECK(tool::not_over_input(given.input, given.picture));
+    ECQ_TRY(file, ecq::output_file::create(given.picture));
+    picture = std::move(file);
+  }
+  tool::progress_bar bar(given.quiet);
+  ECQ_TRY(report, tool::naming(given.input, ecq::inspect_exponents(given.backend(), given.input, bar.callback())));
+  bar.clear();
+  if (picture) {
+    const std::string svg = tool::to_svg(as_plot(given, report));
+    ECQ_CHECK(picture->append(std::as_bytes(std::span(svg))));
+    ECQ_CHECK(picture->commit());
+  }
+  if (given.as_json) {
+    tool::print({{"input", given.input},
+                 {"container", report.container},
+                 {"tensors", as_json(report.tensors)},
+                 {"blocks", as_json(report.blocks)},
+                 {"total", as_json(report.total)}});
+    return {};
+  }
+  std::cout << as_table(given, report);
+  if (given.quiet) return {};
+  std::cout
+      << "\nexponents, fitted law, in FP8, rotated: bits an exponent as it is, coded by the two-sided geometric law\n"
+         "fitted to it, in FP8 E4M3 with each row scaled, and likewise after a Hadamard transform. bits/weight: with\n"
+         "sign and mantissa. alpha: of the stable law with this spread of exponents; stated bounds: ECF8's for it.\n";
+  if (picture) std::cout << "picture: " << tool::printable(given.picture) << '\n';
+  return {};
+}
+
 ecq::result<void> run(const options& given) {
+  if (given.exponents) return run_exponents(given);
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(report, tool::naming(given.input, ecq::inspect_checkpoint(given.backend(), given.input, bar.callback())));
   bar.clear();
@@ -51,6 +156,12 @@ void tool::add_inspect(CLI::App& app, action& chosen) {
   auto given = std::make_shared<options>();
   CLI::App* command = app.add_subcommand("inspect", "List the tensors of a checkpoint, compressed or plain");
   command->add_option("IN", given->input, "Checkpoint")->required();
+  CLI::Option* exponents =
+      command->add_flag("--exponents", given->exponents,
+                        "Entropy of the weights' exponents by block: what coding without loss can reach");
+  command->add_option("--svg", given->picture, "Draw the exponents' entropy by block into this file")->needs(exponents);
+  command->add_flag("--details", given->details, "Print exponents by tensor instead (JSON always has both)")
+      ->needs(exponents);
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <ostream>
 #include <span>
 #include <string>
@@ -89,6 +90,13 @@ inline std::string dimensions(std::span<const std::uint64_t> shape) {
   std::string text;
   for (const std::uint64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
   return text;
+}
+
+/// The last part of a path, cut where it is long.
+inline std::string short_name(const std::filesystem::path& path) {
+  std::string name = path.filename().string();
+  if (name.size() > 40) name = name.substr(0, 37) + "...";
+  return name;
 }
 
 /// Rows of cells under headings; the first columns (`left` of them) are words, the others numbers aligned right.

@@ -4,6 +4,9 @@
 /// ecq::lbfgs).
 
 #include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/exponent_counts.hpp"
+#include "ecq/analysis/exponent_law.hpp"
+#include "ecq/analysis/hadamard.hpp"
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/concepts.hpp"

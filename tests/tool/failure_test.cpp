@@ -33,6 +33,7 @@ TEST_F(tool, refuses_files_that_are_none) {
     expect_failure(run({"compress", input, "-o", path("out")}), 1, {input});
     expect_failure(run({"decompress", input, "-o", path("out")}), 1, {input});
     expect_failure(run({"inspect", input}), 1, {input});
+    expect_failure(run({"inspect", input, "--exponents", "--svg", path("plot")}), 1, {input});
     expect_failure(run({"verify", input}), 1, {input});
     expect_failure(run({"compare", input}), 1, {input});
   }
@@ -75,6 +76,7 @@ TEST_F(tool, never_writes_over_its_input) {
   ask({"compress", model, "-o", path("packed")});
   expect_failure(run({"decompress", path("packed"), "-o", path("packed")}), 1, {"packed"});
   expect_failure(run({"compare", model, "--svg", model}), 1, {model});
+  expect_failure(run({"inspect", model, "--exponents", "--svg", model}), 1, {model});
   EXPECT_TRUE(read_text(model) == before);
 }
 
@@ -87,6 +89,7 @@ TEST_F(tool, says_where_it_cannot_write) {
   expect_failure(run({"decompress", path("packed"), "-o", nowhere}), 1, {nowhere});
   expect_failure(run({"generate", nowhere, "--preset", "tiny"}), 1, {nowhere});
   expect_failure(run({"compare", model, "--methods", "rtn", "--svg", nowhere}), 1, {nowhere});
+  expect_failure(run({"inspect", model, "--exponents", "--svg", nowhere}), 1, {nowhere});
   expect_failure(run({"compress", model, "-o", path("")}), 1, {path("")});  // a folder
   EXPECT_EQ(files(), before);
 }

@@ -102,11 +102,40 @@ TEST_F(tool, does_the_whole_job) {
   EXPECT_EQ(files(), (std::vector<std::string>{"back.safetensors", "model.safetensors", "packed.safetensors"}));
 }
 
+TEST_F(tool, tells_what_exponents_cost) {
+  const std::string model = generated(), packed = path("packed.safetensors"), picture = path("plot.svg");
+  const json answer = ask({"inspect", model, "--exponents", "--svg", picture});
+  expect_keys(answer, {"input", "container", "tensors", "blocks", "total"});
+  ASSERT_GT(answer["tensors"].size(), answer["blocks"].size());
+  for (const json& row : answer["blocks"]) {
+    expect_keys(row,
+                {"name", "format", "weights", "exponent_entropy", "lossless_bits", "fp8_exponent_entropy",
+                 "rotated_fp8_exponent_entropy", "stable_alpha", "stated_bounds", "fitted_alpha", "fitted_entropy"});
+    EXPECT_GT(row["exponent_entropy"].get<double>(), 2.5) << row;
+    EXPECT_LT(row["exponent_entropy"].get<double>(), row["fitted_entropy"].get<double>()) << row;
+    EXPECT_NEAR(row["rotated_fp8_exponent_entropy"].get<double>(), 2.54, 0.05) << row;
+    EXPECT_NEAR(row["lossless_bits"].get<double>(), row["exponent_entropy"].get<double>() + 8, 1e-9) << row;
+  }
+  const std::string svg = read_text(picture);
+  EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
+  EXPECT_NE(svg.find("rotated"), std::string::npos);
+
+  ask({"compress", model, "-o", packed, "--lossless"});
+  const json inside = ask({"inspect", packed, "--exponents"});
+  EXPECT_EQ(inside["container"], true);
+  std::map<std::string, json> plain;
+  for (const json& row : answer["tensors"]) plain[row["name"]] = row["exponent_entropy"];
+  ASSERT_GT(inside["tensors"].size(), 0U);
+  for (const json& row : inside["tensors"]) EXPECT_EQ(row["exponent_entropy"], plain[row["name"]]) << row;
+}
+
 TEST_F(tool, answers_people_too) {
   const std::string model = generated(), packed = path("packed.safetensors");
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"compress", model, "-o", packed, "--bits", "2.1"},
                                              {"inspect", packed},
+                                             {"inspect", packed, "--exponents"},
+                                             {"inspect", model, "--exponents", "--details"},
                                              {"verify", packed},
                                              {"verify", packed, "--against", model},
                                              {"decompress", packed, "-o", path("back.safetensors"), "--dtype", "f32"},

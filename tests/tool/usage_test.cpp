@@ -64,6 +64,8 @@ TEST_F(tool, refuses_a_wrong_command_line) {
       {"generate", "out", "--seed", "minus one"},
       {"generate"},
       {"inspect", "a", "b"},
+      {"inspect", "a", "--svg", "b"},
+      {"inspect", "a", "--details"},
   };
   for (const auto& arguments : wrong) {
     std::string line;

@@ -1,0 +1,171 @@
+#pragma once
+/// \file
+/// How often the exponents of weights take each value: as the weights are, and as they would be in another format.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/hadamard.hpp"
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/format/number_format.hpp"
+#include "ecq/result.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq {
+
+/// Counts of the exponents floor(log2 |w|) of weights w of any format, subnormal ones included. Parts of a tensor, or
+/// of a model, are counted alone and added up.
+struct exponent_counts {
+  /// At position f, how many weights have exponent field f as FP32, that is exponent f - fp32_bias. Position 0 are
+  /// zeros (and, of BF16 and FP32, what is below 2^-126), position 255 NaN and infinities.
+  histogram fields;
+
+  static constexpr int fp32_bias = 127;
+
+  std::uint64_t weights() const noexcept { return fields.total(); }
+  std::uint64_t zeros() const noexcept { return fields.counts[0]; }
+  std::uint64_t non_finite() const noexcept { return fields.counts[255]; }
+
+  /// Weights whose exponent is `exponent`, -126 ... 127.
+  std::uint64_t at(int exponent) const noexcept {
+    return fields.counts[static_cast<std::size_t>(exponent + fp32_bias)];
+  }
+
+  /// The exponent fields of the same weights in `format`, a floating-point format that holds them exactly: what a
+  /// lossless stream codes. Subnormal weights join the zeros in field 0.
+  histogram fields_in(dtype format) const noexcept {
+    return visit_split(format, [&]<class Split>() {
+      constexpr int top = (1 << Split::symbol_bits) - 1;
+      constexpr int bias = top / 2;
+      histogram folded;
+      for (int field = 0; field < 256; ++field) {
+        const int here = field == 255 ? top : (std::clamp)(field - fp32_bias + bias, 0, top);
+        folded.counts[static_cast<std::size_t>(here)] += fields.counts[static_cast<std::size_t>(field)];
+      }
+      return folded;
+    });
+  }
+
+  exponent_counts& operator+=(const exponent_counts& other) noexcept {
+    fields += other.fields;
+    return *this;
+  }
+
+  bool operator==(const exponent_counts&) const = default;
+};
+
+/// Entropy of the exponent fields that the counted weights have in `format`, in bits a weight.
+inline double exponent_entropy(const exponent_counts& counts, dtype format) noexcept {
+  return entropy_of(counts.fields_in(format));
+}
+
+/// Bits a weight of `format` takes when its exponents are coded at their entropy and sign and mantissa stay as they
+/// are (DFloat11, ECF8).
+inline double lossless_bits(const exponent_counts& counts, dtype format) noexcept {
+  const unsigned raw = visit_split(format, []<class Split>() { return low_bits<Split>; });
+  return exponent_entropy(counts, format) + static_cast<double>(raw);
+}
+
+namespace detail {
+
+inline constexpr std::size_t exponents_at_once = largest_hadamard_block;
+
+/// Adds the exponent fields of `weights` to `counts`.
+inline void add_exponents(std::span<const float> weights, histogram& counts) noexcept {
+  std::array<std::uint8_t, exponents_at_once> fields;
+  if (weights.size() < 256) {  // of so few histogram::add would be slower
+    for (const float weight : weights) ++counts.counts[(std::bit_cast<std::uint32_t>(weight) >> 23) & 0xFFU];
+    return;
+  }
+  for (; !weights.empty(); weights = weights.subspan((std::min)(weights.size(), fields.size()))) {
+    const std::size_t count = (std::min)(weights.size(), fields.size());
+    for (std::size_t index = 0; index < count; ++index) {
+      fields[index] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(weights[index]) >> 23);
+    }
+    counts.add(std::span(fields).first(count));
+  }
+}
+
+/// Calls `count(row, buffer, histogram)` for each row, on all threads; `buffer` is exponents_at_once floats of scratch.
+/// Returns the sum of all histograms.
+template <class Count>
+result<exponent_counts> count_rows(const cpu& backend, const weights_view& weights, Count&& count) {
+  constexpr std::size_t weights_per_task = std::size_t{1} << 18;
+  if (weights.empty()) return exponent_counts{};
+  const std::size_t rows = (std::max)(std::size_t{1}, weights_per_task / weights.columns());
+  exponent_counts all;
+  std::mutex guard;
+  ECQ_CHECK(parallel_for(backend, (weights.rows() - 1) / rows + 1, [&](std::size_t task) -> result<void> {
+    std::vector<float> buffer(exponents_at_once);
+    histogram part;
+    const std::size_t end = (std::min)(weights.rows(), (task + 1) * rows);
+    for (std::size_t row = task * rows; row < end; ++row) count(row, std::span(buffer), part);
+    const std::scoped_lock lock(guard);
+    all.fields += part;
+    return {};
+  }));
+  return all;
+}
+
+}  // namespace detail
+
+/// Counts the exponents of `weights` as they are. Needs memory for a few thousand weights a thread, whatever their
+/// number.
+inline result<exponent_counts> count_weight_exponents(const cpu& backend, weights_view weights) {
+  return detail::count_rows(backend, weights, [&](std::size_t row, std::span<float> buffer, histogram& counts) {
+    for (std::size_t column = 0; column < weights.columns(); column += buffer.size()) {
+      const auto piece = buffer.first((std::min)(buffer.size(), weights.columns() - column));
+      weights.load(row, column, piece);
+      detail::add_exponents(piece, counts);
+    }
+  });
+}
+
+/// Counts the exponents that `weights` would have in `Format` if each row were scaled so that its largest weight became
+/// Format::largest (AbsMax), or, with `block` above 1, so scaled after a Hadamard transform of every `block` weights of
+/// a row. Precondition: `block` is a power of two that divides the columns, at most largest_hadamard_block. Weights
+/// that are not finite are counted as such, with all of their block if that is transformed. Memory as above.
+template <number_format Format>
+result<exponent_counts> count_scaled_exponents(const cpu& backend, weights_view weights, std::size_t block = 1) {
+  return detail::count_rows(backend, weights, [&](std::size_t row, std::span<float> buffer, histogram& counts) {
+    const auto for_each_piece = [&](auto&& use) {
+      for (std::size_t column = 0; column < weights.columns(); column += buffer.size()) {
+        const auto piece = buffer.first((std::min)(buffer.size(), weights.columns() - column));
+        weights.load(row, column, piece);
+        for (std::size_t at = 0; block > 1 && at < piece.size(); at += block) {
+          hadamard_transform(piece.subspan(at, block));
+        }
+        use(piece);
+      }
+    };
+    float largest = 0;
+    for_each_piece([&](std::span<const float> piece) {
+      for (const float value : piece) {
+        if (std::fabs(value) > largest && std::isfinite(value)) largest = std::fabs(value);
+      }
+    });
+    // In double, in which no quotient of two FP32 numbers overflows.
+    const double scale = largest > 0 ? static_cast<double>(Format::largest) / static_cast<double>(largest) : 1.0;
+    for_each_piece([&](std::span<float> piece) {
+      for (float& value : piece) {
+        if (!std::isfinite(value)) continue;
+        value = Format::decode(Format::encode(static_cast<float>(static_cast<double>(value) * scale)));
+      }
+      detail::add_exponents(piece, counts);
+    });
+  });
+}
+
+}  // namespace ecq
