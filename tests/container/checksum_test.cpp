@@ -40,6 +40,27 @@ TEST(Xxh64, GivesTheVectorsOfTheSanityBuffer) {
   EXPECT_EQ(digest(222, seed), 0x20CB8AB7AE10C14AU);
 }
 
+TEST(Xxh64, OfManyIsThatOfEach) {
+  std::vector<std::byte> buffer(5000);
+  for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<std::byte>((i * i * 2654435761U) >> 24);
+  for (const auto isa : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+    for (std::size_t count = 0; count <= 9; ++count) {
+      for (const std::size_t size : {0U, 1U, 31U, 32U, 33U, 64U, 500U, 4096U}) {
+        std::vector<std::span<const std::byte>> inputs;
+        std::vector<std::uint64_t> hashes;
+        std::vector<std::uint64_t> expected;
+        for (std::size_t i = 0; i < count; ++i) {
+          inputs.push_back(std::span(buffer).subspan(17 * i, size + i * i));
+          hashes.push_back(i << 60 | i);
+          expected.push_back(ecq::xxh64(inputs.back(), hashes.back()));
+        }
+        ecq::xxh64_many(inputs, hashes, isa);
+        ASSERT_EQ(hashes, expected) << name_of(isa) << ' ' << count << ' ' << size;
+      }
+    }
+  }
+}
+
 TEST(Xxh64, IsTheSameAtCompileTime) {
   static constexpr std::array<std::byte, 40> bytes = {std::byte{1}, std::byte{2}, std::byte{250}};
   constexpr std::uint64_t constant = ecq::xxh64(bytes, 7);

@@ -75,7 +75,7 @@ TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
   for (const dtype format : formats) {
     ecq::visit_split(format, [&]<class Split>() {
       for (unsigned bits = ecq::low_bits<Split>; bits <= ecq::element_bits<Split>; ++bits) {
-        for (const std::size_t count : {1U, 7U, 8U, 63U, 64U, 65U, 130U}) {
+        for (const std::size_t count : {1U, 7U, 8U, 63U, 64U, 65U, 130U, 200U}) {
           using element = typename Split::element;
           const bytes elements = random_bytes(count * sizeof(element), bits);
           bytes packed(static_cast<std::size_t>(ecq::raw_bytes(count, bits)) + 8);
@@ -97,6 +97,11 @@ TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
                {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
             bytes joined(elements.size());
             ecq::join_elements<Split>(bits, symbols.data(), packed.data(), count, joined.data(), isa);
+            ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits << ", " << name_of(isa);
+            // Symbols may take the last bytes of the elements' own room.
+            std::uint8_t* const last = reinterpret_cast<std::uint8_t*>(joined.data()) + (sizeof(element) - 1) * count;
+            std::copy(symbols.begin(), symbols.end(), last);
+            ecq::join_elements<Split>(bits, last, packed.data(), count, joined.data(), isa);
             ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits << ", " << name_of(isa);
           }
         }

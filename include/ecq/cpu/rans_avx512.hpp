@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "ecq/cpu/alias_lookup.hpp"
+#include "ecq/cpu/join_avx512.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 
@@ -52,18 +53,29 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   return _mm512_loadu_si512(lanes);
 }
 
+/// Bytes ahead of which raw bits are fetched, and twice as many as of words: the states keep the core busy, so that
+/// memory is free to deliver, but the many streams are more than it foresees by itself.
+inline constexpr std::size_t prefetch_distance = 1024;
+
+template <int Lines>
+ECQ_AVX512 inline void prefetch(const std::byte* from) {
+  ECQ_UNROLL
+  for (int line = 0; line < Lines; ++line) _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T0);
+}
+
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
-/// out of words. At most 128 bytes beyond the end of a chunk's words are read.
-template <std::size_t Chunks, unsigned BucketBits>
-ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, rans_cursor* const* cursors,
-                                        std::size_t groups) {
+/// out of words. At most 128 bytes beyond the end of a chunk's words are read. The symbols go through a `Writer`.
+template <class Writer, std::size_t Chunks, unsigned BucketBits>
+ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, const element_join& join,
+                                        rans_cursor* const* cursors, std::size_t groups) {
   const __m512i even = every(0, 2);
   const __m512i odd = every(1, 2);
   __m512i high[Chunks];  // halves of the states, lane by lane
   __m512i low[Chunks];
   const std::byte* word[Chunks];
   const std::byte* end[Chunks];
-  std::uint8_t* out[Chunks];
+  const std::byte* raw[Chunks];
+  std::byte* to[Chunks];
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
     const __m512i first = _mm512_loadu_si512(cursors[c]->state);
@@ -72,8 +84,10 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, r
     high[c] = _mm512_permutex2var_epi16(first, odd, second);
     word[c] = cursors[c]->word;
     end[c] = cursors[c]->end;
-    out[c] = cursors[c]->out;
+    raw[c] = cursors[c]->raw;
+    to[c] = Writer::joins ? cursors[c]->element : reinterpret_cast<std::byte*>(cursors[c]->out);
   }
+  const Writer writer(join);
   const __m512i divider0 = _mm512_loadu_si512(table.divider);
   const __m512i divider1 = _mm512_loadu_si512(table.divider + 32);
   const __m512i alias0 = _mm512_loadu_si512(table.alias);
@@ -82,7 +96,7 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, r
   const __m512i adjust1 = _mm512_loadu_si512(table.adjust + 32);
   const __m512i frequency0 = _mm512_loadu_si512(table.frequency);
   const __m512i frequency1 = _mm512_loadu_si512(table.frequency + 32);
-  const __m512i code = _mm512_loadu_si512(table.code);
+  const __m512i code = writer.place(_mm512_loadu_si512(table.code));
   const __m512i first_half = interleaved(0);
   const __m512i second_half = interleaved(16);
   const __m512i minus_one = _mm512_set1_epi16(-1);
@@ -134,9 +148,12 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, r
     for (std::size_t c = 0; c < Chunks; ++c) {
       const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
       const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
-      _mm512_storeu_si512(out[c], _mm512_permutexvar_epi8(first, code));
-      _mm512_storeu_si512(out[c] + 64, _mm512_permutexvar_epi8(second, code));
-      out[c] += group_symbols;
+      if constexpr (Writer::joins) {
+        prefetch<Writer::raw_lines>(raw[c] + prefetch_distance);
+        prefetch<1>(word[c] + prefetch_distance / 2);
+      }
+      writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
+      writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
     }
   }
   ECQ_UNROLL
@@ -144,8 +161,12 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, r
     _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
     _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
     cursors[c]->word = word[c];
-    cursors[c]->out = out[c];
+    cursors[c]->out += groups * group_symbols;
     cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+    if constexpr (Writer::joins) {
+      cursors[c]->raw = raw[c];
+      cursors[c]->element = to[c];
+    }
   }
   return true;
 }
@@ -280,13 +301,31 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
 }
 
 /// As above for 1 .. 4 chunks.
-template <class Lookup>
-inline bool rans_advance(const Lookup& table, rans_cursor* const* cursors, std::size_t count, std::size_t groups) {
+inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
+                         std::size_t count, std::size_t groups) {
   switch (count) {
     case 4: return advance_together<4>(table, cursors, groups);
     case 3: return advance_together<3>(table, cursors, groups);
     case 2: return advance_together<2>(table, cursors, groups);
     default: return advance_together<1>(table, cursors, groups);
+  }
+}
+
+/// As above. Four chunks, and only four, are joined where there is a writer for it; chunks that have once been decoded
+/// to symbols must not come again with three others.
+template <unsigned BucketBits>
+inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
+                         std::size_t count, std::size_t groups) {
+  switch (count) {
+    case 4: {
+      bool advanced = false;
+      const bool joined = with_writer(
+          join, [&]<class Writer>() { advanced = advance_together<Writer, 4>(table, join, cursors, groups); });
+      return joined ? advanced : advance_together<symbol_writer, 4>(table, join, cursors, groups);
+    }
+    case 3: return advance_together<symbol_writer, 3>(table, join, cursors, groups);
+    case 2: return advance_together<symbol_writer, 2>(table, join, cursors, groups);
+    default: return advance_together<symbol_writer, 1>(table, join, cursors, groups);
   }
 }
 

@@ -11,19 +11,21 @@
 #include "ecq/cpu/rans_avx2.hpp"
 #include "ecq/cpu/rans_avx512.hpp"
 #include "ecq/cpu/side_by_side.hpp"
+#include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 
 namespace ecq::detail {
 
-/// Takes each chunk on by as many whole groups as the kernels of `isa` can, in any order of `cursors`.
-inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_unused]] instruction_set isa,
-                         [[maybe_unused]] std::span<rans_cursor*> cursors) {
+/// Takes each chunk on by as many whole groups as the kernels of `isa` can, in any order of `cursors`: first groups
+/// whose elements it joined, if `join` asks for that, then groups of which it wrote the symbols.
+inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_unused]] const element_join& join,
+                         [[maybe_unused]] instruction_set isa, [[maybe_unused]] std::span<rans_cursor*> cursors) {
 #if ECQ_X86
   if (isa == instruction_set::avx512) {
     const auto by = [&](const auto& lookup) {
       advance_in_runs<4>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
-        return avx512::rans_advance(lookup, run, count, groups);
+        return avx512::rans_advance(lookup, join, run, count, groups);
       });
     };
     if (table.bucket_bits == 5) return by(alias_lookup<5>(table));

@@ -14,6 +14,8 @@
 
 #include "ecq/cpu/rans_decode.hpp"
 #include "ecq/cpu/rans_encode_avx512.hpp"
+#include "ecq/cpu/side_by_side.hpp"
+#include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
@@ -79,6 +81,11 @@ struct rans {
     /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
+
+    /// As decode_many, with the symbols of chunk i at targets[i].symbols(); as many elements as kernels join at once, a
+    /// multiple of group_symbols, are at targets[i].elements instead, and targets[i].joined says how many.
+    void decode_joined(std::span<const chunk_bytes> chunks, const element_join& join, std::span<element_target> targets,
+                       std::span<errc> verdicts, instruction_set isa) const;
 
    private:
     rans_slots slots_;
@@ -227,29 +234,39 @@ inline errc rans::decoder::decode(const chunk_bytes& chunk, std::uint8_t* out) c
 
 inline void rans::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                        std::span<errc> verdicts, instruction_set isa) const {
-  const rans_slots_view table = slots_.view();
-  const instruction_set chosen = chosen_instruction_set(isa);
-  if (table.constant || chosen == instruction_set::scalar) {
-    for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
-    return;
-  }
   constexpr std::size_t batch = 16;
-  detail::rans_cursor cursors[batch];
   for (std::size_t first = 0; first < chunks.size(); first += batch) {
     const std::size_t count = (std::min)(batch, chunks.size() - first);
-    detail::rans_cursor* begun[batch];
-    std::size_t running = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool valid = cursors[i].begin(chunks[first + i], out[first + i]);
-      verdicts[first + i] = valid ? errc::ok : errc::corrupt;
-      if (valid) begun[running++] = &cursors[i];
-    }
-    detail::rans_advance(table, chosen, {begun, running});
-    for (std::size_t i = 0; i < running; ++i) {
-      verdicts[first + static_cast<std::size_t>(begun[i] - cursors)] =
-          table.visit([&](const auto& slots) { return begun[i]->finish(slots); });
-    }
+    element_target targets[batch];
+    for (std::size_t i = 0; i < count; ++i) targets[i].elements = reinterpret_cast<std::byte*>(out[first + i]);
+    decode_joined(chunks.subspan(first, count), {}, {targets, count}, verdicts.subspan(first, count), isa);
   }
+}
+
+inline void rans::decoder::decode_joined(std::span<const chunk_bytes> chunks, const element_join& join,
+                                         std::span<element_target> targets, std::span<errc> verdicts,
+                                         instruction_set isa) const {
+  const rans_slots_view table = slots_.view();
+  const instruction_set chosen = chosen_instruction_set(isa);
+  const auto symbols = [&](std::size_t i) { return targets[i].symbols(join.width, chunks[i].symbols); };
+  for (element_target& target : targets) target.joined = 0;
+  if (table.constant || chosen == instruction_set::scalar) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], symbols(i));
+    return;
+  }
+  detail::decode_side_by_side<detail::rans_cursor>(
+      verdicts,
+      [&](detail::rans_cursor& cursor, std::size_t i) {
+        cursor.raw = targets[i].raw;
+        cursor.element = targets[i].elements;
+        return cursor.begin(chunks[i], symbols(i));
+      },
+      [&](std::span<detail::rans_cursor*> cursors) { detail::rans_advance(table, join, chosen, cursors); },
+      [&](const detail::rans_cursor& cursor, std::size_t i) {
+        const auto joined = static_cast<std::size_t>(cursor.element - targets[i].elements) / join.width;
+        targets[i].joined = static_cast<std::uint32_t>(joined);
+        return table.visit([&](const auto& slots) { return cursor.finish(slots); });
+      });
 }
 
 inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes) {

@@ -41,6 +41,8 @@ struct rans_cursor {
   const std::byte* end;
   std::uint8_t* out;
   std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
+  const std::byte* raw = nullptr;  ///< of kernels that join: raw bits of the next code, and where its element goes
+  std::byte* element = nullptr;
   std::uint32_t state[lane_count];
 
   /// At the beginning of `chunk`; false if its states are none.

@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-#include "ecq/cpu/join_exponents.hpp"
+#include "ecq/cpu/join_elements.hpp"
 #include "ecq/cpu/raw_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -138,20 +138,22 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
 }  // namespace detail
 
 /// Joins symbols and raw bits to elements, which may lie at any address: `symbols` are those a decoder wrote, their raw
-/// low bits zero; with bits == element_bits they are not read. `elements` may be `symbols` for elements of a byte.
-/// Reads up to 8 bytes beyond the raw bits.
+/// low bits zero; with bits == element_bits they are not read. `symbols` may be the last `count` bytes of the elements'
+/// own. Reads up to 8 bytes beyond the raw bits.
 template <element_split Split>
 void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
-                   std::byte* elements, [[maybe_unused]] instruction_set isa = instruction_set::scalar) {
+                   std::byte* elements, instruction_set isa = instruction_set::scalar) {
   using element = typename Split::element;
-  if constexpr (Split::id == symbol_map_id::exponent) {
-    const std::size_t done =
-        detail::join_many_exponents(sizeof(element), low_bits<Split>, bits, symbols, raw, count, elements, isa);
-    symbols += done;
-    raw += done / 8 * bits;
-    count -= done;
-    elements += done * sizeof(element);
+  if (Split::id == symbol_map_id::split && bits == 0) {
+    if (reinterpret_cast<const std::byte*>(symbols) != elements) std::memcpy(elements, symbols, count);
+    return;
   }
+  const std::size_t done =
+      detail::join_many_elements(element_join::of<Split>(bits), symbols, raw, count, elements, isa);
+  symbols += done;
+  raw += done / 8 * bits;
+  count -= done;
+  elements += done * sizeof(element);
   detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
     element values[detail::elements_per_run] = {};
     if (bits != 0) detail::unpack_raw_bits(bits, raw + first / 8 * bits, run, values);
@@ -175,13 +177,7 @@ inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, st
 /// `isa`. Reads up to 8 bytes beyond the raw bits.
 inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes,
                            instruction_set isa = instruction_set::automatic) {
-  if (map.bits == 0) return;
-  std::size_t merged = 0;
-  if (map.bits < 8)
-    merged = detail::merge_many_raw_bits(map.bits, from, codes.data(), codes.size() & ~std::size_t{63}, isa);
-  codes = codes.subspan(merged);
-  from += merged / 8 * map.bits;
-  join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data());
+  join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data(), isa);
 }
 
 }  // namespace ecq

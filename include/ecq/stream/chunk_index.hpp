@@ -3,6 +3,7 @@
 /// The chunk index: where the words of each chunk begin, which table it uses, and its checksum.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@ namespace ecq {
 /// One record of the index. There is one for each chunk, then an end record with the number of all words.
 struct chunk_record {
   static constexpr std::size_t bytes = 16;
+  static constexpr std::size_t checksum_at = 8;
 
   std::uint64_t first_word = 0;
   std::uint32_t checksum = 0;
@@ -24,13 +26,13 @@ struct chunk_record {
   std::uint16_t flags = 0;  ///< none is defined: zero
 
   static chunk_record read(const std::byte* from) noexcept {
-    return {load_le<std::uint64_t>(from), load_le<std::uint32_t>(from + 8), load_le<std::uint16_t>(from + 12),
+    return {load_le<std::uint64_t>(from), load_le<std::uint32_t>(from + checksum_at), load_le<std::uint16_t>(from + 12),
             load_le<std::uint16_t>(from + 14)};
   }
 
   void write(std::byte* to) const noexcept {
     store_le(to, first_word);
-    store_le(to + 8, checksum);
+    store_le(to + checksum_at, checksum);
     store_le(to + 12, table);
     store_le(to + 14, flags);
   }
@@ -41,6 +43,24 @@ struct chunk_record {
 inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::byte> states,
                                     std::span<const std::byte> words, std::span<const std::byte> raw_bits) noexcept {
   return static_cast<std::uint32_t>(xxh64(raw_bits, xxh64(words, xxh64(states, index))));
+}
+
+/// States, words and raw bits of a chunk.
+using chunk_parts = std::array<std::span<const std::byte>, 3>;
+
+/// checksums[i] = chunk_checksum(first + i, parts of chunks[i]) for all i, max_checksums at most, by the kernels of
+/// `isa`.
+inline constexpr std::size_t max_checksums = 16;
+inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> chunks,
+                            std::span<std::uint32_t> checksums, instruction_set isa) {
+  std::uint64_t hashes[max_checksums];
+  std::span<const std::byte> inputs[max_checksums];
+  for (std::size_t i = 0; i < chunks.size(); ++i) hashes[i] = first + i;
+  for (std::size_t part = 0; part < chunk_parts{}.size(); ++part) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) inputs[i] = chunks[i][part];
+    xxh64_many({inputs, chunks.size()}, {hashes, chunks.size()}, isa);
+  }
+  for (std::size_t i = 0; i < chunks.size(); ++i) checksums[i] = static_cast<std::uint32_t>(hashes[i]);
 }
 
 /// log2 of the symbols a chunk for a stream of `symbols`: 64 chunks at least, so that a GPU finds work, as long as the

@@ -30,6 +30,14 @@ concept decodes_many = requires(const Decoder decoder, std::span<const chunk_byt
   { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
 };
 
+/// Decoders that also join symbols with raw bits: verdicts as above, and all symbols or elements as element_target
+/// says.
+template <class Decoder>
+concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, const element_join& join,
+                                  std::span<element_target> targets, std::span<errc> verdicts, instruction_set isa) {
+  { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
+};
+
 /// Chunks that a chunk_decoder takes at once: enough to run side by side, and with wider elements few enough that their
 /// symbols stay in the cache.
 constexpr std::size_t chunk_run(std::size_t element_bytes) noexcept { return element_bytes == 1 ? 16 : 4; }
@@ -45,63 +53,70 @@ class chunk_decoder {
   /// Writes all elements of chunks first, first + 1, ..., at most chunk_run of them; those of chunk first + i,
   /// stream.symbols_in(first + i) in number, to out[i].
   result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
-    std::uint8_t* symbols[max_chunk_run];
-    if (stream_.element_bytes() != 1 && Coder::id != coder_id::raw) {
-      const std::size_t each = stream_.symbols_in(first);  // the last chunk of a stream may be shorter, none is longer
-      scratch_.resize(each * out.size());
-      for (std::size_t i = 0; i < out.size(); ++i) symbols[i] = scratch_.data() + each * i;
-    } else {
-      for (std::size_t i = 0; i < out.size(); ++i) symbols[i] = reinterpret_cast<std::uint8_t*>(out[i]);
-    }
+    if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunks(first, out.size(), isa_));
+    element_target targets[max_chunk_run];
     errc verdicts[max_chunk_run] = {};
     bool decoded[max_chunk_run] = {};
     for (std::size_t i = 0; i < out.size(); ++i) {
+      if (decoded[i]) continue;
       // All that share the table of chunk i, wherever they lie in the run.
       chunk_bytes chunks[max_chunk_run];
-      std::uint8_t* targets[max_chunk_run];
+      element_target sharing[max_chunk_run];
       std::size_t members[max_chunk_run];
       std::size_t count = 0;
       const std::uint16_t table = stream_.record(first + i).table;
       for (std::size_t other = i; other < out.size(); ++other) {
-        if (decoded[other] || stream_.record(first + other).table != table) continue;
-        if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunk(first + other));
+        if (stream_.record(first + other).table != table) continue;
         decoded[other] = true;
         chunks[count] = stream_.chunk(first + other);
-        targets[count] = symbols[other];
+        sharing[count] = {stream_.raw_bits(first + other).data(), out[other]};
         members[count++] = other;
       }
-      if (count == 0) continue;
       if (!decoder_ || table != table_) {
         decoder_ = std::make_unique<typename Coder::decoder>(stream_.template table<Coder>(table), stream_.map());
         table_ = table;
       }
       errc outcomes[max_chunk_run] = {};
-      if constexpr (decodes_many<typename Coder::decoder>) {
-        decoder_->decode_many({chunks, count}, targets, {outcomes, count}, isa_);
-      } else {
-        for (std::size_t at = 0; at < count; ++at) outcomes[at] = decoder_->decode(chunks[at], targets[at]);
+      decode_sharing({chunks, count}, {sharing, count}, {outcomes, count});
+      for (std::size_t at = 0; at < count; ++at) {
+        verdicts[members[at]] = outcomes[at];
+        targets[members[at]] = sharing[at];
       }
-      for (std::size_t at = 0; at < count; ++at) verdicts[members[at]] = outcomes[at];
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (verdicts[i] != errc::ok) {
         return stream_error(verdicts[i], "chunk " + std::to_string(first + i) + " does not decode to its end");
       }
-      join(first + i, symbols[i], out[i]);
+      join_rest(targets[i], stream_.symbols_in(first + i));
     }
     return {};
   }
 
  private:
-  void join(std::uint64_t index, const std::uint8_t* symbols, std::byte* out) const {
-    const std::byte* raw = stream_.raw_bits(index).data();
-    const std::size_t count = stream_.symbols_in(index);
-    if (!stream_.format()) {
-      merge_raw_bits(stream_.map(), raw, {reinterpret_cast<std::uint8_t*>(out), count}, isa_);
-      return;
+  /// Decodes chunks with the decoder that there is.
+  void decode_sharing(std::span<const chunk_bytes> chunks, std::span<element_target> targets,
+                      std::span<errc> verdicts) const {
+    const std::size_t width = stream_.element_bytes();
+    if constexpr (decodes_joined<typename Coder::decoder>) {
+      decoder_->decode_joined(chunks, stream_.join(), targets, verdicts, isa_);
+    } else if constexpr (decodes_many<typename Coder::decoder>) {
+      std::uint8_t* symbols[max_chunk_run];
+      for (std::size_t i = 0; i < chunks.size(); ++i) symbols[i] = targets[i].symbols(width, chunks[i].symbols);
+      decoder_->decode_many(chunks, symbols, verdicts, isa_);
+    } else {
+      for (std::size_t i = 0; i < chunks.size(); ++i) {
+        verdicts[i] = decoder_->decode(chunks[i], targets[i].symbols(width, chunks[i].symbols));
+      }
     }
+  }
+
+  /// Joins the symbols of a chunk of `count` elements that are left.
+  void join_rest(const element_target& target, std::size_t count) const {
     visit_split(stream_.format(), [&]<class Split>() {
-      join_elements<Split>(stream_.header().raw_bits(), symbols, raw, count, out, isa_);
+      constexpr std::size_t width = sizeof(typename Split::element);
+      const unsigned bits = stream_.header().raw_bits();
+      join_elements<Split>(bits, target.symbols(width, count) + target.joined, target.raw + target.joined / 8 * bits,
+                           count - target.joined, target.elements + target.joined * width, isa_);
     });
   }
 
@@ -110,7 +125,6 @@ class chunk_decoder {
   decode_options options_;
   std::unique_ptr<typename Coder::decoder> decoder_;
   std::uint16_t table_ = 0;
-  std::vector<std::uint8_t> scratch_;  ///< symbols of elements that are wider
 };
 
 }  // namespace detail

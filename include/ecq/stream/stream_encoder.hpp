@@ -248,18 +248,29 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
             blob.begin() + static_cast<std::ptrdiff_t>(header.at(section_kind::tables).offset));
   std::byte* index = blob.data() + header.at(section_kind::chunk_index).offset;
   chunk_record{.first_word = words}.write(index + header.chunks * chunk_record::bytes);
-  ECQ_CHECK(parallel_for(backend, chunks, [&](std::size_t i) -> result<void> {
-    std::byte* at = index + i * chunk_record::bytes;
-    chunk_record record = chunk_record::read(at);
-    const std::uint64_t next = chunk_record::read(at + chunk_record::bytes).first_word;
-    const std::byte* raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
-                                raw_bytes(std::uint64_t{i} << chunked.chunk_bits, bits_kept);
-    record.checksum = chunk_checksum(
-        i, {blob.data() + header.at(section_kind::states).offset + i * Coder::state_bytes, Coder::state_bytes},
-        {blob.data() + header.at(section_kind::words).offset + record.first_word * 2,
-         static_cast<std::size_t>(next - record.first_word) * 2},
-        {raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(i), bits_kept))});
-    record.write(at);
+  ECQ_CHECK(parallel_for(backend, (chunks + max_checksums - 1) / max_checksums, [&](std::size_t task) -> result<void> {
+    const std::size_t first = task * max_checksums;
+    const std::size_t count = (std::min)(max_checksums, chunks - first);
+    chunk_parts parts[max_checksums];
+    std::uint32_t checksums[max_checksums];
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::byte* at = index + (first + i) * chunk_record::bytes;
+      const std::uint64_t first_word = chunk_record::read(at).first_word;
+      const std::uint64_t next = chunk_record::read(at + chunk_record::bytes).first_word;
+      const std::byte* const raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
+                                        raw_bytes(std::uint64_t{first + i} << chunked.chunk_bits, bits_kept);
+      parts[i] = {
+          std::span(blob).subspan(
+              static_cast<std::size_t>(header.at(section_kind::states).offset) + (first + i) * Coder::state_bytes,
+              Coder::state_bytes),
+          std::span(blob).subspan(static_cast<std::size_t>(header.at(section_kind::words).offset + first_word * 2),
+                                  static_cast<std::size_t>(next - first_word) * 2),
+          std::span(raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(first + i), bits_kept)))};
+    }
+    chunk_checksums(first, {parts, count}, {checksums, count}, backend.isa);
+    for (std::size_t i = 0; i < count; ++i) {
+      store_le(index + (first + i) * chunk_record::bytes + chunk_record::checksum_at, checksums[i]);
+    }
     return {};
   }));
   header.write(blob);

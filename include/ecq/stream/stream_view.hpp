@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/huffman_gaps.hpp"
 #include "ecq/entropy/rans.hpp"
@@ -54,6 +55,11 @@ class encoded_stream {
     return static_cast<std::uint32_t>((std::min)(chunk_symbols(), size() - (index << chunk_bits())));
   }
 
+  /// How symbols and raw bits become elements.
+  element_join join() const {
+    return visit_split(format(), [&]<class Split>() { return element_join::of<Split>(header_.raw_bits()); });
+  }
+
   /// Coded bytes of chunk `index`.
   chunk_bytes chunk(std::uint64_t index) const noexcept;
 
@@ -63,13 +69,16 @@ class encoded_stream {
             static_cast<std::size_t>(raw_bytes(symbols_in(index), header_.raw_bits()))};
   }
 
-  /// Checks the checksum of chunk `index`.
-  result<void> verify_chunk(std::uint64_t index) const;
+  /// Checks the checksums of `count` chunks from `first` on; the error is that of the first bad one.
+  result<void> verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const;
 
   /// Checks the checksums of all chunks.
   result<void> verify(const cpu& backend) const {
-    return parallel_for(backend, static_cast<std::size_t>(chunk_count()),
-                        [&](std::size_t index) { return verify_chunk(index); });
+    constexpr std::size_t run = 4;
+    const auto chunks = static_cast<std::size_t>(chunk_count());
+    return parallel_for(backend, (chunks + run - 1) / run, [&](std::size_t index) {
+      return verify_chunks(index * run, (std::min)(run, chunks - index * run), backend.isa);
+    });
   }
 
   /// Table `index`, which must be below table_count(); `Coder` must be the stream's.
@@ -120,14 +129,25 @@ inline chunk_bytes encoded_stream::chunk(std::uint64_t index) const noexcept {
           static_cast<std::uint32_t>(record(index + 1).first_word - first), symbols_in(index)};
 }
 
-inline result<void> encoded_stream::verify_chunk(std::uint64_t index) const {
-  const chunk_bytes coded = chunk(index);
-  const std::size_t state_bytes = static_cast<std::size_t>(header_.at(section_kind::states).size / chunk_count());
-  if (chunk_checksum(index, {coded.states, state_bytes}, {coded.words, std::size_t{2} * coded.word_count},
-                     raw_bits(index)) == record(index).checksum) {
-    return {};
+inline result<void> encoded_stream::verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const {
+  const auto state_bytes = static_cast<std::size_t>(header_.at(section_kind::states).size / chunk_count());
+  for (const std::uint64_t end = first + count; first < end;) {
+    const auto run = static_cast<std::size_t>((std::min)(std::uint64_t{max_checksums}, end - first));
+    chunk_parts parts[max_checksums];
+    std::uint32_t found[max_checksums];
+    for (std::size_t i = 0; i < run; ++i) {
+      const chunk_bytes coded = chunk(first + i);
+      parts[i] = {std::span(coded.states, state_bytes), std::span(coded.words, std::size_t{2} * coded.word_count),
+                  raw_bits(first + i)};
+    }
+    chunk_checksums(first, {parts, run}, {found, run}, isa);
+    for (std::size_t i = 0; i < run; ++i, ++first) {
+      if (found[i] == record(first).checksum) continue;
+      return detail::stream_error(errc::checksum_mismatch,
+                                  "chunk " + std::to_string(first) + " is not what was written");
+    }
   }
-  return detail::stream_error(errc::checksum_mismatch, "chunk " + std::to_string(index) + " is not what was written");
+  return {};
 }
 
 template <entropy_coder Coder>
