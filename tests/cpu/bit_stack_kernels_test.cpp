@@ -70,6 +70,7 @@ TEST(TansKernels, DecodeLongChunksOfDifferentLengths) {
   ecq_test::expect_long_chunks_of_different_lengths(tans_cases());
 }
 TEST(TansKernels, AgreeOnDamagedChunks) { ecq_test::expect_agreement_on_damaged_chunks(tans_cases()); }
+TEST(TansKernels, EncodeTheSameWords) { ecq_test::expect_the_same_words(tans_cases()); }
 
 TEST(HuffmanKernels, DecodeEveryLengthAndNumberOfChunks) {
   for (const huffman_case& with : huffman_cases()) {
@@ -83,5 +84,6 @@ TEST(HuffmanKernels, DecodeLongChunksOfDifferentLengths) {
   ecq_test::expect_long_chunks_of_different_lengths(huffman_cases());
 }
 TEST(HuffmanKernels, AgreeOnDamagedChunks) { ecq_test::expect_agreement_on_damaged_chunks(huffman_cases()); }
+TEST(HuffmanKernels, EncodeTheSameWords) { ecq_test::expect_the_same_words(huffman_cases()); }
 
 }  // namespace

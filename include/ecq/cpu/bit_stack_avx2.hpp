@@ -24,22 +24,30 @@ inline int load_int(const std::byte* from) { return static_cast<int>(load_le<std
 
 ECQ_AVX2 inline void store(void* to, __m256i value) { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
 
-/// The 32 bits at table + 4 * index of each lane. Plain loads are faster than a gather where that is microcode.
-ECQ_AVX2 inline __m256i look_up_dwords(const std::uint32_t* index, const void* table) {
+/// Eight indices of 32 bits in general registers.
+struct index_pairs {
+  std::uint64_t two[4];
+};
+inline index_pairs load_pairs(const std::uint32_t* indices) {
+  const auto* const from = reinterpret_cast<const std::byte*>(indices);
+  return {{load_le<std::uint64_t>(from), load_le<std::uint64_t>(from + 8), load_le<std::uint64_t>(from + 16),
+           load_le<std::uint64_t>(from + 24)}};
+}
+
+/// The 32 bits at table + Stride * index of each. Plain loads are faster than a gather where that is microcode.
+template <std::size_t Stride>
+ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& indices) {
   const auto* const from = static_cast<const std::byte*>(table);
-  __m128i halves[2];
+  __m128i pairs[4];
   ECQ_UNROLL
-  for (std::size_t half = 0; half < 2; ++half) {
-    std::uint64_t low = load_le<std::uint64_t>(reinterpret_cast<const std::byte*>(index + 4 * half));
-    std::uint64_t high = load_le<std::uint64_t>(reinterpret_cast<const std::byte*>(index + 4 * half + 2));
-    __asm__("" : "+r"(low), "+r"(high));  // clang would make it a gather
-    const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (low & 0xFFFFFFFFU) * 4)),
-                                           load_int(from + (low >> 32) * 4), 1);
-    const __m128i second = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (high & 0xFFFFFFFFU) * 4)),
-                                            load_int(from + (high >> 32) * 4), 1);
-    halves[half] = _mm_unpacklo_epi64(first, second);
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::uint64_t two = indices.two[i];
+    __asm__("" : "+r"(two));  // clang would make it a gather
+    pairs[i] = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (two & 0xFFFFFFFFU) * Stride)),
+                                load_int(from + (two >> 32) * Stride), 1);
   }
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(halves[0]), halves[1], 1);
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi64(pairs[0], pairs[1])),
+                                 _mm_unpacklo_epi64(pairs[2], pairs[3]), 1);
 }
 
 /// Takes the code words of `lanes` from their stacks by the cascade; the entries then say that no bits are left to
@@ -63,7 +71,7 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
   if constexpr (!Lookup::by_state) {
     std::uint32_t index[8];
     store(index, _mm256_and_si256(stacks, _mm256_set1_epi32(static_cast<int>(table.index_mask))));
-    entry = look_up_dwords(index, table.entries);
+    entry = look_up_dwords<4>(table.entries, load_pairs(index));
     const __m256i longer = _mm256_cmpeq_epi32(_mm256_and_si256(entry, _mm256_set1_epi32(0xFF0000)), zero);
     if (const auto lanes = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(longer))); lanes != 0) {
       std::uint32_t entries[8];
@@ -73,7 +81,7 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
       entry = load(entries);
     }
   } else {
-    entry = look_up_dwords(state, table.entries);
+    entry = look_up_dwords<4>(table.entries, load_pairs(state));
   }
   const __m256i bits = _mm256_and_si256(_mm256_srli_epi32(entry, 16), _mm256_set1_epi32(0xFF));
   if constexpr (Lookup::by_state) {

@@ -27,35 +27,41 @@
 
 namespace ecq::detail::avx512 {
 
-/// The 32 bits at table + 4 * index of each 16-bit lane: the low halves of all in one register, the high ones in the
-/// other. Plain loads are faster than a gather where that is microcode, and the indices come best as 64 bits at a time.
-struct looked_up {
-  __m512i low;
-  __m512i high;
-};
-ECQ_AVX512 inline looked_up look_up_dwords(__m512i index, const void* table, __m512i even, __m512i odd) {
+/// The 32 bits at table + Stride * index for four indices, by plain loads: faster than a gather where that is
+/// microcode.
+template <std::size_t Stride>
+ECQ_AVX512 inline __m128i load_four(const void* table, std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
   const auto* const from = static_cast<const std::byte*>(table);
-  std::uint64_t indices[8];
+  const __m128i first =
+      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * a)), load_int(from + Stride * b), 1);
+  const __m128i second =
+      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * c)), load_int(from + Stride * d), 1);
+  return _mm_unpacklo_epi64(first, second);
+}
+
+ECQ_AVX512 inline __m512i join_quarters(const __m128i* quarters) {
+  return _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1)),
+      _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1), 1);
+}
+
+/// As load_four for the indices in 16-bit lanes: 16 lanes a register.
+struct looked_up {
+  __m512i first;
+  __m512i second;
+};
+template <std::size_t Stride>
+ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
+  std::uint64_t indices[8];  // four lanes at a time come faster than lane by lane
   _mm512_storeu_si512(indices, index);
-  __m512i halves[2];
+  __m128i parts[8];
   ECQ_UNROLL
-  for (std::size_t half = 0; half < 2; ++half) {
-    __m128i quarters[4];
-    ECQ_UNROLL
-    for (std::size_t i = 0; i < 4; ++i) {
-      std::uint64_t four = indices[4 * half + i];
-      __asm__("" : "+r"(four));  // clang would make it a gather
-      const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (four & 0xFFFFU) * 4)),
-                                             load_int(from + (four >> 16 & 0xFFFFU) * 4), 1);
-      const __m128i second = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (four >> 32 & 0xFFFFU) * 4)),
-                                              load_int(from + (four >> 48) * 4), 1);
-      quarters[i] = _mm_unpacklo_epi64(first, second);
-    }
-    halves[half] = _mm512_inserti64x4(
-        _mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1)),
-        _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1), 1);
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::uint64_t four = indices[i];
+    __asm__("" : "+r"(four));  // clang would make it a gather
+    parts[i] = load_four<Stride>(table, four & 0xFFFFU, four >> 16 & 0xFFFFU, four >> 32 & 0xFFFFU, four >> 48);
   }
-  return {_mm512_permutex2var_epi16(halves[0], even, halves[1]), _mm512_permutex2var_epi16(halves[0], odd, halves[1])};
+  return {join_quarters(parts), join_quarters(parts + 4)};
 }
 
 /// Takes the code words of `lanes` from their stacks by the cascade: halves are those of the stacks and the high ones
@@ -118,12 +124,14 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           // Bits to take, of which the shifts see the low four, and the code above them.
           __m512i entry;
           if constexpr (Lookup::by_state) {
-            const looked_up found = look_up_dwords(state[c], table.entries, even, odd);
-            entry = found.high;
+            const looked_up found = look_up_dwords<4>(table.entries, state[c]);
+            entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
+            const __m512i base = _mm512_permutex2var_epi16(found.first, even, found.second);
             const __m512i kept = _mm512_shldv_epi16(ones, zero, entry);  // base | (low & ~kept)
-            state[c] = _mm512_ternarylogic_epi32(found.low, kept, low[c], 0xF2);
+            state[c] = _mm512_ternarylogic_epi32(base, kept, low[c], 0xF2);
           } else {
-            entry = look_up_dwords(_mm512_and_si512(low[c], index_mask), table.entries, even, odd).high;
+            const looked_up found = look_up_dwords<4>(table.entries, _mm512_and_si512(low[c], index_mask));
+            entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
             const __mmask32 longer = _mm512_testn_epi16_mask(entry, low_byte);
             if (longer != 0) {
               __m512i halves[3] = {low[c], high[c], entry};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decode tables of bit stacks as vector kernels use them.
+/// Tables of tANS and Huffman as vector kernels use them.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,6 +41,22 @@ struct huffman_lookup {
   std::uint32_t index_mask;
   huffman_cascade_view cascade;
   stack_entry entries[1U << max_bits];
+};
+
+/// tANS, by code: start modulo 2^16 (bits 0..15), most (16..19) and limit / 2 (20..31) of its symbol, as tans::encoder
+/// has them. The next x of `states` is read with the one behind it.
+struct tans_encoding {
+  static constexpr bool by_state = true;
+
+  std::uint32_t entries[256];
+  const std::uint16_t* states;
+};
+
+/// Huffman, by code: its code word in the highest of bits 0..15, and its length (16..20).
+struct huffman_encoding {
+  static constexpr bool by_state = false;
+
+  std::uint32_t entries[256];
 };
 
 }  // namespace ecq::detail

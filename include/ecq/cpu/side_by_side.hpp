@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Chunks decoded side by side: what the vector kernels of every coder share. A cursor is a chunk on its way, and has
-/// `left`, the codes that are not decoded yet.
+/// Chunks side by side: what the vector kernels of every coder share. A cursor is a chunk on its way, and has `left`,
+/// the number of codes that are not decoded yet, or `codes`, those that are not encoded yet.
 
 #include <algorithm>
 #include <cstddef>
@@ -51,6 +51,44 @@ void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Adv
     for (std::size_t i = 0; i < running; ++i) {
       const std::size_t chunk = first + static_cast<std::size_t>(begun[i] - cursors);
       verdicts[chunk] = finish(*begun[i], chunk);
+    }
+  }
+}
+
+/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of one or two chunks,
+/// until nothing is left of them; whole groups are.
+template <class Cursor, class Encode>
+void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
+  const auto groups_left = [](const Cursor& cursor) { return cursor.codes.size() / group_symbols; };
+  Cursor* pair[2] = {&cursors.front(), &cursors.back()};
+  const std::size_t shared = cursors.size() == 1 ? 0 : (std::min)(groups_left(*pair[0]), groups_left(*pair[1]));
+  // Groups are coded from the end: the longer chunk begins alone.
+  for (std::size_t i = 0; i < cursors.size(); ++i) {
+    const std::size_t groups = groups_left(*pair[i]);
+    if (groups > shared) encode(&pair[i], std::size_t{1}, shared, groups);
+  }
+  if (shared > 0) encode(pair, std::size_t{2}, std::size_t{0}, shared);
+  for (Cursor& cursor : cursors) cursor.codes = {};
+}
+
+/// Encodes chunks in pairs: `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor, down_to)` encodes
+/// all groups above the first `down_to`, `advance(cursors)` all that are whole and left, or none, and `end(cursor, i)`
+/// writes the states.
+template <class Cursor, class Begin, class Finish, class Advance, class End>
+void encode_side_by_side(std::size_t chunks, const Begin& begin, const Finish& finish, const Advance& advance,
+                         const End& end) {
+  constexpr std::size_t batch = 2;
+  for (std::size_t first = 0; first < chunks; first += batch) {
+    const std::size_t count = (std::min)(batch, chunks - first);
+    Cursor cursors[batch];
+    for (std::size_t i = 0; i < count; ++i) {
+      begin(cursors[i], first + i);
+      finish(cursors[i], cursors[i].codes.size() / group_symbols);
+    }
+    advance(std::span<Cursor>(cursors, count));
+    for (std::size_t i = 0; i < count; ++i) {
+      finish(cursors[i], 0);
+      end(cursors[i], first + i);
     }
   }
 }

@@ -104,32 +104,45 @@ struct pushed {
   std::uint32_t bits;
 };
 
-/// Encodes a chunk backwards: `push(lane, code)` says what a lane pushes for a code. Writes the stacks to `states` and
-/// words to the end of `words`, and returns their number.
-template <class Push>
-std::size_t encode_bit_stacks(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words,
-                              Push&& push) {
+/// A chunk being encoded, from its end.
+struct bit_stack_encode_cursor {
+  std::span<const std::uint8_t> codes;  ///< those that are left
+  std::uint16_t* word;                  ///< the first of the words so far; before it, room for one for each code left
   std::uint32_t stack[lane_count];
-  std::fill_n(stack, lane_count, bit_stack_bottom);
-  std::uint16_t* const end = words.data() + words.size();
-  std::uint16_t* word = end;
-  for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > 0;) {
-    const std::uint8_t* in = codes.data() + group * group_symbols;
-    const auto left = static_cast<std::uint32_t>(
-        (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
-    for (std::uint32_t round = rounds_per_group; round-- > 0;) {
-      for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
-        const pushed next = push(lane, in[lane * rounds_per_group + round]);
-        std::uint32_t y = stack[lane];
-        const std::uint32_t full = std::uint64_t{y} << next.bits >> 32 != 0 ? 1 : 0;
-        if (full != 0) *--word = static_cast<std::uint16_t>(y);
-        y >>= 16 * full;
-        stack[lane] = (y << next.bits) | next.value;
+  std::uint32_t state[lane_count];  ///< of tANS
+
+  void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room, std::uint32_t first_state) {
+    codes = chunk;
+    word = room.data() + room.size();
+    std::fill_n(stack, lane_count, bit_stack_bottom);
+    std::fill_n(state, lane_count, first_state);
+  }
+
+  /// Encodes all groups above the first `down_to`: `push(state, code)` says what a lane pushes for a code, and moves
+  /// its state on.
+  template <class Push>
+  void encode(std::size_t down_to, const Push& push) {
+    bit_stack_encode_cursor at = *this;  // a copy that nobody else sees: words written may not change it
+    for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > down_to;) {
+      const std::uint8_t* in = codes.data() + group * group_symbols;
+      const auto left = static_cast<std::uint32_t>(
+          (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
+      for (std::uint32_t round = rounds_per_group; round-- > 0;) {
+        for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
+          const pushed next = push(at.state[lane], in[lane * rounds_per_group + round]);
+          // Whether a word is due is a coin toss that no predictor learns: arithmetic instead.
+          std::uint32_t y = at.stack[lane];
+          const std::uint32_t full = std::uint64_t{y} << next.bits >> 32 != 0 ? 1 : 0;
+          at.word[-1] = static_cast<std::uint16_t>(y);
+          at.word -= full;
+          y >>= 16 * full;
+          at.stack[lane] = (y << next.bits) | next.value;
+        }
       }
     }
+    at.codes = codes.first((std::min)(codes.size(), down_to * group_symbols));
+    *this = at;
   }
-  for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states + 4 * lane, stack[lane]);
-  return static_cast<std::size_t>(end - word);
-}
+};
 
 }  // namespace ecq::detail

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ecq/cpu/bit_stack_decode.hpp"
+#include "ecq/cpu/bit_stack_encode.hpp"
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/entropy/code_lengths.hpp"
@@ -37,13 +38,43 @@ struct huffman {
       for (unsigned i = 0; i < code.count; ++i) words_[code.symbols[i]] = {code.words[i], code.lengths[i]};
     }
 
+    /// The definition, whatever the machine.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
-      return detail::encode_bit_stacks(codes, states, words, [&](std::uint32_t, std::uint8_t code) {
-        return words_[std::size_t{code} >> raw_bits_];
-      });
+      std::size_t count = 0;
+      encode_many({&codes, 1}, &states, {&words, 1}, {&count, 1}, instruction_set::scalar);
+      return count;
+    }
+
+    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
+                     std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
+                     instruction_set isa) const {
+      using cursor = detail::bit_stack_encode_cursor;
+      const instruction_set chosen = chosen_instruction_set(isa);
+      detail::huffman_encoding kernel_table;
+      if (chosen != instruction_set::scalar) kernel_table = encoding();
+      detail::encode_side_by_side<cursor>(
+          codes.size(), [&](cursor& chunk, std::size_t i) { chunk.begin(codes[i], words[i], 0); },
+          [&](cursor& chunk, std::size_t down_to) {
+            chunk.encode(down_to, [&](auto&, std::uint8_t code) { return words_[std::size_t{code} >> raw_bits_]; });
+          },
+          [&](std::span<cursor> chunks) { detail::bit_stack_encode(kernel_table, chosen, chunks); },
+          [&](const cursor& chunk, std::size_t i) {
+            for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states[i] + 4 * lane, chunk.stack[lane]);
+            counts[i] = static_cast<std::size_t>(words[i].data() + words[i].size() - chunk.word);
+          });
     }
 
    private:
+    detail::huffman_encoding encoding() const {
+      detail::huffman_encoding table;
+      for (std::size_t code = 0; code < 256; ++code) {
+        const detail::pushed& word = words_[code >> raw_bits_];
+        table.entries[code] = (word.value << (16 - word.bits) & 0xFFFFU) | word.bits << 16;
+      }
+      return table;
+    }
+
     unsigned raw_bits_;
     std::array<detail::pushed, 256> words_{};
   };

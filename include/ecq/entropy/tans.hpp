@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ecq/cpu/bit_stack_decode.hpp"
+#include "ecq/cpu/bit_stack_encode.hpp"
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
@@ -41,7 +42,7 @@ struct tans {
     encoder(const table& frequencies, split_map map)
         : raw_bits_(map.bits), states_(frequencies.states()), constant_(frequencies.frequencies.count == 1) {
       if (constant_) return;
-      state_of_.resize(states_);
+      state_of_.resize(states_ + 1);  // kernels read four bytes a state
       const frequency_table& used = frequencies.frequencies;
       std::array<std::uint32_t, 256> start{};
       for (std::uint32_t i = 0, sum = 0; i < used.count; sum += used.frequencies[i++]) {
@@ -51,42 +52,73 @@ struct tans {
         entries_[used.symbols[i]] = {f << most, most, sum - f};
       }
       for_each_state(frequencies, [&](std::uint32_t state, std::uint8_t i, std::uint32_t x) {
-        state_of_[start[i] + x - used.frequencies[i]] = static_cast<std::uint16_t>(state);
+        state_of_[start[i] + x - used.frequencies[i]] = static_cast<std::uint16_t>(states_ + state);
       });
     }
 
+    /// The definition, whatever the machine.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
-      std::uint32_t x[lane_count];  // state + 2^bits
-      std::fill_n(x, lane_count, states_);
-      const std::size_t count =
-          detail::encode_bit_stacks(codes, states, words, [&](std::uint32_t lane, std::uint8_t code) -> detail::pushed {
-            if (constant_) return {0, 0};
-            const entry& symbol = entries_[std::size_t{code} >> raw_bits_];
-            const std::uint32_t bits = symbol.most - (x[lane] < symbol.limit ? 1 : 0);
-            const std::uint32_t value = x[lane] & ((1U << bits) - 1U);
-            x[lane] = states_ + state_of_[symbol.start + (x[lane] >> bits)];
-            return {value, bits};
-          });
-      for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        store_le(states + detail::bit_stack_bytes + 2 * lane, static_cast<std::uint16_t>(x[lane] - states_));
-      }
+      std::size_t count = 0;
+      encode_many({&codes, 1}, &states, {&words, 1}, {&count, 1}, instruction_set::scalar);
       return count;
+    }
+
+    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
+                     std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
+                     instruction_set isa) const {
+      using cursor = detail::bit_stack_encode_cursor;
+      const instruction_set chosen = constant_ ? instruction_set::scalar : chosen_instruction_set(isa);
+      detail::tans_encoding kernel_table;
+      if (chosen != instruction_set::scalar) kernel_table = encoding();
+      detail::encode_side_by_side<cursor>(
+          codes.size(), [&](cursor& chunk, std::size_t i) { chunk.begin(codes[i], words[i], states_); },
+          [&](cursor& chunk, std::size_t down_to) {
+            if (!constant_) chunk.encode(down_to, [&](auto& x, std::uint8_t code) { return push(x, code); });
+          },
+          [&](std::span<cursor> chunks) { detail::bit_stack_encode(kernel_table, chosen, chunks); },
+          [&](const cursor& chunk, std::size_t i) {
+            for (std::size_t lane = 0; lane < lane_count; ++lane) {
+              store_le(states[i] + 4 * lane, chunk.stack[lane]);
+              store_le(states[i] + detail::bit_stack_bytes + 2 * lane,
+                       static_cast<std::uint16_t>(chunk.state[lane] - states_));
+            }
+            counts[i] = static_cast<std::size_t>(words[i].data() + words[i].size() - chunk.word);
+          });
     }
 
    private:
     /// A symbol of frequency f takes `most` bits from x >= `limit` = f << most, else one less; what is left of x is
-    /// then within f .. 2 f - 1, and the state is state_of_[start + it], start modulo 2^32.
+    /// then within f .. 2 f - 1, and the next x is state_of_[start + it], start modulo 2^32.
     struct entry {
       std::uint32_t limit = 0;
       std::uint32_t most = 0;
       std::uint32_t start = 0;
     };
 
+    detail::pushed push(std::uint32_t& x, std::uint8_t code) const {
+      const entry& symbol = entries_[std::size_t{code} >> raw_bits_];
+      const std::uint32_t bits = symbol.most - (x < symbol.limit ? 1 : 0);
+      const std::uint32_t value = x & ((1U << bits) - 1U);
+      x = state_of_[symbol.start + (x >> bits)];
+      return {value, bits};
+    }
+
+    detail::tans_encoding encoding() const {
+      detail::tans_encoding table;
+      table.states = state_of_.data();
+      for (std::size_t code = 0; code < 256; ++code) {
+        const entry& symbol = entries_[code >> raw_bits_];
+        table.entries[code] = (symbol.start & 0xFFFFU) | (symbol.most | symbol.limit << 3) << 16;
+      }
+      return table;
+    }
+
     unsigned raw_bits_;
     std::uint32_t states_;
     bool constant_;
     std::array<entry, 256> entries_{};
-    std::vector<std::uint16_t> state_of_;
+    std::vector<std::uint16_t> state_of_;  ///< + 2^bits
   };
 
   class decoder {
