@@ -1,4 +1,4 @@
-// ecq compress: a checkpoint to N bits a weight, or without loss.
+// ecq compress: a checkpoint to N bits a weight, to unsigned integers, or without loss.
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 
@@ -23,7 +23,8 @@
 namespace {
 
 struct options : tool::common_options {
-  std::string input, output, format = "fp8_e4m3", coder = "rans";
+  std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans";
+  unsigned width = 8;
   double bits = 3, lambda = 0;
   bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false;
   std::uint64_t chunk = 0;
@@ -45,6 +46,8 @@ ecq::result<void> run(const options& given) {
       std::find_if(coders.begin(), coders.end(), [&](const auto& coder) { return coder.first == given.coder; })->second;
   if (given.lossless) {
     how.lossless = true;
+  } else if (given.method == "entrollm") {
+    how.entrollm = true;
   } else if (given.lambda_given) {
     how.lambda = given.lambda;
   } else {
@@ -67,10 +70,12 @@ ecq::result<void> run(const options& given) {
     tool::json totals = tool::totals_of(report);
     totals["input_bytes"] = report.input_bytes;
     totals["lambda"] = report.lambda;
+    if (how.entrollm) totals["joint_entropy"] = report.joint_entropy;
     totals["seconds"] = seconds;
     totals["megabytes_per_second"] = megabytes_per_second;
     tool::print({{"input", given.input},
                  {"output", given.output},
+                 {"method", given.lossless ? "lossless" : given.method},
                  {"format", given.lossless ? "lossless" : given.format},
                  {"coder", given.coder},
                  {"tensors", tool::tensor_rows(report.tensors)},
@@ -80,13 +85,15 @@ ecq::result<void> run(const options& given) {
               << "  weights          " << tool::grouped(report.weights) << " in " << report.tensors.size()
               << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
               << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3) << " all overhead counted (entropy "
-              << tool::decimal(report.entropy, 3) << ")\n"
+              << tool::decimal(report.entropy, 3)
+              << (how.entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
               << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
               << " ("
               << tool::decimal(100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes),
                                1)
               << " %)\n"
-              << (given.lossless ? "" : "  lambda           " + tool::significant(report.lambda, 4) + '\n')
+              << (given.lossless || how.entrollm ? ""
+                                                 : "  lambda           " + tool::significant(report.lambda, 4) + '\n')
               << "  time             " << tool::duration(seconds) << " (" << tool::decimal(megabytes_per_second, 0)
               << " MB/s)\n";
   }
@@ -122,6 +129,16 @@ void tool::add_compress(CLI::App& app, action& chosen) {
       ->required();
   command->add_option("-o,--output", given->output, "Compressed checkpoint; replaced once the new one is whole")
       ->required();
+  CLI::Option* method =
+      command
+          ->add_option("--method", given->method,
+                       "entquant = scales chosen for few bits; entrollm = unsigned integers on one grid a tensor, one "
+                       "code for the whole model")
+          ->check(CLI::IsMember({"entquant", "entrollm"}))
+          ->capture_default_str();
+  CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits of an integer before coding")
+                           ->check(CLI::IsMember({8U, 4U}))
+                           ->capture_default_str();
   CLI::Option* bits =
       command
           ->add_option("--bits", given->bits,
@@ -138,16 +155,20 @@ void tool::add_compress(CLI::App& app, action& chosen) {
           ->add_flag("--lossless", given->lossless,
                      "Code exponents and keep all other bits: every tensor comes back bit for bit; embeddings included")
           ->excludes(bits)
-          ->excludes(lambda);
+          ->excludes(lambda)
+          ->excludes(method);
   std::vector<std::string> coder_names;
   for (const auto& coder : coders) coder_names.emplace_back(coder.first);
-  command->add_option("--coder", given->coder, "Entropy coder; auto = in each block whichever is smallest")
-      ->check(CLI::IsMember(coder_names))
-      ->capture_default_str();
-  command->add_option("--format", given->format, "Number format of the codes")
-      ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
-      ->capture_default_str()
-      ->excludes(lossless);
+  CLI::Option* coder =
+      command
+          ->add_option("--coder", given->coder,
+                       "Entropy coder; auto = in each block whichever is smallest, with entrollm in the whole model; "
+                       "rans if not given, with entrollm huffman")
+          ->check(CLI::IsMember(coder_names));
+  CLI::Option* format = command->add_option("--format", given->format, "Number format of the codes")
+                            ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
+                            ->capture_default_str()
+                            ->excludes(lossless);
   command
       ->add_option("--include", given->selection.include,
                    "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
@@ -161,17 +182,27 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                    "Regular expression; what it matches in tensors' names is the block whose stream they share")
       ->check(regular_expression)
       ->capture_default_str();
-  command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
-      ->excludes(lambda)
-      ->excludes(lossless);
+  CLI::Option* per_tensor =
+      command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
+          ->excludes(lambda)
+          ->excludes(lossless);
   command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();
   command->add_flag("--keep-non-finite", given->keep_non_finite,
                     "Pass tensors with NaN or infinity through instead of refusing them");
   add_common_options(*command, *given);
-  command->final_callback([given, command, &chosen] {
-    given->lambda_given = command->count("--lambda") != 0;
+  command->final_callback([=, &chosen] {
+    given->lambda_given = lambda->count() != 0;
+    if (given->method == "entrollm") {
+      for (const CLI::Option* other : {bits, lambda, format, per_tensor}) {
+        if (other->count() != 0) throw CLI::ExcludesError("--method entrollm", other->get_name());
+      }
+      given->format = given->width == 4 ? "uint4" : "uint8";
+      if (coder->count() == 0) given->coder = "huffman";
+    } else if (width->count() != 0) {
+      throw CLI::RequiresError("--width", "--method entrollm");
+    }
     chosen = [given] { return run(*given); };
   });
 }

@@ -57,6 +57,28 @@ TEST_F(tool, compresses_without_loss) {
   EXPECT_NE(run({"compress", model, "-o", packed, "--lossless", "--bits", "3"}).exit_code, 0);
 }
 
+TEST_F(tool, compresses_to_unsigned_integers_with_one_code) {
+  const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
+  for (const char* width : {"8", "4"}) {
+    for (const char* coder : {"huffman", "auto"}) {
+      const json compressed =
+          ask({"compress", model, "-o", packed, "--method", "entrollm", "--width", width, "--coder", coder});
+      EXPECT_EQ(compressed["method"], "entrollm");
+      EXPECT_EQ(compressed["format"], std::string("uint") + width);
+      const json& totals = compressed["totals"];
+      EXPECT_EQ(totals["blocks"], compressed["tensors"].size());
+      EXPECT_GT(totals["bits_per_weight"].get<double>(), totals["joint_entropy"].get<double>());
+      EXPECT_LT(totals["bits_per_weight"].get<double>(), totals["joint_entropy"].get<double>() + 0.5);
+      const json inspected = ask({"inspect", packed});
+      EXPECT_EQ(inspected["totals"]["bits_per_weight"], totals["bits_per_weight"]);
+      ask({"verify", packed, "--against", model});
+      ask({"decompress", packed, "-o", back});
+    }
+  }
+  EXPECT_NE(run({"compress", model, "-o", packed, "--method", "entrollm"}).out.find("of all codes together"),
+            std::string::npos);
+}
+
 TEST_F(tool, does_the_whole_job) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -14,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/analysis/code_statistics.hpp"
 #include "ecq/checkpoint/compress_options.hpp"
 #include "ecq/checkpoint/lambda_search.hpp"
+#include "ecq/checkpoint/model_code.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/config.hpp"
@@ -27,6 +30,7 @@
 #include "ecq/lossless.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
@@ -38,7 +42,7 @@ namespace ecq {
 /// under that name unless everything went well. Errors name file, tensor and place: those of reading and writing,
 /// invalid_argument (options; no tensor selected; `in` is a container already), non_finite, unreachable_target.
 ///
-/// Memory: about twice the codes of the largest block, one byte a weight.
+/// Memory: about twice the codes of the largest block (with entrollm: tensor), one byte a weight.
 result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const compress_options& options,
                                             const progress_callback& report_progress = {});
@@ -59,6 +63,7 @@ class checkpoint_compressor {
       ECQ_CHECK(advance("searching lambda", "", 0));
       ECQ_CHECK(search_lambdas(backend_, model_, options_, blocks_));
     }
+    if (options_.entrollm) ECQ_CHECK(find_model_code());
     // A search that sees a sample of a large model's rows may miss a little: then the whole is compressed once more.
     constexpr int attempts = 4;
     for (int attempt = 1;; ++attempt) {
@@ -74,6 +79,7 @@ class checkpoint_compressor {
 
  private:
   result<void> select();
+  result<void> find_model_code();
   container_plan plan() const;
   result<compress_report> write(container_writer& writer, int attempt) const;
   result<packed_block> compress(const selected_block& block, std::vector<histogram>& counts) const;
@@ -85,7 +91,8 @@ class checkpoint_compressor {
   /// Calls `use(Coder{})` with what is to encode streams.
   template <class Use>
   result<void> with_stream_coder(Use&& use) const {
-    return options_.coder ? with_coder(*options_.coder, use) : use(smallest_any{});
+    const std::optional<coder_id> coder = model_code_ ? model_code_->coder : options_.coder;
+    return coder ? with_coder(*coder, use) : use(smallest_any{});
   }
 
   bool is_selected(const tensor_entry& tensor) const { return selected_.contains(&tensor); }
@@ -100,6 +107,7 @@ class checkpoint_compressor {
   const compress_options& options_;
   const progress_callback& report_progress_;
   std::vector<selected_block> blocks_;
+  std::optional<model_code> model_code_;
   std::set<const tensor_entry*> selected_;
   std::uint64_t selected_bytes_ = 0;
 };
@@ -142,6 +150,8 @@ inline result<void> checkpoint_compressor::select() {
     }
     if (options_.lossless) {
       for (selected_block& part : split_by_format(kept)) blocks_.push_back(std::move(part));
+    } else if (options_.entrollm) {
+      for (const selected_tensor& tensor : kept.tensors) blocks_.push_back({tensor.entry->name, {tensor}});
     } else if (!kept.tensors.empty()) {
       blocks_.push_back(std::move(kept));
     }
@@ -154,20 +164,39 @@ inline result<void> checkpoint_compressor::select() {
   return {};
 }
 
+inline result<void> checkpoint_compressor::find_model_code() {
+  std::uint64_t done = 0;
+  const auto begin = [&](const selected_tensor& tensor) -> result<void> {
+    ECQ_CHECK(advance("counting codes", tensor.entry->name, done));
+    done += tensor.entry->size_bytes();
+    return {};
+  };
+  ECQ_TRY(code, visit_code_format(options_.format, [&]<class Format>() -> result<model_code> {
+            if constexpr (affine_format<Format>) {
+              return make_model_code<Format>(backend_, model_, options_.coder, blocks_, begin);
+            } else {
+              return error(errc::invalid_argument, "format");
+            }
+          }));
+  model_code_ = code;
+  return {};
+}
+
 inline container_plan checkpoint_compressor::plan() const {
   container_plan planned;
   planned.metadata = model_.metadata();
   planned.tool = "ecq " ECQ_VERSION_STRING;
-  planned.settings = options_.lossless
-                         ? "lossless"
-                         : std::string(to_string(options_.format)) + ", entquant, " +
-                               (options_.bits_per_weight ? "bits " + std::to_string(*options_.bits_per_weight)
-                                                         : "lambda " + std::to_string(options_.lambda.value_or(0)));
+  const std::string format(to_string(options_.format));
+  planned.settings = options_.lossless   ? "lossless"
+                     : options_.entrollm ? format + ", entrollm"
+                     : options_.bits_per_weight
+                         ? format + ", entquant, bits " + std::to_string(*options_.bits_per_weight)
+                         : format + ", entquant, lambda " + std::to_string(options_.lambda.value_or(0));
   for (const selected_block& block : blocks_) {
     container_plan::block& described = planned.blocks.emplace_back();
     described.name = block.name;
     for (const selected_tensor& tensor : block.tensors) {
-      described.matrices.push_back({tensor.entry->name, tensor.entry->shape, options_.lossless});
+      described.matrices.push_back({tensor.entry->name, tensor.entry->shape, options_.lossless, options_.entrollm});
     }
   }
   for (const tensor_entry& tensor : model_.tensors()) {
@@ -204,18 +233,23 @@ inline result<packed_block> checkpoint_compressor::compress(const selected_block
   std::size_t first = 0;
   for (const selected_tensor& tensor : block.tensors) {
     ECQ_TRY(weights, weights_of(*tensor.entry));
+    const std::size_t rows = weights.rows();
     const auto quantizer = entquant{}.at(tensor.lambda);
     packed_matrix matrix{.name = tensor.entry->name,
                          .shape = tensor.entry->shape,
                          .original = weights.type(),
                          .format = options_.format,
-                         .layout = quantizer.layout(weights.rows(), weights.columns()),
+                         .layout = options_.entrollm ? entrollm{}.layout(rows, weights.columns())
+                                                     : quantizer.layout(rows, weights.columns()),
                          .first_symbol = first,
+                         .zero = tensor.grid.zero,
                          .scales = {}};
-    matrix.scales.resize(matrix.layout.count());
+    matrix.scales.resize(matrix.layout.count(), tensor.grid.scale);
     const auto part = std::span(codes).subspan(first, weights.size());
     auto quantized = visit_code_format(options_.format, [&]<class Format>() -> result<void> {
-      if constexpr (symmetric_format<Format>) {
+      if constexpr (affine_format<Format>) {
+        return entrollm{}.encode<Format>(backend_, weights, tensor.grid, part);
+      } else if constexpr (symmetric_format<Format>) {
         return quantizer.template quantize<Format>(backend_, weights, part, matrix.scales);
       } else {
         return error(errc::invalid_argument, "format");
@@ -228,8 +262,10 @@ inline result<packed_block> checkpoint_compressor::compress(const selected_block
     packed.matrices.push_back(std::move(matrix));
     first += weights.size();
   }
+  const stream_options how{.chunk_bits = options_.chunk_bits,
+                           .shared_counts = model_code_ ? &model_code_->counts : nullptr};
   ECQ_CHECK(with_stream_coder([&]<class Coder>(Coder) -> result<void> {
-    ECQ_TRY(stream, encode_stream<Coder>(backend_, codes, {.chunk_bits = options_.chunk_bits}));
+    ECQ_TRY(stream, encode_stream<Coder>(backend_, codes, how));
     packed.stream = std::move(stream);
     return {};
   }));
@@ -273,6 +309,7 @@ inline result<compress_report> checkpoint_compressor::write(container_writer& wr
   compress_report report;
   report.input_bytes = model_.size_bytes();
   report.passed_through = model_.tensors().size() - selected_.size();
+  if (model_code_) report.joint_entropy = entropy_of(model_code_->counts);
   const std::string stage = attempt == 1 ? "compressing" : "compressing, pass " + std::to_string(attempt);
   ECQ_CHECK(advance(stage, "tensors that stay", 0));
   ECQ_CHECK(pass_through(writer));
@@ -293,12 +330,17 @@ inline result<compress_report> checkpoint_compressor::write(container_writer& wr
 }
 
 inline result<void> check_options(const compress_options& options) {
-  if (options.format != dtype::fp8_e4m3 && options.format != dtype::fp8_e5m2 && options.format != dtype::int8) {
-    return error(errc::invalid_argument,
-                 "codes are fp8_e4m3, fp8_e5m2 or int8, not " + std::string(to_string(options.format)));
+  const bool symmetric =
+      options.format == dtype::fp8_e4m3 || options.format == dtype::fp8_e5m2 || options.format == dtype::int8;
+  if (options.entrollm ? !is_affine(options.format) : !symmetric) {
+    return error(errc::invalid_argument, std::string("codes are ") +
+                                             (options.entrollm ? "uint8 or uint4" : "fp8_e4m3, fp8_e5m2 or int8") +
+                                             ", not " + std::string(to_string(options.format)));
   }
-  if (int{options.bits_per_weight.has_value()} + int{options.lambda.has_value()} + int{options.lossless} != 1) {
-    return error(errc::invalid_argument, "either bits per weight or lambda or lossless has to be set");
+  if (int{options.bits_per_weight.has_value()} + int{options.lambda.has_value()} + int{options.lossless} +
+          int{options.entrollm} !=
+      1) {
+    return error(errc::invalid_argument, "either bits per weight or lambda or lossless or entrollm has to be set");
   }
   if (options.bits_per_tensor && !options.bits_per_weight) {
     return error(errc::invalid_argument, "bits per tensor need bits per weight");

@@ -25,6 +25,7 @@ namespace ecq::detail {
 struct selected_tensor {
   const tensor_entry* entry = nullptr;
   double lambda = 0;
+  affine_grid grid{};  ///< of EntroLLM's codes
 };
 
 struct selected_block {

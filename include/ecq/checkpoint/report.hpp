@@ -27,7 +27,7 @@ struct tensor_report {
   std::uint64_t weights = 0;
   double bits_per_weight = 0;   ///< its share of the block's stream, and its scales
   double entropy = 0;           ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
-  double sparsity = 0;          ///< share of codes that are zero; 0 where lossless
+  double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 where lossless
   unsigned unique_values = 0;   ///< different codes that occur; of a lossless tensor different exponents
   double exponent_entropy = 0;  ///< of a lossless tensor: `entropy` without the bits that are stored raw
 };
@@ -49,6 +49,18 @@ struct checkpoint_report {
   void add_block(const std::string& name, packed_block_view block, std::span<const histogram> counts);
 };
 
+namespace detail {
+
+/// The code whose value is nearest to 0, of a tensor with one scale.
+inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
+  if (matrix.zero == 0 || matrix.scales.size() != 1) return 0;
+  return visit_code_format(matrix.format, [&]<class Format>() {
+    return Format::encode(-matrix.zero / static_cast<float>(matrix.scales[0]));
+  });
+}
+
+}  // namespace detail
+
 inline void checkpoint_report::add_block(const std::string& name, packed_block_view block,
                                          std::span<const histogram> counts) {
   histogram all;
@@ -60,7 +72,7 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
   const double overhead_bits = 8.0 * static_cast<double>(block.stream.size()) - entropy_bits;
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
-    const code_statistics codes = analyse_codes(counts[index]);
+    const code_statistics codes = analyse_codes(counts[index], detail::zero_code(matrix));
     compressed_bytes += matrix.scales.size() * sizeof(bf16);
     tensor_report& report = tensors.emplace_back();
     report.name = matrix.name;

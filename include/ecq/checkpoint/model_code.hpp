@@ -1,0 +1,74 @@
+#pragma once
+/// \file
+/// EntroLLM's first pass over a checkpoint: the grid of every tensor, and how often each code occurs in all of them.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ecq/checkpoint/lambda_search.hpp"
+#include "ecq/config.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/io/checkpoint.hpp"
+#include "ecq/quantize/entrollm.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+namespace ecq::detail {
+
+/// The one code of a model: its coder makes one table from the counts, which all streams carry.
+struct model_code {
+  histogram counts;
+  coder_id coder = coder_id::huffman;
+};
+
+/// Of the coders, the one whose streams together are expected to be smallest; the first of equals.
+template <entropy_coder... Coders>
+coder_id expected_smallest(smallest_of<Coders...>, const histogram& counts) {
+  coder_id best{};
+  std::optional<std::uint64_t> least;
+  const auto weigh = [&]<class Coder>(Coder) {
+    const auto plan = Coder::plan({&counts, 1});
+    const std::uint64_t chunks = counts.total() >> default_chunk_bits(counts.total());
+    const std::uint64_t bits = plan.bits + plan.map.bits * counts.total() + 8 * Coder::state_bytes * chunks;
+    if (least && bits >= *least) return;
+    least = bits;
+    best = Coder::id;
+  };
+  (weigh(Coders{}), ...);
+  return best;
+}
+
+/// Sets the grid of every tensor and counts all codes of `Format`. `advance(tensor)`, which returns result<void>, is
+/// called before each; errors name the tensor. Memory: the codes of the largest tensor.
+template <affine_format Format, class Advance>
+result<model_code> make_model_code(const cpu& backend, const checkpoint& model, std::optional<coder_id> coder,
+                                   std::span<selected_block> blocks, Advance&& advance) {
+  model_code code;
+  std::vector<std::uint8_t> codes;
+  const auto count = [&](selected_tensor& tensor) -> result<histogram> {
+    ECQ_TRY(weights, as_weights(*tensor.entry, model.bytes(*tensor.entry)));
+    ECQ_TRY(grid, entrollm{}.fit<Format>(backend, weights));
+    tensor.grid = grid;
+    codes.resize(weights.size());
+    ECQ_CHECK(entrollm{}.encode<Format>(backend, weights, grid, codes));
+    model.release(*tensor.entry);
+    return count_codes(backend, codes);
+  };
+  for (selected_block& block : blocks) {
+    for (selected_tensor& tensor : block.tensors) {
+      ECQ_CHECK(advance(tensor));
+      auto counts = count(tensor);
+      if (!counts) return std::move(counts).error().within("tensor '" + tensor.entry->name + "'");
+      code.counts += *counts;
+    }
+  }
+  code.coder = coder ? *coder : expected_smallest(smallest_any{}, code.counts);
+  return code;
+}
+
+}  // namespace ecq::detail
