@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../tests/support/weights.hpp"
+#include "context.hpp"
 #include "ecq/quantize/entquant.hpp"
 #if __has_include(<LBFGS.h>) && __has_include(<Eigen/Core>)
 #define ECQ_BENCH_LBFGS 1
@@ -72,21 +73,27 @@ void lambda_for_bits(benchmark::State& state) {
   count_weights(state);
 }
 
-void lambdas_and_threads(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"lambda_x10", "threads"})->ArgsProduct({{39, 145, 580}, {1, 2}})->UseRealTime();
-  bench->Unit(benchmark::kMillisecond);
+/// For each of `first`, range(0), on one thread and on two.
+template <class Function>
+void add(const char* name, Function measure, const char* argument, const std::vector<std::int64_t>& first,
+         std::int64_t iterations = 0) {
+  for (const std::int64_t threads : {1, 2}) {
+    auto* const added = benchmark::RegisterBenchmark(name, measure);
+    added->ArgNames({argument, "threads"})->ArgsProduct({first, {threads}})->Unit(benchmark::kMillisecond);
+    if (iterations != 0) added->Iterations(iterations);
+    if (threads > 1) added->UseRealTime();
+  }
 }
 
-BENCHMARK(search<ecq::row_root<>>)->Name("search/row_root")->Apply(lambdas_and_threads);
+const bool added = [] {
+  const std::vector<std::int64_t> lambdas = {39, 145, 580};
+  add("search/row_root", search<ecq::row_root<>>, "lambda_x10", lambdas);
 #if defined(ECQ_BENCH_LBFGS)
-BENCHMARK(search<ecq::lbfgs<>>)->Name("search/lbfgs")->Apply(lambdas_and_threads)->Iterations(1);
+  add("search/lbfgs", search<ecq::lbfgs<>>, "lambda_x10", lambdas, 1);
 #endif
-BENCHMARK(quantize)->Name("quantize/entquant")->Apply(lambdas_and_threads);
-BENCHMARK(lambda_for_bits)
-    ->Name("lambda_for_bits")
-    ->ArgNames({"bits_x10", "threads"})
-    ->ArgsProduct({{21, 30, 40}, {1, 2}})
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond);
+  add("quantize/entquant", quantize, "lambda_x10", lambdas);
+  add("lambda_for_bits", lambda_for_bits, "bits_x10", {21, 30, 40});
+  return true;
+}();
 
 }  // namespace

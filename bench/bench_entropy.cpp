@@ -1,0 +1,99 @@
+// How fast codes are coded and decoded: eight streams as compressed weights have them, beside libhtscodecs' rANS 32x16,
+// zstd -1 and memcpy.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coding.hpp"
+
+namespace {
+
+using ecq_bench::bytes;
+using ecq_bench::random_numbers;
+
+/// Every byte coded, by one direct table of 2^12 slots.
+struct rans_direct : ecq::rans {
+  static constexpr std::string_view name = "rans_direct";
+
+  static ecq::coding_plan<table> plan(std::span<const ecq::histogram> classes) {
+    ecq::coding_plan<table> all;
+    for (const ecq::histogram& counted : classes) {
+      all.tables.push_back({ecq::slot_mapping::direct, 0, ecq::normalize_frequencies(counted, 12)});
+    }
+    return all;
+  }
+};
+
+double entropy(const std::vector<double>& probabilities) {
+  double bits = 0;
+  for (const double p : probabilities) bits -= p > 0 ? p * std::log2(p) : 0;
+  return bits;
+}
+
+/// Probabilities of -127..127 under a Laplace distribution of scale `scale`, rounded to integers.
+std::vector<double> laplace(double scale) {
+  std::vector<double> probabilities;
+  for (int k = -127; k <= 127; ++k) {
+    const double near = std::abs(k) - 0.5;
+    probabilities.push_back(k == 0 ? 1 - std::exp(-0.5 / scale)
+                                   : (std::exp(-near / scale) - std::exp(-(near + 1) / scale)) / 2);
+  }
+  return probabilities;
+}
+
+/// Codes drawn one by one.
+template <class Draw>
+bytes drawn(std::uint64_t seed, Draw&& draw) {
+  random_numbers random(seed);
+  bytes made(ecq_bench::plain_size());
+  for (std::byte& code : made) code = static_cast<std::byte>(draw(random));
+  return made;
+}
+
+bytes laplace_codes(double bits) {
+  double low = 0.05;
+  double high = 60;
+  for (int i = 0; i < 60; ++i) {
+    const double scale = (low + high) / 2;
+    (entropy(laplace(scale)) < bits ? low : high) = scale;
+  }
+  return drawn(1000, [low](random_numbers& random) {
+    const double u = random.uniform() - 0.5;
+    const double value = std::copysign(low * std::log(1 - 2 * std::fabs(u)), -u);
+    return std::clamp(static_cast<int>(std::nearbyint(value)), -127, 127) & 0xFF;
+  });
+}
+
+std::vector<ecq_bench::subject> streams() {
+  std::vector<ecq_bench::subject> all;
+  all.push_back({"fp8_exponents", {}, [] {
+                   return drawn(13, [](auto& random) { return ecq::fp8_e4m3::encode(random.normal()) >> 3 & 0xF; });
+                 }});
+  all.push_back({"bf16_exponents", {}, [] {
+                   return drawn(14, [](auto& random) { return ecq::bf16(0.02F * random.normal()).bits >> 7 & 0xFF; });
+                 }});
+  for (const char* const bits : {"6.5", "4.0", "3.0", "2.1", "1.4"}) {
+    all.push_back({std::string("laplace_") + bits, {}, [bits] { return laplace_codes(std::stod(bits)); }});
+  }
+  all.push_back({"fp8", {}, [] {
+                   return drawn(3,
+                                [](auto& random) { return ecq::fp8_e4m3::encode(random.normal() * (448.0F / 5.7F)); });
+                 }});
+  return all;
+}
+
+const bool added = [] {
+  for (const ecq_bench::subject& stream : streams()) {
+    ecq_bench::add_peer(stream, ecq_bench::copying());
+    for (const auto& peer : ecq_bench::htscodecs()) ecq_bench::add_peer(stream, peer);
+    for (const auto& peer : ecq_bench::zstd()) ecq_bench::add_peer(stream, peer);
+    const auto add = [&]<class... Coder>(Coder...) { (ecq_bench::subject_coder<Coder>{stream}.add(), ...); };
+    add(ecq::rans{}, rans_direct{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}, ecq::raw{});
+  }
+  return true;
+}();
+
+}  // namespace

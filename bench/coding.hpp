@@ -1,0 +1,271 @@
+#pragma once
+/// \file
+/// Codes or weights coded and decoded by each coder on each path, beside peers in the same run. Benchmarks are called
+/// <verb>/<what is coded>/<coder>/<instruction set>[/<threads>], peers <verb>/<what is coded>/<peer>; `bits` are those
+/// of a code or weight, everything counted. Environment: ECQ_BENCH_MIB, the size of what is coded (64).
+
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "context.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+
+#if defined(ECQ_BENCH_HTSCODECS)
+#include <htscodecs/rANS_static4x16.h>
+#endif
+#if defined(ECQ_BENCH_ZSTD)
+#include <zstd.h>
+#endif
+
+namespace ecq_bench {
+
+using bytes = std::vector<std::byte>;
+
+/// splitmix64 and what is drawn from it.
+class random_numbers {
+ public:
+  explicit random_numbers(std::uint64_t seed) : state_(seed) {}
+
+  /// In (0, 1).
+  double uniform() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+  }
+  float normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return static_cast<float>(radius * std::cos(6.283185307179586 * uniform()));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Bytes of what is coded.
+inline std::size_t plain_size() {
+  const char* const named = std::getenv("ECQ_BENCH_MIB");
+  return std::size_t{named != nullptr ? std::strtoul(named, nullptr, 10) : 64} << 20;
+}
+
+inline const bool size_told = [] {
+  benchmark::AddCustomContext("mib", std::to_string(plain_size() >> 20));
+  return true;
+}();
+
+/// What `make` returned when it was first called under this name: repetitions must not wait for it.
+template <class Make>
+const bytes& made_once(const std::string& name, Make&& make) {
+  static std::map<std::string, bytes> all;
+  const auto [at, added] = all.try_emplace(name);
+  if (added) at->second = make();
+  return at->second;
+}
+
+/// What is coded: codes of one byte, or weights of a format.
+struct subject {
+  std::string name;
+  std::optional<ecq::dtype> format;
+  std::function<bytes()> make;
+
+  const bytes& plain() const { return made_once(name, make); }
+  std::size_t width() const { return format ? ecq::size_of(*format) : 1; }
+};
+
+inline void set_figures(benchmark::State& state, const subject& of, std::size_t coded) {
+  const std::size_t plain = of.plain().size();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(plain));
+  state.counters["bits"] =
+      8 * static_cast<double>(coded) / static_cast<double>(plain) * static_cast<double>(of.width());
+}
+
+/// Where everything is decoded to: a benchmark that touched fresh pages would measure the system.
+inline bytes& room_for(const bytes& plain) {
+  static bytes room;
+  room.assign(plain.size(), std::byte{0});
+  return room;
+}
+
+/// A coder with its options.
+template <class Coder>
+struct subject_coder {
+  subject of;
+  std::string name = std::string(Coder::name);
+  ecq::stream_options options{};
+
+  ecq::result<bytes> encode(const ecq::cpu& backend) const {
+    const bytes& plain = of.plain();
+    if (of.format) return ecq::encode_exponents<Coder>(backend, *of.format, plain, options);
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(plain.data());
+    return ecq::encode_stream<Coder>(backend, {codes, plain.size()}, options);
+  }
+
+  void measure_encoding(benchmark::State& state, const ecq::cpu& backend) const {
+    of.plain();
+    std::size_t size = 0;
+    for (auto _ : state) {
+      const auto coded = encode(backend);
+      if (!coded) return state.SkipWithError("encoding failed");
+      size = coded->size();
+    }
+    set_figures(state, of, size);
+  }
+
+  void measure_decoding(benchmark::State& state, const ecq::cpu& backend, bool checksums) const {
+    const bytes& coded = made_once(of.name + "/" + name, [&] { return *encode(backend); });
+    const auto stream = ecq::encoded_stream::parse(coded);
+    if (!stream || stream->coder() != Coder::id) return state.SkipWithError("does not compress");
+    bytes& out = room_for(of.plain());
+    for (auto _ : state) {
+      const auto done = ecq::decode_elements(backend, *stream, 0, out, {.verify_checksums = checksums});
+      if (!done) return state.SkipWithError("decoding failed");
+      benchmark::ClobberMemory();
+    }
+    if (out != of.plain()) return state.SkipWithError("decoded to something else");
+    set_figures(state, of, coded.size());
+  }
+
+  /// By every instruction set for which it has kernels, and the best one by two threads and with checksums as well.
+  void add() const {
+    const auto best = ecq::machine_instruction_set();
+    for (const auto set : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+      if (set > best) continue;
+      const std::string tail = "/" + of.name + "/" + name + "/" + std::string(ecq::name_of(set));
+      const auto add_one = [&](const std::string& full_name, auto measure, unsigned threads, auto... more) {
+        auto* const added = benchmark::RegisterBenchmark(
+            full_name.c_str(), [self = *this, measure, backend = ecq::cpu{.threads = threads, .isa = set},
+                                more...](benchmark::State& state) { (self.*measure)(state, backend, more...); });
+        added->Unit(benchmark::kMillisecond);
+        if (threads > 1) added->UseRealTime();
+      };
+      if (set == best || ecq::detail::decodes_many<typename Coder::decoder>) {
+        add_one("decode" + tail, &subject_coder::measure_decoding, 1, false);
+      }
+      if (set == best || ecq::detail::encodes_many<typename Coder::encoder>) {
+        add_one("encode" + tail, &subject_coder::measure_encoding, 1);
+      }
+      if (set != best) continue;
+      add_one("decode" + tail + "/2", &subject_coder::measure_decoding, 2, false);
+      add_one("encode" + tail + "/2", &subject_coder::measure_encoding, 2);
+      add_one("decode_checked" + tail, &subject_coder::measure_decoding, 1, true);
+    }
+  }
+};
+
+/// Something else that packs and unpacks bytes, on one thread.
+struct peer {
+  std::string name;
+  /// Fills `packed`, which has room for `bound` of the plain size, and returns how much of it.
+  std::function<std::size_t(const bytes& plain, bytes& packed)> pack;
+  std::function<void(const bytes& packed, std::size_t size, bytes& plain)> unpack;
+  std::function<std::size_t(std::size_t)> bound = [](std::size_t size) { return size; };
+};
+
+inline peer copying() {
+  return {"memcpy",
+          [](const bytes& plain, bytes& packed) {
+            std::memcpy(packed.data(), plain.data(), plain.size());
+            return plain.size();
+          },
+          [](const bytes& packed, std::size_t size, bytes& plain) { std::memcpy(plain.data(), packed.data(), size); }};
+}
+
+/// zstd -1, if it was there when this was built.
+inline std::vector<peer> zstd() {
+#if defined(ECQ_BENCH_ZSTD)
+  return {{"zstd_1",
+           [](const bytes& plain, bytes& packed) {
+             return ZSTD_compress(packed.data(), packed.size(), plain.data(), plain.size(), 1);
+           },
+           [](const bytes& packed, std::size_t size, bytes& plain) {
+             ZSTD_decompress(plain.data(), plain.size(), packed.data(), size);
+           },
+           [](std::size_t size) { return ZSTD_compressBound(size); }}};
+#else
+  return {};
+#endif
+}
+
+/// libhtscodecs' rANS 32x16, order 0, by each instruction set that it and the machine have, if it was there.
+inline std::vector<peer> htscodecs() {
+  std::vector<peer> all;
+#if defined(ECQ_BENCH_HTSCODECS)
+  const auto by = [&](const char* kernels, int choice) {
+    const auto number = [](std::size_t size) { return static_cast<unsigned>(size); };
+    // Its functions take what they only read as if they wrote it.
+    const auto of = [](const bytes& data) {
+      return const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data.data()));
+    };
+    all.push_back(
+        {std::string("htscodecs/") + kernels,
+         [=](const bytes& plain, bytes& packed) {
+           rans_set_cpu(choice);
+           unsigned size = number(packed.size());
+           rans_compress_to_4x16(of(plain), number(plain.size()), of(packed), &size, RANS_ORDER_X32);
+           return std::size_t{size};
+         },
+         [=](const bytes& packed, std::size_t size, bytes& plain) {
+           rans_set_cpu(choice);
+           unsigned room = number(plain.size());
+           rans_uncompress_to_4x16(of(packed), number(size), of(plain), &room);
+         },
+         [=](std::size_t size) { return std::size_t{rans_compress_bound_4x16(number(size), RANS_ORDER_X32)}; }});
+  };
+  const auto best = ecq::machine_instruction_set();
+  if (best == ecq::instruction_set::scalar) by("scalar", 0x7FFFFFFF);  // whatever it finds
+  if (best >= ecq::instruction_set::avx2) by("avx2", RANS_CPU_ENC_AVX2 | RANS_CPU_DEC_AVX2);
+  if (best >= ecq::instruction_set::avx512) by("avx512", RANS_CPU_ENC_AVX512 | RANS_CPU_DEC_AVX512);
+#endif
+  return all;
+}
+
+inline void add_peer(const subject& of, const peer& by) {
+  const auto packed = [=](std::size_t& size) -> const bytes& {
+    static std::map<std::string, std::size_t> sizes;
+    const std::string name = of.name + "/" + by.name;
+    const bytes& made = made_once(name, [&] {
+      bytes room(by.bound(of.plain().size()));
+      sizes[name] = by.pack(of.plain(), room);
+      return room;
+    });
+    size = sizes[name];
+    return made;
+  };
+  const std::string tail = "/" + of.name + "/" + by.name;
+  const auto decode = [=](benchmark::State& state) {
+    std::size_t size = 0;
+    const bytes& coded = packed(size);
+    bytes& out = room_for(of.plain());
+    for (auto _ : state) {
+      by.unpack(coded, size, out);
+      benchmark::ClobberMemory();
+    }
+    if (out != of.plain()) return state.SkipWithError("decoded to something else");
+    set_figures(state, of, size);
+  };
+  const auto encode = [=](benchmark::State& state) {
+    bytes room(by.bound(of.plain().size()));
+    std::size_t size = 0;
+    for (auto _ : state) {
+      size = by.pack(of.plain(), room);
+      benchmark::ClobberMemory();
+    }
+    set_figures(state, of, size);
+  };
+  benchmark::RegisterBenchmark(("decode" + tail).c_str(), decode)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark(("encode" + tail).c_str(), encode)->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace ecq_bench
