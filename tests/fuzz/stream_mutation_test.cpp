@@ -75,7 +75,9 @@ std::vector<bytes> own_streams() {
       }
     });
     add(ecq::encode_exponents<Coder>(backend, format, elements));
+    add(ecq::encode_exponents<Coder>(backend, format, elements, {.pairs = true}));
   }
+  add(ecq::encode_stream<Coder>(backend, code_source(9).bell(2301, 6), {.chunk_bits = 10, .pairs = true}));
   return all;
 }
 

@@ -34,8 +34,9 @@ class stream_mutator {
 
   /// Tables and words most often; of a stream without them, or of no stream, all bytes.
   ecq::section pick_section(const std::vector<std::byte>& blob) {
-    static constexpr unsigned weights[] = {2, 7, 4, 6, 2, 9};  // header and directory, then sections by kind
-    std::size_t wanted = below(30);
+    // Header and directory, then sections by kind; 6 and 7 are none.
+    static constexpr unsigned weights[] = {2, 7, 4, 6, 2, 9, 0, 0, 2, 1};
+    std::size_t wanted = below(33);
     std::size_t kind = 0;
     while (wanted >= weights[kind]) wanted -= weights[kind++];
     ecq::section found{0, blob.size()};

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,9 +81,10 @@ class stream_readers {
   bool warp_agrees(const ecq::encoded_stream& stream, std::uint64_t index) {
     const ecq::chunk_bytes chunk = stream.chunk(index);
     const auto table = stream.table<Coder>(stream.record(index).table);
-    const raw_part raw = {stream.raw_bits(index).data(), stream.header().raw_bits()};
-    return ecq::visit_split(stream.format(), [&]<class Split>() {
-      by_warp_.resize(chunk.symbols * stream.element_bytes());
+    // Devices know nothing of pairs: for them these are bytes.
+    const raw_part raw = {stream.raw_bits(index).data(), stream.pairs() ? 0 : stream.header().raw_bits()};
+    return ecq::visit_split(stream.pairs() ? std::nullopt : stream.format(), [&]<class Split>() {
+      by_warp_.resize(chunk.symbols * sizeof(typename Split::element));
       const auto verdict = decode_by_warp<Split>(Coder{}, table, stream.map(), chunk, raw, by_warp_.data());
       if (!verdict) return true;
       symbols_.resize(chunk.symbols);

@@ -252,7 +252,7 @@ TEST(ExponentStream, LiesInTheHeaderAreFound) {
     return stream ? errc::ok : stream.error().code();
   };
   EXPECT_EQ(verdict(8, 0), errc::corrupt);       // byte codes of a format
-  EXPECT_EQ(verdict(8, 2), errc::unsupported);   // map
+  EXPECT_EQ(verdict(8, 3), errc::unsupported);   // map
   EXPECT_EQ(verdict(44, 0), errc::unsupported);  // no format
   EXPECT_EQ(verdict(44, 6), errc::unsupported);  // int8 has no exponents
   EXPECT_EQ(verdict(44, 9), errc::unsupported);  // unknown

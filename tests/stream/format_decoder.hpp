@@ -92,12 +92,17 @@ class format_decoder {
     chunks_ = number(24, 8);
     tables_listed_ = number(40, 4);
     const std::uint64_t format = number(44, 1);
-    if (number(8, 2) > 1 || format > 5 || (number(8, 2) == 1) != (format != 0)) return false;
+    const std::uint64_t map = number(8, 2);
+    if (map > 2 || format > 5 || (map == 0 && format != 0) || (map == 1 && format == 0)) return false;
     constexpr unsigned widths[] = {8, 32, 16, 16, 8, 8};
     constexpr unsigned exponents[] = {8, 8, 5, 8, 4, 5};
     rotated_ = format != 0;
     width_ = widths[format];
     if (raw_bits_ > width_ || raw_bits_ + exponents[format] < width_) return false;
+    pairs_ = map == 2;
+    symbol_bits_ = exponents[format];
+    alphabet_ = pairs_ ? 256 : std::uint64_t{1} << (width_ - raw_bits_);
+    if (pairs_ && raw_bits_ + symbol_bits_ != width_) return false;
     if (coder_ > 4 || (raw_bits_ == width_) != (coder_ == 0)) return false;
     if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
@@ -119,7 +124,7 @@ class format_decoder {
       end = where.offset + where.size;
       if (end + 128 > bytes_.size()) return false;
       used_.push_back(where);
-      if (kind < 1 || kind > 5) {
+      if ((kind < 1 || kind > 5) && kind != 8 && kind != 9) {
         if (flags == 1) return false;
         continue;
       }
@@ -129,10 +134,34 @@ class format_decoder {
     digest = xxh64(64, 24 * sections_listed_, digest);
     digest = xxh64(sections_[1].offset, sections_[1].size, digest);
     digest = xxh64(sections_[2].offset, sections_[2].size, digest);
+    if (sections_[8].size != 0) digest = xxh64(sections_[8].offset, sections_[8].size, digest);
     return digest == number(56, 8) && sections_[2].size == 16 * (chunks_ + 1) &&
            sections_[3].size == state_bytes() * chunks_ && sections_[4].size == (codes_ * raw_bits_ + 7) / 8 &&
-           sections_[5].size == 2 * index(chunks_, 0, 8);
+           sections_[5].size == 2 * index(chunks_, 0, 8) && read_nibbles();
   }
+
+  bool read_nibbles() {
+    const place nibbles = sections_[8];
+    const std::uint64_t escapes = sections_[9].size;
+    if (!pairs_ || symbol_bits_ == 4) {
+      for (std::uint64_t symbol = 0; symbol < 16; ++symbol) list_.push_back(symbol);
+      return nibbles.size == 0 && escapes == 0;
+    }
+    if (nibbles.size < 16) return false;
+    for (unsigned i = 0; i < 16; ++i) list_.push_back(number(nibbles.offset + i, 1));
+    if (list_[15] == 0) list_.pop_back();
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      if ((i > 0 && list_[i] <= list_[i - 1]) || list_[i] >= std::uint64_t{1} << symbol_bits_) return false;
+    }
+    if (list_.size() == 16) return nibbles.size == 16 && escapes == 0;
+    if (nibbles.size != 16 + 8 * (chunks_ + 1) || first_escape(0) != 0) return false;
+    for (std::uint64_t chunk = 0; chunk < chunks_; ++chunk) {
+      if (first_escape(chunk + 1) < first_escape(chunk)) return false;
+    }
+    return first_escape(chunks_) == escapes;
+  }
+
+  std::uint64_t first_escape(std::uint64_t chunk) const { return number(sections_.at(8).offset + 16 + 8 * chunk, 8); }
 
   std::uint64_t state_bytes() const { return coder_ == 1 || coder_ == 3 ? 128 : coder_ == 2 ? 192 : 0; }
 
@@ -184,7 +213,7 @@ class format_decoder {
         read.frequencies.push_back(static_cast<std::uint32_t>(number(frequencies + 2 * s, 2) + 1));
         sum += read.frequencies.back();
         if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
-        if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_)) return false;
+        if (read.symbols[s] >= alphabet_) return false;
       }
       if (sum != std::uint64_t{1} << read.slot_bits) return false;
       if (mapping == 0) {
@@ -228,8 +257,7 @@ class format_decoder {
       read.symbols.push_back(static_cast<std::uint32_t>(number(at + 4 + s, 1)));
       read.lengths.push_back(static_cast<std::uint32_t>(number(at + 4 + count + s, 1)));
       if (s > 0 && read.symbols[s] <= read.symbols[s - 1]) return false;
-      if (read.symbols[s] >= std::uint64_t{1} << (width_ - raw_bits_) || read.lengths[s] > limit ||
-          (read.lengths[s] == 0) != (count == 1)) {
+      if (read.symbols[s] >= alphabet_ || read.lengths[s] > limit || (read.lengths[s] == 0) != (count == 1)) {
         return false;
       }
       space += (std::uint64_t{1} << limit) >> read.lengths[s];
@@ -294,27 +322,43 @@ class format_decoder {
     const std::uint64_t states = sections_[3].offset + state_bytes() * chunk;
     const std::uint64_t first_word = index(chunk, 0, 8);
     const std::uint64_t last_word = index(chunk + 1, 0, 8);
-    if (last_word < first_word || last_word - first_word > count || 2 * last_word > sections_[5].size) return false;
+    const std::uint64_t coded_count = pairs_ ? (count + 1) / 2 : count;
+    if (last_word < first_word || last_word - first_word > coded_count || 2 * last_word > sections_[5].size)
+      return false;
     if (index(chunk, 12, 2) >= tables_listed_ || index(chunk, 14, 2) != 0) return false;
     std::uint64_t digest = xxh64(states, state_bytes(), chunk);
     digest = xxh64(sections_[5].offset + 2 * first_word, 2 * (last_word - first_word), digest);
     digest = xxh64(sections_[4].offset + first * raw_bits_ / 8, (count * raw_bits_ + 7) / 8, digest);
+    const bool escaping = pairs_ && list_.size() == 15;
+    std::uint64_t escape = escaping ? first_escape(chunk) : 0;
+    const std::uint64_t last_escape = escaping ? first_escape(chunk + 1) : 0;
+    if (last_escape - escape > count) return false;
+    if (last_escape != escape) digest = xxh64(sections_[9].offset + escape, last_escape - escape, digest);
     if (digest % (std::uint64_t{1} << 32) != index(chunk, 8, 4)) return false;
 
-    std::vector<std::uint32_t> coded(count, 0);
+    std::vector<std::uint32_t> coded(coded_count, 0);
     if (coder_ == 4 && !decode_gap_array(tables_[index(chunk, 12, 2)], first_word, last_word, coded)) return false;
     if (coder_ != 0 && coder_ != 4 &&
         !decode_symbols(tables_[index(chunk, 12, 2)], states, first_word, last_word, coded))
       return false;
+    if (pairs_ && count % 2 == 1 && coded.back() > 15) return false;
     for (std::uint64_t j = 0; j < count; ++j) {
-      std::uint64_t code = std::uint64_t{coded[j]} << raw_bits_;
+      std::uint64_t symbol = pairs_ ? coded[j / 2] >> (4 * (j % 2)) & 15 : coded[j];
+      if (pairs_ && symbol < list_.size()) {
+        symbol = list_[symbol];
+      } else if (pairs_) {
+        if (escape == last_escape) return false;
+        symbol = number(sections_[9].offset + escape++, 1);
+        if (symbol >= std::uint64_t{1} << symbol_bits_) return false;
+      }
+      std::uint64_t code = symbol << raw_bits_;
       for (unsigned bit = 0; bit < raw_bits_; ++bit) {
         code |= std::uint64_t{raw_bit((first + j) * raw_bits_ + bit)} << bit;
       }
       if (rotated_) code = code / 2 + (code % 2 << (width_ - 1));
       for (unsigned shift = 0; shift < width_; shift += 8) codes.push_back(static_cast<std::uint8_t>(code >> shift));
     }
-    return true;
+    return escape == last_escape;
   }
 
   bool decode_symbols(const table& with, std::uint64_t states, std::uint64_t word, std::uint64_t last_word,
@@ -378,7 +422,7 @@ class format_decoder {
     if (words == (coded.size() + 1) / 2) {
       for (std::uint64_t j = 0; j < coded.size(); ++j) {
         coded[j] = static_cast<std::uint32_t>(number(from + j, 1));
-        if (coded[j] >= std::uint64_t{1} << (width_ - raw_bits_)) return false;
+        if (coded[j] >= alphabet_) return false;
       }
       return coded.size() % 2 == 0 || number(from + coded.size(), 1) == 0;
     }
@@ -448,6 +492,10 @@ class format_decoder {
   std::uint64_t coder_ = 0;
   unsigned width_ = 8;
   bool rotated_ = false;
+  bool pairs_ = false;
+  unsigned symbol_bits_ = 8;
+  std::uint64_t alphabet_ = 256;
+  std::vector<std::uint64_t> list_;  // what nibbles stand for: 15 if 15 is the escape
   unsigned raw_bits_ = 0;
   unsigned chunk_bits_ = 0;
   std::uint64_t sections_listed_ = 0;

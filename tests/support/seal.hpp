@@ -50,7 +50,7 @@ inline void seal(std::span<std::byte> blob) {
     const ecq::chunk_bytes chunk = stream->chunk(i);
     const std::uint32_t sum =
         ecq::chunk_checksum(i, {chunk.states, static_cast<std::size_t>(state_bytes)},
-                            {chunk.words, std::size_t{2} * chunk.word_count}, stream->raw_bits(i));
+                            {chunk.words, std::size_t{2} * chunk.word_count}, stream->raw_bits(i), stream->escapes(i));
     ecq::store_le(&blob[static_cast<std::size_t>(index + i * ecq::chunk_record::bytes + 8)], sum);
   }
   seal_header(blob);

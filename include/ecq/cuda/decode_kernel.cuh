@@ -14,7 +14,8 @@
 namespace ecq {
 
 /// A stream in device memory: pointers to its sections, from the offsets of a stream_header that was parsed on the
-/// host, and its decode tables. `raw` may be null when raw_bits is 0.
+/// host, and its decode tables. `raw` may be null when raw_bits is 0. A stream in pairs (stream_header::pairs) is none
+/// that a kernel here decodes.
 struct device_stream {
   const std::byte* index;
   const std::byte* states;

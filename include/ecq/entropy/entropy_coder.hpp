@@ -37,7 +37,8 @@ struct coding_plan {
 
 /// Codes bytes chunk by chunk with one static table for each class of chunks.
 ///
-///  - `plan` chooses symbol map and tables for the histograms given, none of them empty;
+///  - `plan` chooses symbol map and tables for the histograms given, none of them empty; a coder that codes anything
+///  leaves at most `most_raw_bits` (0..7, if not given 7) bits raw;
 ///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
 ///    record; reading checks everything and allocates nothing on the record's word;
 ///  - an encoder codes one chunk, all of whose symbols are in its table: writes Coder::state_bytes bytes of states, and
@@ -48,11 +49,12 @@ struct coding_plan {
 template <class Coder>
 concept entropy_coder =
     requires(std::span<const histogram> classes, std::span<const std::byte> section, std::size_t position,
-             const typename Coder::table table, split_map map, std::vector<std::byte> record) {
+             const typename Coder::table table, split_map map, std::vector<std::byte> record, unsigned most_raw_bits) {
       { Coder::name } -> std::convertible_to<std::string_view>;
       { Coder::id } -> std::convertible_to<coder_id>;
       { Coder::state_bytes } -> std::convertible_to<std::size_t>;
       { Coder::plan(classes) } -> std::same_as<coding_plan<typename Coder::table>>;
+      { Coder::plan(classes, most_raw_bits) } -> std::same_as<coding_plan<typename Coder::table>>;
       { table.append_to(record) } -> std::same_as<void>;
       { Coder::table::read(section, position, map) } -> std::same_as<result<typename Coder::table>>;
       typename Coder::encoder;

@@ -126,8 +126,8 @@ struct huffman {
   using decoder = lut_decoder<huffman_wide>;
 
   /// The smallest of all splits, with optimal codes of at most 16 bits.
-  static coding_plan<table> plan(std::span<const histogram> classes) {
-    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
+    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
       const code_lengths lengths = limited_code_lengths(coded, table::limit);
       return std::pair(table::of(coded, lengths), coded_bits(coded, lengths));
     });

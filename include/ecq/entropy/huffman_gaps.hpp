@@ -80,8 +80,8 @@ struct huffman_gaps {
   using decoder = lut_decoder<huffman_wide>;
 
   /// The smallest of all splits, gaps and positions counted: codes of at most 16 bits, or of 32 with wider gaps.
-  static coding_plan<table> plan(std::span<const histogram> classes) {
-    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
+    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
       const auto with_limit = [&](unsigned limit) {
         const code_lengths lengths = limited_code_lengths(coded, limit);
         table code = table::of(coded, lengths);

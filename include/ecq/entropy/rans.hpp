@@ -93,7 +93,7 @@ struct rans {
 
   /// The smallest of all splits, with alias tables for classes of at most 64 symbols and direct ones for wider; a
   /// plan with alias tables alone may cost 0.01 bit a code more, since it decodes faster.
-  static coding_plan<table> plan(std::span<const histogram> classes);
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 
 inline rans::encoder::encoder(const table& frequencies, split_map map)
@@ -269,13 +269,13 @@ inline void rans::decoder::decode_joined(std::span<const chunk_bytes> chunks, co
       });
 }
 
-inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes) {
+inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes, unsigned most_raw_bits) {
   constexpr unsigned direct_bits = 12;
   coding_plan<table> best;
   std::uint64_t best_cost = ~std::uint64_t{0};
   std::uint64_t codes = 0;
   for (const histogram& counted : classes) codes += counted.total();
-  for (unsigned raw_bits = 0; raw_bits < 8; ++raw_bits) {
+  for (unsigned raw_bits = 0; raw_bits <= most_raw_bits; ++raw_bits) {
     coding_plan<table> candidate;
     candidate.map = {raw_bits};
     std::uint64_t cost = codes * raw_bits;

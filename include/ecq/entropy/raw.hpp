@@ -29,7 +29,7 @@ struct raw {
     }
   };
 
-  static coding_plan<table> plan(std::span<const histogram> classes) {
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned = 7) {
     return {.map = {8}, .tables = std::vector<table>(classes.size()), .bits = 0};
   }
 };

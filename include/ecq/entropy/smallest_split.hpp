@@ -12,15 +12,15 @@
 
 namespace ecq::detail {
 
-/// The plan of the split that takes the fewest bits, tables included; the least raw bits among equals.
-/// `code(histogram of coded symbols)` is the pair of a table and the bits that the symbols take with it.
+/// The plan of the split of at most `most_raw_bits` that takes the fewest bits, tables included; the least raw bits
+/// among equals. `code(histogram of coded symbols)` is the pair of a table and the bits that the symbols take with it.
 template <class Table, class Code>
-coding_plan<Table> smallest_split(std::span<const histogram> classes, Code&& code) {
+coding_plan<Table> smallest_split(std::span<const histogram> classes, unsigned most_raw_bits, Code&& code) {
   coding_plan<Table> best;
   std::uint64_t best_cost = ~std::uint64_t{0};
   std::uint64_t codes = 0;
   for (const histogram& counted : classes) codes += counted.total();
-  for (unsigned raw_bits = 0; raw_bits < 8; ++raw_bits) {
+  for (unsigned raw_bits = 0; raw_bits <= most_raw_bits; ++raw_bits) {
     coding_plan<Table> candidate;
     candidate.map = {raw_bits};
     std::uint64_t cost = codes * raw_bits;

@@ -2,7 +2,8 @@
 /// \file
 /// Symbol maps lie between elements and the entropy coder: which part of an element is entropy coded, which stored as
 /// raw bits. A map has two steps. An element_split finds the symbol of at most 8 bits in an element of any width; a
-/// split_map, which the coder chooses, leaves low bits of that symbol raw as well.
+/// split_map, which the coder chooses, leaves low bits of that symbol raw as well. Or symbols are coded in pairs:
+/// nibble_list.hpp.
 
 #include <bit>
 #include <concepts>
@@ -14,7 +15,7 @@
 namespace ecq {
 
 /// Registered ids of symbol maps (docs/format.md).
-enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1 };
+enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1, pairs = 2 };
 
 /// A code is the pair of its coded symbol and `raw_bits()` (0..8) raw bits: join(coded(c), raw(c)) == c for every c.
 template <class Map>
@@ -102,6 +103,12 @@ static_assert(element_split<exponent_split<fp16>> && low_bits<exponent_split<fp1
 static_assert(element_split<exponent_split<bf16>> && low_bits<exponent_split<bf16>> == 8);
 static_assert(element_split<exponent_split<fp8_e4m3>> && low_bits<exponent_split<fp8_e4m3>> == 4);
 static_assert(element_split<exponent_split<fp8_e5m2>> && low_bits<exponent_split<fp8_e5m2>> == 3);
+
+/// What a coder does with pairs of nibbles: all 8 bits are coded.
+inline constexpr split_map pair_map{};
+
+/// Bytes that `symbols` symbols make in pairs; that of an odd last one has 0 as its upper nibble.
+constexpr std::uint64_t pairs_of(std::uint64_t symbols) noexcept { return symbols / 2 + symbols % 2; }
 
 /// What the coder may do with symbols of `Split`, given what it would do with bytes of the same values.
 template <element_split Split>

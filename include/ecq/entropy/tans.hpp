@@ -186,8 +186,8 @@ struct tans {
   };
 
   /// The smallest of all splits, with 2^11 states, and 2^12 for more than 64 symbols.
-  static coding_plan<table> plan(std::span<const histogram> classes) {
-    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
+    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
       const table frequencies = {normalize_frequencies(coded, coded.distinct() > 64 ? 12 : 11)};
       return std::pair(frequencies, coded_bits(coded, frequencies.frequencies));
     });

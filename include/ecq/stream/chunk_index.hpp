@@ -38,15 +38,17 @@ struct chunk_record {
   }
 };
 
-/// Checksum of chunk `index`: low half of XXH64 chained over its states, words and raw bits, seeded with the index so
-/// that exchanged chunks are noticed.
+/// Checksum of chunk `index`: low half of XXH64 chained over its states, words, raw bits and, if there are any,
+/// escapes, seeded with the index so that exchanged chunks are noticed.
 inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::byte> states,
-                                    std::span<const std::byte> words, std::span<const std::byte> raw_bits) noexcept {
-  return static_cast<std::uint32_t>(xxh64(raw_bits, xxh64(words, xxh64(states, index))));
+                                    std::span<const std::byte> words, std::span<const std::byte> raw_bits,
+                                    std::span<const std::byte> escapes = {}) noexcept {
+  const std::uint64_t digest = xxh64(raw_bits, xxh64(words, xxh64(states, index)));
+  return static_cast<std::uint32_t>(escapes.empty() ? digest : xxh64(escapes, digest));
 }
 
-/// States, words and raw bits of a chunk.
-using chunk_parts = std::array<std::span<const std::byte>, 3>;
+/// States, words, raw bits and escapes of a chunk.
+using chunk_parts = std::array<std::span<const std::byte>, 4>;
 
 /// checksums[i] = chunk_checksum(first + i, parts of chunks[i]) for all i, max_checksums at most, by the kernels of
 /// `isa`.
@@ -56,11 +58,14 @@ inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> ch
   std::uint64_t hashes[max_checksums];
   std::span<const std::byte> inputs[max_checksums];
   for (std::size_t i = 0; i < chunks.size(); ++i) hashes[i] = first + i;
-  for (std::size_t part = 0; part < chunk_parts{}.size(); ++part) {
+  for (std::size_t part = 0; part < 3; ++part) {
     for (std::size_t i = 0; i < chunks.size(); ++i) inputs[i] = chunks[i][part];
     xxh64_many({inputs, chunks.size()}, {hashes, chunks.size()}, isa);
   }
-  for (std::size_t i = 0; i < chunks.size(); ++i) checksums[i] = static_cast<std::uint32_t>(hashes[i]);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (!chunks[i][3].empty()) hashes[i] = xxh64(chunks[i][3], hashes[i]);
+    checksums[i] = static_cast<std::uint32_t>(hashes[i]);
+  }
 }
 
 /// log2 of the symbols a chunk for a stream of `symbols`: 64 chunks at least, so that a GPU finds work, as long as the

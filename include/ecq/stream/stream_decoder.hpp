@@ -12,6 +12,7 @@
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
@@ -69,7 +70,7 @@ class chunk_decoder {
         if (stream_.record(first + other).table != table) continue;
         decoded[other] = true;
         chunks[count] = stream_.chunk(first + other);
-        sharing[count] = {stream_.raw_bits(first + other).data(), out[other]};
+        sharing[count] = {stream_.raw_bits(first + other).data(), room_of(first + other, out[other])};
         members[count++] = other;
       }
       if (!decoder_ || table != table_) {
@@ -87,7 +88,9 @@ class chunk_decoder {
       if (verdicts[i] != errc::ok) {
         return stream_error(verdicts[i], "chunk " + std::to_string(first + i) + " does not decode to its end");
       }
-      join_rest(targets[i], stream_.symbols_in(first + i));
+      if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
+        return stream_error(verdict, "chunk " + std::to_string(first + i) + " has other escapes than its pairs");
+      }
     }
     return {};
   }
@@ -96,9 +99,10 @@ class chunk_decoder {
   /// Decodes chunks with the decoder that there is.
   void decode_sharing(std::span<const chunk_bytes> chunks, std::span<element_target> targets,
                       std::span<errc> verdicts) const {
-    const std::size_t width = stream_.element_bytes();
+    const element_join join = stream_.join();
+    const std::size_t width = join.width;
     if constexpr (decodes_joined<typename Coder::decoder>) {
-      decoder_->decode_joined(chunks, stream_.join(), targets, verdicts, isa_);
+      decoder_->decode_joined(chunks, join, targets, verdicts, isa_);
     } else if constexpr (decodes_many<typename Coder::decoder>) {
       std::uint8_t* symbols[max_chunk_run];
       for (std::size_t i = 0; i < chunks.size(); ++i) symbols[i] = targets[i].symbols(width, chunks[i].symbols);
@@ -110,13 +114,26 @@ class chunk_decoder {
     }
   }
 
-  /// Joins the symbols of a chunk of `count` elements that are left.
-  void join_rest(const element_target& target, std::size_t count) const {
-    visit_split(stream_.format(), [&]<class Split>() {
+  /// Where what is decoded goes: pairs take the last bytes of the elements' room, which they are split to from the
+  /// front.
+  std::byte* room_of(std::uint64_t index, std::byte* elements) const {
+    if (!stream_.pairs()) return elements;
+    return elements + stream_.element_bytes() * stream_.symbols_in(index) - stream_.coded_in(index);
+  }
+
+  /// Joins the symbols of chunk `index` that are left, to elements that begin at `out`.
+  errc join_rest(std::uint64_t index, const element_target& target, std::byte* out) const {
+    const std::size_t count = stream_.symbols_in(index);
+    return visit_split(stream_.format(), [&]<class Split>() {
       constexpr std::size_t width = sizeof(typename Split::element);
       const unsigned bits = stream_.header().raw_bits();
+      if (stream_.pairs()) {
+        return join_pairs<Split>(stream_.nibbles(), target.symbols(1, count), target.raw, stream_.escapes(index), count,
+                                 out, isa_);
+      }
       join_elements<Split>(bits, target.symbols(width, count) + target.joined, target.raw + target.joined / 8 * bits,
                            count - target.joined, target.elements + target.joined * width, isa_);
+      return errc::ok;
     });
   }
 

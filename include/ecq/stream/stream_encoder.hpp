@@ -7,34 +7,21 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/histogram.hpp"
+#include "ecq/stream/chunked_elements.hpp"
+#include "ecq/stream/stream_options.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
-
-/// How a stream is cut into chunks and classes.
-struct stream_options {
-  unsigned chunk_bits = 0;  ///< log2 of the symbols a chunk, 10..18; 0: default_chunk_bits
-  /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
-  /// statistics code better apart. At most max_encoder_tables different classes, numbered as you like.
-  std::span<const std::uint16_t> class_of_chunk = {};
-  /// Counts that the one table is made for, instead of those of the codes at hand: streams with the same counts have
-  /// the same table, byte for byte, as one code for a whole model has it. A code (an exponent) that it does not count
-  /// is an error. Not with class_of_chunk.
-  const histogram* shared_counts = nullptr;
-  /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than that of one named
-  /// before it to be preferred. 0: any byte counts.
-  unsigned margin = 0;
-};
 
 /// Stands where an entropy_coder does for the one among them whose stream is smallest by its exact size.
 template <entropy_coder... Coders>
@@ -55,91 +42,6 @@ concept stream_coder = entropy_coder<Type> || is_smallest_of<Type>;
 
 namespace detail {
 
-/// Chunks of elements as the encoder sees them: their symbols and, by number from 0, their tables.
-template <element_split Split>
-struct chunked_elements {
-  static constexpr std::size_t element_bytes = sizeof(typename Split::element);
-
-  std::span<const std::byte> bytes;  ///< of all elements
-  unsigned chunk_bits = min_chunk_bits;
-  std::vector<std::uint16_t> table_of_chunk = {};  ///< empty: all use table 0
-  std::size_t tables = 0;
-
-  std::size_t size() const { return bytes.size() / element_bytes; }
-  std::size_t chunks() const { return static_cast<std::size_t>(chunks_of(size(), chunk_bits)); }
-  std::uint16_t table_of(std::size_t chunk) const {
-    return table_of_chunk.empty() ? std::uint16_t{0} : table_of_chunk[chunk];
-  }
-  std::size_t size_of_chunk(std::size_t index) const {
-    return (std::min)(std::size_t{1} << chunk_bits, size() - (index << chunk_bits));
-  }
-  const std::byte* chunk(std::size_t index) const { return bytes.data() + (index << chunk_bits) * element_bytes; }
-  /// The symbols of a chunk: its codes themselves, or put into `scratch`.
-  std::span<const std::uint8_t> symbols(std::size_t index, std::vector<std::uint8_t>& scratch) const {
-    if constexpr (std::is_same_v<Split, byte_split>) {
-      static_cast<void>(scratch);
-      return {reinterpret_cast<const std::uint8_t*>(chunk(index)), size_of_chunk(index)};
-    } else {
-      scratch.resize(size_of_chunk(index));
-      extract_symbols<Split>(chunk(index), scratch.size(), scratch.data());
-      return scratch;
-    }
-  }
-};
-
-template <element_split Split>
-result<chunked_elements<Split>> cut_into_chunks(std::span<const std::byte> elements, const stream_options& options) {
-  chunked_elements<Split> chunked{.bytes = elements};
-  if (elements.size() % chunked.element_bytes != 0) {
-    return stream_error(errc::invalid_argument, std::to_string(elements.size()) + " bytes for elements of " +
-                                                    std::to_string(chunked.element_bytes));
-  }
-  if (chunked.size() > max_stream_symbols) {
-    return stream_error(errc::limit_exceeded, std::to_string(chunked.size()) + " symbols, more than 2^43");
-  }
-  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
-  if (bits < min_chunk_bits || bits > max_chunk_bits) {
-    return stream_error(errc::invalid_argument, "chunks of 2^" + std::to_string(bits) + " symbols, not 2^10..2^18");
-  }
-  chunked.chunk_bits = bits;
-  if (options.class_of_chunk.empty()) {
-    chunked.tables = elements.empty() ? 0 : 1;
-    return chunked;
-  }
-  if (options.class_of_chunk.size() != chunked.chunks()) {
-    return stream_error(errc::invalid_argument, "classes of " + std::to_string(options.class_of_chunk.size()) +
-                                                    " chunks for " + std::to_string(chunked.chunks()));
-  }
-  std::vector<std::uint16_t> classes(options.class_of_chunk.begin(), options.class_of_chunk.end());
-  std::sort(classes.begin(), classes.end());
-  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  if (classes.size() > max_encoder_tables) {
-    return stream_error(errc::limit_exceeded, std::to_string(classes.size()) + " classes of chunks, more than 256");
-  }
-  chunked.tables = classes.size();
-  chunked.table_of_chunk.reserve(chunked.chunks());
-  for (const std::uint16_t wanted : options.class_of_chunk) {
-    const auto at = std::lower_bound(classes.begin(), classes.end(), wanted);
-    chunked.table_of_chunk.push_back(static_cast<std::uint16_t>(at - classes.begin()));
-  }
-  return chunked;
-}
-
-template <element_split Split>
-result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements<Split>& chunked) {
-  std::vector<histogram> classes(chunked.tables);
-  std::mutex guard;
-  ECQ_CHECK(parallel_for(backend, chunked.chunks(), [&](std::size_t index) -> result<void> {
-    histogram part;
-    std::vector<std::uint8_t> scratch;
-    part.add(chunked.symbols(index, scratch));
-    const std::scoped_lock lock(guard);
-    classes[chunked.table_of(index)] += part;
-    return {};
-  }));
-  return classes;
-}
-
 /// Encoders that take several chunks at once: counts[i] is what encode(codes[i], states[i], words[i]) would return.
 template <class Encoder>
 concept encodes_many =
@@ -157,12 +59,13 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   for (const auto& table : plan.tables) table.append_to(tables);
   std::vector<typename Coder::encoder> encoders;
   encoders.reserve(plan.tables.size());
-  for (const auto& table : plan.tables) encoders.emplace_back(table, narrowed<Split>(plan.map));
+  for (const auto& table : plan.tables) encoders.emplace_back(table, chunked.map(plan.map));
 
   stream_header header;
   header.coder = Coder::id;
   header.format = format;
-  header.map = narrowed<Split>(plan.map);
+  header.pairs = chunked.pairing.has_value();
+  header.map = chunked.map(plan.map);
   const unsigned bits_kept = header.raw_bits();
   header.chunk_bits = chunked.chunk_bits;
   header.symbols = chunked.size();
@@ -172,8 +75,13 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
   header.at(section_kind::states).size = header.chunks * Coder::state_bytes;
   header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, bits_kept);
-  // The words come last, behind a directory that lists them: their number is known only when they are there.
+  // The words come behind a directory that lists them: their number is known only when they are there.
   header.at(section_kind::words).size = 2;
+  const bool nibbles_listed = header.pairs && Split::symbol_bits > 4;
+  const bool escaping = header.pairs && chunked.pairing->list.has_escape();
+  if (nibbles_listed) {
+    header.at(section_kind::nibbles).size = nibble_list::bytes + (escaping ? 8 * (header.chunks + 1) : 0);
+  }
   header.lay_out();
   const std::uint64_t words_offset = header.at(section_kind::words).offset;
   std::vector<std::byte> blob;
@@ -185,23 +93,27 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
       std::clamp<std::size_t>((std::size_t{backend.thread_count()} << 20) >> chunked.chunk_bits, 1, chunks + 1);
   std::vector<std::vector<std::uint16_t>> buffers(batch);
   std::vector<std::size_t> lengths(batch);
+  std::vector<std::vector<std::byte>> escapes_of(escaping ? batch : 0);
+  std::vector<std::byte> escapes;
+  std::vector<std::byte> escape_index(escaping ? 8 : 0);
   std::uint64_t words = 0;
   for (std::size_t begin = 0; begin < chunks; begin += batch) {
     const std::size_t count = (std::min)(batch, chunks - begin);
     ECQ_CHECK(parallel_for(backend, (count + 1) / 2, [&](std::size_t pair) -> result<void> {
       const std::size_t first = 2 * pair;
       const std::size_t members = (std::min)(count - first, std::size_t{2});
-      std::vector<std::uint8_t> scratch[2];
+      symbol_buffer scratch[2];
       std::span<const std::uint8_t> symbols[2];
       std::span<std::uint16_t> targets[2];
       std::byte* states[2];
       for (std::size_t i = 0; i < members; ++i) {
         const std::size_t chunk = begin + first + i;
-        symbols[i] = chunked.symbols(chunk, scratch[i]);
+        symbols[i] = chunked.coded(chunk, scratch[i]);
+        if (escaping) escapes_of[first + i] = std::move(scratch[i].escapes);
         buffers[first + i].resize(symbols[i].size());
         targets[i] = buffers[first + i];
         states[i] = blob.data() + header.at(section_kind::states).offset + chunk * Coder::state_bytes;
-        pack_raw_bits<Split>(bits_kept, chunked.chunk(chunk), symbols[i].size(),
+        pack_raw_bits<Split>(bits_kept, chunked.chunk(chunk), chunked.size_of_chunk(chunk),
                              blob.data() + header.at(section_kind::raw_bits).offset +
                                  raw_bytes(std::uint64_t{chunk} << chunked.chunk_bits, bits_kept));
       }
@@ -239,13 +151,27 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
       const chunk_record record{.first_word = words, .table = chunked.table_of(begin + i)};
       record.write(blob.data() + header.at(section_kind::chunk_index).offset + (begin + i) * chunk_record::bytes);
       words += lengths[i];
+      if (escaping) {
+        escapes.insert(escapes.end(), escapes_of[i].begin(), escapes_of[i].end());
+        escape_index.resize(escape_index.size() + 8);
+        store_le(escape_index.data() + escape_index.size() - 8, std::uint64_t{escapes.size()});
+      }
     }
   }
   header.at(section_kind::words).size = words * 2;
+  header.at(section_kind::escapes).size = escapes.size();
   header.lay_out();
   blob.resize(static_cast<std::size_t>(header.total_bytes));
-  std::copy(tables.begin(), tables.end(),
-            blob.begin() + static_cast<std::ptrdiff_t>(header.at(section_kind::tables).offset));
+  const auto place = [&](std::span<const std::byte> bytes, std::uint64_t offset) {
+    std::copy(bytes.begin(), bytes.end(), blob.begin() + static_cast<std::ptrdiff_t>(offset));
+  };
+  place(tables, header.at(section_kind::tables).offset);
+  if (nibbles_listed) {
+    const std::uint64_t offset = header.at(section_kind::nibbles).offset;
+    place(std::as_bytes(std::span(chunked.pairing->list.symbols)), offset);
+    place(escape_index, offset + nibble_list::bytes);
+    place(escapes, header.at(section_kind::escapes).offset);
+  }
   std::byte* index = blob.data() + header.at(section_kind::chunk_index).offset;
   chunk_record{.first_word = words}.write(index + header.chunks * chunk_record::bytes);
   ECQ_CHECK(parallel_for(backend, (chunks + max_checksums - 1) / max_checksums, [&](std::size_t task) -> result<void> {
@@ -265,7 +191,14 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
               Coder::state_bytes),
           std::span(blob).subspan(static_cast<std::size_t>(header.at(section_kind::words).offset + first_word * 2),
                                   static_cast<std::size_t>(next - first_word) * 2),
-          std::span(raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(first + i), bits_kept)))};
+          std::span(raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(first + i), bits_kept))),
+          {}};
+      if (escaping) {
+        const std::byte* const begins = escape_index.data() + 8 * (first + i);
+        const auto from = static_cast<std::size_t>(load_le<std::uint64_t>(begins));
+        const auto to = static_cast<std::size_t>(load_le<std::uint64_t>(begins + 8));
+        parts[i].back() = std::span<const std::byte>(escapes).subspan(from, to - from);
+      }
     }
     chunk_checksums(first, {parts, count}, {checksums, count}, backend.isa);
     for (std::size_t i = 0; i < count; ++i) {
@@ -280,6 +213,7 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
 /// errc::invalid_argument unless one table for the shared counts, if there are any, can code what was counted.
 inline result<void> check_shared_counts(const stream_options& options, std::span<const histogram> classes) {
   if (options.shared_counts == nullptr) return {};
+  if (options.pairs) return stream_error(errc::invalid_argument, "shared counts are of single symbols, not of pairs");
   if (!options.class_of_chunk.empty()) {
     return stream_error(errc::invalid_argument, "shared counts are for one table, and chunks have classes");
   }
@@ -300,9 +234,9 @@ inline result<void> check_shared_counts(const stream_options& options, std::span
 
 /// The plan of `Coder` for all classes, or for the shared counts; its expectation is of the codes at hand.
 template <entropy_coder Coder>
-auto plan_of(const stream_options& options, std::span<const histogram> classes) {
-  if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes);
-  auto plan = Coder::plan({options.shared_counts, 1});
+auto plan_of(const stream_options& options, std::span<const histogram> classes, unsigned most_raw_bits) {
+  if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes, most_raw_bits);
+  auto plan = Coder::plan({options.shared_counts, 1}, most_raw_bits);
   const double share = static_cast<double>(classes[0].total()) / static_cast<double>(options.shared_counts->total());
   plan.bits = static_cast<std::uint64_t>(static_cast<double>(plan.bits) * (std::min)(share, 1.0));
   return plan;
@@ -313,7 +247,7 @@ template <element_split Split, entropy_coder Coder>
 result<std::vector<std::byte>> encode_by(Coder, const cpu& backend, const chunked_elements<Split>& chunked,
                                          std::optional<dtype> format, const stream_options& options,
                                          std::span<const histogram> classes) {
-  return encode_chunks<Coder>(backend, chunked, format, plan_of<Coder>(options, classes));
+  return encode_chunks<Coder>(backend, chunked, format, plan_of<Coder>(options, classes, chunked.most_raw_bits()));
 }
 
 /// The smallest of the streams of several coders.
@@ -323,8 +257,8 @@ result<std::vector<std::byte>> encode_by(smallest_of<Coders...>, const cpu& back
                                          const stream_options& options, std::span<const histogram> classes) {
   std::vector<std::byte> best;
   const auto attempt = [&]<class Coder>(Coder) -> result<void> {
-    const auto plan = plan_of<Coder>(options, classes);
-    const std::uint64_t raw_bits = narrowed<Split>(plan.map).bits + low_bits<Split>;
+    const auto plan = plan_of<Coder>(options, classes, chunked.most_raw_bits());
+    const std::uint64_t raw_bits = chunked.map(plan.map).bits + low_bits<Split>;
     const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), static_cast<unsigned>(raw_bits)) +
                                    chunked.chunks() * Coder::state_bytes;
     // What a plan expects of the codes that it is made for is right within a hundredth: clear losers need not be
@@ -346,12 +280,14 @@ result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const 
                                             std::optional<dtype> format, const stream_options& options) {
   try {
     ECQ_TRY(chunked, cut_into_chunks<Split>(elements, options));
+    if (options.pairs && !std::same_as<Coder, raw>) ECQ_CHECK(choose_nibbles(backend, chunked));
     ECQ_TRY(classes, count_classes(backend, chunked));
     ECQ_CHECK(check_shared_counts(options, classes));
     auto coded = encode_by<Split>(Coder{}, backend, chunked, format, options, classes);
     if constexpr (!std::same_as<Coder, raw>) {
       chunked.tables = (std::min)(chunked.tables, std::size_t{1});
       chunked.table_of_chunk.clear();
+      chunked.pairing.reset();
       if (!coded) return coded;
       const std::uint64_t stored =
           stream_header::raw_stream_bytes(chunked.size(), chunked.chunk_bits, chunked.element_bytes);

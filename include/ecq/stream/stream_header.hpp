@@ -23,11 +23,24 @@
 
 namespace ecq {
 
-/// Registered kinds of sections, in the order they are written. Reserved, not yet written: 6 gaps, 7 block positions.
-enum class section_kind : std::uint32_t { tables = 1, chunk_index = 2, states = 3, raw_bits = 4, words = 5 };
+/// Registered kinds of sections, in the order they are written. Reserved, not written: 6 gaps, 7 block positions.
+enum class section_kind : std::uint32_t {
+  tables = 1,
+  chunk_index = 2,
+  states = 3,
+  raw_bits = 4,
+  words = 5,
+  nibbles = 8,  ///< of symbols in pairs: the nibble_list and where the escapes of each chunk begin
+  escapes = 9
+};
 
-/// Number of registered section kinds.
-inline constexpr std::uint32_t known_sections = 5;
+/// Largest registered section kind.
+inline constexpr std::uint32_t known_sections = 9;
+
+/// Whether this version reads sections of a kind.
+constexpr bool is_known_section(std::uint32_t kind) noexcept {
+  return (kind >= 1 && kind <= 5) || kind == 8 || kind == 9;
+}
 
 /// Where a section lies: bytes from the start of the stream.
 struct section {
@@ -48,7 +61,8 @@ struct stream_header {
   coder_id coder = coder_id::raw;
   /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
   std::optional<dtype> format;
-  split_map map;  ///< of the symbols; its raw bits come above those that no coder sees
+  bool pairs = false;  ///< symbols are coded as two nibbles a byte
+  split_map map;       ///< of the symbols, or of the pairs; its raw bits come above those that no coder sees
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -62,6 +76,16 @@ struct stream_header {
 
   /// Bytes of an element.
   std::size_t element_bytes() const noexcept { return format ? size_of(*format) : 1; }
+  /// Bytes that the coder sees of `elements` elements.
+  std::uint64_t coded_symbols(std::uint64_t elements) const noexcept { return pairs ? pairs_of(elements) : elements; }
+  symbol_map_id map_id() const noexcept {
+    if (pairs) return symbol_map_id::pairs;
+    return format ? symbol_map_id::exponent : symbol_map_id::split;
+  }
+  /// Bits of a symbol, before it becomes a nibble.
+  unsigned symbol_bits() const noexcept {
+    return static_cast<unsigned>(8 * element_bytes()) - never_coded_bits(format);
+  }
   /// Raw bits of an element.
   unsigned raw_bits() const noexcept { return never_coded_bits(format) + map.bits; }
   /// Of an element: what is below its symbol.
@@ -69,13 +93,13 @@ struct stream_header {
     return visit_split(format, []<class Split>() { return low_bits<Split>; });
   }
 
-  /// Sets offsets and total size from the sizes of the sections. The directory has room for all known sections, so that
-  /// offsets do not depend on which sections turn out to be empty.
+  /// Sets offsets and total size from the sizes of the sections. The directory has room for all sections that there may
+  /// be, so that offsets do not depend on which turn out to be empty.
   void lay_out() noexcept {
     const auto aligned = [](std::uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
     directory_bytes = 0;
     for (const section& part : sections) directory_bytes += part.size != 0 ? entry_bytes : 0;
-    std::uint64_t end = fixed_bytes + known_sections * entry_bytes;
+    std::uint64_t end = fixed_bytes + (at(section_kind::nibbles).size != 0 ? 7 : 5) * entry_bytes;
     for (section& part : sections) {
       if (part.size == 0) continue;
       part.offset = aligned(end);
@@ -100,7 +124,7 @@ struct stream_header {
     for (std::size_t i = 0; i < magic.size(); ++i) to[i] = static_cast<std::byte>(magic[i]);
     store_le(to + 4, version);
     store_le(to + 6, static_cast<std::uint16_t>(coder));
-    store_le(to + 8, static_cast<std::uint16_t>(format ? symbol_map_id::exponent : symbol_map_id::split));
+    store_le(to + 8, static_cast<std::uint16_t>(map_id()));
     to[10] = static_cast<std::byte>(raw_bits());
     to[11] = static_cast<std::byte>(lane_count);
     to[12] = static_cast<std::byte>(chunk_bits);
@@ -124,12 +148,14 @@ struct stream_header {
     store_le(to + checksum_offset, checksum(blob));
   }
 
-  /// XXH64 chained over the header before its checksum, the directory, the tables and the chunk index.
+  /// XXH64 chained over the header before its checksum, the directory, the tables, the chunk index and the nibbles.
   std::uint64_t checksum(std::span<const std::byte> blob) const noexcept {
     std::uint64_t digest = xxh64(blob.first(checksum_offset));
     digest = xxh64(blob.subspan(fixed_bytes, static_cast<std::size_t>(directory_bytes)), digest);
     digest = xxh64(bytes_of(blob, section_kind::tables), digest);
-    return xxh64(bytes_of(blob, section_kind::chunk_index), digest);
+    digest = xxh64(bytes_of(blob, section_kind::chunk_index), digest);
+    const auto nibbles = bytes_of(blob, section_kind::nibbles);
+    return nibbles.empty() ? digest : xxh64(nibbles, digest);
   }
 
   std::span<const std::byte> bytes_of(std::span<const std::byte> blob, section_kind kind) const noexcept {
@@ -176,7 +202,7 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
     if ((flags & ~stream_header::required_flag) != 0) {
       return stream_error(errc::unsupported, where() + " has unknown flags " + std::to_string(flags));
     }
-    if (kind >= 1 && kind <= known_sections) {
+    if (is_known_section(kind)) {
       if (header.sections[kind].size != 0) return stream_error(errc::corrupt, where() + " is there twice");
       header.sections[kind] = part;
     } else if ((flags & stream_header::required_flag) != 0) {
@@ -205,11 +231,12 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   stream_header header;
   header.coder = static_cast<coder_id>(load_le<std::uint16_t>(from + 6));
   const auto map_id = load_le<std::uint16_t>(from + 8);
-  if (map_id > static_cast<std::uint16_t>(symbol_map_id::exponent)) {
+  if (map_id > static_cast<std::uint16_t>(symbol_map_id::pairs)) {
     return stream_error(errc::unsupported, "symbol map " + std::to_string(map_id));
   }
+  header.pairs = map_id == static_cast<std::uint16_t>(symbol_map_id::pairs);
   const auto format = static_cast<dtype>(from[44]);
-  if (map_id == static_cast<std::uint16_t>(symbol_map_id::exponent)) {
+  if (map_id == static_cast<std::uint16_t>(symbol_map_id::exponent) || (header.pairs && format != dtype{})) {
     if (!is_floating_point(format)) {
       return stream_error(errc::unsupported, "exponents of format " + std::to_string(static_cast<unsigned>(from[44])));
     }
@@ -224,12 +251,13 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   header.total_bytes = load_le<std::uint64_t>(from + 32);
   header.tables = load_le<std::uint32_t>(from + 40);
   const auto all_bits = static_cast<unsigned>(8 * header.element_bytes());
-  if (raw_bits < never_coded_bits(header.format) || raw_bits > all_bits ||
+  const unsigned fewest = never_coded_bits(header.format);
+  if (raw_bits < fewest || raw_bits > (header.pairs ? fewest : all_bits) ||
       (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
     return stream_error(errc::corrupt, std::to_string(raw_bits) + " raw bits a symbol with coder " +
                                            std::to_string(static_cast<unsigned>(header.coder)));
   }
-  header.map = {raw_bits - never_coded_bits(header.format), all_bits - never_coded_bits(header.format)};
+  header.map = header.pairs ? pair_map : split_map{raw_bits - fewest, header.symbol_bits()};
   if (static_cast<std::uint32_t>(from[11]) != lane_count) {
     return stream_error(errc::unsupported, std::to_string(static_cast<unsigned>(from[11])) + " lanes, not 32");
   }

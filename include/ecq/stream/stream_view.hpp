@@ -15,6 +15,7 @@
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/huffman_gaps.hpp"
+#include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans.hpp"
@@ -35,8 +36,11 @@ class encoded_stream {
   std::uint64_t chunk_symbols() const noexcept { return std::uint64_t{1} << header_.chunk_bits; }
   unsigned chunk_bits() const noexcept { return header_.chunk_bits; }
   coder_id coder() const noexcept { return header_.coder; }
-  /// What the coder does with symbols.
+  /// What the coder does with symbols, or with pairs of nibbles.
   split_map map() const noexcept { return header_.map; }
+  /// Whether symbols are coded in pairs, a nibble of nibbles() each.
+  bool pairs() const noexcept { return header_.pairs; }
+  const nibble_list& nibbles() const noexcept { return nibbles_; }
   /// Format of the weights whose exponents are the symbols; nothing: elements are codes of one byte.
   std::optional<dtype> format() const noexcept { return header_.format; }
   std::size_t element_bytes() const noexcept { return header_.element_bytes(); }
@@ -55,8 +59,14 @@ class encoded_stream {
     return static_cast<std::uint32_t>((std::min)(chunk_symbols(), size() - (index << chunk_bits())));
   }
 
-  /// How symbols and raw bits become elements.
+  /// Bytes that chunk `index` decodes to: its symbols, or their pairs.
+  std::uint32_t coded_in(std::uint64_t index) const noexcept {
+    return static_cast<std::uint32_t>(header_.coded_symbols(symbols_in(index)));
+  }
+
+  /// How what is decoded becomes elements: symbols are joined with raw bits, pairs stay as they are.
   element_join join() const {
+    if (pairs()) return {};
     return visit_split(format(), [&]<class Split>() { return element_join::of<Split>(header_.raw_bits()); });
   }
 
@@ -67,6 +77,13 @@ class encoded_stream {
   std::span<const std::byte> raw_bits(std::uint64_t index) const noexcept {
     return {section_bytes(section_kind::raw_bits) + raw_bytes(index << chunk_bits(), header_.raw_bits()),
             static_cast<std::size_t>(raw_bytes(symbols_in(index), header_.raw_bits()))};
+  }
+
+  /// Symbols of chunk `index` that have no nibble.
+  std::span<const std::byte> escapes(std::uint64_t index) const noexcept {
+    if (!pairs() || !nibbles_.has_escape()) return {};
+    const std::uint64_t first = first_escape(index);
+    return {section_bytes(section_kind::escapes) + first, static_cast<std::size_t>(first_escape(index + 1) - first)};
   }
 
   /// Checks the checksums of `count` chunks from `first` on; the error is that of the first bad one.
@@ -94,9 +111,15 @@ class encoded_stream {
   template <entropy_coder Coder>
   result<void> check_sections();
   result<void> check_index() const;
+  result<void> check_nibbles();
+
+  std::uint64_t first_escape(std::uint64_t index) const noexcept {
+    return load_le<std::uint64_t>(section_bytes(section_kind::nibbles) + nibble_list::bytes + 8 * index);
+  }
 
   std::span<const std::byte> blob_;
   stream_header header_;
+  nibble_list nibbles_;
   std::vector<std::uint32_t> table_positions_;  ///< of each record in the tables section
 };
 
@@ -126,7 +149,7 @@ inline chunk_bytes encoded_stream::chunk(std::uint64_t index) const noexcept {
   const std::uint64_t first = record(index).first_word;
   const std::uint64_t state_bytes = chunk_count() == 0 ? 0 : header_.at(section_kind::states).size / chunk_count();
   return {section_bytes(section_kind::states) + index * state_bytes, section_bytes(section_kind::words) + 2 * first,
-          static_cast<std::uint32_t>(record(index + 1).first_word - first), symbols_in(index)};
+          static_cast<std::uint32_t>(record(index + 1).first_word - first), coded_in(index)};
 }
 
 inline result<void> encoded_stream::verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const {
@@ -138,7 +161,7 @@ inline result<void> encoded_stream::verify_chunks(std::uint64_t first, std::size
     for (std::size_t i = 0; i < run; ++i) {
       const chunk_bytes coded = chunk(first + i);
       parts[i] = {std::span(coded.states, state_bytes), std::span(coded.words, std::size_t{2} * coded.word_count),
-                  raw_bits(first + i)};
+                  raw_bits(first + i), escapes(first + i)};
     }
     chunk_checksums(first, {parts, run}, {found, run}, isa);
     for (std::size_t i = 0; i < run; ++i, ++first) {
@@ -189,8 +212,8 @@ inline result<void> encoded_stream::check_index() const {
   if (here.first_word != 0) return detail::stream_error(errc::corrupt, "words begin in the middle");
   for (std::uint64_t i = 0; i < chunk_count(); ++i) {
     const chunk_record next = record(i + 1);
-    if (next.first_word < here.first_word || next.first_word - here.first_word > symbols_in(i)) {
-      return detail::stream_error(errc::corrupt, "chunk " + std::to_string(i) + " of " + std::to_string(symbols_in(i)) +
+    if (next.first_word < here.first_word || next.first_word - here.first_word > coded_in(i)) {
+      return detail::stream_error(errc::corrupt, "chunk " + std::to_string(i) + " of " + std::to_string(coded_in(i)) +
                                                      " symbols has words " + std::to_string(here.first_word) + " to " +
                                                      std::to_string(next.first_word));
     }
@@ -205,6 +228,36 @@ inline result<void> encoded_stream::check_index() const {
   return detail::stream_error(errc::corrupt, "the index's end record holds more than the number of words");
 }
 
+inline result<void> encoded_stream::check_nibbles() {
+  const auto section = header_.bytes_of(blob_, section_kind::nibbles);
+  const std::uint64_t escapes = header_.at(section_kind::escapes).size;
+  const bool listed = header_.pairs && header_.symbol_bits() > 4;
+  if (listed && section.size() >= nibble_list::bytes) {
+    auto list = nibble_list::read(section.first<nibble_list::bytes>(), header_.symbol_bits());
+    if (!list) return std::move(list).error().within("stream");
+    nibbles_ = *list;
+  }
+  const std::uint64_t expected =
+      !listed ? 0 : nibble_list::bytes + (nibbles_.has_escape() ? 8 * (chunk_count() + 1) : 0);
+  if (section.size() != expected) {
+    return detail::stream_error(
+        errc::corrupt, "nibbles of " + std::to_string(section.size()) + " bytes, expected " + std::to_string(expected));
+  }
+  if (expected <= nibble_list::bytes) {
+    if (escapes == 0) return {};
+    return detail::stream_error(errc::corrupt, std::to_string(escapes) + " escapes of symbols that need none");
+  }
+  std::uint64_t here = first_escape(0);
+  bool valid = here == 0;
+  for (std::uint64_t i = 0; valid && i < chunk_count(); ++i) {
+    const std::uint64_t next = first_escape(i + 1);
+    valid = next >= here && next - here <= symbols_in(i);
+    here = next;
+  }
+  if (valid && here == escapes) return {};
+  return detail::stream_error(errc::corrupt, "chunks do not share the " + std::to_string(escapes) + " escapes out");
+}
+
 inline result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob) {
   try {
     encoded_stream stream;
@@ -214,6 +267,7 @@ inline result<encoded_stream> encoded_stream::parse(std::span<const std::byte> b
     // 16 bytes a chunk: an index of the right size bounds the number of chunks by the blob's own size.
     ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return stream.template check_sections<Coder>(); }));
     ECQ_CHECK(stream.check_index());
+    ECQ_CHECK(stream.check_nibbles());
     return stream;
   } catch (const std::bad_alloc&) {
     return detail::stream_error(errc::out_of_memory, "allocation failed");

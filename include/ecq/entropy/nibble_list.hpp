@@ -1,0 +1,71 @@
+#pragma once
+/// \file
+/// Symbols as nibbles, two of which a coder takes for one byte (docs/format.md, symbol map pairs): half the steps, and
+/// whole bits a symbol cost Huffman codes half as much.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// What each value of a nibble stands for: 16 symbols, or 15 and, as nibble 15, the escape, behind which lies any
+/// symbol. The default is that of symbols of 4 bits, which are their own nibbles.
+struct nibble_list {
+  static constexpr std::size_t bytes = 16;          ///< as a stream has it: `symbols`
+  static constexpr std::uint8_t escape_value = 15;  ///< the nibble of the escape, if there is one
+
+  /// Strictly ascending; the last one is 0 if there is an escape.
+  std::array<std::uint8_t, bytes> symbols{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+  constexpr bool has_escape() const noexcept { return symbols.back() == 0; }
+
+  /// The list for symbols of which `counts` says how often they occur: no escape if there are at most 16 different
+  /// ones, else the 15 most frequent, the smaller ones among equals. Symbols have `symbol_bits` (4..8) bits.
+  static nibble_list of(const histogram& counts, unsigned symbol_bits) {
+    std::array<std::uint8_t, 256> order{};
+    std::iota(order.begin(), order.end(), std::uint8_t{0});
+    std::stable_sort(order.begin(), order.begin() + (std::ptrdiff_t{1} << symbol_bits),
+                     [&](std::uint8_t a, std::uint8_t b) { return counts.counts[a] > counts.counts[b]; });
+    const std::size_t listed = counts.distinct() <= bytes ? bytes : bytes - 1;
+    nibble_list list;
+    list.symbols = {};
+    std::copy_n(order.begin(), listed, list.symbols.begin());
+    std::sort(list.symbols.begin(), list.symbols.begin() + static_cast<std::ptrdiff_t>(listed));
+    return list;
+  }
+
+  /// Reads `bytes` bytes. errc::corrupt unless they ascend as they must and are symbols of `symbol_bits` bits.
+  static result<nibble_list> read(std::span<const std::byte, bytes> from, unsigned symbol_bits) {
+    nibble_list list;
+    std::transform(from.begin(), from.end(), list.symbols.begin(),
+                   [](std::byte value) { return std::to_integer<std::uint8_t>(value); });
+    const std::size_t listed = list.has_escape() ? bytes - 1 : bytes;
+    for (std::size_t i = 0; i < listed; ++i) {
+      const unsigned symbol = list.symbols[i];
+      if (symbol >> symbol_bits == 0 && (i == 0 || symbol > list.symbols[i - 1])) continue;
+      return error(errc::corrupt, "symbol " + std::to_string(symbol) + " as nibble " + std::to_string(i) +
+                                      " of symbols that ascend and have " + std::to_string(symbol_bits) + " bits");
+    }
+    return list;
+  }
+
+  /// The nibble of every symbol; of those not listed the escape.
+  std::array<std::uint8_t, 256> nibbles() const noexcept {
+    std::array<std::uint8_t, 256> found{};
+    found.fill(escape_value);
+    for (std::uint8_t i = 0; i < (has_escape() ? bytes - 1 : bytes); ++i) found[symbols[i]] = i;
+    return found;
+  }
+
+  bool operator==(const nibble_list&) const = default;
+};
+
+}  // namespace ecq

@@ -1,0 +1,82 @@
+#pragma once
+/// \file
+/// Symbols to pairs of nibbles, and back (docs/format.md, symbol map pairs).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "ecq/cpu/split_pairs.hpp"
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/stream/bit_io.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// Numbers whose symbols lie in a buffer between being found and being joined: they stay in the first cache.
+inline constexpr std::size_t numbers_per_split = 4096;
+
+/// Writes pairs_of(symbols.size()) bytes to `pairs`; appends those symbols to `escapes` that have no nibble.
+/// `nibbles` is list.nibbles().
+inline void pair_symbols(const nibble_list& list, const std::array<std::uint8_t, 256>& nibbles,
+                         std::span<const std::uint8_t> symbols, std::uint8_t* pairs, std::vector<std::byte>& escapes) {
+  const std::size_t whole = symbols.size() / 2;
+  for (std::size_t i = 0; i < whole; ++i) {
+    pairs[i] = static_cast<std::uint8_t>(nibbles[symbols[2 * i]] | (nibbles[symbols[2 * i + 1]] << 4));
+  }
+  if (symbols.size() % 2 != 0) pairs[whole] = nibbles[symbols.back()];
+  if (!list.has_escape()) return;
+  for (const std::uint8_t symbol : symbols) {
+    if (nibbles[symbol] == nibble_list::escape_value) escapes.push_back(static_cast<std::byte>(symbol));
+  }
+}
+
+/// Writes the `count` symbols of pairs, which may be the last bytes of the room for symbols. False if they need other
+/// escapes than those that are left, or an odd last one has a neighbour.
+inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std::size_t count, std::uint8_t* symbols,
+                        escape_cursor& escapes, instruction_set isa = instruction_set::scalar) {
+  if (count % 2 != 0 && pairs[count / 2] >> 4 != 0) return false;
+  for (std::size_t i = split_many_pairs(list, pairs, count, symbols, escapes, isa); i < count; ++i) {
+    const unsigned nibble = (static_cast<unsigned>(pairs[i / 2]) >> (4 * (i % 2))) & 15U;
+    symbols[i] = list.symbols[nibble];
+    if (nibble != nibble_list::escape_value || !list.has_escape()) continue;
+    if (escapes.left() == 0) return false;
+    symbols[i] = static_cast<std::uint8_t>(*escapes.next++);
+    if (symbols[i] > escapes.largest) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// Elements of a chunk from the pairs that a decoder wrote, its raw bits and its escapes; as join_elements in all else:
+/// pairs may be the last bytes of the elements' own.
+/// errc::corrupt if the number of escapes is not that of the pairs, one of them is no symbol of `Split`, or the last
+/// pair of an odd number is one.
+template <element_split Split>
+errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::byte* raw,
+                std::span<const std::byte> escapes, std::size_t count, std::byte* elements,
+                instruction_set isa = instruction_set::scalar) {
+  detail::escape_cursor cursor{escapes.data(), escapes.data() + escapes.size(),
+                               static_cast<std::uint8_t>((1U << Split::symbol_bits) - 1U)};
+  for (std::size_t at = 0; at < count; at += detail::numbers_per_split) {
+    const std::size_t run = (std::min)(count - at, detail::numbers_per_split);
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      auto* const symbols = reinterpret_cast<std::uint8_t*>(elements) + at;
+      if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;
+    } else {
+      std::uint8_t symbols[detail::numbers_per_split];
+      if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;
+      join_elements<Split>(low_bits<Split>, symbols, raw + at / 8 * low_bits<Split>, run,
+                           elements + at * sizeof(typename Split::element), isa);
+    }
+  }
+  return cursor.left() == 0 ? errc::ok : errc::corrupt;
+}
+
+}  // namespace ecq

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// What may be chosen of a stream besides its coder.
+
+#include <cstdint>
+#include <span>
+
+#include "ecq/entropy/histogram.hpp"
+
+namespace ecq {
+
+/// How a stream is cut into chunks and classes.
+struct stream_options {
+  unsigned chunk_bits = 0;  ///< log2 of the symbols a chunk, 10..18; 0: default_chunk_bits
+  /// Class of each chunk, or empty for one class. Chunks of one class share a frequency table: rows of different
+  /// statistics code better apart. At most max_encoder_tables different classes, numbered as you like.
+  std::span<const std::uint16_t> class_of_chunk = {};
+  /// Counts that the one table is made for, instead of those of the codes at hand: streams with the same counts have
+  /// the same table, byte for byte, as one code for a whole model has it. A code (an exponent) that it does not count
+  /// is an error. Neither with class_of_chunk nor with pairs.
+  const histogram* shared_counts = nullptr;
+  /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than that of one named
+  /// before it to be preferred. 0: any byte counts.
+  unsigned margin = 0;
+  /// Symbols are coded in pairs, two nibbles a byte (nibble_list.hpp): decoders take half the steps. For exponents, and
+  /// for codes of few different values.
+  bool pairs = false;
+};
+
+}  // namespace ecq
