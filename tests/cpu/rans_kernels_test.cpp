@@ -28,9 +28,21 @@ std::vector<rans_case> all_cases() {
   add("alias64, 3 raw bits", 6, 0, 3, 30);
   add("alias32, 7 raw bits", 5, 0, 7, 30);
   add("direct 8", 0, 8, 0, 30);
+  add("direct 10, 1 raw bit", 0, 10, 1, 30);
   add("direct 12", 0, 12, 0, 31);
   add("direct 14", 0, 14, 1, 31);
   add("constant", 5, 0, 4, 0);
+  // No bucket has an alias.
+  for (const unsigned bucket_bits : {5U, 6U}) {
+    ecq::histogram even;
+    for (unsigned code = 0; code < 256; ++code) even.counts[code >> (8 - bucket_bits)] = 1;
+    cases.push_back({"full buckets " + std::to_string(bucket_bits),
+                     {.mapping = ecq::slot_mapping::alias,
+                      .bucket_bits = bucket_bits,
+                      .frequencies = ecq::normalize_frequencies(even, 16)},
+                     {8 - bucket_bits},
+                     30});
+  }
   return cases;
 }
 

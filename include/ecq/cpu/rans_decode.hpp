@@ -9,6 +9,7 @@
 #include "ecq/config.hpp"
 #include "ecq/cpu/instruction_set.hpp"
 #include "ecq/cpu/rans_avx2.hpp"
+#include "ecq/cpu/rans_avx2_direct.hpp"
 #include "ecq/cpu/rans_avx512.hpp"
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/element_join.hpp"
@@ -38,8 +39,9 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
         return avx2::rans_advance(tables, run, count, groups);
       });
     };
-    if (table.bucket_bits == 5) return by(avx2::alias_tables<5>(alias_lookup<5>(table)));
-    if (table.bucket_bits == 6) return by(avx2::alias_tables<6>(alias_lookup<6>(table)));
+    if (table.bucket_bits == 5) return by(avx2::alias_entries<5>(alias_lookup<5>(table)));
+    if (table.bucket_bits == 6) return by(avx2::alias_entries<6>(alias_lookup<6>(table)));
+    if (table.scale_bits <= avx2::direct_entries::max_scale_bits) return by(avx2::direct_entries(table));
   }
 #endif
 }
