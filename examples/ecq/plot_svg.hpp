@@ -58,7 +58,8 @@ inline std::string xml(std::string_view text) {
   return escaped;
 }
 
-/// Ticks at round numbers that enclose the data, at least a little air on both sides.
+/// Ticks at round numbers that enclose the data, at least a little air on both sides, but no negative ones for what is
+/// never negative.
 struct axis {
   double low = 0, high = 1, step = 1;
   int digits = 0;
@@ -74,6 +75,7 @@ struct axis {
       }
     }
     low = std::floor((smallest - 0.15 * step) / step) * step;
+    if (smallest >= 0) low = (std::max)(low, 0.0);
     high = std::ceil((largest + 0.15 * step) / step) * step;
     digits = (std::max)(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
   }
