@@ -50,6 +50,13 @@
 /// As ECQ_AVX2.
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
+/// On types that must not be ignored. nvcc takes an assignment for a discarded value.
+#if defined(__CUDACC__)
+#define ECQ_NODISCARD
+#else
+#define ECQ_NODISCARD [[nodiscard]]
+#endif
+
 /// Before a loop of a constant number of turns whose variables have to be in registers.
 #if defined(__CUDA_ARCH__)
 #define ECQ_UNROLL _Pragma("unroll")

@@ -25,7 +25,8 @@ enum class errc : std::uint8_t {
   non_finite,          ///< NaN or infinity among the weights
   unreachable_target,  ///< no parameter reaches the bits per weight asked for
   not_found,           ///< no such file, tensor, matrix or key
-  io_error             ///< the operating system refused to read or write
+  io_error,            ///< the operating system refused to read or write
+  device_error         ///< a GPU refused or failed
 };
 
 /// Short English name of a kind of failure, for example "truncated".
@@ -43,12 +44,13 @@ constexpr std::string_view to_string(errc code) noexcept {
     case errc::unreachable_target: return "unreachable target";
     case errc::not_found: return "not found";
     case errc::io_error: return "input/output error";
+    case errc::device_error: return "device error";
   }
   return "unknown error";
 }
 
 /// What went wrong (`code`) and where (`message`, English, without a trailing full stop or newline).
-class [[nodiscard]] error {
+class ECQ_NODISCARD error {
  public:
   error(errc code, std::string message) : code_(code), message_(std::move(message)) {}
 
@@ -72,7 +74,7 @@ class [[nodiscard]] error {
 /// A `Value` or an `error`. Dereferencing a failed result is undefined, as with std::expected (C++23), whose subset
 /// this is.
 template <class Value>
-class [[nodiscard]] result {
+class ECQ_NODISCARD result {
  public:
   using value_type = Value;
 
@@ -98,7 +100,7 @@ class [[nodiscard]] result {
 
 /// Success, or an error.
 template <>
-class [[nodiscard]] result<void> {
+class ECQ_NODISCARD result<void> {
  public:
   using value_type = void;
 

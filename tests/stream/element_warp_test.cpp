@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -13,12 +14,13 @@
 
 namespace {
 
-// What the sink gets is what a decoder of `symbols` would hand it.
+// What the sink gets is what a decoder of `symbols` would hand it. Of the elements those from `first` up to `last` are
+// written, the others stay 0.
 template <class Split>
 std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, const std::vector<std::byte>& raw,
-                                      unsigned bits) {
+                                      unsigned bits, std::uint32_t first, std::uint32_t last, bool aligned) {
   std::vector<std::byte> out(symbols.size() * sizeof(typename Split::element));
-  const ecq::warp_element_sink<ecq::host_warp, Split> sink{raw.data(), bits, out.data()};
+  const ecq::warp_element_sink<ecq::host_warp, Split> sink{raw.data(), bits, {out.data(), first, last, aligned}};
   const auto count = static_cast<std::uint32_t>(symbols.size());
   for (std::uint32_t group = 0; group * ecq::group_symbols < count; ++group) {
     const auto codes = ecq::host_lanes::each([&](std::uint32_t lane) {
@@ -51,8 +53,18 @@ TEST(element_warp, joins_what_the_scalar_code_joins) {
           for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(symbol >> dropped << dropped);
           std::vector<std::byte> raw(static_cast<std::size_t>(ecq::raw_bytes(count, bits)) + ecq::stream_tail_bytes);
           ecq::pack_raw_bits<Split>(bits, elements, count, raw.data());
-          const auto got = joined_by_warp<Split>(symbols, raw, bits);
-          ASSERT_EQ(std::memcmp(got.data(), elements, got.size()), 0) << bits << " raw bits, " << count << " elements";
+          for (const bool aligned : {true, false}) {
+            const auto last = static_cast<std::uint32_t>(count);
+            const auto got = joined_by_warp<Split>(symbols, raw, bits, 0, last, aligned);
+            ASSERT_EQ(std::memcmp(got.data(), elements, got.size()), 0) << bits << " raw bits of " << count;
+            const std::uint32_t from = last / 5;
+            const std::uint32_t to = last - last / 7;
+            std::vector<std::byte> part(got.size());
+            constexpr std::size_t width = sizeof(typename Split::element);
+            std::copy(elements + from * width, elements + to * width,
+                      part.begin() + static_cast<std::ptrdiff_t>(from * width));
+            ASSERT_EQ((joined_by_warp<Split>(symbols, raw, bits, from, to, aligned)), part);
+          }
         }
       }
     });

@@ -27,13 +27,13 @@ struct raw_part {
 template <class Split, class Coder>
 std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& table, ecq::split_map map,
                                         const ecq::chunk_bytes& chunk, raw_part raw, std::byte* out) {
-  if constexpr (requires(std::vector<std::uint32_t>& image) { ecq::append_warp_table(table, map, image); }) {
+  if constexpr (ecq::has_warp_table<Coder>) {
     std::vector<std::uint32_t> image(3);  // entries need not begin where an image does
     const ecq::warp_table described = ecq::append_warp_table(table, map, image);
     return ecq::decode_chunk_by_warp<ecq::host_warp>(
         described, image.data() + described.first,
         ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols},
-        ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, out});
+        ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, {out, 0, chunk.symbols, true}});
   } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
     // A block reads cascaded tables, where the host's decoder reads a wide one.
     std::vector<std::uint8_t> symbols(chunk.symbols);

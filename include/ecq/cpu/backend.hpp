@@ -53,7 +53,7 @@ result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
       if (index >= count || index > first_failure.load(std::memory_order_relaxed)) return;
       auto outcome = guarded(index);
       if (outcome) continue;
-      static_cast<void>(failures[worker] = std::move(outcome));  // nvcc takes the assignment for a discarded result
+      failures[worker] = std::move(outcome);
       failed_at[worker] = index;
       std::size_t seen = first_failure.load(std::memory_order_relaxed);
       while (index < seen && !first_failure.compare_exchange_weak(seen, index, std::memory_order_relaxed)) {

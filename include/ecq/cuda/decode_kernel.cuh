@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding the chunks of a stream of coder rans, tans or huffman on a device: one warp a chunk.
+/// Decoding the chunks of a stream of coder raw, rans, tans or huffman on a device: one warp a chunk.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ecq {
 /// A stream in device memory: pointers to its sections, from the offsets of a stream_header that was parsed on the
 /// host, and its decode tables. `raw` may be null when raw_bits is 0. A stream in pairs (stream_header::pairs) is none
 /// that a kernel here decodes.
-struct device_stream {
+struct device_stream_view {
   const std::byte* index;
   const std::byte* states;
   const std::byte* words;
@@ -36,7 +36,9 @@ struct device_stream {
 struct device_range {
   std::uint64_t first_chunk;
   std::uint64_t chunks;
-  std::byte* out;                    ///< of the first element of the first chunk; aligned to 16 bytes
+  std::uint64_t first;  ///< elements first, first + 1, ..., last - 1 of the stream are written
+  std::uint64_t last;
+  std::byte* out;                    ///< where element `first` goes
   unsigned long long* failed_chunk;  ///< gets the lowest number of the chunks that do not decode; ~0 before
 };
 
@@ -44,7 +46,7 @@ namespace detail {
 
 /// What the index says of chunk `chunk`; errc::corrupt if that is beyond the stream.
 template <element_split Split>
-__device__ inline errc load_chunk(const device_stream& stream, std::uint64_t chunk, warp_chunk& coded,
+__device__ inline errc load_chunk(const device_stream_view& stream, std::uint64_t chunk, warp_chunk& coded,
                                   std::uint32_t& table) {
   const auto* const record = reinterpret_cast<const std::uint64_t*>(stream.index) + 2 * chunk;
   const std::uint64_t first_word = record[0];
@@ -66,19 +68,28 @@ __device__ inline errc load_chunk(const device_stream& stream, std::uint64_t chu
 
 /// Chunk number of this warp, or none.
 template <unsigned Warps>
-__device__ inline bool chunk_of_warp(const device_stream& stream, const device_range& range, std::uint64_t& chunk) {
+__device__ inline bool chunk_of_warp(const device_stream_view& stream, const device_range& range,
+                                     std::uint64_t& chunk) {
   const std::uint64_t local = std::uint64_t{blockIdx.x} * Warps + device_warp::uniform(threadIdx.x / lane_count);
   chunk = range.first_chunk + local;
   return local < range.chunks && chunk < stream.chunks;
 }
 
 template <element_split Split>
-__device__ inline errc decode_chunk(const device_stream& stream, const device_range& range, std::uint64_t chunk,
+__device__ inline errc decode_chunk(const device_stream_view& stream, const device_range& range, std::uint64_t chunk,
                                     const warp_table& table, const std::uint32_t* entries, const warp_chunk& coded) {
   constexpr std::size_t width = element_bits<Split> / 8;
-  const warp_element_sink<device_warp, Split> sink = {
-      stream.raw + (chunk << stream.chunk_bits) / 8 * stream.raw_bits, stream.raw_bits,
-      range.out + ((chunk - range.first_chunk) << stream.chunk_bits) * width};
+  const std::uint64_t begin = chunk << stream.chunk_bits;
+  const std::uint64_t end = begin + coded.symbols;
+  // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
+  const std::uint64_t to = reinterpret_cast<std::uint64_t>(range.out) + (begin - range.first) * width;
+  const chunk_target target = {
+      reinterpret_cast<std::byte*>(to),
+      device_warp::uniform(range.first > begin ? static_cast<std::uint32_t>(range.first - begin) : 0U),
+      device_warp::uniform(range.last < end ? static_cast<std::uint32_t>(range.last - begin) : coded.symbols),
+      to % (4 * width) == 0};
+  const warp_element_sink<device_warp, Split> sink = {stream.raw + begin / 8 * stream.raw_bits, stream.raw_bits,
+                                                      target};
   return decode_chunk_by_warp<device_warp>(table, entries, coded, sink);
 }
 
@@ -93,7 +104,7 @@ __device__ inline void report(errc outcome, std::uint64_t chunk, const device_ra
 /// Decodes the chunks of `range` that exist, of a stream whose one table is of coding `Coding`. Launch with Warps warps
 /// a block, one a chunk, and 4 bytes of dynamic shared memory an entry of the table. Chunk checksums are not looked at.
 template <element_split Split, warp_coding Coding, unsigned Warps>
-__global__ void __launch_bounds__(Warps* lane_count) decode_kernel(device_stream stream, device_range range) {
+__global__ void __launch_bounds__(Warps* lane_count) decode_kernel(device_stream_view stream, device_range range) {
   extern __shared__ std::uint32_t shared_entries[];
   warp_table table = stream.tables[0];
   for (std::uint32_t i = threadIdx.x; i < table.entries; i += Warps * lane_count) {
@@ -112,7 +123,7 @@ __global__ void __launch_bounds__(Warps* lane_count) decode_kernel(device_stream
 
 /// As above for streams of any tables, which stay in global memory.
 template <element_split Split, unsigned Warps>
-__global__ void __launch_bounds__(Warps* lane_count) decode_any_kernel(device_stream stream, device_range range) {
+__global__ void __launch_bounds__(Warps* lane_count) decode_any_kernel(device_stream_view stream, device_range range) {
   std::uint64_t chunk = 0;
   if (!detail::chunk_of_warp<Warps>(stream, range, chunk)) return;
   warp_chunk coded;

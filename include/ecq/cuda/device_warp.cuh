@@ -47,24 +47,26 @@ struct device_warp {
     return word;
   }
 
-  /// `to` is aligned to 4 * Words bytes, which is at most 16.
+  /// `to` is aligned to 4 * Words bytes, which are 16 at most.
   template <std::size_t Words>
-  static __device__ void store(std::byte* to, const lanes (&words)[Words], std::uint32_t limit) {
+  static __device__ void store(std::byte* to, const lanes (&words)[Words]) {
     static_assert(Words == 1 || Words == 2 || Words == 4);
-    constexpr std::uint32_t bytes = 4 * Words;
-    const std::uint32_t first = bytes * lane_numbers();
-    if (first + bytes <= limit) {
-      if constexpr (Words == 1) {
-        *reinterpret_cast<std::uint32_t*>(to + first) = words[0];
-      } else if constexpr (Words == 2) {
-        *reinterpret_cast<uint2*>(to + first) = make_uint2(words[0], words[1]);
-      } else {
-        *reinterpret_cast<uint4*>(to + first) = make_uint4(words[0], words[1], words[2], words[3]);
-      }
-      return;
+    std::byte* const own = to + 4 * Words * lane_numbers();
+    if constexpr (Words == 1) {
+      *reinterpret_cast<std::uint32_t*>(own) = words[0];
+    } else if constexpr (Words == 2) {
+      *reinterpret_cast<::uint2*>(own) = make_uint2(words[0], words[1]);
+    } else {
+      *reinterpret_cast<::uint4*>(own) = make_uint4(words[0], words[1], words[2], words[3]);
     }
-    for (std::uint32_t i = 0; first + i < limit && i < bytes; ++i) {
-      to[first + i] = static_cast<std::byte>(words[i / 4] >> (8 * (i % 4)));
+  }
+  template <std::size_t Words>
+  static __device__ void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
+                                     std::uint32_t last) {
+    const std::uint32_t own = 4 * Words * lane_numbers();
+#pragma unroll
+    for (std::uint32_t i = 0; i < 4 * Words; ++i) {
+      if (own + i >= first && own + i < last) to[own + i] = static_cast<std::byte>(words[i / 4] >> (8 * (i % 4)));
     }
   }
 };

@@ -97,6 +97,20 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, c
   return ended && words.taken == words.count ? errc::ok : errc::corrupt;
 }
 
+/// As above for a chunk without states and words: every byte is `code`, and all else raw.
+template <class Warp, class Sink>
+ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, const Sink& sink) {
+  using lanes = typename Warp::lanes;
+  if (chunk.word_count != 0) return errc::corrupt;
+  std::uint32_t left = chunk.symbols;
+  for (std::uint32_t group = 0; left > 0; ++group) {
+    const std::uint32_t here = left < group_symbols ? left : group_symbols;
+    sink(lanes(code * 0x01010101U), group, here);
+    left -= here;
+  }
+  return errc::ok;
+}
+
 /// As above for a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.
 template <class Warp, class Sink>
 ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, const Sink& sink) {
@@ -105,13 +119,8 @@ ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chu
   const lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());
   const auto low = Warp::ballot(Warp::below(state, bottom));
   const auto high = Warp::ballot(Warp::below(bottom, state));
-  if (low != 0 || high != 0 || chunk.word_count != 0) return errc::corrupt;
-  std::uint32_t left = chunk.symbols;
-  for (std::uint32_t group = 0; left > 0; ++group) {
-    sink(lanes(code * 0x01010101U), group, left);
-    left -= left < group_symbols ? left : group_symbols;
-  }
-  return errc::ok;
+  if (low != 0 || high != 0) return errc::corrupt;
+  return store_chunk_by_warp<Warp>(code, chunk, sink);
 }
 
 }  // namespace ecq

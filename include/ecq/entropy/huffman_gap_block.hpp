@@ -4,7 +4,6 @@
 /// (arXiv:2510.02676, algorithm 1), written once over a block policy. Each thread decodes its window twice: to count
 /// its codes, and, knowing from everybody's counts where they go, to write them.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,18 +57,18 @@ struct gap_array_view {
 
 /// The block policy on the host: a step is taken by all threads, one after another, before the next step begins.
 struct host_block {
-  std::array<std::uint32_t, gap_block_threads> counts{};  ///< shared by the threads
+  std::uint32_t counts[gap_block_threads] = {};  ///< shared by the threads
 
   /// Whether any thread's step returned true. On a device the threads meet here, before and after.
   template <class Step>
-  bool any_thread(Step&& step) {
+  ECQ_HOST_DEVICE bool any_thread(Step&& step) {
     bool any = false;
     for (std::uint32_t thread = 0; thread < gap_block_threads; ++thread) any = step(thread) || any;
     return any;
   }
 
   /// Replaces each count by the sum of those before it, and returns the sum of all.
-  std::uint32_t exclusive_sum() {
+  ECQ_HOST_DEVICE std::uint32_t exclusive_sum() {
     std::uint32_t sum = 0;
     for (std::uint32_t& count : counts) {
       const std::uint32_t own = count;

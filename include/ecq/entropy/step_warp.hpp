@@ -112,7 +112,7 @@ struct huffman_step {
   }
 };
 
-/// Decodes one chunk of coder rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` are those of
+/// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` are those of
 /// `table` alone.
 template <class Warp, class Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
@@ -146,6 +146,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::ui
       huffman_step<Warp> step = {entries, bits, table.bits_behind};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
+    case warp_coding::raw: return store_chunk_by_warp<Warp>(0, chunk, sink);
     case warp_coding::constant: break;
   }
   return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);

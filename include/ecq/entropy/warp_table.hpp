@@ -3,6 +3,7 @@
 /// Decode tables as a warp reads them: each an image of 32-bit entries, to be copied anywhere, such as to a device.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,12 +12,14 @@
 #include "ecq/entropy/alias_table.hpp"
 #include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans.hpp"
 
 namespace ecq {
 
 /// How a chunk's symbols are decoded: which step of entropy/step_warp.hpp reads the table.
 enum class warp_coding : std::uint8_t {
+  raw,       ///< nothing is coded, and there are no states
   constant,  ///< one symbol alone, and states that never moved
   rans_alias,
   rans_direct,
@@ -38,7 +41,7 @@ enum class warp_coding : std::uint8_t {
 ///  word
 ///    is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits, which follow the
 ///    first one in order of their numbers and tell the whole length;
-///  - constant, tans_constant: none.
+///  - raw, constant, tans_constant: none.
 struct warp_table {
   std::uint32_t first = 0;
   std::uint32_t entries = 0;
@@ -134,6 +137,11 @@ inline warp_table constant_warp_table(warp_coding coding, std::uint8_t symbol, s
 
 }  // namespace detail
 
+/// Coder raw has nothing to look up.
+inline warp_table append_warp_table(const raw::table&, split_map, std::vector<std::uint32_t>&) {
+  return {.coding = warp_coding::raw};
+}
+
 /// Appends the entries of a decode table to `image`, of less than 2^32 entries, and says what they are.
 inline warp_table append_warp_table(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
   const frequency_table& used = table.frequencies;
@@ -169,5 +177,12 @@ inline warp_table append_warp_table(const huffman::table& table, split_map map, 
   described.bits_behind = static_cast<std::uint8_t>(behind);
   return described;
 }
+
+/// Coders that a warp decodes.
+template <class Coder>
+concept has_warp_table =
+    requires(const typename Coder::table& table, split_map map, std::vector<std::uint32_t>& image) {
+      { append_warp_table(table, map, image) } -> std::same_as<warp_table>;
+    };
 
 }  // namespace ecq

@@ -62,8 +62,15 @@ ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return 
 
 }  // namespace detail
 
-/// Writes elements of `Split`, `raw_bits` raw bits each of which `raw` holds those of the chunk, from `out` on, which
-/// on a device is aligned to four elements.
+/// Where a warp writes the elements of a chunk.
+struct chunk_target {
+  std::byte* out;       ///< of the chunk's first element, whether it is written or not
+  std::uint32_t first;  ///< elements first, first + 1, ..., last - 1 of the chunk are written, all others not
+  std::uint32_t last;
+  bool aligned;  ///< `out` is aligned to four elements
+};
+
+/// Writes elements of `Split`, of which `raw` holds the chunk's raw bits, `raw_bits` each.
 template <class Warp, element_split Split>
 struct warp_element_sink {
   using lanes = typename Warp::lanes;
@@ -71,7 +78,7 @@ struct warp_element_sink {
 
   const std::byte* raw;  ///< aligned to 4 bytes
   unsigned raw_bits;
-  std::byte* out;
+  chunk_target target;
 
   ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
@@ -132,7 +139,15 @@ struct warp_element_sink {
   }
 
   ECQ_HOST_DEVICE void store(const four_elements& made, std::uint32_t group, std::uint32_t left) const {
-    Warp::store(out + std::size_t{group} * group_symbols * (width / 8), made.words, left * (width / 8));
+    const std::uint32_t begin = group * group_symbols;
+    std::byte* const to = target.out + std::size_t{begin} * (width / 8);
+    if (target.aligned && target.first <= begin && target.last >= begin + group_symbols) {
+      Warp::store(to, made.words);
+      return;
+    }
+    const std::uint32_t first = target.first > begin ? target.first - begin : 0;
+    const std::uint32_t last = target.last > begin ? target.last - begin : 0;
+    Warp::store_bytes(to, made.words, first * (width / 8), (last < left ? last : left) * (width / 8));
   }
 };
 

@@ -120,10 +120,15 @@ struct host_warp {
     });
   }
 
-  /// Lane i writes its words, low byte first, to to[4 * Words * i] and on, but none at `limit` or beyond.
+  /// Lane i writes its words, low byte first, to to[4 * Words * i] and on.
   template <std::size_t Words>
-  static void store(std::byte* to, const lanes (&words)[Words], std::uint32_t limit) {
-    for (std::uint32_t at = 0; at < 4 * Words * lane_count && at < limit; ++at) {
+  static void store(std::byte* to, const lanes (&words)[Words]) {
+    store_bytes(to, words, 0, 4 * Words * lane_count);
+  }
+  /// As above, but only to[first], ..., to[last - 1].
+  template <std::size_t Words>
+  static void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t at = first; at < 4 * Words * lane_count && at < last; ++at) {
       to[at] = static_cast<std::byte>(words[at / 4 % Words].value[at / (4 * Words)] >> (8 * (at % 4)));
     }
   }

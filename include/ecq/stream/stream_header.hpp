@@ -90,7 +90,7 @@ struct stream_header {
   unsigned raw_bits() const noexcept { return never_coded_bits(format) + map.bits; }
   /// Of an element: what is below its symbol.
   static constexpr unsigned never_coded_bits(std::optional<dtype> format) noexcept {
-    return visit_split(format, []<class Split>() { return low_bits<Split>; });
+    return visit_split(format, [&]<class Split>() { return low_bits<Split>; });
   }
 
   /// Sets offsets and total size from the sizes of the sections. The directory has room for all sections that there may

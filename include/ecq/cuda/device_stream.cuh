@@ -1,0 +1,117 @@
+#pragma once
+/// \file
+/// Streams in device memory.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/decode_kernel.cuh"
+#include "ecq/entropy/warp_table.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+
+namespace ecq {
+
+/// A stream that lies in device memory, which somebody else owns: what kernels need of it, and what the host needs to
+/// launch them. Trivially copyable.
+struct device_stream {
+  device_stream_view view;
+  std::optional<dtype> format;        ///< as encoded_stream::format
+  std::optional<warp_coding> coding;  ///< of the one table; nothing: tables of several codings
+  std::uint32_t entries = 0;          ///< of the one table
+};
+
+/// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
+///
+///   ECQ_TRY(image, device_image::of(stream));
+///   cudaMalloc(&memory, image.bytes());
+///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
+class device_image {
+ public:
+  /// errc::unsupported for coders and symbol maps that have no decoder on a device; out_of_memory.
+  static result<device_image> of(const encoded_stream& stream) {
+    if (stream.pairs()) return error(errc::unsupported, "symbols in pairs have no decoder on a device");
+    device_image image(stream);
+    try {
+      ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return image.add_tables<Coder>(); }));
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the decode tables of a stream");
+    }
+    return image;
+  }
+
+  /// Bytes of device memory that upload() fills.
+  std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }
+
+  /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
+  /// object and the stream's bytes must live until that is done.
+  result<device_stream> upload(const cuda& gpu, void* memory) const {
+    auto* const to = static_cast<std::byte*>(memory);
+    const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
+      return detail::check_cuda(
+          cudaMemcpyAsync(to + offset, from.data(), from.size(), cudaMemcpyHostToDevice, gpu.stream),
+          "copying a stream to the device");
+    };
+    ECQ_CHECK(copy(0, stream_.bytes()));
+    ECQ_CHECK(copy(tables_offset(), std::as_bytes(std::span(tables_))));
+    ECQ_CHECK(copy(entries_offset(), std::as_bytes(std::span(entries_))));
+    const stream_header& header = stream_.header();
+    const auto section = [&](section_kind kind) { return to + header.at(kind).offset; };
+    device_stream on_device;
+    on_device.view = {
+        .index = section(section_kind::chunk_index),
+        .states = section(section_kind::states),
+        .words = section(section_kind::words),
+        .raw = section(section_kind::raw_bits),
+        .elements = header.symbols,
+        .chunks = header.chunks,
+        .word_count = header.at(section_kind::words).size / 2,
+        .tables = reinterpret_cast<const warp_table*>(to + tables_offset()),
+        .entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset()),
+        .table_count = header.tables,
+        .state_bytes =
+            header.chunks == 0 ? 0U : static_cast<std::uint32_t>(header.at(section_kind::states).size / header.chunks),
+        .chunk_bits = header.chunk_bits,
+        .raw_bits = header.raw_bits()};
+    on_device.format = stream_.format();
+    if (tables_.size() == 1) {
+      on_device.coding = tables_[0].coding;
+      on_device.entries = tables_[0].entries;
+    }
+    return on_device;
+  }
+
+ private:
+  explicit device_image(const encoded_stream& stream) : stream_(stream) {}
+
+  template <class Coder>
+  result<void> add_tables() {
+    if constexpr (has_warp_table<Coder>) {
+      tables_.reserve(stream_.table_count());
+      for (std::uint32_t index = 0; index < stream_.table_count(); ++index) {
+        tables_.push_back(append_warp_table(stream_.table<Coder>(index), stream_.map(), entries_));
+      }
+      return {};
+    } else {
+      return error(errc::unsupported, "coder " + std::string(Coder::name) + " has no decoder on a device");
+    }
+  }
+
+  static std::uint64_t aligned(std::uint64_t offset) { return (offset + 255) / 256 * 256; }
+  std::uint64_t tables_offset() const { return aligned(stream_.bytes().size()); }
+  std::uint64_t entries_offset() const { return aligned(tables_offset() + sizeof(warp_table) * tables_.size()); }
+
+  encoded_stream stream_;
+  std::vector<warp_table> tables_;
+  std::vector<std::uint32_t> entries_;
+};
+
+}  // namespace ecq

@@ -1,0 +1,197 @@
+#include "ecq/cuda/decode.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/device_memory.cuh"
+#include "ecq/stream/encoded_stream.hpp"
+#include "support/codes.hpp"
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+using ecq::dtype;
+
+class decode_on_device : public ecq_test::device_test {};
+
+/// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
+bytes elements_of(std::optional<dtype> format, std::size_t count) {
+  const auto codes = ecq_test::code_source(count + 1).bell(count, 9);
+  if (!format)
+    return bytes(reinterpret_cast<const std::byte*>(codes.data()),
+                 reinterpret_cast<const std::byte*>(codes.data()) + codes.size());
+  bytes made(count * ecq::size_of(*format));
+  ecq::visit_format(*format, [&]<class Format>() {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto code = Format::encode((static_cast<float>(codes[i]) - 127.5F) * 0.01F);
+      std::memcpy(made.data() + i * sizeof code, &code, sizeof code);
+    }
+  });
+  return made;
+}
+
+template <class Coder>
+bytes encoded(std::optional<dtype> format, const bytes& elements, const ecq::stream_options& options = {}) {
+  auto stream =
+      format ? ecq::encode_exponents<Coder>(ecq::cpu{}, *format, elements, options)
+             : ecq::encode_stream<Coder>(
+                   ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()}, options);
+  EXPECT_TRUE(stream);
+  return std::move(*stream);
+}
+
+struct decoded {
+  ecq::result<void> verdict;
+  bytes elements;
+};
+
+/// Elements [first, first + count) of `blob`; the output begins `shift` bytes behind an aligned address. `spoil` may
+/// change what was copied to the device.
+template <class Spoil>
+decoded decode(const bytes& blob, std::uint64_t first, std::uint64_t count, std::size_t shift, Spoil&& spoil) {
+  const auto stream = ecq::encoded_stream::parse(blob);
+  EXPECT_TRUE(stream);
+  const auto image = ecq::device_image::of(*stream);
+  EXPECT_TRUE(image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory out(count * stream->element_bytes() + shift);
+  const ecq_test::device_memory flag(8);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  const auto on_device = image->upload(gpu, memory.data());
+  EXPECT_TRUE(on_device);
+  spoil(*stream, memory.data());
+  EXPECT_TRUE(verdict.clear(gpu));
+  const auto launched = ecq::decode_elements(gpu, *on_device, first, {out.data() + shift, out.size() - shift}, verdict);
+  EXPECT_TRUE(launched);
+  auto told = verdict.wait(gpu);
+  auto written = out.read();
+  for (std::size_t i = 0; i < shift; ++i) EXPECT_EQ(written[i], std::byte{0x5A});
+  written.erase(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(shift));
+  return {std::move(told), std::move(written)};
+}
+
+void leave_alone(const ecq::encoded_stream&, std::byte*) {}
+
+template <class Coder>
+void expect_round_trips() {
+  for (const auto format :
+       {std::optional<dtype>(), std::optional(dtype::fp32), std::optional(dtype::fp16), std::optional(dtype::bf16),
+        std::optional(dtype::fp8_e4m3), std::optional(dtype::fp8_e5m2)}) {
+    for (const std::size_t count : {1U, 5U, 127U, 128U, 1000U, 70001U}) {
+      const bytes elements = elements_of(format, count);
+      const auto got = decode(encoded<Coder>(format, elements, {.chunk_bits = 10}), 0, count, 0, leave_alone);
+      ASSERT_TRUE(got.verdict) << got.verdict.error().to_string();
+      ASSERT_EQ(got.elements, elements) << count;
+    }
+  }
+}
+
+TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_rans) { expect_round_trips<ecq::rans>(); }
+TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_tans) { expect_round_trips<ecq::tans>(); }
+TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_huffman) { expect_round_trips<ecq::huffman>(); }
+TEST_F(decode_on_device, gives_back_what_the_host_stored) { expect_round_trips<ecq::raw>(); }
+
+TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
+  for (const unsigned values : {1U, 2U, 200U, 256U}) {
+    const auto codes = ecq_test::code_source(values).below(5000, values);
+    const bytes elements(reinterpret_cast<const std::byte*>(codes.data()),
+                         reinterpret_cast<const std::byte*>(codes.data()) + codes.size());
+    const auto got = decode(encoded<ecq::rans>({}, elements), 0, codes.size(), 0, leave_alone);
+    ASSERT_TRUE(got.verdict);
+    ASSERT_EQ(got.elements, elements) << values;
+  }
+}
+
+TEST_F(decode_on_device, writes_any_range_to_any_address) {
+  for (const auto format : {std::optional<dtype>(), std::optional(dtype::fp32), std::optional(dtype::bf16)}) {
+    const std::size_t count = 5000;
+    const std::size_t width = format ? ecq::size_of(*format) : 1;
+    const bytes elements = elements_of(format, count);
+    const bytes blob = encoded<ecq::rans>(format, elements, {.chunk_bits = 10});
+    for (const std::size_t first : {0U, 1U, 4U, 1024U, 1500U, 4999U}) {
+      for (const std::size_t many : {0U, 1U, 3U, 1024U, 2600U}) {
+        if (first + many > count) continue;
+        for (const std::size_t shift : {0U, 1U, 4U}) {
+          const auto got = decode(blob, first, many, shift * width, leave_alone);
+          ASSERT_TRUE(got.verdict);
+          const auto from = elements.begin() + static_cast<std::ptrdiff_t>(first * width);
+          ASSERT_EQ(got.elements, bytes(from, from + static_cast<std::ptrdiff_t>(many * width)));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(decode_on_device, uses_the_table_of_each_chunk) {
+  bytes elements = elements_of({}, 8192);
+  for (std::size_t i = 4096; i < elements.size(); ++i) elements[i] = std::byte{7};
+  const std::vector<std::uint16_t> classes = {0, 0, 1, 1, 2, 2, 2, 2};
+  const bytes blob = encoded<ecq::rans>({}, elements, {.chunk_bits = 10, .class_of_chunk = classes});
+  const auto got = decode(blob, 0, elements.size(), 0, leave_alone);
+  ASSERT_TRUE(got.verdict);
+  ASSERT_EQ(got.elements, elements);
+}
+
+// Every verdict on damaged states and words is the host's.
+template <class Coder>
+void expect_verdicts_of_the_host() {
+  const bytes elements = elements_of({}, 3000);
+  const bytes good = encoded<Coder>({}, elements, {.chunk_bits = 10});
+  const auto stream = ecq::encoded_stream::parse(good);
+  ASSERT_TRUE(stream);
+  for (const auto kind : {ecq::section_kind::states, ecq::section_kind::words}) {
+    const ecq::section part = stream->header().at(kind);
+    for (std::uint64_t at = 0; at < part.size; at += 7) {
+      bytes bad = good;
+      bad[part.offset + at] ^= static_cast<std::byte>(1U << (at % 8));
+      const auto parsed = ecq::encoded_stream::parse(bad);
+      ASSERT_TRUE(parsed);
+      bytes expected(elements.size());
+      const auto defined = ecq::decode_elements(ecq::cpu{}, *parsed, 0, expected, {.verify_checksums = false});
+      const auto got = decode(bad, 0, elements.size(), 0, leave_alone);
+      ASSERT_EQ(got.verdict.has_value(), defined.has_value());
+      if (defined) ASSERT_EQ(got.elements, expected);
+      if (!defined) ASSERT_EQ(got.verdict.error().code(), defined.error().code());
+    }
+  }
+}
+
+TEST_F(decode_on_device, rejects_what_the_host_rejects_of_rans) { expect_verdicts_of_the_host<ecq::rans>(); }
+TEST_F(decode_on_device, rejects_what_the_host_rejects_of_tans) { expect_verdicts_of_the_host<ecq::tans>(); }
+TEST_F(decode_on_device, rejects_what_the_host_rejects_of_huffman) { expect_verdicts_of_the_host<ecq::huffman>(); }
+
+// An index that was damaged after the host had checked it sends no warp out of the stream.
+TEST_F(decode_on_device, checks_the_index_where_it_lies) {
+  const bytes elements = elements_of({}, 3000);
+  const bytes blob = encoded<ecq::rans>({}, elements, {.chunk_bits = 10});
+  for (const std::uint64_t word : {std::uint64_t{1} << 20, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    for (const std::uint64_t record : {0U, 1U, 3U}) {
+      const auto got = decode(blob, 0, elements.size(), 0, [&](const ecq::encoded_stream& stream, std::byte* memory) {
+        std::byte* const at =
+            memory + stream.header().at(ecq::section_kind::chunk_index).offset + record * ecq::chunk_record::bytes;
+        ASSERT_EQ(cudaMemcpy(at, &word, sizeof word, cudaMemcpyHostToDevice), cudaSuccess);
+      });
+      ASSERT_FALSE(got.verdict);
+      EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt);
+    }
+  }
+}
+
+TEST_F(decode_on_device, names_a_range_beyond_the_stream) {
+  const bytes blob = encoded<ecq::rans>({}, elements_of({}, 100));
+  const auto stream = ecq::encoded_stream::parse(blob);
+  const auto image = ecq::device_image::of(*stream);
+  const ecq_test::device_memory memory(image->bytes());
+  const auto on_device = image->upload({}, memory.data());
+  ASSERT_TRUE(on_device);
+  const auto got =
+      ecq::decode_elements(ecq::cuda{}, *on_device, 50, {memory.data(), 51}, ecq::device_verdict(memory.data()));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), ecq::errc::invalid_argument);
+}
+
+}  // namespace

@@ -1,0 +1,59 @@
+#pragma once
+// Device memory of tests.
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ecq_test {
+
+/// Bytes on the device between two canaries of 256 bytes each.
+class device_memory {
+ public:
+  explicit device_memory(std::size_t size) : size_(size) {
+    EXPECT_EQ(cudaMalloc(&memory_, size + 2 * canary), cudaSuccess);
+    EXPECT_EQ(cudaMemset(memory_, pattern, size + 2 * canary), cudaSuccess);
+  }
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+  ~device_memory() { cudaFree(memory_); }
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_) + canary; }
+  std::size_t size() const { return size_; }
+
+  /// What lies there; the canaries must be as they were.
+  std::vector<std::byte> read() const {
+    std::vector<std::byte> all(size_ + 2 * canary);
+    EXPECT_EQ(cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    for (std::size_t i = 0; i < canary; ++i) {
+      EXPECT_EQ(all[i], std::byte{pattern}) << canary - i << " bytes before the beginning";
+      EXPECT_EQ(all[canary + size_ + i], std::byte{pattern}) << i << " bytes behind the end";
+    }
+    return {all.begin() + canary, all.end() - canary};
+  }
+
+ private:
+  static constexpr std::size_t canary = 256;
+  static constexpr int pattern = 0x5A;
+
+  void* memory_ = nullptr;
+  std::size_t size_;
+};
+
+/// Skips its tests, and says so, where there is no device.
+class device_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device";
+  }
+  /// Whatever a test fed to a kernel, the device has to be usable afterwards.
+  void TearDown() override {
+    if (!IsSkipped()) EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  }
+};
+
+}  // namespace ecq_test
