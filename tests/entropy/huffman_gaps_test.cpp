@@ -28,26 +28,28 @@ struct coded_chunk {
 
   bool stored() const { return words.size() / 2 == ecq::huffman_gaps::stored_words(symbols); }
 
-  // By both kinds of look-up tables, which agree.
+  // In one pass, and in two phases by both kinds of look-up tables: all agree.
   std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const table& code, ecq::split_map map) const {
-    const auto wide = decode_by<ecq::huffman_wide>(code, map);
-    const auto cascade = decode_by<ecq::huffman_cascade>(code, map);
-    EXPECT_EQ(wide.first, cascade.first);
-    if (wide.first == ecq::errc::ok) {
-      EXPECT_EQ(wide.second, cascade.second);
+    const auto once = decode_by<ecq::huffman_gaps::decoder>(code, map);
+    const auto wide = decode_by<ecq::huffman_gaps::lut_decoder<ecq::huffman_wide>>(code, map);
+    const auto cascade = decode_by<ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>>(code, map);
+    EXPECT_EQ(once.first, wide.first);
+    EXPECT_EQ(once.first, cascade.first);
+    if (once.first == ecq::errc::ok) {
+      EXPECT_EQ(once.second, wide.second);
+      EXPECT_EQ(once.second, cascade.second);
     }
-    return wide;
+    return once;
   }
 
  private:
-  template <class Lut>
+  template <class Decoder>
   std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const table& code, ecq::split_map map) const {
     std::vector<std::byte> tail = words;
     tail.resize(tail.size() + ecq::stream_tail_bytes);
     std::vector<std::uint8_t> out(symbols);
     const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
-    const ecq::errc verdict =
-        ecq::huffman_gaps::lut_decoder<Lut>(code, map).decode({nullptr, tail.data(), word_count, symbols}, out.data());
+    const ecq::errc verdict = Decoder(code, map).decode({nullptr, tail.data(), word_count, symbols}, out.data());
     return {verdict, out};
   }
 };
@@ -162,6 +164,62 @@ TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
       coded_chunk noise = good;
       for (std::size_t at = 4; at < noise.words.size(); ++at) noise.words[at] = static_cast<std::byte>(random.next());
       noise.decode(with.code, with.map);
+    }
+  }
+}
+
+// Code words, gaps and positions of chunks that have several blocks.
+TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
+  for (const table_case& with : all_cases()) {
+    const coded_chunk good(with.code, with.map, with.codes);
+    if (good.stored() || with.code.count == 1) continue;
+    code_source random(17);
+    for (int round = 0; round < 24; ++round) {
+      coded_chunk bad = good;
+      for (int changes = round % 3; changes >= 0; --changes) {
+        bad.words[random.next() % bad.words.size()] ^= static_cast<std::byte>(1U << (random.next() % 8));
+      }
+      bad.symbols -= round % 4 == 0 ? static_cast<std::uint32_t>(random.next() % 3) : 0U;
+      bad.decode(with.code, with.map);
+    }
+  }
+}
+
+TEST(HuffmanGaps, DecodesChunksSideBySideAsAlone) {
+  for (const table_case& with : all_cases()) {
+    std::vector<coded_chunk> parts;
+    std::size_t at = 0;
+    for (const std::size_t size : {std::size_t{1}, std::size_t{300}, std::size_t{0}, std::size_t{40}}) {
+      const std::size_t count = size != 0 ? size : with.codes.size() - at - 40;
+      parts.emplace_back(with.code, with.map, std::span(with.codes).subspan(at, count));
+      at += count;
+    }
+    for (std::size_t damaged = 0; damaged <= parts.size(); ++damaged) {
+      std::vector<coded_chunk> chunks = parts;
+      // Half of what lies behind the header.
+      if (damaged < parts.size()) chunks[damaged].words[chunks[damaged].words.size() / 2] ^= std::byte{0x55};
+      std::vector<ecq::chunk_bytes> views;
+      std::vector<std::vector<std::uint8_t>> outs;
+      std::vector<std::uint8_t*> targets;
+      for (coded_chunk& chunk : chunks) {
+        outs.emplace_back(chunk.symbols);
+        views.push_back({nullptr, nullptr, static_cast<std::uint32_t>(chunk.words.size() / 2), chunk.symbols});
+      }
+      for (std::size_t i = 0; i < chunks.size(); ++i) {
+        chunks[i].words.resize(chunks[i].words.size() + ecq::stream_tail_bytes);
+        views[i].words = chunks[i].words.data();
+        targets.push_back(outs[i].data());
+      }
+      const ecq::huffman_gaps::decoder decoder(with.code, with.map);
+      std::vector<ecq::errc> verdicts(chunks.size(), ecq::errc::unsupported);
+      decoder.decode_many(views, targets.data(), verdicts, ecq::instruction_set::automatic);
+      for (std::size_t i = 0; i < chunks.size(); ++i) {
+        std::vector<std::uint8_t> alone(chunks[i].symbols);
+        EXPECT_EQ(verdicts[i], decoder.decode(views[i], alone.data())) << with.name << ' ' << damaged << ' ' << i;
+        if (verdicts[i] == ecq::errc::ok) {
+          EXPECT_EQ(outs[i], alone) << with.name << ' ' << damaged << ' ' << i;
+        }
+      }
     }
   }
 }

@@ -16,7 +16,9 @@
 #include "ecq/entropy/code_lengths.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gap_pass.hpp"
 #include "ecq/entropy/huffman_lut.hpp"
+#include "ecq/entropy/huffman_multi_lut.hpp"
 #include "ecq/entropy/huffman_table.hpp"
 #include "ecq/entropy/smallest_split.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -41,6 +43,23 @@ struct huffman_gaps {
   }
   static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return (symbols + 1) / 2; }
 
+  /// Takes chunks to their blocks.
+  class chunk_opener {
+   public:
+    chunk_opener(const table& code, split_map map)
+        : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1) {}
+
+    /// Decodes a chunk that has no blocks, because it is stored or because its codes take no bits, and leaves a view of
+    /// 0 windows; otherwise gives its blocks.
+    errc open(const chunk_bytes& chunk, std::uint8_t* out, gap_array_view& view) const;
+
+   private:
+    split_map map_;
+    unsigned longest_;
+    std::uint8_t only_;
+    bool coded_;
+  };
+
   class encoder {
    public:
     encoder(const table& code, split_map map) : raw_bits_(map.bits), longest_(code.longest) {
@@ -60,24 +79,43 @@ struct huffman_gaps {
     std::array<code_word, 256> words_{};
   };
 
-  /// `Lut` is huffman_wide or huffman_cascade: both decode the same.
+  /// The kernels of the papers on the host, two phases for each block of threads. `Lut` is huffman_wide or
+  /// huffman_cascade: both decode the same.
   template <class Lut>
   class lut_decoder {
    public:
-    lut_decoder(const table& code, split_map map)
-        : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1), lut_(code) {}
+    lut_decoder(const table& code, split_map map) : opener_(code, map), raw_bits_(map.bits), lut_(code) {}
 
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
    private:
-    split_map map_;
-    unsigned longest_;
-    std::uint8_t only_;
-    bool coded_;
+    chunk_opener opener_;
+    unsigned raw_bits_;
     Lut lut_;
   };
 
-  using decoder = lut_decoder<huffman_wide>;
+  /// Decodes the same in one pass (entropy/huffman_gap_pass.hpp).
+  class decoder {
+   public:
+    decoder(const table& code, split_map map)
+        : opener_(code, map), raw_bits_(map.bits), single_(code), multi_(code, map.bits) {}
+
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+      errc verdict = errc::ok;
+      decode_many({&chunk, 1}, &out, {&verdict, 1}, instruction_set::automatic);
+      return verdict;
+    }
+
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i: blocks of several chunks side by side.
+    void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
+                     instruction_set isa) const;
+
+   private:
+    chunk_opener opener_;
+    unsigned raw_bits_;
+    huffman_wide single_;
+    huffman_multi multi_;
+  };
 
   /// The smallest of all splits, gaps and positions counted: codes of at most 16 bits, or of 32 with wider gaps.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
@@ -122,23 +160,30 @@ inline std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_t> c
   const auto code_words = to.last(static_cast<std::size_t>(windows) * (gap_window_bits / 16));
   const auto gaps = to.subspan(2 + 2 * blocks, to.size() - 2 - 2 * blocks - code_words.size());
   put(to, 0, windows);
-  std::uint64_t bit = 0;
-  std::uint64_t next = 0;  // window that no code word has started in yet
-  for (std::size_t i = 0; i <= codes.size(); ++i) {
-    for (; next < windows && bit >= next * gap_window_bits; ++next) {
-      put(gaps, next * gap_bits(longest_), bit - next * gap_window_bits);
-      if (next % gap_block_threads == 0) put(positions, next / gap_block_threads * 32, i);
-    }
-    if (i == codes.size()) break;
+  std::uint64_t pending = 0;  // of the window that is being filled
+  unsigned filled = 0;
+  std::size_t window = 0;
+  const auto store = [&] {
+    for (std::size_t i = 0; i < 4; ++i) code_words[4 * window + i] = static_cast<std::uint16_t>(pending >> (16 * i));
+  };
+  for (std::size_t i = 0; i < codes.size(); ++i) {
     const code_word& word = words_[std::size_t{codes[i]} >> raw_bits_];
-    put(code_words, bit, word.bits);
-    bit += word.length;
+    pending |= std::uint64_t{word.bits} << filled;
+    filled += word.length;
+    if (filled < gap_window_bits) continue;
+    store();
+    filled -= gap_window_bits;
+    pending = std::uint64_t{word.bits} >> (word.length - filled);
+    if (++window == windows) break;  // with the last code
+    put(gaps, window * gap_bits(longest_), filled);
+    if (window % gap_block_threads == 0) put(positions, window / gap_block_threads * 32, i + 1);
   }
+  if (window < windows) store();
   return to.size();
 }
 
-template <class Lut>
-errc huffman_gaps::lut_decoder<Lut>::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+inline errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::uint8_t* out, gap_array_view& view) const {
+  view = {};
   if (chunk.word_count == stored_words(chunk.symbols)) {
     for (std::uint32_t i = 0; i < chunk.symbols; ++i) {
       const auto symbol = static_cast<std::uint8_t>(chunk.words[i]);
@@ -154,19 +199,44 @@ errc huffman_gaps::lut_decoder<Lut>::decode(const chunk_bytes& chunk, std::uint8
     std::fill_n(out, chunk.symbols, map_.join(only_, 0));
     return errc::ok;
   }
-  gap_array_view view = {chunk.words + 4, nullptr, nullptr, windows, chunk.symbols, gap_bits(longest_)};
+  view = {chunk.words + 4, nullptr, nullptr, windows, chunk.symbols, gap_bits(longest_)};
   view.gaps = view.positions + std::size_t{4} * view.blocks();
   view.bits = chunk.words + std::size_t{2} * chunk.word_count - std::size_t{8} * windows;
   for (std::size_t bit = std::size_t{windows} * view.gap_bits;
        bit < 8 * static_cast<std::size_t>(view.bits - view.gaps); ++bit) {
     if ((view.gaps[bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0}) return errc::corrupt;
   }
-  host_block threads;
-  for (std::uint32_t block = 0; block < view.blocks(); ++block) {
-    const errc verdict = decode_gap_block(threads, lut_.view(), view, map_.bits, block, out);
-    if (verdict != errc::ok) return verdict;
-  }
   return errc::ok;
+}
+
+template <class Lut>
+errc huffman_gaps::lut_decoder<Lut>::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
+  gap_array_view view;
+  errc verdict = opener_.open(chunk, out, view);
+  host_block threads;
+  for (std::uint32_t block = 0; verdict == errc::ok && block < view.blocks(); ++block) {
+    verdict = decode_gap_block(threads, lut_.view(), view, raw_bits_, block, out);
+  }
+  return verdict;
+}
+
+inline void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
+                                               std::span<errc> verdicts, instruction_set) const {
+  gap_array_view view{};
+  std::size_t chunk = 0;    // whose blocks are next; view is of the one before
+  std::uint32_t block = 0;  // next of view
+  detail::decode_gap_blocks({multi_.entries(), single_.view(), raw_bits_}, [&](detail::gap_block_cursor& cursor) {
+    for (;;) {
+      while (block == view.blocks() || verdicts[chunk - 1] != errc::ok) {
+        if (chunk == chunks.size()) return false;
+        verdicts[chunk] = opener_.open(chunks[chunk], out[chunk], view);
+        block = 0;
+        ++chunk;
+      }
+      if (cursor.begin(view, block++, out[chunk - 1], verdicts[chunk - 1])) return true;
+      verdicts[chunk - 1] = errc::corrupt;
+    }
+  });
 }
 
 static_assert(entropy_coder<huffman_gaps>);
