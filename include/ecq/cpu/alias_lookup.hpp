@@ -9,8 +9,8 @@
 
 namespace ecq::detail {
 
-/// An alias table as registers are loaded from it: by bucket divider, alias and adjust, by symbol number frequency and
-/// decoded byte.
+/// An alias table as registers are loaded from it: by bucket divider, alias, adjust and the alias's frequency, by
+/// symbol number frequency and decoded byte.
 template <unsigned BucketBits>
 struct alias_lookup {
   static constexpr unsigned bucket_bits = BucketBits;
@@ -28,6 +28,7 @@ struct alias_lookup {
       divider[i] = table.dividers[i];
       alias[i] = number_of_code[table.entries[2 * i + 1] >> 32];
       adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
+      alias_frequency[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1]);
     }
   }
 
@@ -35,6 +36,7 @@ struct alias_lookup {
   std::uint16_t alias[64] = {};
   std::uint16_t adjust[64] = {};
   std::uint16_t frequency[64] = {};
+  std::uint16_t alias_frequency[64] = {};
   std::uint8_t code[64] = {};  ///< with 32 buckets twice: a byte permutation looks at one bit more
 };
 

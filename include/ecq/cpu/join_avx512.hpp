@@ -67,7 +67,8 @@ ECQ_AVX512 inline __m512i shifted_bytes(__m512i symbols, unsigned left, unsigned
 /// Elements of one byte: codes with raw low bits, FP8.
 struct byte_writer {
   static constexpr bool joins = true;
-  static constexpr int raw_lines = 2;  ///< cache lines of raw bits that 128 elements take, at most
+  static constexpr std::size_t width = 1;
+  static constexpr std::size_t raw_lines = 2;  ///< cache lines of raw bits that 128 elements take, at most
 
   static bool takes(const element_join& join) { return join.width == 1 && join.bits > 0 && join.bits < 8; }
 
@@ -112,7 +113,8 @@ struct byte_writer {
 /// Elements of two bytes with 8 raw bits: BF16.
 struct bf16_writer {
   static constexpr bool joins = true;
-  static constexpr int raw_lines = 2;
+  static constexpr std::size_t width = 2;
+  static constexpr std::size_t raw_lines = 2;
 
   static bool takes(const element_join& join) { return join.width == 2 && join.low_bits == 8 && join.bits == 8; }
 
@@ -147,7 +149,8 @@ struct bf16_writer {
 /// Elements of two bytes with any number of raw bits: FP16.
 struct half_writer {
   static constexpr bool joins = true;
-  static constexpr int raw_lines = 4;
+  static constexpr std::size_t width = 2;
+  static constexpr std::size_t raw_lines = 4;
 
   static bool takes(const element_join& join) { return join.width == 2 && join.bits < 16 && join.turned == 1; }
 
@@ -197,7 +200,8 @@ struct half_writer {
 /// Elements of four bytes with 24 raw bits: FP32.
 struct fp32_writer {
   static constexpr bool joins = true;
-  static constexpr int raw_lines = 6;
+  static constexpr std::size_t width = 4;
+  static constexpr std::size_t raw_lines = 6;
 
   static bool takes(const element_join& join) { return join.width == 4 && join.low_bits == 24 && join.bits == 24; }
 

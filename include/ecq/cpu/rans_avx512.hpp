@@ -53,15 +53,21 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   return _mm512_loadu_si512(lanes);
 }
 
-/// Bytes ahead of which raw bits are fetched, and twice as many as of words: the states keep the core busy, so that
-/// memory is free to deliver, but the many streams are more than it foresees by itself.
-inline constexpr std::size_t prefetch_distance = 1024;
+/// Bytes ahead of which words and room for elements are fetched, and half as many as of raw bits: the states keep the
+/// core busy, so that memory is free to deliver, but the streams are more than it foresees by itself.
+inline constexpr std::size_t prefetch_distance = 512;
 
-template <int Lines>
+template <std::size_t Lines>
 ECQ_AVX512 inline void prefetch(const std::byte* from) {
   ECQ_UNROLL
-  for (int line = 0; line < Lines; ++line) _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T0);
+  for (std::size_t line = 0; line < Lines; ++line)
+    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T0);
 }
+
+/// Chunks side by side: a step is a chain of some 40 cycles, of which 8 fill the gaps in each other's. Fewer than 4
+/// cost as much as 4.
+inline constexpr std::size_t few_chunks = 4;
+inline constexpr std::size_t many_chunks = 8;
 
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
 /// out of words. At most 128 bytes beyond the end of a chunk's words are read. The symbols go through a `Writer`.
@@ -96,6 +102,8 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
   const __m512i adjust1 = _mm512_loadu_si512(table.adjust + 32);
   const __m512i frequency0 = _mm512_loadu_si512(table.frequency);
   const __m512i frequency1 = _mm512_loadu_si512(table.frequency + 32);
+  const __m512i alias_frequency0 = _mm512_loadu_si512(table.alias_frequency);
+  const __m512i alias_frequency1 = _mm512_loadu_si512(table.alias_frequency + 32);
   const __m512i code = writer.place(_mm512_loadu_si512(table.code));
   const __m512i first_half = interleaved(0);
   const __m512i second_half = interleaved(16);
@@ -113,21 +121,25 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
           const __m512i slot = low[c];
           const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
           const __mmask32 other = _mm512_cmpge_epu16_mask(offset, look_up<BucketBits>(slot, divider0, divider1));
-          __m512i symbol;
-          if constexpr (BucketBits == 5) {
-            symbol = _mm512_mask_permutexvar_epi16(slot, other, slot, alias0);
-          } else {
-            symbol = _mm512_mask_mov_epi16(slot, other, look_up<BucketBits>(slot, alias0, alias1));
-          }
           const __m512i rank =
               _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust0, adjust1));
-          const __m512i frequency = look_up<BucketBits>(symbol, frequency0, frequency1);
+          // The chain from state to state is short: the frequency does not wait for the symbol, nor `due` for a carry.
+          __m512i symbol;
+          __m512i frequency = look_up<BucketBits>(slot, frequency0, frequency1);
+          if constexpr (BucketBits == 5) {
+            symbol = _mm512_mask_permutexvar_epi16(slot, other, slot, alias0);
+            frequency = _mm512_mask_permutexvar_epi16(frequency, other, slot, alias_frequency0);
+          } else {
+            symbol = _mm512_mask_mov_epi16(slot, other, look_up<BucketBits>(slot, alias0, alias1));
+            frequency =
+                _mm512_mask_mov_epi16(frequency, other, look_up<BucketBits>(slot, alias_frequency0, alias_frequency1));
+          }
           // frequency * high + rank, in halves.
           const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high[c]), rank);
-          __m512i next_high = _mm512_mulhi_epu16(frequency, high[c]);
+          const __m512i product = _mm512_mulhi_epu16(frequency, high[c]);
           const __mmask32 carry = _mm512_cmplt_epu16_mask(next_low, rank);
-          next_high = _mm512_mask_sub_epi16(next_high, carry, next_high, minus_one);
-          const __mmask32 due = _mm512_testn_epi16_mask(next_high, next_high);
+          const __m512i next_high = _mm512_mask_sub_epi16(product, carry, product, minus_one);
+          const __mmask32 due = _mm512_mask_cmpge_epu16_mask(_mm512_testn_epi16_mask(product, product), next_low, rank);
           high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
           low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
           word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
@@ -149,8 +161,9 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
       const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
       const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
       if constexpr (Writer::joins) {
-        prefetch<Writer::raw_lines>(raw[c] + prefetch_distance);
-        prefetch<1>(word[c] + prefetch_distance / 2);
+        prefetch<Writer::raw_lines>(raw[c] + 2 * prefetch_distance);
+        prefetch<1>(word[c] + prefetch_distance);
+        prefetch<2 * Writer::width>(to[c] + prefetch_distance);
       }
       writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
       writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
@@ -300,7 +313,7 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
   return true;
 }
 
-/// As above for 1 .. 4 chunks.
+/// As above for 1 .. 4 chunks, without joining them.
 inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   switch (count) {
@@ -311,22 +324,20 @@ inline bool rans_advance(const direct_lookup& table, const element_join&, rans_c
   }
 }
 
-/// As above. Four chunks, and only four, are joined where there is a writer for it; chunks that have once been decoded
-/// to symbols must not come again with three others.
+/// As above for 1 .. many_chunks chunks. The last one fills the places that are left: it writes the same bytes again.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
-  switch (count) {
-    case 4: {
-      bool advanced = false;
-      const bool joined = with_writer(
-          join, [&]<class Writer>() { advanced = advance_together<Writer, 4>(table, join, cursors, groups); });
-      return joined ? advanced : advance_together<symbol_writer, 4>(table, join, cursors, groups);
-    }
-    case 3: return advance_together<symbol_writer, 3>(table, join, cursors, groups);
-    case 2: return advance_together<symbol_writer, 2>(table, join, cursors, groups);
-    default: return advance_together<symbol_writer, 1>(table, join, cursors, groups);
-  }
+  rans_cursor copy = *cursors[count - 1];
+  rans_cursor* all[many_chunks];
+  for (std::size_t i = 0; i < many_chunks; ++i) all[i] = i < count ? cursors[i] : &copy;
+  bool advanced = false;
+  const auto by = [&]<class Writer>() {
+    advanced = count <= few_chunks ? advance_together<Writer, few_chunks>(table, join, all, groups)
+                                   : advance_together<Writer, many_chunks>(table, join, all, groups);
+  };
+  if (!with_writer(join, by)) by.template operator()<symbol_writer>();
+  return advanced;
 }
 
 }  // namespace ecq::detail::avx512

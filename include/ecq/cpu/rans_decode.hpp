@@ -24,14 +24,17 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
                          [[maybe_unused]] instruction_set isa, [[maybe_unused]] std::span<rans_cursor*> cursors) {
 #if ECQ_X86
   if (isa == instruction_set::avx512) {
-    const auto by = [&](const auto& lookup) {
-      advance_in_runs<4>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
+    const auto by = [&](const auto& lookup, bool many) {
+      const auto advance = [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
         return avx512::rans_advance(lookup, join, run, count, groups);
-      });
+      };
+      many ? advance_in_runs<avx512::many_chunks>(cursors, advance)
+           : advance_in_runs<avx512::few_chunks>(cursors, advance);
     };
-    if (table.bucket_bits == 5) return by(alias_lookup<5>(table));
-    if (table.bucket_bits == 6) return by(alias_lookup<6>(table));
-    if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table));
+    const bool narrow = join.width < 4;  // elements of four bytes are bound by memory, which prefers fewer streams
+    if (table.bucket_bits == 5) return by(alias_lookup<5>(table), narrow);
+    if (table.bucket_bits == 6) return by(alias_lookup<6>(table), narrow);
+    if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table), false);
   }
   if (isa == instruction_set::avx2) {
     const auto by = [&](const auto& tables) {

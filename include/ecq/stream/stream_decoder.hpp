@@ -39,10 +39,10 @@ concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_b
   { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
 };
 
-/// Chunks that a chunk_decoder takes at once: enough to run side by side, and with wider elements few enough that their
-/// symbols stay in the cache.
-constexpr std::size_t chunk_run(std::size_t element_bytes) noexcept { return element_bytes == 1 ? 16 : 4; }
-inline constexpr std::size_t max_chunk_run = chunk_run(1);
+/// Chunks that a chunk_decoder takes at once: enough to run side by side, and to find or make a table for.
+inline constexpr std::size_t max_chunk_run = 16;
+/// Chunks that are worth a run where there are few.
+inline constexpr std::size_t min_chunk_run = 8;
 
 /// Decodes chunks of one stream, keeping the table that the last ones used.
 template <entropy_coder Coder>
@@ -51,7 +51,7 @@ class chunk_decoder {
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
       : isa_(backend.isa), stream_(stream), options_(options) {}
 
-  /// Writes all elements of chunks first, first + 1, ..., at most chunk_run of them; those of chunk first + i,
+  /// Writes all elements of chunks first, first + 1, ..., at most max_chunk_run of them; those of chunk first + i,
   /// stream.symbols_in(first + i) in number, to out[i].
   result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
     if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunks(first, out.size(), isa_));
@@ -168,8 +168,8 @@ inline result<void> decode_elements(const cpu& backend, const encoded_stream& st
   // A run of chunks is decoded side by side with one decode table, a few where there are a few; beyond that, four runs
   // a thread even out the load.
   const std::uint64_t each = chunks / backend.thread_count();
-  const std::uint64_t run =
-      (std::min)((std::max)(each / 4, std::clamp<std::uint64_t>(each, 1, 4)), std::uint64_t{detail::chunk_run(width)});
+  const std::uint64_t run = std::clamp<std::uint64_t>(
+      each / 4, std::clamp<std::uint64_t>(each, 1, detail::min_chunk_run), detail::max_chunk_run);
   return with_coder(stream.coder(), [&]<class Coder>(Coder) {
     return parallel_for(backend, static_cast<std::size_t>((chunks + run - 1) / run),
                         [&](std::size_t task) -> result<void> {
