@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -54,21 +55,43 @@ class block_decoder {
   /// finite number, are an error, and `out` then holds unspecified values.
   template <weight_output Element>
   result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
-    ECQ_CHECK(check_range(matrix, first_row, out.rows(), out.columns()));
-    const packed_matrix& source = matrices_[matrix];
-    return visit_format(source.format, [&]<class Format>() -> result<void> {
-      return for_each_chunk(backend, source, first_row, out.rows(),
-                            [&](std::uint64_t first_element, std::span<const std::byte> elements) -> result<void> {
-                              if (source.lossless()) {
-                                convert<Format>(first_element, elements, out);
-                                return {};
-                              }
-                              if constexpr (code_format<Format>) {
-                                return dequantize<Format>(source, first_row, first_element, elements, out);
-                              }
-                              return error(errc::corrupt, "codes that are no bytes");  // open() has checked
-                            });
-    });
+    const segment<Element> whole{this, matrix, first_row, out};
+    return decode(backend, std::span<const segment<Element>>(&whole, 1));
+  }
+
+  /// Rows of a matrix from `first_row` on, and where their weights go.
+  template <weight_output Element>
+  struct segment {
+    const block_decoder* block = nullptr;
+    std::size_t matrix = 0;
+    std::size_t first_row = 0;
+    matrix_view<Element> out;
+  };
+
+  /// Decodes segments, of any blocks, as above, side by side: their chunks stand in one line, from which each thread
+  /// takes the next few whenever it has done its last ones. So the load evens out, however different segments are. The
+  /// error is that of the first chunk in the line that has one.
+  template <weight_output Element>
+  static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments) {
+    try {
+      std::vector<chunk_runs> runs;
+      std::vector<std::size_t> ends;  // number of the task behind each segment's last one
+      std::size_t tasks = 0;
+      for (const segment<Element>& each : segments) {
+        ECQ_CHECK(each.block->check_range(each.matrix, each.first_row, each.out.rows(), each.out.columns()));
+        runs.push_back(each.block->runs_of(backend, each.matrix, each.first_row, each.out.rows()));
+        ends.push_back(tasks += runs.back().count);
+      }
+      return parallel_for(backend, tasks, [&](std::size_t task) -> result<void> {
+        const auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), task) - ends.begin());
+        const segment<Element>& each = segments[at];
+        auto decoded = each.block->decode_run(backend, each, runs[at], task - (ends[at] - runs[at].count));
+        if (decoded) return decoded;
+        return std::move(decoded).error().within(label(each.block->matrices_[each.matrix], each.matrix));
+      });
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the list of chunks");
+    }
   }
 
   /// The codes themselves, row-major, of `rows` rows from `first_row` on, in the machine's byte order: of a lossless
@@ -160,26 +183,51 @@ class block_decoder {
     return {};
   }
 
-  /// Decodes the chunks that hold `rows` rows from `first_row` on, each once, and gives the codes of some at a time to
-  /// `use(first_element, codes)` with positions counted from element (first_row, 0).
-  template <class Use>
-  result<void> for_each_chunk(const cpu& backend, const packed_matrix& source, std::size_t first_row, std::size_t rows,
-                              Use&& use) const {
-    const std::uint64_t first = source.first_symbol + static_cast<std::uint64_t>(first_row) * source.layout.columns;
-    const std::uint64_t count = static_cast<std::uint64_t>(rows) * source.layout.columns;
-    if (count == 0) return {};
+  /// The chunks that hold some rows of a matrix, a few at a time: the tasks of decode().
+  struct chunk_runs {
+    std::uint64_t first = 0;  ///< element of the stream; `end` is behind the last one
+    std::uint64_t end = 0;
+    std::uint64_t elements = 1;  ///< of all chunks of a run
+    std::size_t count = 0;
+
+    std::uint64_t begin_of(std::size_t run) const noexcept {
+      return (std::max)(first, (first / elements + run) * elements);
+    }
+    std::uint64_t end_of(std::size_t run) const noexcept {
+      return (std::min)(end, (first / elements + run + 1) * elements);
+    }
+  };
+
+  chunk_runs runs_of(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows) const {
+    const packed_matrix& source = matrices_[matrix];
+    chunk_runs runs;
+    runs.first = source.first_symbol + static_cast<std::uint64_t>(first_row) * source.layout.columns;
+    runs.end = runs.first + static_cast<std::uint64_t>(rows) * source.layout.columns;
+    if (runs.end == runs.first) return runs;
     const std::uint64_t chunk = stream_.chunk_symbols();
-    const std::uint64_t first_chunk = first / chunk;
-    const std::uint64_t chunks = (first + count - 1) / chunk - first_chunk + 1;
+    const std::uint64_t chunks = (runs.end - 1) / chunk - runs.first / chunk + 1;
     // A few chunks decode faster together than one by one.
-    const std::uint64_t run = std::clamp<std::uint64_t>(chunks / backend.thread_count(), 1, 4);
-    const std::uint64_t runs = (chunks + run - 1) / run;
-    return parallel_for(backend, static_cast<std::size_t>(runs), [&](std::size_t index) -> result<void> {
-      const std::uint64_t begin = (std::max)(first, (first_chunk + index * run) * chunk);
-      const std::uint64_t end = (std::min)(first + count, (first_chunk + (index + 1) * run) * chunk);
-      std::vector<std::byte> elements(static_cast<std::size_t>(end - begin) * stream_.element_bytes());
-      ECQ_CHECK(decode_elements(cpu{.isa = backend.isa}, stream_, begin, elements));
-      return use(begin - first, std::span<const std::byte>(elements));
+    runs.elements = chunk * std::clamp<std::uint64_t>(chunks / backend.thread_count(), 1, 4);
+    runs.count = static_cast<std::size_t>((runs.end - 1) / runs.elements - runs.first / runs.elements + 1);
+    return runs;
+  }
+
+  template <weight_output Element>
+  result<void> decode_run(const cpu& backend, const segment<Element>& to, const chunk_runs& runs,
+                          std::size_t run) const {
+    const std::uint64_t begin = runs.begin_of(run);
+    std::vector<std::byte> elements(static_cast<std::size_t>(runs.end_of(run) - begin) * stream_.element_bytes());
+    ECQ_CHECK(decode_elements(cpu{.isa = backend.isa}, stream_, begin, elements));
+    const packed_matrix& source = matrices_[to.matrix];
+    return visit_format(source.format, [&]<class Format>() -> result<void> {
+      if (source.lossless()) {
+        convert<Format>(begin - runs.first, elements, to.out);
+        return {};
+      }
+      if constexpr (code_format<Format>) {
+        return dequantize<Format>(source, to.first_row, begin - runs.first, elements, to.out);
+      }
+      return error(errc::corrupt, "codes that are no bytes");  // open() has checked
     });
   }
 
@@ -242,8 +290,7 @@ class block_decoder {
       }
     }
     if (!finite) {
-      return error(errc::corrupt,
-                   "matrix '" + source.name + "': a code that is no finite " + std::string(Format::name));
+      return error(errc::corrupt, "a code that is no finite " + std::string(Format::name));
     }
     return {};
   }

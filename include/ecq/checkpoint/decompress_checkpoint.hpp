@@ -3,7 +3,6 @@
 /// A container back into a plain safetensors file.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/cpu/backend.hpp"
@@ -50,9 +50,6 @@ result<decompress_report> decompress_checkpoint(const cpu& backend, const std::f
                                                 const progress_callback& report_progress = {});
 
 namespace detail {
-
-/// Weights decoded at a time: enough for all threads, little beside a model.
-inline constexpr std::size_t weights_per_piece = std::size_t{1} << 22;
 
 /// Calls `use(first_row, rows, weights)` for all rows of a matrix, some at a time; `weights` is row-major.
 template <weight_output Element, class Use>
@@ -88,31 +85,10 @@ result<void> decode_codes_in_pieces(const cpu& backend, const block_decoder& dec
   return {};
 }
 
-/// Calls `visitor.template operator()<Element>()` with the element type that weights of `type` are decoded to.
-template <class Visitor>
-decltype(auto) visit_output(dtype type, Visitor&& visitor) {
-  switch (type) {
-    case dtype::fp32: return visitor.template operator()<float>();
-    case dtype::fp16: return visitor.template operator()<fp16>();
-    default: return visitor.template operator()<bf16>();
-  }
-}
-
 inline dtype output_type(const packed_matrix& matrix, const decompress_options& options) noexcept {
   if (matrix.lossless() && !options.type) return matrix.format;
   const dtype wanted = options.type.value_or(matrix.original);
   return wanted == dtype::fp32 || wanted == dtype::fp16 ? wanted : dtype::bf16;
-}
-
-/// The bytes of decoded elements, `width` each, as files have them.
-inline std::span<const std::byte> little_endian_bytes(std::span<const std::byte> elements, std::size_t width,
-                                                      std::vector<std::byte>& scratch) {
-  if constexpr (std::endian::native == std::endian::little) return elements;
-  scratch.resize(elements.size());
-  for (std::size_t at = 0; at < elements.size(); at += width) {
-    std::reverse_copy(elements.data() + at, elements.data() + at + width, scratch.data() + at);
-  }
-  return scratch;
 }
 
 inline result<safetensors_writer> create_plain(const container_reader& container, const std::filesystem::path& out,
@@ -148,6 +124,7 @@ inline result<decompress_report> decompress_checkpoint(const cpu& backend, const
       if (!report_progress || report_progress({"decompressing", current, done, container.size_bytes()})) return {};
       return error(errc::invalid_argument, "interrupted");
     };
+    detail::segment_queue queue(backend, writer);
     std::vector<std::byte> scratch;
     // Tensors of wide elements first, so that all data are aligned.
     for (const unsigned bits : {64U, 32U, 16U, 0U}) {
@@ -170,37 +147,31 @@ inline result<decompress_report> decompress_checkpoint(const cpu& backend, const
           return belongs(safetensors_name(detail::output_type(matrix, options)));
         };
         if (std::none_of(described.begin(), described.end(), belongs_here)) continue;
-        ECQ_TRY(block, container.load(index));
-        auto decoder = block_decoder::open(block);
-        if (!decoder) return std::move(decoder).error().within("block '" + container.blocks()[index].name + "'");
-        for (std::size_t position = 0; position < block.matrices.size(); ++position) {
-          const packed_matrix& matrix = block.matrices[position];
+        ECQ_TRY(block, detail::open_block::open(container, index));
+        const block_decoder& decoder = block->decoder();
+        for (std::size_t position = 0; position < described.size(); ++position) {
+          const packed_matrix& matrix = decoder.matrices()[position];
           if (!belongs_here(matrix)) continue;
           ECQ_CHECK(advance(matrix.name));
-          ECQ_CHECK(writer.begin(matrix.name));
           const dtype type = detail::output_type(matrix, options);
-          const auto append = [&](std::span<const std::byte> weights) {
-            return writer.append(detail::little_endian_bytes(weights, size_of(type), scratch));
-          };
-          auto decoded =
-              matrix.lossless() && type == matrix.format
-                  ? detail::decode_codes_in_pieces(
-                        backend, *decoder, position,
-                        [&](std::size_t, std::size_t, std::span<const std::byte> codes) { return append(codes); })
-                  : detail::visit_output(type, [&]<class Element>() {
-                      return detail::decode_in_pieces<Element>(
-                          backend, *decoder, position, [&](std::size_t, std::size_t, std::span<const Element> weights) {
-                            return append(std::as_bytes(weights));
-                          });
-                    });
-          if (!decoded) return std::move(decoded).error().within("tensor '" + matrix.name + "'");
-          ECQ_CHECK(writer.end());
+          if (matrix.lossless() && type == matrix.format) {
+            ECQ_CHECK(queue.flush());
+            ECQ_CHECK(writer.begin(matrix.name));
+            auto decoded = detail::decode_codes_in_pieces(
+                backend, decoder, position, [&](std::size_t, std::size_t, std::span<const std::byte> codes) {
+                  return writer.append(detail::little_endian_bytes(codes, size_of(type), scratch));
+                });
+            if (!decoded) return std::move(decoded).error().within("tensor '" + matrix.name + "'");
+            ECQ_CHECK(writer.end());
+          } else {
+            ECQ_CHECK(queue.add(block, position, type));
+          }
           report.weights += matrix.layout.rows * matrix.layout.columns;
           ++report.tensors;
         }
-        done += block.stream.size();
-        container.release(block);
+        done += decoder.stream().bytes().size();
       }
+      ECQ_CHECK(queue.flush());
     }
     done = container.size_bytes();
     ECQ_CHECK(advance(""));

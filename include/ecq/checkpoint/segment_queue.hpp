@@ -1,0 +1,149 @@
+#pragma once
+/// \file
+/// Tensors of many blocks decoded side by side and written in their order.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/config.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/cpu/backend.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/io/safetensors_writer.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq::detail {
+
+/// Weights decoded at a time: enough for all threads, little beside a model.
+inline constexpr std::size_t weights_per_piece = std::size_t{1} << 22;
+
+/// Calls `visitor.template operator()<Element>()` with the element type that weights of `type` are decoded to.
+template <class Visitor>
+decltype(auto) visit_output(dtype type, Visitor&& visitor) {
+  switch (type) {
+    case dtype::fp32: return visitor.template operator()<float>();
+    case dtype::fp16: return visitor.template operator()<fp16>();
+    default: return visitor.template operator()<bf16>();
+  }
+}
+
+/// The bytes of decoded elements, `width` each, as files have them.
+inline std::span<const std::byte> little_endian_bytes(std::span<const std::byte> elements, std::size_t width,
+                                                      std::vector<std::byte>& scratch) {
+  if constexpr (std::endian::native == std::endian::little) return elements;
+  scratch.resize(elements.size());
+  for (std::size_t at = 0; at < elements.size(); at += width) {
+    std::reverse_copy(elements.data() + at, elements.data() + at + width, scratch.data() + at);
+  }
+  return scratch;
+}
+
+/// A block of a container, opened for decoding; it gives its memory back in the end.
+class open_block {
+ public:
+  /// Errors name the block.
+  static result<std::shared_ptr<const open_block>> open(const container_reader& container, std::size_t index) {
+    ECQ_TRY(block, container.load(index));
+    auto opened = std::make_shared<open_block>(container, std::move(block));
+    auto decoder = block_decoder::open(opened->block_);
+    if (!decoder) return std::move(decoder).error().within("block '" + container.blocks()[index].name + "'");
+    opened->decoder_.emplace(std::move(*decoder));
+    return std::shared_ptr<const open_block>(std::move(opened));
+  }
+
+  open_block(const container_reader& container, mapped_block block) : container_(container), block_(std::move(block)) {}
+  open_block(const open_block&) = delete;
+  open_block& operator=(const open_block&) = delete;
+  ~open_block() { container_.release(block_); }
+
+  const block_decoder& decoder() const noexcept { return *decoder_; }
+
+ private:
+  const container_reader& container_;
+  mapped_block block_;
+  std::optional<block_decoder> decoder_;
+};
+
+/// Takes tensors in the order in which they are written, decodes about `piece_weights` weights at a time, of however
+/// many tensors and streams these are (block_decoder::decode), and writes them.
+class segment_queue {
+ public:
+  segment_queue(const cpu& backend, safetensors_writer& writer, std::size_t piece_weights = weights_per_piece)
+      : backend_(backend), writer_(writer), piece_weights_(piece_weights) {}
+
+  /// Matrix `index` of `block`, as weights of `type`. Keeps the block open until they are written.
+  result<void> add(const std::shared_ptr<const open_block>& block, std::size_t index, dtype type) {
+    const packed_matrix& matrix = block->decoder().matrices()[index];
+    const auto [rows, columns, ignored_rows, ignored_columns] = matrix.layout;
+    if (rows == 0 || columns == 0) {
+      ECQ_CHECK(flush());
+      ECQ_CHECK(writer_.begin(matrix.name));
+      return writer_.end();
+    }
+    const std::size_t step = (std::max)(std::size_t{1}, piece_weights_ / columns);
+    for (std::size_t row = 0; row < rows; row += step) {
+      const std::size_t count = (std::min)(step, rows - row);
+      if (!pieces_.empty() && (type != type_ || waiting_ + count * columns > piece_weights_)) ECQ_CHECK(flush());
+      pieces_.push_back({block, index, row, count});
+      waiting_ += count * columns;
+      type_ = type;
+    }
+    return {};
+  }
+
+  /// Writes what waits; to be called before anything else is written, and in the end. Errors name the matrix.
+  result<void> flush() {
+    if (pieces_.empty()) return {};
+    return visit_output(type_, [&]<class Element>() { return decode_and_write<Element>(); });
+  }
+
+ private:
+  struct piece {
+    std::shared_ptr<const open_block> block;
+    std::size_t matrix = 0;
+    std::size_t first_row = 0;
+    std::size_t rows = 0;
+  };
+
+  template <weight_output Element>
+  result<void> decode_and_write() {
+    weights_.resize(waiting_ * sizeof(Element));
+    std::vector<block_decoder::segment<Element>> segments;
+    auto* next = reinterpret_cast<Element*>(weights_.data());
+    for (const piece& each : pieces_) {
+      const block_decoder& decoder = each.block->decoder();
+      const std::size_t columns = decoder.matrices()[each.matrix].layout.columns;
+      segments.push_back({&decoder, each.matrix, each.first_row, matrix_view<Element>(next, each.rows, columns)});
+      next += each.rows * columns;
+    }
+    ECQ_CHECK(block_decoder::decode(backend_, std::span<const block_decoder::segment<Element>>(segments)));
+    for (const auto& [decoder, index, first_row, out] : segments) {
+      const packed_matrix& matrix = decoder->matrices()[index];
+      if (first_row == 0) ECQ_CHECK(writer_.begin(matrix.name));
+      const std::span<const Element> values(out.data(), out.rows() * out.columns());
+      ECQ_CHECK(writer_.append(little_endian_bytes(std::as_bytes(values), sizeof(Element), scratch_)));
+      if (first_row + out.rows() == matrix.layout.rows) ECQ_CHECK(writer_.end());
+    }
+    pieces_.clear();
+    waiting_ = 0;
+    return {};
+  }
+
+  cpu backend_;
+  safetensors_writer& writer_;
+  std::size_t piece_weights_;
+  std::vector<piece> pieces_;  ///< of one type
+  std::size_t waiting_ = 0;    ///< weights of them all
+  dtype type_ = dtype::bf16;
+  std::vector<std::byte> weights_;  ///< kept for its memory, as is the next
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace ecq::detail
