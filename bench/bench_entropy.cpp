@@ -8,22 +8,17 @@
 #include <vector>
 
 #include "coding.hpp"
+#include "ecq/entropy/rans_direct.hpp"
 
 namespace {
 
 using ecq_bench::bytes;
 using ecq_bench::random_numbers;
 
-/// Every byte coded, by one direct table of 2^12 slots.
-struct rans_direct : ecq::rans {
-  static constexpr std::string_view name = "rans_direct";
-
-  static ecq::coding_plan<table> plan(std::span<const ecq::histogram> classes) {
-    ecq::coding_plan<table> all;
-    for (const ecq::histogram& counted : classes) {
-      all.tables.push_back({ecq::slot_mapping::direct, 0, ecq::normalize_frequencies(counted, 12)});
-    }
-    return all;
+/// Every byte coded, no bit of it raw, by one direct table of 2^12 slots.
+struct rans_direct : ecq::rans_direct {
+  static ecq::coding_plan<table> plan(std::span<const ecq::histogram> classes, unsigned = 0) {
+    return ecq::rans_direct::plan(classes, 0);
   }
 };
 

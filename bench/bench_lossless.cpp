@@ -1,6 +1,7 @@
 // How fast weights are compressed without loss and come back, beside zstd -1 and memcpy of the same weights.
 
 #include <cstring>
+#include <string>
 
 #include "coding.hpp"
 
@@ -26,8 +27,12 @@ const bool added = [] {
                          weights<ecq::fp32>()}) {
     ecq_bench::add_peer(of, ecq_bench::copying());
     for (const auto& peer : ecq_bench::zstd()) ecq_bench::add_peer(of, peer);
-    const auto add = [&]<class... Coder>(Coder...) { (ecq_bench::subject_coder<Coder>{of}.add(), ...); };
-    add(ecq::rans{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{});
+    const auto add = [&]<class... Coder>(bool pairs, Coder...) {
+      (ecq_bench::subject_coder<Coder>{of, std::string(Coder::name) + (pairs ? "_pairs" : ""), {.pairs = pairs}}.add(),
+       ...);
+    };
+    add(false, ecq::rans{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{});
+    add(true, ecq::rans{}, ecq::tans{}, ecq::huffman{});
   }
   return true;
 }();

@@ -35,10 +35,10 @@ struct nibble_list {
     std::stable_sort(order.begin(), order.begin() + (std::ptrdiff_t{1} << symbol_bits),
                      [&](std::uint8_t a, std::uint8_t b) { return counts.counts[a] > counts.counts[b]; });
     const std::size_t listed = counts.distinct() <= bytes ? bytes : bytes - 1;
+    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(listed));
     nibble_list list;
     list.symbols = {};
     std::copy_n(order.begin(), listed, list.symbols.begin());
-    std::sort(list.symbols.begin(), list.symbols.begin() + static_cast<std::ptrdiff_t>(listed));
     return list;
   }
 

@@ -17,8 +17,8 @@ struct rans_direct : rans {
   static constexpr std::string_view name = "rans_direct";
 
   /// The smallest of all splits.
-  static coding_plan<table> plan(std::span<const histogram> classes) {
-    return detail::smallest_split<table>(classes, [](const histogram& coded) {
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
+    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
       const table direct = {.frequencies = normalize_frequencies(coded, 12)};
       return std::pair(direct, coded_bits(coded, direct.frequencies));
     });
