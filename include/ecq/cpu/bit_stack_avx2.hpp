@@ -56,9 +56,9 @@ ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& ind
                                                    std::uint32_t* entries) {
   for (; lanes != 0; lanes &= lanes - 1) {
     const std::uint32_t lane = _tzcnt_u32(lanes);
-    const stack_entry entry = table.find_longer(stack[lane]);
-    stack[lane] >>= entry.bits;
-    entries[lane] = std::uint32_t{entry.code} << 24;
+    const std::uint32_t entry = table.find_longer(stack[lane]);
+    stack[lane] >>= entry & 0xFFU;
+    entries[lane] = (entry & 0xFF00U) << 16;
   }
 }
 
@@ -71,7 +71,8 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
   if constexpr (!Lookup::by_state) {
     std::uint32_t index[8];
     store(index, _mm256_and_si256(stacks, _mm256_set1_epi32(static_cast<int>(table.index_mask))));
-    entry = look_up_dwords<4>(table.entries, load_pairs(index));
+    // As entries of tANS, whose base is not looked at.
+    entry = _mm256_slli_epi32(look_up_dwords<2>(table.entries, load_pairs(index)), 16);
     const __m256i longer = _mm256_cmpeq_epi32(_mm256_and_si256(entry, _mm256_set1_epi32(0xFF0000)), zero);
     if (const auto lanes = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(longer))); lanes != 0) {
       std::uint32_t entries[8];

@@ -66,18 +66,18 @@ ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
 
 /// Takes the code words of `lanes` from their stacks by the cascade: halves are those of the stacks and the high ones
 /// of the entries, which then say that no bits are left to be taken.
-[[gnu::noinline]] ECQ_AVX512 inline void take_longer(const huffman_lookup& table, std::uint32_t lanes,
-                                                     __m512i (&halves)[3]) {
+[[gnu::always_inline]] ECQ_AVX512 inline void take_longer(const huffman_lookup& table, std::uint32_t lanes,
+                                                          __m512i (&halves)[3]) {
   std::uint16_t each[3][lane_count];
   std::memcpy(each, halves, sizeof each);
   for (; lanes != 0; lanes &= lanes - 1) {
     const std::uint32_t lane = _tzcnt_u32(lanes);
     std::uint32_t stack = each[0][lane] | std::uint32_t{each[1][lane]} << 16;
-    const stack_entry entry = table.find_longer(stack);
-    stack >>= entry.bits;
+    const unsigned entry = table.find_longer(stack);
+    stack >>= entry & 0xFFU;
     each[0][lane] = static_cast<std::uint16_t>(stack);
     each[1][lane] = static_cast<std::uint16_t>(stack >> 16);
-    each[2][lane] = static_cast<std::uint16_t>(entry.code << 8);
+    each[2][lane] = static_cast<std::uint16_t>(entry & 0xFF00U);
   }
   std::memcpy(halves, each, sizeof each);
 }
@@ -130,10 +130,10 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
             const __m512i kept = _mm512_shldv_epi16(ones, zero, entry);  // base | (low & ~kept)
             state[c] = _mm512_ternarylogic_epi32(base, kept, low[c], 0xF2);
           } else {
-            const looked_up found = look_up_dwords<4>(table.entries, _mm512_and_si512(low[c], index_mask));
-            entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
+            const looked_up found = look_up_dwords<2>(table.entries, _mm512_and_si512(low[c], index_mask));
+            entry = _mm512_permutex2var_epi16(found.first, even, found.second);
             const __mmask32 longer = _mm512_testn_epi16_mask(entry, low_byte);
-            if (longer != 0) {
+            if (longer != 0) [[unlikely]] {
               __m512i halves[3] = {low[c], high[c], entry};
               take_longer(table, longer, halves);
               low[c] = halves[0];
@@ -164,6 +164,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
     for (std::size_t c = 0; c < Chunks; ++c) {
       _mm512_storeu_si512(out[c], _mm512_permutex2var_epi16(codes[c][0], first_half, codes[c][1]));
       _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi16(codes[c][0], second_half, codes[c][1]));
+      prefetch<2>(word[c] + prefetch_distance / 2);
       out[c] += group_symbols;
     }
   }

@@ -84,11 +84,11 @@ struct huffman {
   class lut_decoder {
    public:
     lut_decoder(const table& code, split_map map)
-        : raw_bits_(map.bits), only_(map.join(code.symbols[0], 0)), coded_(code.count > 1), lut_(code) {}
+        : raw_bits_(map.bits), longest_(code.longest), only_(map.join(code.symbols[0], 0)), lut_(code) {}
 
     /// The definition, whatever the machine.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-      if (!coded_) return detail::decode_unmoved_stacks(chunk, only_, out);
+      if (longest_ == 0) return detail::decode_unmoved_stacks(chunk, only_, out);
       detail::bit_stack_cursor cursor;
       return cursor.begin(chunk, out) ? finish(cursor) : errc::corrupt;
     }
@@ -99,11 +99,11 @@ struct huffman {
       requires std::same_as<Lut, huffman_wide>
     {
       const instruction_set chosen = chosen_instruction_set(isa);
-      if (!coded_ || chosen == instruction_set::scalar) {
+      if (longest_ == 0 || chosen == instruction_set::scalar) {
         for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
         return;
       }
-      const detail::huffman_lookup lookup(lut_.view(), raw_bits_);
+      const detail::huffman_lookup lookup(lut_.view(), longest_, raw_bits_);
       detail::decode_side_by_side<detail::bit_stack_cursor>(
           verdicts, [&](detail::bit_stack_cursor& cursor, std::size_t i) { return cursor.begin(chunks[i], out[i]); },
           [&](std::span<detail::bit_stack_cursor*> cursors) { detail::bit_stack_advance(lookup, chosen, cursors); },
@@ -113,13 +113,15 @@ struct huffman {
    private:
     errc finish(const detail::bit_stack_cursor& cursor) const {
       return cursor.finish([lut = lut_.view(), raw_bits = raw_bits_](std::uint32_t&, std::uint32_t stack) {
-        return detail::stack_entry_of(lut.look_up(stack), raw_bits);
+        const unsigned entry = lut.look_up(stack);
+        return detail::stack_entry{0, static_cast<std::uint8_t>(huffman_entry::length(entry)),
+                                   static_cast<std::uint8_t>(huffman_entry::value(entry) << raw_bits)};
       });
     }
 
     unsigned raw_bits_;
-    std::uint8_t only_;  ///< what is decoded when the code has one symbol alone
-    bool coded_;
+    unsigned longest_;   ///< of the code words; 0 when there is one symbol alone
+    std::uint8_t only_;  ///< what is then decoded
     Lut lut_;
   };
 
