@@ -14,6 +14,15 @@ namespace {
 using ecq_test::code_source;
 using table = ecq::huffman_gaps::table;
 
+// In one pass, and in two phases by both kinds of look-up tables: all agree.
+struct decoders {
+  decoders(const table& code, ecq::split_map map) : once(code, map), wide(code, map), cascade(code, map) {}
+
+  ecq::huffman_gaps::decoder once;
+  ecq::huffman_gaps::lut_decoder<ecq::huffman_wide> wide;
+  ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade> cascade;
+};
+
 struct coded_chunk {
   std::vector<std::byte> words;
   std::uint32_t symbols = 0;
@@ -28,11 +37,10 @@ struct coded_chunk {
 
   bool stored() const { return words.size() / 2 == ecq::huffman_gaps::stored_words(symbols); }
 
-  // In one pass, and in two phases by both kinds of look-up tables: all agree.
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const table& code, ecq::split_map map) const {
-    const auto once = decode_by<ecq::huffman_gaps::decoder>(code, map);
-    const auto wide = decode_by<ecq::huffman_gaps::lut_decoder<ecq::huffman_wide>>(code, map);
-    const auto cascade = decode_by<ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>>(code, map);
+  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const decoders& by) const {
+    const auto once = decode_by(by.once);
+    const auto wide = decode_by(by.wide);
+    const auto cascade = decode_by(by.cascade);
     EXPECT_EQ(once.first, wide.first);
     EXPECT_EQ(once.first, cascade.first);
     if (once.first == ecq::errc::ok) {
@@ -44,12 +52,12 @@ struct coded_chunk {
 
  private:
   template <class Decoder>
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const table& code, ecq::split_map map) const {
+  std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const Decoder& decoder) const {
     std::vector<std::byte> tail = words;
     tail.resize(tail.size() + ecq::stream_tail_bytes);
     std::vector<std::uint8_t> out(symbols);
     const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
-    const ecq::errc verdict = Decoder(code, map).decode({nullptr, tail.data(), word_count, symbols}, out.data());
+    const ecq::errc verdict = decoder.decode({nullptr, tail.data(), word_count, symbols}, out.data());
     return {verdict, out};
   }
 };
@@ -97,8 +105,9 @@ std::vector<table_case> all_cases() {
 
 TEST(HuffmanGaps, DecodesWhatItEncodedAtEveryLength) {
   for (const table_case& with : all_cases()) {
+    const decoders by(with.code, with.map);
     const auto expect_round_trip = [&](std::span<const std::uint8_t> codes) {
-      const auto [verdict, decoded] = coded_chunk(with.code, with.map, codes).decode(with.code, with.map);
+      const auto [verdict, decoded] = coded_chunk(with.code, with.map, codes).decode(by);
       ASSERT_EQ(verdict, ecq::errc::ok) << with.name << ' ' << codes.size();
       for (std::size_t i = 0; i < codes.size(); ++i) {
         ASSERT_EQ(decoded[i], codes[i] >> with.map.bits << with.map.bits) << with.name << ' ' << codes.size();
@@ -128,6 +137,7 @@ TEST(HuffmanGaps, StoresWhatWouldGrow) {
 // Whatever is changed in header, positions, gaps and padding is noticed; other code words are other codes or refused.
 TEST(HuffmanGaps, RefusesHeadersPositionsAndGapsThatLie) {
   for (const table_case& with : all_cases()) {
+    const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, with.codes);
     if (good.stored() || with.code.count == 1) continue;
     const auto windows = ecq::load_le<std::uint32_t>(good.words.data());
@@ -135,35 +145,36 @@ TEST(HuffmanGaps, RefusesHeadersPositionsAndGapsThatLie) {
     for (std::size_t bit = 0; bit < 8 * code_words; bit += 1 + bit / 40) {
       coded_chunk bad = good;
       bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-      ASSERT_EQ(bad.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name << ' ' << bit;
+      ASSERT_EQ(bad.decode(by).first, ecq::errc::corrupt) << with.name << ' ' << bit;
     }
     for (const std::size_t kept : {std::size_t{0}, std::size_t{2}, std::size_t{4}, code_words, good.words.size() - 2}) {
       coded_chunk bad = good;
       bad.words.resize(kept);
-      ASSERT_EQ(bad.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name << ' ' << kept;
+      ASSERT_EQ(bad.decode(by).first, ecq::errc::corrupt) << with.name << ' ' << kept;
     }
     coded_chunk more = good;
     more.symbols += 64;
-    EXPECT_EQ(more.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(more.decode(by).first, ecq::errc::corrupt) << with.name;
     coded_chunk longer = good;
     longer.words.resize(good.words.size() + 8);
-    EXPECT_EQ(longer.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(longer.decode(by).first, ecq::errc::corrupt) << with.name;
   }
 }
 
 TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
   for (const table_case& with : all_cases()) {
+    const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, std::span(with.codes).first(600));
     for (std::size_t bit = 0; bit < 8 * good.words.size(); ++bit) {
       coded_chunk bad = good;
       bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-      bad.decode(with.code, with.map);
+      bad.decode(by);
     }
     code_source random(3);
     for (int round = 0; round < 100; ++round) {
       coded_chunk noise = good;
       for (std::size_t at = 4; at < noise.words.size(); ++at) noise.words[at] = static_cast<std::byte>(random.next());
-      noise.decode(with.code, with.map);
+      noise.decode(by);
     }
   }
 }
@@ -171,6 +182,7 @@ TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
 // Code words, gaps and positions of chunks that have several blocks.
 TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
   for (const table_case& with : all_cases()) {
+    const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, with.codes);
     if (good.stored() || with.code.count == 1) continue;
     code_source random(17);
@@ -180,13 +192,14 @@ TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
         bad.words[random.next() % bad.words.size()] ^= static_cast<std::byte>(1U << (random.next() % 8));
       }
       bad.symbols -= round % 4 == 0 ? static_cast<std::uint32_t>(random.next() % 3) : 0U;
-      bad.decode(with.code, with.map);
+      bad.decode(by);
     }
   }
 }
 
 TEST(HuffmanGaps, DecodesChunksSideBySideAsAlone) {
   for (const table_case& with : all_cases()) {
+    const decoders by(with.code, with.map);
     std::vector<coded_chunk> parts;
     std::size_t at = 0;
     for (const std::size_t size : {std::size_t{1}, std::size_t{300}, std::size_t{0}, std::size_t{40}}) {
@@ -210,12 +223,11 @@ TEST(HuffmanGaps, DecodesChunksSideBySideAsAlone) {
         views[i].words = chunks[i].words.data();
         targets.push_back(outs[i].data());
       }
-      const ecq::huffman_gaps::decoder decoder(with.code, with.map);
       std::vector<ecq::errc> verdicts(chunks.size(), ecq::errc::unsupported);
-      decoder.decode_many(views, targets.data(), verdicts, ecq::instruction_set::automatic);
+      by.once.decode_many(views, targets.data(), verdicts, ecq::instruction_set::automatic);
       for (std::size_t i = 0; i < chunks.size(); ++i) {
         std::vector<std::uint8_t> alone(chunks[i].symbols);
-        EXPECT_EQ(verdicts[i], decoder.decode(views[i], alone.data())) << with.name << ' ' << damaged << ' ' << i;
+        EXPECT_EQ(verdicts[i], by.once.decode(views[i], alone.data())) << with.name << ' ' << damaged << ' ' << i;
         if (verdicts[i] == ecq::errc::ok) {
           EXPECT_EQ(outs[i], alone) << with.name << ' ' << damaged << ' ' << i;
         }
