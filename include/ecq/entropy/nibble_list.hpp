@@ -35,10 +35,14 @@ struct nibble_list {
     std::stable_sort(order.begin(), order.begin() + (std::ptrdiff_t{1} << symbol_bits),
                      [&](std::uint8_t a, std::uint8_t b) { return counts.counts[a] > counts.counts[b]; });
     const std::size_t listed = counts.distinct() <= bytes ? bytes : bytes - 1;
-    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(listed));
+    std::array<bool, 256> chosen{};
+    for (std::size_t i = 0; i < listed; ++i) chosen[order[i]] = true;
     nibble_list list;
     list.symbols = {};
-    std::copy_n(order.begin(), listed, list.symbols.begin());
+    std::size_t next = 0;
+    for (unsigned symbol = 0; next < listed; ++symbol) {
+      if (chosen[symbol]) list.symbols[next++] = static_cast<std::uint8_t>(symbol);
+    }
     return list;
   }
 
