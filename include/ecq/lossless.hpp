@@ -59,7 +59,8 @@ inline void append_bits(weights_view weights, std::vector<std::byte>& to) {
 ///   auto packed = codec.compress(ecq::cpu{}, weights);           // a span or a matrix of bf16
 ///   codec.decompress(ecq::cpu{}, *packed, 0, restored);          // the same bits, NaN and -0 included
 ///
-/// A packed block is that of any compressor: a container takes it, block_decoder and ecq::decompress read it.
+/// With stream.pairs exponents are coded two at a time. A packed block is that of any compressor: a container takes it,
+/// block_decoder and ecq::decompress read it.
 template <exponent_format Format, stream_coder Coder = rans>
 struct lossless {
   stream_options stream{};

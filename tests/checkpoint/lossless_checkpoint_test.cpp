@@ -94,8 +94,8 @@ TEST_F(lossless_checkpoint, comes_back_bit_for_bit_by_every_coder) {
   using ecq::coder_id;
   constexpr std::optional<coder_id> coders[] = {coder_id::rans, coder_id::tans, coder_id::huffman, coder_id::raw,
                                                 std::nullopt};
-  for (const std::optional<coder_id> coder : coders) {
-    const auto report = compress(cpu{.threads = 2}, {.coder = coder});
+  for (std::size_t way = 0; way < 2 * std::size(coders); ++way) {
+    const auto report = compress(cpu{.threads = 2}, {.pairs = way % 2 != 0, .coder = coders[way / 2]});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_EQ(report->passed_through, 3U);
     EXPECT_EQ(report->blocks, 7U);  // five formats of the layer, and two of what is in no layer
@@ -184,6 +184,8 @@ TEST_F(lossless_checkpoint, a_changed_bit_is_no_match) {
 TEST_F(lossless_checkpoint, is_one_of_three_ways) {
   EXPECT_EQ(compress({}, {.bits_per_weight = 3.0}).error().code(), errc::invalid_argument);
   EXPECT_EQ(compress({}, {.lambda = 1.0}).error().code(), errc::invalid_argument);
+  EXPECT_EQ(ecq::compress_checkpoint({}, original, packed, {.lambda = 1.0, .pairs = true}).error().code(),
+            errc::invalid_argument);
   EXPECT_EQ(compress({}, {.coder = static_cast<ecq::coder_id>(77)}).error().code(), errc::unsupported);
   EXPECT_EQ(folder.count(), 1U);
 }

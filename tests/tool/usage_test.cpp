@@ -64,6 +64,7 @@ TEST_F(tool, refuses_a_wrong_command_line) {
       {"compress", "in", "-o", "out", "--method", "entrollm", "--format", "int8"},
       {"compress", "in", "-o", "out", "--method", "entrollm", "--per-tensor"},
       {"compress", "in", "-o", "out", "--method", "entrollm", "--lossless"},
+      {"compress", "in", "-o", "out", "--pairs"},
       {"decompress", "in", "-o", "out", "--dtype", "int8"},
       {"compare", "in", "--bits", "4,x"},
       {"compare", "in", "--bits", "9"},

@@ -187,7 +187,7 @@ inline container_plan checkpoint_compressor::plan() const {
   planned.metadata = model_.metadata();
   planned.tool = "ecq " ECQ_VERSION_STRING;
   const std::string format(to_string(options_.format));
-  planned.settings = options_.lossless   ? "lossless"
+  planned.settings = options_.lossless   ? options_.pairs ? "lossless, pairs" : "lossless"
                      : options_.entrollm ? format + ", entrollm"
                      : options_.bits_per_weight
                          ? format + ", entquant, bits " + std::to_string(*options_.bits_per_weight)
@@ -298,7 +298,8 @@ inline result<packed_block> checkpoint_compressor::compress_lossless(const selec
   }
   const dtype format = packed.matrices.front().format;
   ECQ_CHECK(with_stream_coder([&]<class Coder>(Coder) -> result<void> {
-    ECQ_TRY(stream, encode_exponents<Coder>(backend_, format, elements, {.chunk_bits = options_.chunk_bits}));
+    ECQ_TRY(stream, encode_exponents<Coder>(backend_, format, elements,
+                                            {.chunk_bits = options_.chunk_bits, .pairs = options_.pairs}));
     packed.stream = std::move(stream);
     return {};
   }));
@@ -345,6 +346,7 @@ inline result<void> check_options(const compress_options& options) {
   if (options.bits_per_tensor && !options.bits_per_weight) {
     return error(errc::invalid_argument, "bits per tensor need bits per weight");
   }
+  if (options.pairs && !options.lossless) return error(errc::invalid_argument, "pairs are for lossless alone");
   return {};
 }
 

@@ -23,6 +23,7 @@ struct compress_options {
   /// Every bit comes back: exponents are coded, signs and mantissas kept. Embeddings and output heads are compressed as
   /// well, NaN and infinity are welcome, and each number format of a block has a stream of its own.
   bool lossless = false;
+  bool pairs = false;  ///< with lossless: exponents are coded two at a time (stream_options::pairs)
   /// EntroLLM (quantize/entrollm.hpp): each tensor on a grid of its own and in a stream of its own, one code for all,
   /// which every stream carries. The model is read twice. The paper's coder is huffman; no coder: the one that is
   /// expected to be smallest over the model.
