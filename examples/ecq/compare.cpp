@@ -16,10 +16,12 @@
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
+#include "ecq/entropy/huffman.hpp"
 #include "ecq/entropy/rans.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/output_file.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
 #include "ecq/quantize/rtn.hpp"
@@ -31,12 +33,14 @@
 
 namespace {
 
-const std::vector<std::string> all_methods{"entquant", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
+const std::vector<std::string> default_methods{"entquant", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
+const std::vector<std::string> all_methods{"entquant", "absmax", "rtn",        "nf4",
+                                           "nf4-dq",   "hqq",    "entrollm-8", "entrollm-4"};
 
 struct options : tool::common_options {
   std::string input, tensor, picture;
   std::vector<double> bits{4, 3, 2.1};
-  std::vector<std::string> methods = all_methods;
+  std::vector<std::string> methods = default_methods;
   std::uint64_t max_weights = 0;
   bool details = false;
 };
@@ -95,15 +99,17 @@ ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, 
 
 using format = ecq::fp8_e4m3;
 
-/// Decodes `codes` again, a row at a time, and compares.
+/// Decodes `codes` again, a row at a time, and compares. `scales`: one a row, or one.
+template <class Format>
 ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
-                                        std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales) {
+                                        std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales,
+                                        float zero = 0) {
   std::vector<float> reconstructed(codes.size());
   const std::size_t columns = weights.columns();
   ECQ_CHECK(ecq::parallel_for(backend, weights.rows(), [&](std::size_t row) -> ecq::result<void> {
-    const float scale = scales[row];
+    const float scale = scales[scales.size() == 1 ? 0 : row];
     for (std::size_t at = row * columns; at < (row + 1) * columns; ++at) {
-      reconstructed[at] = format::decode(codes[at]) * scale;
+      reconstructed[at] = Format::decode(codes[at]) * scale + zero;
     }
     return {};
   }));
@@ -178,6 +184,63 @@ class comparison {
     }
   }
 
+  /// EntroLLM: every tensor on a grid and in a stream of its own, with one Huffman code for all of them.
+  template <class Format>
+  ecq::result<std::vector<row>> run_entrollm(const std::string& name) {
+    begin(name);
+    ecq::histogram joint;
+    std::vector<std::uint8_t> codes;
+    const auto code = [&](const source& tensor) -> ecq::result<ecq::affine_grid> {
+      codes.resize(tensor.weights.size());
+      ECQ_TRY(grid, ecq::entrollm{}.fit<Format>(backend_, tensor.weights));
+      ECQ_CHECK(ecq::entrollm{}.encode<Format>(backend_, tensor.weights, grid, codes));
+      return grid;
+    };
+    for (const block& tensors : blocks_) {
+      for (const source& tensor : tensors) {
+        ECQ_CHECK(about(tensor, code(tensor)));
+        ECQ_TRY(counts, ecq::count_codes(backend_, codes));
+        joint += counts;
+      }
+    }
+    begin(name);
+    std::vector<row> rows;
+    measurement total;
+    ecq::checkpoint_report report;
+    const auto measure_tensor = [&](const source& tensor) -> ecq::result<measurement> {
+      ECQ_TRY(grid, code(tensor));
+      ecq::packed_block packed;
+      ecq::packed_matrix& matrix = packed.matrices.emplace_back();
+      matrix.format = ecq::dtype_of<Format>;
+      matrix.layout = ecq::entrollm{}.layout(tensor.weights.rows(), tensor.weights.columns());
+      matrix.zero = grid.zero;
+      matrix.scales.assign(matrix.layout.count(), grid.scale);
+      ECQ_TRY(error, error_of<Format>(backend_, tensor.weights, codes, matrix.scales, matrix.zero));
+      ECQ_TRY(counts, ecq::count_codes(backend_, codes));
+      ECQ_TRY(stream, ecq::encode_stream<ecq::huffman>(backend_, codes, {.shared_counts = &joint}));
+      packed.stream = std::move(stream);
+      report.add_block({}, packed, std::span(&counts, 1));
+      const ecq::tensor_report& about_it = report.tensors.back();
+      const auto weights = static_cast<double>(about_it.weights);
+      return measurement{.weights = about_it.weights,
+                         .zeros = static_cast<std::uint64_t>(std::llround(about_it.sparsity * weights)),
+                         .bits = about_it.bits_per_weight * weights,
+                         .entropy_bits = about_it.entropy * weights,
+                         .codes = counts,
+                         .error = error};
+    };
+    for (const block& tensors : blocks_) {
+      for (const source& tensor : tensors) {
+        ECQ_TRY(measured, about(tensor, measure_tensor(tensor)));
+        total += measured;
+        rows.push_back({tensor.entry->name, name, std::move(measured)});
+      }
+    }
+    total.entropy_bits = ecq::entropy_of(joint) * static_cast<double>(total.weights);
+    rows.push_back({"*", name, total});
+    return rows;
+  }
+
  private:
   void begin(const std::string& name) {
     stage_ = name;
@@ -201,7 +264,7 @@ class comparison {
   ecq::result<measurement> code_tensor(const Quantizer& quantizer, const ecq::weights_view& weights,
                                        std::span<std::uint8_t> codes, std::span<ecq::bf16> scales) const {
     ECQ_CHECK(quantizer.template quantize<format>(backend_, weights, codes, scales));
-    ECQ_TRY(error, error_of(backend_, weights, codes, scales));
+    ECQ_TRY(error, error_of<format>(backend_, weights, codes, scales));
     ECQ_TRY(counts, ecq::count_codes(backend_, codes));
     measurement result;
     result.weights = weights.size();
@@ -308,6 +371,10 @@ ecq::result<std::vector<row>> measure_all(const options& given, comparison& work
       for (const double bits : given.bits) ECQ_CHECK(keep(work.run_entquant(bits)));
     } else if (method == "absmax") {
       ECQ_CHECK(keep(work.run_coded(method, ecq::absmax{})));
+    } else if (method == "entrollm-8") {
+      ECQ_CHECK(keep(work.run_entrollm<ecq::uint8>(method)));
+    } else if (method == "entrollm-4") {
+      ECQ_CHECK(keep(work.run_entrollm<ecq::uint4>(method)));
     } else if (method == "nf4" || method == "nf4-dq") {
       ECQ_CHECK(keep(work.run_fixed_rate(method, ecq::nf4{.double_quantization = method == "nf4-dq"})));
     } else {
@@ -415,7 +482,8 @@ void tool::add_compare(CLI::App& app, action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--methods", given->methods,
-                   "Of entquant, absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation) and hqq")
+                   "Of entquant, absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and "
+                   "entrollm-4 (uint8 and uint4, one code for the model)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(all_methods))

@@ -74,6 +74,12 @@ TEST_F(tool, compresses_to_unsigned_integers_with_one_code) {
       EXPECT_EQ(inspected["totals"]["bits_per_weight"], totals["bits_per_weight"]);
       ask({"verify", packed, "--against", model});
       ask({"decompress", packed, "-o", back});
+      if (std::string(coder) != "huffman") continue;
+      const json compared = ask({"compare", model, "--methods", std::string("entrollm-") + width});
+      const json& all = compared["rows"].back();
+      EXPECT_EQ(all["tensor"], "*");
+      EXPECT_NEAR(all["bits_per_weight"].get<double>(), totals["bits_per_weight"].get<double>(), 1e-9);
+      EXPECT_NEAR(all["entropy"].get<double>(), totals["joint_entropy"].get<double>(), 1e-9);
     }
   }
   EXPECT_NE(run({"compress", model, "-o", packed, "--method", "entrollm"}).out.find("of all codes together"),
