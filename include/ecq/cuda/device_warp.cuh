@@ -19,6 +19,13 @@ struct device_warp {
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
   /// `x`, which is the same in all lanes, as a value that the compiler knows to be so.
   static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
+  template <class Body>
+  static __device__ void each_lane(Body&& body) {
+    body(lane_numbers());
+  }
+  static __device__ std::uint32_t& at(lanes& value, std::uint32_t) { return value; }
+  static __device__ std::uint32_t at(const lanes& value, std::uint32_t) { return value; }
+
   static __device__ flags all() { return true; }
   static __device__ flags below(lanes a, lanes b) { return a < b; }
   static __device__ flags both(flags a, flags b) { return a && b; }
@@ -45,6 +52,26 @@ struct device_warp {
     lanes word;
     if (which) word = reinterpret_cast<const Word*>(from)[index];
     return word;
+  }
+
+  /// `to` is aligned to what is written.
+  template <class Element>
+  static __device__ void store_four(std::byte* to, const Element (&four)[4]) {
+    static_assert(sizeof(Element) == 2 || sizeof(Element) == 4);
+    if constexpr (sizeof(Element) == 2) {
+      const auto pair = [&](int i) {
+        return __builtin_bit_cast(std::uint16_t, four[i]) |
+               (std::uint32_t{__builtin_bit_cast(std::uint16_t, four[i + 1])} << 16);
+      };
+      *reinterpret_cast<::uint2*>(to) = make_uint2(pair(0), pair(2));
+    } else {
+      const auto word = [&](int i) { return __builtin_bit_cast(std::uint32_t, four[i]); };
+      *reinterpret_cast<::uint4*>(to) = make_uint4(word(0), word(1), word(2), word(3));
+    }
+  }
+  template <class Element>
+  static __device__ void store_one(std::byte* to, const Element& one) {
+    *reinterpret_cast<Element*>(to) = one;
   }
 
   /// `to` is aligned to 4 * Words bytes, which are 16 at most.

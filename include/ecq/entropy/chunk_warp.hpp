@@ -58,7 +58,7 @@ struct warp_words {
 ///
 /// The verdict is that of the scalar decoder.
 template <class Warp, class Step, class Sink>
-ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, const Sink& sink) {
+ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, Sink&& sink) {
   static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
   using lanes = typename Warp::lanes;
   constexpr unsigned pair = Step::code_byte | ((4 + Step::code_byte) << 4);
@@ -99,7 +99,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, c
 
 /// As above for a chunk without states and words: every byte is `code`, and all else raw.
 template <class Warp, class Sink>
-ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, const Sink& sink) {
+ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   if (chunk.word_count != 0) return errc::corrupt;
   std::uint32_t left = chunk.symbols;
@@ -113,7 +113,7 @@ ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& ch
 
 /// As above for a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.
 template <class Warp, class Sink>
-ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, const Sink& sink) {
+ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const lanes bottom(detail::bit_stack_bottom);
   const lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());

@@ -116,7 +116,7 @@ struct huffman_step {
 /// `table` alone.
 template <class Warp, class Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
-                                          const warp_chunk& chunk, const Sink& sink) {
+                                          const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const unsigned bits = table.bits;
   switch (table.coding) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "ecq/stream/lanes.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -58,6 +59,14 @@ struct host_warp {
   static lanes lane_numbers() {
     return lanes::each([](std::uint32_t i) { return i; });
   }
+
+  /// Calls `body(lane)` for each lane, which `at` gives its own values.
+  template <class Body>
+  static void each_lane(Body&& body) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) body(lane);
+  }
+  static std::uint32_t& at(lanes& values, std::uint32_t lane) { return values.value[lane]; }
+  static std::uint32_t at(const lanes& values, std::uint32_t lane) { return values.value[lane]; }
 
   static flags all() { return 0xFFFFFFFFU; }
   static flags below(const lanes& a, const lanes& b) {
@@ -118,6 +127,16 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) {
       return (which >> i & 1U) != 0 ? std::uint32_t{load_le<Word>(from + sizeof(Word) * index.value[i])} : 0U;
     });
+  }
+
+  /// One lane writes four elements, or one.
+  template <class Element>
+  static void store_four(std::byte* to, const Element (&four)[4]) {
+    std::memcpy(to, four, sizeof four);
+  }
+  template <class Element>
+  static void store_one(std::byte* to, const Element& one) {
+    std::memcpy(to, &one, sizeof one);
   }
 
   /// Lane i writes its words, low byte first, to to[4 * Words * i] and on.

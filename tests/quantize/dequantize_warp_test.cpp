@@ -1,0 +1,129 @@
+#include "ecq/quantize/dequantize_warp.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "ecq/compressor.hpp"
+#include "ecq/decompress.hpp"
+#include "ecq/entropy/step_warp.hpp"
+#include "ecq/quantize/entrollm.hpp"
+#include "ecq/stream/host_warp.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::errc;
+
+struct shape {
+  std::size_t rows;
+  std::size_t columns;
+};
+
+/// All chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart.
+template <class Format, class Output>
+errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Output>>& out, std::size_t padding) {
+  const auto stream = ecq::encoded_stream::parse(block.stream);
+  EXPECT_TRUE(stream);
+  float values[256];
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    values[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
+  }
+  std::vector<ecq::warp_matrix> matrices;
+  std::vector<std::vector<std::uint16_t>> scales;
+  for (const ecq::packed_matrix& matrix : block.matrices) {
+    auto& bits = scales.emplace_back();
+    for (const ecq::bf16 scale : matrix.scales) bits.push_back(scale.bits);
+    const std::size_t stride = matrix.layout.columns + padding;
+    auto& target = out.emplace_back(matrix.layout.rows * stride);
+    if (matrix.layout.rows * matrix.layout.columns == 0) continue;
+    matrices.push_back({.first_symbol = matrix.first_symbol,
+                        .rows = static_cast<std::uint32_t>(matrix.layout.rows),
+                        .columns = static_cast<std::uint32_t>(matrix.layout.columns),
+                        .rows_per_group = static_cast<std::uint32_t>(matrix.layout.rows_per_group),
+                        .columns_per_group = static_cast<std::uint32_t>(matrix.layout.columns_per_group),
+                        .groups_across = static_cast<std::uint32_t>(matrix.layout.groups_across()),
+                        .zero = matrix.zero,
+                        .affine = ecq::affine_format<Format>,
+                        .scales = nullptr,
+                        .out = reinterpret_cast<std::byte*>(target.data()),
+                        .row_stride = stride,
+                        .by_four = matrix.first_symbol % 4 == 0 && matrix.layout.columns % 4 == 0 &&
+                                   matrix.layout.columns_per_group % 4 == 0 && stride % 4 == 0});
+    matrices.back().scales = scales.back().data();
+  }
+  errc verdict = errc::ok;
+  for (std::uint64_t index = 0; index < stream->chunk_count(); ++index) {
+    const ecq::chunk_bytes chunk = stream->chunk(index);
+    std::vector<std::uint32_t> image;
+    ecq::warp_table table;
+    EXPECT_TRUE(ecq::with_coder(stream->coder(), [&]<class Coder>(Coder) -> ecq::result<void> {
+      if constexpr (ecq::has_warp_table<Coder>) {
+        table = ecq::append_warp_table(stream->table<Coder>(stream->record(index).table), stream->map(), image);
+      }
+      return {};
+    }));
+    ecq::warp_weight_sink<ecq::host_warp, Output> sink(matrices.data(), static_cast<std::uint32_t>(matrices.size()),
+                                                       values, index << stream->chunk_bits(),
+                                                       stream->raw_bits(index).data(), stream->map().bits, true);
+    const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
+        table, image.data(), ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink);
+    if (decoded != errc::ok || sink.met_non_finite()) verdict = errc::corrupt;
+  }
+  return verdict;
+}
+
+template <class Output>
+std::vector<std::uint32_t> bits_of(std::span<const Output> weights) {
+  std::vector<std::uint32_t> bits;
+  for (const Output weight : weights) bits.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(weight)));
+  return bits;
+}
+
+template <class Format, class Output, class Compressor>
+void expect_the_weights_of_the_host(const Compressor& compressor, const std::vector<shape>& shapes,
+                                    std::size_t padding) {
+  std::vector<std::vector<float>> weights;
+  std::vector<ecq::named_weights> named;
+  for (const shape& extent : shapes) {
+    weights.push_back(ecq_test::gaussian(extent.rows, extent.columns, static_cast<unsigned>(weights.size() + 1), 0.1F));
+  }
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    named.push_back(
+        {std::to_string(i), ecq::matrix_view<const float>(weights[i].data(), shapes[i].rows, shapes[i].columns)});
+  }
+  const auto block = compressor.compress(ecq::cpu{}, named);
+  ASSERT_TRUE(block) << block.error().to_string();
+  std::vector<std::vector<Output>> by_warp;
+  ASSERT_EQ((decode_by_warp<Format>(*block, by_warp, padding)), errc::ok);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    std::vector<Output> expected(shapes[i].rows * (shapes[i].columns + padding));
+    ASSERT_TRUE(ecq::decompress(ecq::cpu{}, *block, i,
+                                ecq::matrix_view<Output>(expected.data(), shapes[i].rows, shapes[i].columns,
+                                                         static_cast<std::ptrdiff_t>(shapes[i].columns + padding), 1)));
+    ASSERT_EQ(bits_of<Output>(by_warp[i]), bits_of<Output>(expected)) << "matrix " << i;
+  }
+}
+
+TEST(dequantize_warp, gives_the_weights_of_the_host) {
+  const std::vector<std::vector<shape>> blocks = {
+      {{64, 64}},
+      {{3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}},
+      {{1, 3000}, {3000, 1}, {20, 64}},
+  };
+  for (const auto& shapes : blocks) {
+    for (const std::size_t padding : {0U, 4U, 3U}) {
+      const ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> fp8{{.lambda = 14.0}, {.chunk_bits = 10}};
+      expect_the_weights_of_the_host<ecq::fp8_e4m3, ecq::bf16>(fp8, shapes, padding);
+      const ecq::compressor<ecq::int8, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>> grouped{
+          {.granularity = {.size = 12}}, {.chunk_bits = 10}};
+      expect_the_weights_of_the_host<ecq::int8, float>(grouped, shapes, padding);
+    }
+  }
+}
+
+}  // namespace
