@@ -155,7 +155,7 @@ void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& c
     for (std::size_t i = 0; i < 5; ++i) {
       good.push_back(encode(with, code_source(i).bell(256 + 64 * i, with.spread)));
     }
-    for (int round = 0; round < 2500; ++round) {
+    for (int round = 0; round < 1000; ++round) {
       std::vector<coded_chunk> chunks = good;
       for (std::size_t i = 0; i < chunks.size(); ++i) {
         coded_chunk& chunk = chunks[i];

@@ -82,6 +82,16 @@ ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
   std::memcpy(halves, each, sizeof each);
 }
 
+/// Entries of the next symbols of a chunk with these states and low halves of stacks.
+template <class Lookup>
+ECQ_AVX512 inline looked_up look_up_next(const Lookup& table, __m512i state, __m512i low, __m512i index_mask) {
+  if constexpr (Lookup::by_state) {
+    return look_up_dwords<4>(table.entries, state);
+  } else {
+    return look_up_dwords<2>(table.entries, _mm512_and_si512(low, index_mask));
+  }
+}
+
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
 /// out of words. At most 128 bytes beyond the end of a chunk's words are read.
 template <std::size_t Chunks, class Lookup>
@@ -113,6 +123,8 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
   const __m512i low_byte = _mm512_set1_epi16(0x00FF);
   __m512i index_mask = zero;
   if constexpr (!Lookup::by_state) index_mask = _mm512_set1_epi16(static_cast<std::int16_t>(table.index_mask));
+  // Each chunk's entries are loaded before the chunk in front of it takes its words, so that more loads are under way.
+  looked_up upcoming = look_up_next(table, state[0], low[0], index_mask);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i codes[Chunks][2];  // of two rounds each: the later one's in the high bytes
     ECQ_UNROLL
@@ -123,14 +135,17 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
         for (std::size_t c = 0; c < Chunks; ++c) {
           // Bits to take, of which the shifts see the low four, and the code above them.
           __m512i entry;
+          const looked_up found = upcoming;
+          if constexpr (Chunks > 1) {
+            const std::size_t next = (c + 1) % Chunks;
+            upcoming = look_up_next(table, state[next], low[next], index_mask);
+          }
           if constexpr (Lookup::by_state) {
-            const looked_up found = look_up_dwords<4>(table.entries, state[c]);
             entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
             const __m512i base = _mm512_permutex2var_epi16(found.first, even, found.second);
             const __m512i kept = _mm512_shldv_epi16(ones, zero, entry);  // base | (low & ~kept)
             state[c] = _mm512_ternarylogic_epi32(base, kept, low[c], 0xF2);
           } else {
-            const looked_up found = look_up_dwords<2>(table.entries, _mm512_and_si512(low[c], index_mask));
             entry = _mm512_permutex2var_epi16(found.first, even, found.second);
             const __mmask32 longer = _mm512_testn_epi16_mask(entry, low_byte);
             if (longer != 0) [[unlikely]] {
@@ -147,6 +162,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
           low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
           word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          if constexpr (Chunks == 1) upcoming = look_up_next(table, state[c], low[c], index_mask);
           if (later == 0) {
             codes[c][pair] = _mm512_srli_epi16(entry, 8);
           } else {  // earlier | (entry & 0xFF00)
@@ -164,7 +180,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
     for (std::size_t c = 0; c < Chunks; ++c) {
       _mm512_storeu_si512(out[c], _mm512_permutex2var_epi16(codes[c][0], first_half, codes[c][1]));
       _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi16(codes[c][0], second_half, codes[c][1]));
-      prefetch<2>(word[c] + prefetch_distance / 2);
+      prefetch<2>(word[c] + prefetch_distance);
       out[c] += group_symbols;
     }
   }

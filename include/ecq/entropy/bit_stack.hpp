@@ -12,6 +12,7 @@
 #include <cstring>
 #include <span>
 
+#include "ecq/config.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/stream/lanes.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -58,21 +59,23 @@ struct bit_stack_cursor {
   /// Decodes all that is left: `pop(state, stack)` finds the stack_entry of a lane and moves its state on.
   template <class Pop>
   errc finish(const Pop& pop) const {
-    bit_stack_cursor at = *this;  // a copy that nobody else sees: codes written may not change it
+    bit_stack_cursor at = *this;  // copies that nobody else sees: codes written may not change them
+    const Pop pop_of_lane = pop;
     const auto step = [&](std::uint32_t lane) {
-      const stack_entry found = pop(at.state[lane], at.stack[lane]);
+      const stack_entry found = pop_of_lane(at.state[lane], at.stack[lane]);
       const std::uint32_t rest = at.stack[lane] >> found.bits;
       // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. The
       // check before each step of 32 lanes keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
-      const std::uint32_t due = rest < bit_stack_bottom ? 1 : 0;
+      const auto due = (std::int64_t{rest} - bit_stack_bottom) >> 63;  // -1 or 0
       const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(at.word);
-      at.stack[lane] = rest ^ ((rest ^ refilled) & (0U - due));
-      at.word += std::size_t{2} * due;
+      at.stack[lane] = rest ^ ((rest ^ refilled) & static_cast<std::uint32_t>(due));
+      at.word -= 2 * due;
       return found.code;
     };
     for (; at.left >= group_symbols; at.left -= group_symbols, at.out += group_symbols) {
       for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
         if (at.word > at.end) return errc::corrupt;
+        ECQ_UNROLL
         for (std::uint32_t lane = 0; lane < lane_count; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
       }
     }
