@@ -32,6 +32,19 @@ std::vector<rans_case> all_cases() {
   add("direct 12", 0, 12, 0, 31);
   add("direct 14", 0, 14, 1, 31);
   add("constant", 5, 0, 4, 0);
+  // The greatest frequencies there are, and 1.
+  for (const auto& [name, buckets, scale] :
+       {std::tuple("alias32, 65535 : 1", 5U, 16U), {"direct 12, 4095 : 1", 0U, 12U}}) {
+    ecq::histogram skewed;
+    skewed.counts[31] = 1;
+    skewed.counts[32] = std::uint64_t{1} << 40;
+    cases.push_back({name,
+                     {.mapping = buckets != 0 ? ecq::slot_mapping::alias : ecq::slot_mapping::direct,
+                      .bucket_bits = buckets,
+                      .frequencies = ecq::normalize_frequencies(skewed, scale)},
+                     {2},
+                     1});
+  }
   // No bucket has an alias.
   for (const unsigned bucket_bits : {5U, 6U}) {
     ecq::histogram even;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ecq/cpu/rans_decode.hpp"
+#include "ecq/cpu/rans_encode_avx2.hpp"
 #include "ecq/cpu/rans_encode_avx512.hpp"
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/element_join.hpp"
@@ -63,6 +64,8 @@ struct rans {
     void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     /// All groups; whole ones are left.
     void encode_by_avx512(std::span<detail::rans_encode_cursor> cursors) const;
+    /// As above, or none.
+    void encode_by_avx2(std::span<detail::rans_encode_cursor> cursors) const;
 
     unsigned raw_bits_;
     unsigned scale_bits_;
@@ -140,7 +143,9 @@ inline void rans::encoder::encode_many(std::span<const std::span<const std::uint
       cursors[i].begin(codes[first + i], words[first + i]);
       if (!constant_) encode_groups(cursors[i], codes[first + i].size() / group_symbols);
     }
-    if (!constant_ && chosen_instruction_set(isa) == instruction_set::avx512) encode_by_avx512({cursors, count});
+    const instruction_set chosen = constant_ ? instruction_set::scalar : chosen_instruction_set(isa);
+    if (chosen == instruction_set::avx512) encode_by_avx512({cursors, count});
+    if (chosen == instruction_set::avx2) encode_by_avx2({cursors, count});
     for (std::size_t i = 0; i < count; ++i) {
       if (!constant_) encode_groups(cursors[i], 0);
       for (std::size_t lane = 0; lane < lane_count; ++lane) {
@@ -215,6 +220,19 @@ inline void rans::encoder::encode_by_avx512([[maybe_unused]] std::span<detail::r
     if (code + 1 < 256 && (code + 1) >> raw_bits_ != code >> raw_bits_) ++number;
   }
   detail::avx512::rans_encode(table, scale_bits_, cursors);
+#endif
+}
+
+inline void rans::encoder::encode_by_avx2([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
+#if ECQ_X86
+  if (scale_bits_ < detail::avx2::rans_encoding::min_scale_bits) return;
+  detail::avx2::rans_encoding table;
+  for (std::size_t code = 0; code < 256; ++code) {
+    const entry& symbol = entries_[code >> raw_bits_];
+    if (symbol.frequency != 0) table.add(code, symbol.frequency, symbol.start);
+  }
+  table.slots = slots_.empty() ? nullptr : slots_.data();
+  detail::avx2::rans_encode(table, scale_bits_, cursors);
 #endif
 }
 
