@@ -27,6 +27,8 @@ namespace ecq::detail::avx512 {
 /// bytes, and `write`, which moves both pointers on.
 struct symbol_writer {
   static constexpr bool joins = false;
+  static constexpr std::size_t width = 1;
+  static constexpr std::size_t raw_lines = 0;  ///< cache lines of raw bits that 128 elements take, at most
 
   ECQ_AVX512 explicit symbol_writer(const element_join&) {}
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
@@ -68,7 +70,7 @@ ECQ_AVX512 inline __m512i shifted_bytes(__m512i symbols, unsigned left, unsigned
 struct byte_writer {
   static constexpr bool joins = true;
   static constexpr std::size_t width = 1;
-  static constexpr std::size_t raw_lines = 2;  ///< cache lines of raw bits that 128 elements take, at most
+  static constexpr std::size_t raw_lines = 2;
 
   static bool takes(const element_join& join) { return join.width == 1 && join.bits > 0 && join.bits < 8; }
 

@@ -60,7 +60,7 @@ inline constexpr std::size_t prefetch_distance = 512;
 template <std::size_t Lines>
 ECQ_AVX512 inline void prefetch(const std::byte* from) {
   ECQ_UNROLL
-  for (std::size_t line = 0; line < Lines; ++line)
+  for (std::size_t line = 0; line != Lines; ++line)
     _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T0);
 }
 
@@ -160,11 +160,9 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
     for (std::size_t c = 0; c < Chunks; ++c) {
       const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
       const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
-      if constexpr (Writer::joins) {
-        prefetch<Writer::raw_lines>(raw[c] + 2 * prefetch_distance);
-        prefetch<1>(word[c] + prefetch_distance);
-        prefetch<2 * Writer::width>(to[c] + prefetch_distance);
-      }
+      prefetch<Writer::raw_lines>(raw[c] + 2 * prefetch_distance);
+      prefetch<2>(word[c] + prefetch_distance);
+      prefetch<2 * Writer::width>(to[c] + prefetch_distance);
       writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
       writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
     }
@@ -297,6 +295,8 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
     }
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {
+      prefetch<2>(word[c] + prefetch_distance);
+      prefetch<2>(reinterpret_cast<const std::byte*>(out[c]) + prefetch_distance);
       _mm512_storeu_si512(out[c], _mm512_permutex2var_epi32(codes[c][0], first_half, codes[c][1]));
       _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi32(codes[c][0], second_half, codes[c][1]));
       out[c] += group_symbols;
