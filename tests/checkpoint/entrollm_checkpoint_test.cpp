@@ -150,6 +150,21 @@ TEST_F(entrollm_checkpoint, all_streams_have_the_one_table) {
   }
 }
 
+TEST_F(entrollm_checkpoint, the_coder_is_chosen_for_the_whole_model) {
+  // Few codes a stream, where tables count, and many.
+  std::vector<tensor> small;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    small.push_back({"small." + std::to_string(seed), {64, 64}, ecq_test::gaussian(64, 64, seed)});
+  }
+  for (const auto& model : {small, mixed_model(), {{"large", {512, 256}, ecq_test::student_t4(512, 256)}}}) {
+    for (const dtype format : {dtype::uint8, dtype::uint4}) {
+      const auto bytes = [&](std::optional<coder_id> coder) { return compress(model, format, coder)->file_bytes; };
+      const auto best = (std::min)({bytes(coder_id::rans), bytes(coder_id::tans), bytes(coder_id::huffman)});
+      EXPECT_LE(bytes(std::nullopt), best + best / 200);
+    }
+  }
+}
+
 TEST_F(entrollm_checkpoint, bytes_do_not_depend_on_threads) {
   ASSERT_TRUE(compress(mixed_model(), dtype::uint4, std::nullopt, cpu{.threads = 1}));
   const std::string one = ecq_test::read_file(packed);

@@ -173,7 +173,7 @@ inline result<void> checkpoint_compressor::find_model_code() {
   };
   ECQ_TRY(code, visit_code_format(options_.format, [&]<class Format>() -> result<model_code> {
             if constexpr (affine_format<Format>) {
-              return make_model_code<Format>(backend_, model_, options_.coder, blocks_, begin);
+              return make_model_code<Format>(backend_, model_, options_, blocks_, begin);
             } else {
               return error(errc::invalid_argument, "format");
             }

@@ -26,15 +26,19 @@ struct model_code {
   coder_id coder = coder_id::huffman;
 };
 
-/// Of the coders, the one whose streams together are expected to be smallest; the first of equals.
+/// Of the coders, the one whose streams together are expected to be smallest, words, states and tables counted; the
+/// first of equals.
 template <entropy_coder... Coders>
-coder_id expected_smallest(smallest_of<Coders...>, const histogram& counts) {
+coder_id expected_smallest(smallest_of<Coders...>, const histogram& counts, std::uint64_t chunks,
+                           std::uint64_t streams) {
   coder_id best{};
   std::optional<std::uint64_t> least;
   const auto weigh = [&]<class Coder>(Coder) {
     const auto plan = Coder::plan({&counts, 1});
-    const std::uint64_t chunks = counts.total() >> default_chunk_bits(counts.total());
-    const std::uint64_t bits = plan.bits + plan.map.bits * counts.total() + 8 * Coder::state_bytes * chunks;
+    std::vector<std::byte> record;
+    plan.tables[0].append_to(record);
+    const std::uint64_t bits =
+        plan.bits + plan.map.bits * counts.total() + 8 * (Coder::state_bytes * chunks + record.size() * streams);
     if (least && bits >= *least) return;
     least = bits;
     best = Coder::id;
@@ -46,9 +50,10 @@ coder_id expected_smallest(smallest_of<Coders...>, const histogram& counts) {
 /// Sets the grid of every tensor and counts all codes of `Format`. `advance(tensor)`, which returns result<void>, is
 /// called before each; errors name the tensor. Memory: the codes of the largest tensor.
 template <affine_format Format, class Advance>
-result<model_code> make_model_code(const cpu& backend, const checkpoint& model, std::optional<coder_id> coder,
+result<model_code> make_model_code(const cpu& backend, const checkpoint& model, const compress_options& options,
                                    std::span<selected_block> blocks, Advance&& advance) {
   model_code code;
+  std::uint64_t chunks = 0;
   std::vector<std::uint8_t> codes;
   const auto count = [&](selected_tensor& tensor) -> result<histogram> {
     ECQ_TRY(weights, as_weights(*tensor.entry, model.bytes(*tensor.entry)));
@@ -65,9 +70,11 @@ result<model_code> make_model_code(const cpu& backend, const checkpoint& model, 
       auto counts = count(tensor);
       if (!counts) return std::move(counts).error().within("tensor '" + tensor.entry->name + "'");
       code.counts += *counts;
+      const std::uint64_t size = counts->total();
+      chunks += chunks_of(size, options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(size));
     }
   }
-  code.coder = coder ? *coder : expected_smallest(smallest_any{}, code.counts);
+  code.coder = options.coder ? *options.coder : expected_smallest(smallest_any{}, code.counts, chunks, blocks.size());
   return code;
 }
 
