@@ -74,19 +74,15 @@ class weights_view {
         return;
       }
     }
-    if constexpr (std::is_same_v<Format, bf16>) {
-      // The usual case, without a branch a weight: a BF16 is the upper half of its FP32.
-      for (std::size_t column = 0; column < out.size(); ++column) {
-        code_type code;
-        std::memcpy(&code, from + static_cast<std::ptrdiff_t>(column) * step, sizeof code);
-        out[column] = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
-      }
-      return;
-    }
     for (std::size_t column = 0; column < out.size(); ++column) {
       code_type code;
       std::memcpy(&code, from + static_cast<std::ptrdiff_t>(column) * step, sizeof code);
-      out[column] = Format::decode(code);
+      if constexpr (std::is_same_v<Format, bf16>) {
+        // The usual case, without a branch a weight: a BF16 is the upper half of its FP32.
+        out[column] = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
+      } else {
+        out[column] = Format::decode(code);
+      }
     }
   }
 

@@ -59,14 +59,10 @@ struct device_warp {
   static __device__ void store_four(std::byte* to, const Element (&four)[4]) {
     static_assert(sizeof(Element) == 2 || sizeof(Element) == 4);
     if constexpr (sizeof(Element) == 2) {
-      const auto pair = [&](int i) {
-        return __builtin_bit_cast(std::uint16_t, four[i]) |
-               (std::uint32_t{__builtin_bit_cast(std::uint16_t, four[i + 1])} << 16);
-      };
+      const auto pair = [&](int i) { return four[i].bits | (std::uint32_t{four[i + 1].bits} << 16); };
       *reinterpret_cast<::uint2*>(to) = make_uint2(pair(0), pair(2));
     } else {
-      const auto word = [&](int i) { return __builtin_bit_cast(std::uint32_t, four[i]); };
-      *reinterpret_cast<::uint4*>(to) = make_uint4(word(0), word(1), word(2), word(3));
+      *reinterpret_cast<::float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
     }
   }
   template <class Element>
