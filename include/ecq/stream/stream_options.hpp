@@ -23,7 +23,8 @@ struct stream_options {
   /// before it to be preferred. 0: any byte counts.
   unsigned margin = 0;
   /// Symbols are coded in pairs, two nibbles a byte (nibble_list.hpp): decoders take half the steps. For exponents, and
-  /// for codes of few different values.
+  /// for codes of few different values. Huffman codes get smaller by it, others a little larger for the wider table;
+  /// rANS of up to 64 single symbols decodes faster with AVX-512, anything else in pairs.
   bool pairs = false;
 };
 
