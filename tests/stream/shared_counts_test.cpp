@@ -55,6 +55,35 @@ TYPED_TEST(shared_counts, give_all_streams_the_same_table) {
   EXPECT_EQ(tables.empty(), TypeParam::id == ecq::coder_id::raw);
 }
 
+// In pairs: of what the counts make likely, and all of what they make possible.
+TYPED_TEST(shared_counts, give_pairs_the_same_table_and_list) {
+  for (const unsigned spread : {2U, 9U}) {  // 9 values, or 37 with some that are escaped
+    std::vector<std::vector<std::uint8_t>> parts = {code_source(1).bell(40'001, spread), code_source(2).bell(6000, 1),
+                                                    std::vector<std::uint8_t>(20'001, 127)};
+    histogram joint;
+    for (const auto& part : parts) joint += counts_of(part);
+    std::vector<std::byte> tables;
+    ecq::nibble_list list;
+    for (const auto& part : parts) {
+      const auto blob =
+          ecq::encode_stream<TypeParam>(cpu{.threads = 2}, part, {.shared_counts = &joint, .pairs = true});
+      ASSERT_TRUE(blob) << blob.error().to_string();
+      const auto stream = ecq::encoded_stream::parse(*blob);
+      ASSERT_TRUE(stream);
+      EXPECT_EQ(stream->pairs(), TypeParam::id != ecq::coder_id::raw);
+      std::vector<std::uint8_t> decoded(part.size());
+      ASSERT_TRUE(ecq::decode_stream(cpu{}, *stream, 0, decoded));
+      EXPECT_EQ(decoded, part);
+      if (tables.empty()) tables = tables_of(*stream), list = stream->nibbles();
+      EXPECT_EQ(tables_of(*stream), tables);
+      EXPECT_EQ(stream->nibbles(), list);
+    }
+    histogram lacking = joint;
+    lacking.counts[127] = 0;
+    EXPECT_FALSE(ecq::encode_stream<TypeParam>(cpu{}, parts[0], {.shared_counts = &lacking, .pairs = true}));
+  }
+}
+
 TYPED_TEST(shared_counts, of_the_codes_themselves_change_nothing) {
   for (const auto& codes : {code_source(4).bell(70'000, 11), std::vector<std::uint8_t>(500, 7)}) {
     const histogram own = counts_of(codes);

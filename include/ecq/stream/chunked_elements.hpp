@@ -141,18 +141,24 @@ result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_e
   return classes;
 }
 
-/// Chooses the nibbles of symbols that are coded in pairs, by counting all of them.
+/// Chooses the nibbles of symbols of which `counts` says how often they occur: they are coded in pairs from here on.
 template <element_split Split>
-result<void> choose_nibbles(const cpu& backend, chunked_elements<Split>& chunked) {
-  nibble_list list;
-  if constexpr (Split::symbol_bits > 4) {
-    ECQ_TRY(classes, count_classes(backend, chunked));
-    histogram all;
-    for (const histogram& counted : classes) all += counted;
-    list = nibble_list::of(all, Split::symbol_bits);
+void choose_nibbles(const histogram& counts, chunked_elements<Split>& chunked) {
+  chunked.pairing.emplace(Split::symbol_bits > 4 ? nibble_list::of(counts, Split::symbol_bits) : nibble_list{});
+}
+
+/// How often pairs occur, at least once, among symbols that occur as `counts` says, each whatever comes before it.
+inline histogram pair_counts(const symbol_pairing& pairing, const histogram& counts) {
+  std::array<std::uint64_t, 16> nibbles{};
+  for (std::size_t symbol = 0; symbol < 256; ++symbol) nibbles[pairing.nibbles[symbol]] += counts.counts[symbol];
+  nibbles[0] = (std::max)(nibbles[0], std::uint64_t{1});  // beside an odd last symbol
+  const auto total = static_cast<double>(counts.total());
+  histogram pairs;
+  for (std::size_t pair = 0; pair < 256; ++pair) {
+    const double both = static_cast<double>(nibbles[pair % 16]) * static_cast<double>(nibbles[pair / 16]);
+    if (both != 0) pairs.counts[pair] = (std::max)(static_cast<std::uint64_t>(both / total), std::uint64_t{1});
   }
-  chunked.pairing.emplace(list);
-  return {};
+  return pairs;
 }
 
 }  // namespace ecq::detail

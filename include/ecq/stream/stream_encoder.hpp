@@ -213,7 +213,6 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
 /// errc::invalid_argument unless one table for the shared counts, if there are any, can code what was counted.
 inline result<void> check_shared_counts(const stream_options& options, std::span<const histogram> classes) {
   if (options.shared_counts == nullptr) return {};
-  if (options.pairs) return stream_error(errc::invalid_argument, "shared counts are of single symbols, not of pairs");
   if (!options.class_of_chunk.empty()) {
     return stream_error(errc::invalid_argument, "shared counts are for one table, and chunks have classes");
   }
@@ -280,10 +279,22 @@ result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const 
                                             std::optional<dtype> format, const stream_options& options) {
   try {
     ECQ_TRY(chunked, cut_into_chunks<Split>(elements, options));
-    if (options.pairs && !std::same_as<Coder, raw>) ECQ_CHECK(choose_nibbles(backend, chunked));
     ECQ_TRY(classes, count_classes(backend, chunked));
     ECQ_CHECK(check_shared_counts(options, classes));
-    auto coded = encode_by<Split>(Coder{}, backend, chunked, format, options, classes);
+    stream_options how = options;
+    histogram shared_pairs;
+    if (options.pairs && !std::same_as<Coder, raw> && !classes.empty()) {
+      histogram all;
+      for (const histogram& counted : classes) all += counted;
+      choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
+      if (options.shared_counts != nullptr) {
+        shared_pairs = pair_counts(*chunked.pairing, *options.shared_counts);
+        how.shared_counts = &shared_pairs;
+      }
+      ECQ_TRY(of_pairs, count_classes(backend, chunked));
+      classes = std::move(of_pairs);
+    }
+    auto coded = encode_by<Split>(Coder{}, backend, chunked, format, how, classes);
     if constexpr (!std::same_as<Coder, raw>) {
       chunked.tables = (std::min)(chunked.tables, std::size_t{1});
       chunked.table_of_chunk.clear();

@@ -17,7 +17,7 @@ struct stream_options {
   std::span<const std::uint16_t> class_of_chunk = {};
   /// Counts that the one table is made for, instead of those of the codes at hand: streams with the same counts have
   /// the same table, byte for byte, as one code for a whole model has it. A code (an exponent) that it does not count
-  /// is an error. Neither with class_of_chunk nor with pairs.
+  /// is an error. Not with class_of_chunk.
   const histogram* shared_counts = nullptr;
   /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than that of one named
   /// before it to be preferred. 0: any byte counts.
