@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "ecq/cpu/rans_avx512.hpp"
+#include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/stream/lanes.hpp"
 
@@ -152,21 +153,10 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
 /// Encodes all that is left of one or two chunks, whole groups.
 template <class Encoding>
 inline void rans_encode(const Encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
-  rans_encode_cursor* pair[2] = {&cursors.front(), &cursors.back()};
-  const auto drop = [](rans_encode_cursor& cursor, std::size_t groups) {
-    cursor.codes = cursor.codes.first(cursor.codes.size() - groups * group_symbols);
-  };
-  const auto groups_left = [](const rans_encode_cursor& cursor) { return cursor.codes.size() / group_symbols; };
-  // Groups are coded from the end: the longer chunk begins alone.
-  for (std::size_t i = 0; i < cursors.size(); ++i) {
-    const std::size_t shared = cursors.size() == 1 ? 0 : (std::min)(groups_left(*pair[0]), groups_left(*pair[1]));
-    const std::size_t groups = groups_left(*pair[i]);
-    if (groups > shared) encode_together<1>(table, scale_bits, &pair[i], shared, groups);
-    drop(*pair[i], groups - shared);
-  }
-  if (cursors.size() == 1) return;
-  encode_together<2>(table, scale_bits, pair, 0, groups_left(*pair[0]));
-  for (rans_encode_cursor& cursor : cursors) cursor.codes = {};
+  encode_in_runs(cursors, [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
+    if (count == 2) return encode_together<2>(table, scale_bits, run, first, last);
+    encode_together<1>(table, scale_bits, run, first, last);
+  });
 }
 
 }  // namespace ecq::detail::avx512

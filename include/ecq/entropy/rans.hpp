@@ -135,26 +135,21 @@ inline std::size_t rans::encoder::encode(std::span<const std::uint8_t> codes, st
 inline void rans::encoder::encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                                        std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
                                        instruction_set isa) const {
-  constexpr std::size_t batch = 2;
-  for (std::size_t first = 0; first < codes.size(); first += batch) {
-    const std::size_t count = (std::min)(batch, codes.size() - first);
-    detail::rans_encode_cursor cursors[batch];
-    for (std::size_t i = 0; i < count; ++i) {
-      cursors[i].begin(codes[first + i], words[first + i]);
-      if (!constant_) encode_groups(cursors[i], codes[first + i].size() / group_symbols);
-    }
-    const instruction_set chosen = constant_ ? instruction_set::scalar : chosen_instruction_set(isa);
-    if (chosen == instruction_set::avx512) encode_by_avx512({cursors, count});
-    if (chosen == instruction_set::avx2) encode_by_avx2({cursors, count});
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!constant_) encode_groups(cursors[i], 0);
-      for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        store_le(states[first + i] + 4 * lane, cursors[i].state[lane]);
-      }
-      const std::span<std::uint16_t> room = words[first + i];
-      counts[first + i] = static_cast<std::size_t>(room.data() + room.size() - cursors[i].word);
-    }
-  }
+  using cursor = detail::rans_encode_cursor;
+  const instruction_set chosen = constant_ ? instruction_set::scalar : chosen_instruction_set(isa);
+  detail::encode_side_by_side<cursor>(
+      codes.size(), [&](cursor& chunk, std::size_t i) { chunk.begin(codes[i], words[i]); },
+      [&](cursor& chunk, std::size_t down_to) {
+        if (!constant_) encode_groups(chunk, down_to);
+      },
+      [&](std::span<cursor> chunks) {
+        if (chosen == instruction_set::avx512) encode_by_avx512(chunks);
+        if (chosen == instruction_set::avx2) encode_by_avx2(chunks);
+      },
+      [&](const cursor& chunk, std::size_t i) {
+        for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states[i] + 4 * lane, chunk.state[lane]);
+        counts[i] = static_cast<std::size_t>(words[i].data() + words[i].size() - chunk.word);
+      });
 }
 
 inline void rans::encoder::encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const {
