@@ -205,7 +205,12 @@ int main(int count, char** arguments) try {
   for (const table& one : tables()) {
     std::ifstream file(folder / (one.suite + ".json"));
     if (!file) continue;
-    const run of(json::parse(file));
+    const json read = json::parse(file, nullptr, false);
+    if (read.is_discarded()) {
+      std::cerr << "bench_report: " << one.suite << ".json is no JSON: was the suite interrupted?\n";
+      return 1;
+    }
+    const run of(read);
     print(one, of);
     if (one.suite != "bench_entropy") continue;
     std::ofstream(folder / "decode_speed.svg") << to_svg(decode_speed(of));
