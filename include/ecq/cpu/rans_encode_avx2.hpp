@@ -19,6 +19,7 @@
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/stream/lanes.hpp"
+#include "ecq/stream/little_endian.hpp"
 
 namespace ecq::detail::avx2 {
 
@@ -62,10 +63,13 @@ ECQ_AVX2 inline encode_lanes look_up_codes(const rans_encoding& table, const std
           _mm256_shuffle_ps(first, second, 0x88)};
 }
 
-/// The slots at four positions, in the low halves of 32 bits each.
+/// The slots at four positions, with what follows them in the high halves of 32 bits.
 ECQ_AVX2 inline __m128i four_slots(const std::uint16_t* slots, const std::array<std::size_t, 4>& at) {
-  const __m128i first = _mm_insert_epi16(_mm_cvtsi32_si128(slots[at[0]]), slots[at[1]], 2);
-  return _mm_insert_epi16(_mm_insert_epi16(first, slots[at[2]], 4), slots[at[3]], 6);
+  const auto slot = [&](std::size_t i) {
+    return static_cast<int>(load_le<std::uint32_t>(reinterpret_cast<const std::byte*>(slots + at[i])));
+  };
+  const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(slot(0)), slot(1), 1);
+  return _mm_insert_epi32(_mm_insert_epi32(first, slot(2), 2), slot(3), 3);
 }
 
 /// Replaces 2 * 8 positions by the slots there.
@@ -74,9 +78,11 @@ ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extra
   const __m256i both = _mm256_packus_epi32(first, second);  // by halves of registers
   const __m128i low = _mm256_castsi256_si128(both);
   const __m128i high = _mm256_extracti128_si256(both, 1);
-  first = join(four_slots(slots, extract(_mm_cvtsi128_si64(low))), four_slots(slots, extract(_mm_cvtsi128_si64(high))));
-  second = join(four_slots(slots, extract(_mm_extract_epi64(low, 1))),
-                four_slots(slots, extract(_mm_extract_epi64(high, 1))));
+  const __m256i low_halves = _mm256_set1_epi32(0xFFFF);
+  first = _mm256_and_si256(low_halves, join(four_slots(slots, extract(_mm_cvtsi128_si64(low))),
+                                            four_slots(slots, extract(_mm_cvtsi128_si64(high)))));
+  second = _mm256_and_si256(low_halves, join(four_slots(slots, extract(_mm_extract_epi64(low, 1))),
+                                             four_slots(slots, extract(_mm_extract_epi64(high, 1)))));
 }
 
 /// Writes those words of eight lanes that are in `due` in front of `word`. There is room for a word of each lane: all
