@@ -180,7 +180,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
     for (std::size_t c = 0; c < Chunks; ++c) {
       _mm512_storeu_si512(out[c], _mm512_permutex2var_epi16(codes[c][0], first_half, codes[c][1]));
       _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi16(codes[c][0], second_half, codes[c][1]));
-      prefetch<2>(word[c] + prefetch_distance);
+      prefetch<2>(word[c], prefetch_distance);
       out[c] += group_symbols;
     }
   }

@@ -57,11 +57,15 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
 /// core busy, so that memory is free to deliver, but the streams are more than it foresees by itself.
 inline constexpr std::size_t prefetch_distance = 512;
 
+/// Fetches `Lines` lines that lie `ahead` bytes behind `from`, whether anything is there or not: an address, no
+/// pointer.
 template <std::size_t Lines>
-ECQ_AVX512 inline void prefetch(const std::byte* from) {
+ECQ_AVX512 inline void prefetch(const void* from, std::size_t ahead) {
   ECQ_UNROLL
-  for (std::size_t line = 0; line != Lines; ++line)
-    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T0);
+  for (std::size_t line = 0; line != Lines; ++line) {
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(from) + ahead + 64 * line;
+    _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0);
+  }
 }
 
 /// Chunks side by side: a step is a chain of some 40 cycles, of which 8 fill the gaps in each other's. Fewer than 4
@@ -160,9 +164,9 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
     for (std::size_t c = 0; c < Chunks; ++c) {
       const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
       const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
-      prefetch<Writer::raw_lines>(raw[c] + 2 * prefetch_distance);
-      prefetch<2>(word[c] + prefetch_distance);
-      prefetch<2 * Writer::width>(to[c] + prefetch_distance);
+      prefetch<Writer::raw_lines>(raw[c], 2 * prefetch_distance);
+      prefetch<2>(word[c], prefetch_distance);
+      prefetch<2 * Writer::width>(to[c], prefetch_distance);
       writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
       writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
     }
@@ -295,8 +299,8 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
     }
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {
-      prefetch<2>(word[c] + prefetch_distance);
-      prefetch<2>(reinterpret_cast<const std::byte*>(out[c]) + prefetch_distance);
+      prefetch<2>(word[c], prefetch_distance);
+      prefetch<2>(out[c], prefetch_distance);
       _mm512_storeu_si512(out[c], _mm512_permutex2var_epi32(codes[c][0], first_half, codes[c][1]));
       _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi32(codes[c][0], second_half, codes[c][1]));
       out[c] += group_symbols;
