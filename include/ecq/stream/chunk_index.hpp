@@ -50,9 +50,10 @@ inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::by
 /// States, words, raw bits and escapes of a chunk.
 using chunk_parts = std::array<std::span<const std::byte>, 4>;
 
-/// checksums[i] = chunk_checksum(first + i, parts of chunks[i]) for all i, max_checksums at most, by the kernels of
-/// `isa`.
+/// Most chunks that chunk_checksums takes.
 inline constexpr std::size_t max_checksums = 16;
+
+/// checksums[i] = chunk_checksum(first + i, parts of chunks[i]) for all i, by the kernels of `isa`.
 inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> chunks,
                             std::span<std::uint32_t> checksums, instruction_set isa) {
   std::uint64_t hashes[max_checksums];
