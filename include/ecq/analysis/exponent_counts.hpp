@@ -40,7 +40,8 @@ struct exponent_counts {
 
   /// Weights whose exponent is `exponent`, -126 ... 127.
   std::uint64_t at(int exponent) const noexcept {
-    return fields.counts[static_cast<std::size_t>(exponent + fp32_bias)];
+    const int field = exponent + fp32_bias;
+    return fields.counts[static_cast<std::size_t>(field)];
   }
 
   /// The exponent fields of the same weights in `format`, a floating-point format that holds them exactly: what a

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "ecq/cpu/bit_stack_lookup.hpp"
+#include "ecq/cpu/prefetch_avx512.hpp"
 #include "ecq/cpu/rans_avx512.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/stream/lanes.hpp"

@@ -14,6 +14,7 @@
 
 #include "ecq/cpu/alias_lookup.hpp"
 #include "ecq/cpu/join_avx512.hpp"
+#include "ecq/cpu/prefetch_avx512.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 
@@ -56,17 +57,6 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
 /// Bytes ahead of which words and room for elements are fetched, and half as many as of raw bits: the states keep the
 /// core busy, so that memory is free to deliver, but the streams are more than it foresees by itself.
 inline constexpr std::size_t prefetch_distance = 512;
-
-/// Fetches `Lines` lines that lie `ahead` bytes behind `from`, whether anything is there or not: an address, no
-/// pointer.
-template <std::size_t Lines>
-ECQ_AVX512 inline void prefetch(const void* from, std::size_t ahead) {
-  ECQ_UNROLL
-  for (std::size_t line = 0; line != Lines; ++line) {
-    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(from) + ahead + 64 * line;
-    _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0);
-  }
-}
 
 /// Chunks side by side: a step is a chain of some 40 cycles, of which 8 fill the gaps in each other's. Fewer than 4
 /// cost as much as 4.

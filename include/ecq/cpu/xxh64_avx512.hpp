@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/cpu/prefetch_avx512.hpp"
+
 // GCC's own headers start some results from an uninitialised register on purpose.
 #if !defined(__clang__)
 #pragma GCC diagnostic push
@@ -42,13 +44,11 @@ ECQ_AVX512 inline void xxh64_blocks(const std::uint64_t (&prime)[5], std::uint64
   const std::byte* from[4] = {inputs[0], inputs[1], inputs[2], inputs[3]};
   for (std::size_t block = 0; block < blocks; ++block) {
     ECQ_UNROLL
-    for (int i = 0; i < 4; ++i) {  // an address, no pointer: the input may end before
-      _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from[i]) + ahead), _MM_HINT_T0);
-    }
+    for (const std::byte* const input : from) prefetch<1>(input, ahead);
     first = xxh64_round(first, load_pair(from[0], from[1]), prime0, prime1);
     second = xxh64_round(second, load_pair(from[2], from[3]), prime0, prime1);
     ECQ_UNROLL
-    for (int i = 0; i < 4; ++i) from[i] += 32;
+    for (const std::byte*& input : from) input += 32;
   }
   _mm512_storeu_si512(accumulators[0], first);
   _mm512_storeu_si512(accumulators[2], second);

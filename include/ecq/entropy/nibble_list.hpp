@@ -65,7 +65,8 @@ struct nibble_list {
   std::array<std::uint8_t, 256> nibbles() const noexcept {
     std::array<std::uint8_t, 256> found{};
     found.fill(escape_value);
-    for (std::uint8_t i = 0; i < (has_escape() ? bytes - 1 : bytes); ++i) found[symbols[i]] = i;
+    const std::size_t listed = has_escape() ? bytes - 1 : bytes;
+    for (std::size_t i = 0; i < listed; ++i) found[symbols[i]] = static_cast<std::uint8_t>(i);
     return found;
   }
 
