@@ -122,6 +122,29 @@ TEST(dequantize_warp, gives_the_weights_of_the_host) {
       const ecq::compressor<ecq::int8, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>> grouped{
           {.granularity = {.size = 12}}, {.chunk_bits = 10}};
       expect_the_weights_of_the_host<ecq::int8, float>(grouped, shapes, padding);
+      const ecq::compressor<ecq::uint4, ecq::huffman, ecq::entrollm> affine{{}, {.chunk_bits = 10}};
+      expect_the_weights_of_the_host<ecq::uint4, ecq::fp16>(affine, shapes, padding);
+    }
+  }
+}
+
+// A code that is no number counts as damage wherever it is written: alone, or in a whole group.
+TEST(dequantize_warp, meets_codes_that_are_no_numbers) {
+  for (const std::size_t columns : {64U, 63U}) {
+    for (const std::size_t at : {0U, 200U, 1279U}) {
+      ecq::packed_block block;
+      ecq::packed_matrix& matrix = block.matrices.emplace_back();
+      matrix.shape = {1280 / columns, columns};
+      matrix.layout = ecq::per_channel{}.layout(1280 / columns, columns);
+      matrix.scales.resize(matrix.layout.count(), ecq::bf16(1.0F));
+      std::vector<std::uint8_t> codes(matrix.layout.rows * columns, 0x38);
+      const auto encoded = [&] { return *ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10}); };
+      block.stream = encoded();
+      std::vector<std::vector<float>> out;
+      EXPECT_EQ((decode_by_warp<ecq::fp8_e4m3>(block, out, 0)), errc::ok);
+      codes[at % codes.size()] = 0x7F;
+      block.stream = encoded();
+      EXPECT_EQ((decode_by_warp<ecq::fp8_e4m3>(block, out, 0)), errc::corrupt) << columns << ", " << at;
     }
   }
 }
