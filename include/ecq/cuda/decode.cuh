@@ -13,38 +13,11 @@
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/verdict.cuh"
 #include "ecq/result.hpp"
 
 namespace ecq {
-
-/// Where a device says what became of the chunks that it decoded: 8 bytes of device memory that the caller owns,
-/// aligned to 8. Several calls may share one.
-class device_verdict {
- public:
-  explicit device_verdict(void* memory) : failed_chunk_(static_cast<unsigned long long*>(memory)) {}
-
-  /// All is well so far; in order of gpu.stream.
-  result<void> clear(const cuda& gpu) const {
-    return detail::check_cuda(cudaMemsetAsync(failed_chunk_, 0xFF, sizeof *failed_chunk_, gpu.stream),
-                              "clearing a verdict");
-  }
-
-  /// Waits for gpu.stream. errc::corrupt names the first chunk that does not decode; device_error.
-  result<void> wait(const cuda& gpu) const {
-    unsigned long long failed = 0;
-    ECQ_CHECK(
-        detail::check_cuda(cudaMemcpyAsync(&failed, failed_chunk_, sizeof failed, cudaMemcpyDeviceToHost, gpu.stream),
-                           "reading a verdict"));
-    ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
-    if (failed == ~0ULL) return {};
-    return error(errc::corrupt, "stream: chunk " + std::to_string(failed) + " does not decode to its end");
-  }
-
-  unsigned long long* failed_chunk() const noexcept { return failed_chunk_; }
-
- private:
-  unsigned long long* failed_chunk_;
-};
 
 namespace detail {
 
@@ -52,12 +25,11 @@ namespace detail {
 inline constexpr unsigned decode_warps = 8;
 
 template <element_split Split>
-cudaError_t launch_decode(const cuda& gpu, const device_stream& stream, const device_range& range, unsigned blocks) {
-  constexpr unsigned threads = decode_warps * lane_count;
-  const std::size_t shared = sizeof(std::uint32_t) * stream.entries;
+result<void> launch_decode(const cuda& gpu, const device_stream& stream, const device_range& range,
+                           std::size_t blocks) {
+  const launch_shape shape = {blocks, decode_warps * lane_count, sizeof(std::uint32_t) * stream.entries};
   const auto by_coding = [&]<warp_coding Coding>() {
-    decode_kernel<Split, Coding, decode_warps><<<blocks, threads, shared, gpu.stream>>>(stream.view, range);
-    return cudaGetLastError();
+    return launch(gpu, "launching a decoder", &decode_kernel<Split, Coding, decode_warps>, shape, stream.view, range);
   };
   switch (stream.coding.value_or(warp_coding::raw)) {
     case warp_coding::rans_alias: return by_coding.template operator()<warp_coding::rans_alias>();
@@ -66,8 +38,8 @@ cudaError_t launch_decode(const cuda& gpu, const device_stream& stream, const de
     case warp_coding::huffman: return by_coding.template operator()<warp_coding::huffman>();
     default: break;
   }
-  decode_any_kernel<Split, decode_warps><<<blocks, threads, 0, gpu.stream>>>(stream.view, range);
-  return cudaGetLastError();
+  return launch(gpu, "launching a decoder", &decode_any_kernel<Split, decode_warps>, {blocks, shape.threads},
+                stream.view, range);
 }
 
 }  // namespace detail
@@ -98,11 +70,10 @@ inline result<void> decode_elements(const cuda& gpu, const device_stream& stream
                                 .first = first,
                                 .last = last,
                                 .out = out.data(),
-                                .failed_chunk = verdict.failed_chunk()};
-    const auto blocks = static_cast<unsigned>((range.chunks + detail::decode_warps - 1) / detail::decode_warps);
-    const cudaError_t launched = visit_split(
-        stream.format, [&]<class Split>() { return detail::launch_decode<Split>(gpu, stream, range, blocks); });
-    ECQ_CHECK(detail::check_cuda(launched, "launching a decoder"));
+                                .verdict = verdict.memory()};
+    const std::size_t blocks = (range.chunks + detail::decode_warps - 1) / detail::decode_warps;
+    ECQ_CHECK(visit_split(stream.format,
+                          [&]<class Split>() { return detail::launch_decode<Split>(gpu, stream, range, blocks); }));
   }
   return {};
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "ecq/cuda/device_warp.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/verdict.cuh"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/element_warp.hpp"
@@ -38,8 +40,8 @@ struct device_range {
   std::uint64_t chunks;
   std::uint64_t first;  ///< elements first, first + 1, ..., last - 1 of the stream are written
   std::uint64_t last;
-  std::byte* out;                    ///< where element `first` goes
-  unsigned long long* failed_chunk;  ///< gets the lowest number of the chunks that do not decode; ~0 before
+  std::byte* out;               ///< where element `first` goes
+  unsigned long long* verdict;  ///< as device_verdict::memory
 };
 
 namespace detail {
@@ -95,7 +97,7 @@ __device__ inline errc decode_chunk(const device_stream_view& stream, const devi
 
 __device__ inline void report(errc outcome, std::uint64_t chunk, const device_range& range) {
   if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
-    atomicMin(range.failed_chunk, static_cast<unsigned long long>(chunk));
+    report_failure(range.verdict, errc::corrupt, chunk);
   }
 }
 
@@ -105,7 +107,7 @@ __device__ inline void report(errc outcome, std::uint64_t chunk, const device_ra
 /// a block, one a chunk, and 4 bytes of dynamic shared memory an entry of the table. Chunk checksums are not looked at.
 template <element_split Split, warp_coding Coding, unsigned Warps>
 __global__ void __launch_bounds__(Warps* lane_count) decode_kernel(device_stream_view stream, device_range range) {
-  extern __shared__ std::uint32_t shared_entries[];
+  auto* const shared_entries = detail::dynamic_shared<std::uint32_t>();
   warp_table table = stream.tables[0];
   for (std::uint32_t i = threadIdx.x; i < table.entries; i += Warps * lane_count) {
     shared_entries[i] = stream.entries[table.first + i];

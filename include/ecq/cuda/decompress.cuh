@@ -171,7 +171,7 @@ template <weight_output Output, warp_coding Coding, unsigned Warps>
 __global__ void __launch_bounds__(Warps* lane_count)
     decompress_kernel(device_stream_view stream, const warp_matrix* matrices, std::uint32_t count, const float* values,
                       device_range range) {
-  extern __shared__ std::uint32_t shared_entries[];
+  auto* const shared_entries = detail::dynamic_shared<std::uint32_t>();
   __shared__ float shared_values[256];
   constexpr bool one_table = Coding != warp_coding::raw;
   for (unsigned i = threadIdx.x; i < 256; i += Warps * lane_count) shared_values[i] = values[i];
@@ -213,15 +213,15 @@ result<void> decompress(const cuda& gpu, const device_block& block, const device
                                 .first = 0,
                                 .last = stream.view.elements,
                                 .out = nullptr,
-                                .failed_chunk = verdict.failed_chunk()};
-    const auto blocks = static_cast<unsigned>((range.chunks + warps - 1) / warps);
+                                .verdict = verdict.memory()};
+    const std::size_t blocks = (range.chunks + warps - 1) / warps;
     const auto by_coding = [&]<warp_coding Coding>() {
       const std::size_t shared = Coding == warp_coding::raw ? 0 : sizeof(std::uint32_t) * stream.entries;
-      decompress_kernel<Output, Coding, warps><<<blocks, warps * lane_count, shared, gpu.stream>>>(
-          stream.view, block.matrices, block.count, block.values, range);
-      return cudaGetLastError();
+      return detail::launch(gpu, "launching a decoder", &decompress_kernel<Output, Coding, warps>,
+                            {blocks, warps * lane_count, shared}, stream.view, block.matrices, block.count,
+                            block.values, range);
     };
-    const auto launch = [&] {
+    const auto launched = [&] {
       switch (stream.coding.value_or(warp_coding::raw)) {
         case warp_coding::rans_alias: return by_coding.template operator()<warp_coding::rans_alias>();
         case warp_coding::rans_direct: return by_coding.template operator()<warp_coding::rans_direct>();
@@ -230,7 +230,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, const device
         default: return by_coding.template operator()<warp_coding::raw>();
       }
     };
-    ECQ_CHECK(detail::check_cuda(launch(), "launching a decoder"));
+    ECQ_CHECK(launched());
   }
   return {};
 }

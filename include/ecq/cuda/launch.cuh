@@ -1,0 +1,54 @@
+#pragma once
+/// \file
+/// Launching kernels: the one place that knows how.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/result.hpp"
+
+namespace ecq::detail {
+
+/// Bytes of shared memory that a block may have without asking.
+inline constexpr std::size_t plain_shared_bytes = std::size_t{48} << 10;
+
+/// Blocks (less than 2^31; none: nothing happens), threads each, and bytes of dynamic shared memory.
+struct launch_shape {
+  std::size_t blocks;
+  unsigned threads;
+  std::size_t shared = 0;
+};
+
+/// Puts `kernel` in order of gpu.stream. `doing` stands in the error: unsupported, out_of_memory, device_error.
+template <class... Parameters, class... Arguments>
+result<void> launch(const cuda& gpu, const char* doing, void (*kernel)(Parameters...), const launch_shape& shape,
+                    const Arguments&... arguments) {
+  if (shape.blocks == 0) return {};
+  if (shape.shared > plain_shared_bytes) {
+    ECQ_CHECK(
+        check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared)),
+                   doing));
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared;
+  config.stream = gpu.stream;
+  return check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), doing);
+}
+
+/// The dynamic shared memory of this block, aligned to 16 bytes.
+template <class Type>
+__device__ Type* dynamic_shared() {
+#if defined(ECQ_EMULATED_CUDA)
+  return static_cast<Type*>(emulated_shared_memory());
+#else
+  extern __shared__ ::uint4 ecq_dynamic_shared[];
+  return reinterpret_cast<Type*>(ecq_dynamic_shared);
+#endif
+}
+
+}  // namespace ecq::detail
