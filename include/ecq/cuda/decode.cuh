@@ -4,7 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,34 +12,33 @@
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_stream.cuh"
-#include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/result.hpp"
+#include "ecq/stream/element_warp.hpp"
 
 namespace ecq {
 
 namespace detail {
 
-/// Warps of a block: enough to share a table, few enough that blocks come and go.
-inline constexpr unsigned decode_warps = 8;
-
+/// Elements first, first + 1, ..., last - 1 of a stream to `out`: a chunk_user.
 template <element_split Split>
-result<void> launch_decode(const cuda& gpu, const device_stream& stream, const device_range& range,
-                           std::size_t blocks) {
-  const launch_shape shape = {blocks, decode_warps * lane_count, sizeof(std::uint32_t) * stream.entries};
-  const auto by_coding = [&]<warp_coding Coding>() {
-    return launch(gpu, "launching a decoder", &decode_kernel<Split, Coding, decode_warps>, shape, stream.view, range);
-  };
-  switch (stream.coding.value_or(warp_coding::raw)) {
-    case warp_coding::rans_alias: return by_coding.template operator()<warp_coding::rans_alias>();
-    case warp_coding::rans_direct: return by_coding.template operator()<warp_coding::rans_direct>();
-    case warp_coding::tans: return by_coding.template operator()<warp_coding::tans>();
-    case warp_coding::huffman: return by_coding.template operator()<warp_coding::huffman>();
-    default: break;
+struct elements_to {
+  static constexpr std::size_t shared_bytes = 0;
+  static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : 4;
+
+  std::uint64_t first;
+  std::uint64_t last;
+  std::byte* out;  ///< where element `first` goes
+
+  __device__ void load(std::byte*) {}
+
+  template <class Decode>
+  __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
+    const chunk_target target =
+        target_in<device_warp>(chunk.begin, chunk.begin + chunk.elements, first, last, out, element_bits<Split> / 8);
+    return decode(warp_element_sink<device_warp, Split>{chunk.raw, chunk.raw_bits, target});
   }
-  return launch(gpu, "launching a decoder", &decode_any_kernel<Split, decode_warps>, {blocks, shape.threads},
-                stream.view, range);
-}
+};
 
 }  // namespace detail
 
@@ -59,23 +57,13 @@ inline result<void> decode_elements(const cuda& gpu, const device_stream& stream
                                              std::to_string(out.size()) + " bytes of " + std::to_string(size) +
                                              " with " + std::to_string(width) + " bytes each");
   }
-  // A grid has fewer than 2^31 blocks.
-  constexpr std::uint64_t most_chunks = std::uint64_t{detail::decode_warps} << 30;
+  if (count == 0) return {};
   const unsigned bits = stream.view.chunk_bits;
   const std::uint64_t last = first + count;
-  const std::uint64_t end = count == 0 ? 0 : ((last - 1) >> bits) + 1;
-  for (std::uint64_t chunk = first >> bits; chunk < end; chunk += most_chunks) {
-    const device_range range = {.first_chunk = chunk,
-                                .chunks = (std::min)(end - chunk, most_chunks),
-                                .first = first,
-                                .last = last,
-                                .out = out.data(),
-                                .verdict = verdict.memory()};
-    const std::size_t blocks = (range.chunks + detail::decode_warps - 1) / detail::decode_warps;
-    ECQ_CHECK(visit_split(stream.format,
-                          [&]<class Split>() { return detail::launch_decode<Split>(gpu, stream, range, blocks); }));
-  }
-  return {};
+  return visit_split(stream.format, [&]<class Split>() {
+    return detail::launch_decode(gpu, stream, {first >> bits, ((last - 1) >> bits) + 1},
+                                 detail::elements_to<Split>{first, last, out.data()}, verdict);
+  });
 }
 
 }  // namespace ecq

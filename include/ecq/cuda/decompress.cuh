@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ecq/cuda/backend.cuh"
-#include "ecq/cuda/decode.cuh"
+#include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/decompress.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
@@ -165,74 +165,39 @@ class device_block_image {
   std::vector<std::uint16_t> scales_;
 };
 
-/// Decodes the chunks of `range` into the matrices of a block; `Coding` as for decode_kernel. Dynamic shared memory: 4
-/// bytes an entry of the table, none for warp_coding::raw, which stands for tables of any coding in global memory.
-template <weight_output Output, warp_coding Coding, unsigned Warps>
-__global__ void __launch_bounds__(Warps* lane_count)
-    decompress_kernel(device_stream_view stream, const warp_matrix* matrices, std::uint32_t count, const float* values,
-                      device_range range) {
-  auto* const shared_entries = detail::dynamic_shared<std::uint32_t>();
-  __shared__ float shared_values[256];
-  constexpr bool one_table = Coding != warp_coding::raw;
-  for (unsigned i = threadIdx.x; i < 256; i += Warps * lane_count) shared_values[i] = values[i];
-  if constexpr (one_table) {
-    const warp_table table = stream.tables[0];
-    for (std::uint32_t i = threadIdx.x; i < table.entries; i += Warps * lane_count) {
-      shared_entries[i] = stream.entries[table.first + i];
-    }
+namespace detail {
+
+/// The weights of a block to the places of its matrices: a chunk_user.
+template <weight_output Output>
+struct weights_to {
+  static constexpr std::size_t shared_bytes = 256 * sizeof(float);
+  static constexpr unsigned blocks = 4;
+
+  const warp_matrix* matrices;
+  std::uint32_t count;
+  const float* values;
+
+  __device__ void load(std::byte* shared) {
+    copy_to_shared(reinterpret_cast<std::uint32_t*>(shared), reinterpret_cast<const std::uint32_t*>(values), 256);
+    values = reinterpret_cast<const float*>(shared);
   }
-  __syncthreads();
-  std::uint64_t chunk = 0;
-  if (!detail::chunk_of_warp<Warps>(stream, range, chunk)) return;
-  warp_chunk coded;
-  std::uint32_t number = 0;
-  errc outcome = detail::load_chunk<byte_split>(stream, chunk, coded, number);
-  if (outcome == errc::ok) {
-    const std::uint64_t begin = chunk << stream.chunk_bits;
-    warp_weight_sink<device_warp, Output> sink(matrices, count, shared_values, begin,
-                                               stream.raw + begin / 8 * stream.raw_bits, stream.raw_bits, true);
-    warp_table table = stream.tables[one_table ? 0 : number];
-    if constexpr (one_table) table.coding = Coding;
-    outcome = decode_chunk_by_warp<device_warp>(table, one_table ? shared_entries : stream.entries + table.first, coded,
-                                                sink);
-    if (sink.met_non_finite()) outcome = errc::corrupt;
+
+  template <class Decode>
+  __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
+    warp_weight_sink<device_warp, Output> sink(matrices, count, values, chunk.begin, chunk.raw, chunk.raw_bits, true);
+    const errc outcome = decode(sink);
+    return sink.met_non_finite() ? errc::corrupt : outcome;
   }
-  detail::report(outcome, chunk, range);
-}
+};
+
+}  // namespace detail
 
 /// All weights of a block to where its image said, in order of gpu.stream. What is wrong with the block's bytes, a code
 /// that is no finite number included, `verdict` tells. Errors: device_error, unsupported.
 template <weight_output Output>
 result<void> decompress(const cuda& gpu, const device_block& block, const device_verdict& verdict) {
-  constexpr unsigned warps = detail::decode_warps;
-  constexpr std::uint64_t most_chunks = std::uint64_t{warps} << 30;
-  const device_stream& stream = block.stream;
-  for (std::uint64_t first = 0; first < stream.view.chunks; first += most_chunks) {
-    const device_range range = {.first_chunk = first,
-                                .chunks = (std::min)(stream.view.chunks - first, most_chunks),
-                                .first = 0,
-                                .last = stream.view.elements,
-                                .out = nullptr,
-                                .verdict = verdict.memory()};
-    const std::size_t blocks = (range.chunks + warps - 1) / warps;
-    const auto by_coding = [&]<warp_coding Coding>() {
-      const std::size_t shared = Coding == warp_coding::raw ? 0 : sizeof(std::uint32_t) * stream.entries;
-      return detail::launch(gpu, "launching a decoder", &decompress_kernel<Output, Coding, warps>,
-                            {blocks, warps * lane_count, shared}, stream.view, block.matrices, block.count,
-                            block.values, range);
-    };
-    const auto launched = [&] {
-      switch (stream.coding.value_or(warp_coding::raw)) {
-        case warp_coding::rans_alias: return by_coding.template operator()<warp_coding::rans_alias>();
-        case warp_coding::rans_direct: return by_coding.template operator()<warp_coding::rans_direct>();
-        case warp_coding::tans: return by_coding.template operator()<warp_coding::tans>();
-        case warp_coding::huffman: return by_coding.template operator()<warp_coding::huffman>();
-        default: return by_coding.template operator()<warp_coding::raw>();
-      }
-    };
-    ECQ_CHECK(launched());
-  }
-  return {};
+  return detail::launch_decode(gpu, block.stream, {0, block.stream.view.chunks},
+                               detail::weights_to<Output>{block.matrices, block.count, block.values}, verdict);
 }
 
 }  // namespace ecq

@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "ecq/cuda/backend.cuh"
-#include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/entropy/warp_table.hpp"
 #include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/stream_warp.hpp"
 
 namespace ecq {
 
 /// A stream that lies in device memory, which somebody else owns: what kernels need of it, and what the host needs to
 /// launch them. Trivially copyable.
 struct device_stream {
-  device_stream_view view;
+  warp_stream view;
   std::optional<dtype> format;        ///< as encoded_stream::format
   std::optional<warp_coding> coding;  ///< of the one table; nothing: tables of several codings
   std::uint32_t entries = 0;          ///< of the one table
@@ -63,24 +63,10 @@ class device_image {
     ECQ_CHECK(copy(0, stream_.bytes()));
     ECQ_CHECK(copy(tables_offset(), std::as_bytes(std::span(tables_))));
     ECQ_CHECK(copy(entries_offset(), std::as_bytes(std::span(entries_))));
-    const stream_header& header = stream_.header();
-    const auto section = [&](section_kind kind) { return to + header.at(kind).offset; };
     device_stream on_device;
-    on_device.view = {
-        .index = section(section_kind::chunk_index),
-        .states = section(section_kind::states),
-        .words = section(section_kind::words),
-        .raw = section(section_kind::raw_bits),
-        .elements = header.symbols,
-        .chunks = header.chunks,
-        .word_count = header.at(section_kind::words).size / 2,
-        .tables = reinterpret_cast<const warp_table*>(to + tables_offset()),
-        .entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset()),
-        .table_count = header.tables,
-        .state_bytes =
-            header.chunks == 0 ? 0U : static_cast<std::uint32_t>(header.at(section_kind::states).size / header.chunks),
-        .chunk_bits = header.chunk_bits,
-        .raw_bits = header.raw_bits()};
+    on_device.view = warp_stream_at(stream_.header(), to);
+    on_device.view.tables = reinterpret_cast<const warp_table*>(to + tables_offset());
+    on_device.view.entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset());
     on_device.format = stream_.format();
     if (tables_.size() == 1) {
       on_device.coding = tables_[0].coding;

@@ -54,6 +54,11 @@ struct device_warp {
     return word;
   }
 
+  template <class Word>
+  static __device__ Word load_one(const std::byte* from) {
+    return *reinterpret_cast<const Word*>(from);
+  }
+
   /// `to` is aligned to what is written.
   template <class Element>
   static __device__ void store_four(std::byte* to, const Element (&four)[4]) {

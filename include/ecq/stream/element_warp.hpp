@@ -70,6 +70,19 @@ struct chunk_target {
   bool aligned;  ///< `out` is aligned to four elements
 };
 
+/// Where a warp writes those of a chunk's elements, `begin` to `end` of the stream, that are among elements first,
+/// first + 1, ..., last - 1 of the stream. `out` is where the stream's element `first` goes, `width` bytes each.
+template <class Warp>
+ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, std::uint64_t first, std::uint64_t last,
+                                       std::byte* out, std::uint64_t width) {
+  // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
+  const std::uintptr_t to =
+      reinterpret_cast<std::uintptr_t>(out) + static_cast<std::uintptr_t>((begin - first) * width);
+  return {reinterpret_cast<std::byte*>(to),
+          Warp::uniform(first > begin ? static_cast<std::uint32_t>(first - begin) : 0U),
+          Warp::uniform(static_cast<std::uint32_t>((last < end ? last : end) - begin)), to % (4 * width) == 0};
+}
+
 /// Writes elements of `Split`, of which `raw` holds the chunk's raw bits, `raw_bits` each.
 template <class Warp, element_split Split>
 struct warp_element_sink {

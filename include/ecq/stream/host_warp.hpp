@@ -68,6 +68,9 @@ struct host_warp {
   static std::uint32_t& at(lanes& values, std::uint32_t lane) { return values.value[lane]; }
   static std::uint32_t at(const lanes& values, std::uint32_t lane) { return values.value[lane]; }
 
+  /// `x`, which is the same in all lanes.
+  static std::uint32_t uniform(std::uint32_t x) { return x; }
+
   static flags all() { return 0xFFFFFFFFU; }
   static flags below(const lanes& a, const lanes& b) {
     flags result = 0;
@@ -127,6 +130,12 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) {
       return (which >> i & 1U) != 0 ? std::uint32_t{load_le<Word>(from + sizeof(Word) * index.value[i])} : 0U;
     });
+  }
+
+  /// The little-endian word at `from`, aligned to its size: the same in all lanes.
+  template <class Word>
+  static Word load_one(const std::byte* from) {
+    return load_le<Word>(from);
   }
 
   /// One lane writes four elements, or one.

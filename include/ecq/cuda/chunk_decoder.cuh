@@ -1,0 +1,71 @@
+#pragma once
+/// \file
+/// Chunks of a stream decoded in kernels: the library's, and one's own.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/cuda/device_warp.cuh"
+#include "ecq/stream/stream_warp.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// Copies `words` words to shared memory, aligned to 16 bytes, by all threads of a block, which then have to wait for
+/// each other.
+__device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* from, std::uint32_t words) {
+  std::uint32_t done = 0;
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(::uint4) == 0) {
+    for (std::uint32_t i = threadIdx.x; i < words / 4; i += blockDim.x) {
+      reinterpret_cast<::uint4*>(to)[i] = reinterpret_cast<const ::uint4*>(from)[i];
+    }
+    done = words / 4 * 4;
+  }
+  for (std::uint32_t i = done + threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
+}
+
+}  // namespace detail
+
+/// Decodes chunks in a kernel, each by one warp, into any sink of entropy/chunk_warp.hpp:
+///
+///   template <class Coding>  // from visit_coding(stream.coding, ...) on the host
+///   __global__ void kernel(ecq::warp_stream stream, ...) {
+///     extern __shared__ uint4 shared[];  // device_chunk_decoder<Coding>::shared_bytes(...) bytes
+///     const ecq::device_chunk_decoder<Coding> decode(stream, shared);
+///     // then any warp, as often as it likes, with the same arguments in all its threads:
+///     const ecq::errc verdict = decode(chunk, [&](const ecq::stream_chunk& chunk, auto&& into) {
+///       return into([&](std::uint32_t codes, std::uint32_t group, std::uint32_t left) { ... });
+///     });
+///   }
+///
+/// The sink is called once a group of 128 elements, of which `left` exist; the four bytes of `codes` are the decoded
+/// bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. With chunk.raw_bits != 0 raw bits are to
+/// be joined to them (stream/element_warp.hpp does). No call where the index leads out of the stream.
+template <class Coding>
+class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
+ public:
+  /// To be called by all threads of a block together, which wait for each other. `shared` is shared memory, aligned to
+  /// 16 bytes.
+  __device__ device_chunk_decoder(const warp_stream& stream, void* shared)
+      : chunk_decoder<device_warp, Coding>(stream, entries_of(stream, static_cast<std::uint32_t*>(shared))) {}
+
+  /// Bytes of shared memory that a block needs for a stream whose one table has `entries` entries.
+  static constexpr std::size_t shared_bytes(std::uint32_t entries) {
+    return Coding::one_table ? sizeof(std::uint32_t) * entries : 0;
+  }
+
+ private:
+  static __device__ const std::uint32_t* entries_of(const warp_stream& stream, std::uint32_t* shared) {
+    if constexpr (Coding::one_table) {
+      const warp_table& table = stream.tables[0];
+      detail::copy_to_shared(shared, stream.entries + table.first, table.entries);
+      __syncthreads();
+      return shared;
+    } else {
+      return stream.entries;
+    }
+  }
+};
+
+}  // namespace ecq

@@ -1,0 +1,158 @@
+#pragma once
+/// \file
+/// A stream as kernels see it, and how a warp finds and decodes one of its chunks: written once over a warp policy
+/// (stream/host_warp.hpp on the host, cuda/device_warp.cuh on a device).
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "ecq/config.hpp"
+#include "ecq/entropy/step_warp.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/stream_header.hpp"
+
+namespace ecq {
+
+/// Pointers to the sections of a stream, from the offsets of a stream_header that was parsed, and its decode tables.
+/// Trivially copyable. `raw` may be null when raw_bits is 0. A stream in pairs (stream_header::pairs) is none that a
+/// warp decodes.
+struct warp_stream {
+  const std::byte* index = nullptr;
+  const std::byte* states = nullptr;
+  const std::byte* words = nullptr;
+  const std::byte* raw = nullptr;
+  std::uint64_t elements = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t word_count = 0;
+  const warp_table* tables = nullptr;
+  const std::uint32_t* entries = nullptr;  ///< the image that the tables describe
+  std::uint32_t table_count = 0;
+  std::uint32_t state_bytes = 0;  ///< of a chunk
+  unsigned chunk_bits = 0;
+  unsigned raw_bits = 0;  ///< of an element
+};
+
+/// That of the stream whose parsed header is `header` and whose bytes lie at `bytes`, wherever that is, but for
+/// `tables` and `entries`.
+inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
+  const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
+  const std::uint64_t state_bytes = header.at(section_kind::states).size;
+  return {.index = at(section_kind::chunk_index),
+          .states = at(section_kind::states),
+          .words = at(section_kind::words),
+          .raw = at(section_kind::raw_bits),
+          .elements = header.symbols,
+          .chunks = header.chunks,
+          .word_count = header.at(section_kind::words).size / 2,
+          .table_count = header.tables,
+          .state_bytes = header.chunks == 0 ? 0U : static_cast<std::uint32_t>(state_bytes / header.chunks),
+          .chunk_bits = header.chunk_bits,
+          .raw_bits = header.raw_bits()};
+}
+
+/// A chunk of a warp_stream, as its index describes it.
+struct stream_chunk {
+  std::uint64_t number = 0;
+  std::uint64_t begin = 0;         ///< its first element
+  std::uint32_t elements = 0;      ///< at least 1
+  std::uint32_t table = 0;         ///< number of its table
+  const std::byte* raw = nullptr;  ///< its raw bits
+  unsigned raw_bits = 0;           ///< of an element
+  warp_chunk coded;
+};
+
+/// What a kernel was made for: streams of one table, of coding `Coding`, whose entries every block copies to where it
+/// reads them fast.
+template <warp_coding Coding>
+struct coded_as {
+  static constexpr bool one_table = true;
+  static constexpr warp_coding coding = Coding;
+};
+
+/// What a kernel was made for: streams of tables of any codings, which stay where they are.
+struct any_coding {
+  static constexpr bool one_table = false;
+};
+
+/// Calls `use` with coded_as<...>{} for the coding of a stream's one table if kernels are made for it, else with
+/// any_coding{}.
+template <class Use>
+decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) {
+  switch (of_one_table.value_or(warp_coding::constant)) {
+    case warp_coding::rans_alias: return use(coded_as<warp_coding::rans_alias>{});
+    case warp_coding::rans_direct: return use(coded_as<warp_coding::rans_direct>{});
+    case warp_coding::tans: return use(coded_as<warp_coding::tans>{});
+    case warp_coding::huffman: return use(coded_as<warp_coding::huffman>{});
+    default: break;
+  }
+  return use(any_coding{});
+}
+
+/// What the index says of chunk `number`, which must be below stream.chunks; errc::corrupt if that is beyond the
+/// stream.
+template <class Warp>
+ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number, stream_chunk& found) {
+  const std::byte* const record = stream.index + chunk_record::bytes * number;
+  const auto first_word = Warp::template load_one<std::uint64_t>(record);
+  const auto last_word = Warp::template load_one<std::uint64_t>(record + chunk_record::bytes);
+  found.number = number;
+  found.table = static_cast<std::uint32_t>(Warp::template load_one<std::uint64_t>(record + 8) >> 32) & 0xFFFFU;
+  found.begin = number << stream.chunk_bits;
+  const std::uint64_t left = stream.elements - found.begin;
+  const std::uint64_t whole = std::uint64_t{1} << stream.chunk_bits;
+  found.elements = Warp::uniform(static_cast<std::uint32_t>(left < whole ? left : whole));
+  found.raw = stream.raw + found.begin / 8 * stream.raw_bits;
+  found.raw_bits = stream.raw_bits;
+  if (first_word > last_word || last_word > stream.word_count || last_word - first_word > found.elements ||
+      found.table >= stream.table_count) {
+    return errc::corrupt;
+  }
+  found.coded = {.states = stream.states + number * stream.state_bytes,
+                 .words = stream.words + 2 * first_word,
+                 .word_count = static_cast<std::uint32_t>(last_word - first_word),
+                 .symbols = found.elements};
+  return errc::ok;
+}
+
+/// Decodes the chunks of a stream into sinks of entropy/chunk_warp.hpp, one chunk a warp. `Coding` is coded_as<...> or
+/// any_coding.
+template <class Warp, class Coding>
+class chunk_decoder {
+ public:
+  /// `entries` are those of the one table, wherever they have been copied to, or for any_coding stream.entries.
+  ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries)
+      : stream_(stream), entries_(entries) {
+    if constexpr (Coding::one_table) {
+      table_ = stream.tables[0];
+      table_.coding = Coding::coding;
+    }
+  }
+
+  /// Decodes chunk `number`, which must be below stream.chunks, for `use(chunk, decode)`: `decode(sink)` decodes it
+  /// into a sink and returns the verdict, as `use` does in the end. errc::corrupt, and no call, if there is no such
+  /// chunk in the stream's bytes.
+  template <class Use>
+  ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
+    stream_chunk found;
+    if (const errc outcome = find_chunk<Warp>(stream_, number, found); outcome != errc::ok) return outcome;
+    const stream_chunk& chunk = found;
+    return use(chunk, [&](auto&& sink) {
+      if constexpr (Coding::one_table) {
+        return decode_chunk_by_warp<Warp>(table_, entries_, chunk.coded, sink);
+      } else {
+        const warp_table table = stream_.tables[chunk.table];
+        return decode_chunk_by_warp<Warp>(table, entries_ + table.first, chunk.coded, sink);
+      }
+    });
+  }
+
+ private:
+  const warp_stream& stream_;
+  const std::uint32_t* entries_;
+  warp_table table_;
+};
+
+}  // namespace ecq
