@@ -1,0 +1,181 @@
+#pragma once
+/// \file
+/// How a suite measures on a device. Comes before the library's headers.
+
+#include <cuda_runtime.h>
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data.hpp"
+#include "session.hpp"
+
+namespace ecq_bench {
+
+/// The kernels that were launched since the list was cleared, each once.
+struct launched_kernel {
+  const void* function;
+  std::size_t dynamic_shared;
+};
+inline std::vector<launched_kernel> launched;
+
+template <class... Parameters, class... Arguments>
+cudaError_t observed_launch(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  if (std::none_of(launched.begin(), launched.end(), [&](const auto& one) { return one.function == function; })) {
+    launched.push_back({function, config->dynamicSmemBytes});
+  }
+  return cudaLaunchKernelEx(config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace ecq_bench
+
+// The library launches kernels in one place: from here on it tells which, so that each row names what ran and no list
+// of kernels has to follow the library's.
+#define cudaLaunchKernelEx ecq_bench::observed_launch
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/verdict.cuh"
+
+namespace ecq_bench {
+
+/// Device memory for as long as it lives; nothing, where there is none.
+class device_memory {
+ public:
+  device_memory() = default;
+  device_memory(device_memory&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  device_memory& operator=(device_memory&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~device_memory() {
+    if (memory_ != nullptr) cudaFree(memory_);
+  }
+  static ecq::result<device_memory> of(std::size_t bytes) {
+    device_memory made;
+    ECQ_CHECK(ecq::detail::check_cuda(cudaMalloc(&made.memory_, bytes), "allocating device memory"));
+    return ecq::result<device_memory>(std::move(made));
+  }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+/// So many that what they hold does not stay in the cache.
+inline std::size_t rotated_buffers(std::size_t bytes) {
+  return std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 2, 16);
+}
+
+inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::size_t bytes) {
+  std::vector<device_memory> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    ECQ_TRY(one, device_memory::of(bytes));
+    made.push_back(std::move(one));
+  }
+  return ecq::result<std::vector<device_memory>>(std::move(made));
+}
+
+/// Seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of nine turns of all calls after one turn
+/// that does not count.
+template <class Launch>
+ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
+  constexpr int turns = 9;
+  cudaEvent_t events[2] = {};
+  const auto measure = [&]() -> ecq::result<double> {
+    const auto check = [](cudaError_t status) { return ecq::detail::check_cuda(status, "measuring time"); };
+    for (cudaEvent_t& event : events) ECQ_CHECK(check(cudaEventCreate(&event)));
+    std::vector<double> all;
+    for (int turn = 0; turn <= turns; ++turn) {
+      ECQ_CHECK(check(cudaEventRecord(events[0])));
+      for (std::size_t i = 0; i < calls; ++i) ECQ_CHECK(launch(i));
+      ECQ_CHECK(check(cudaEventRecord(events[1])));
+      ECQ_CHECK(check(cudaEventSynchronize(events[1])));
+      float milliseconds = 0;
+      ECQ_CHECK(check(cudaEventElapsedTime(&milliseconds, events[0], events[1])));
+      if (turn > 0) all.push_back(milliseconds * 1e-3 / static_cast<double>(calls));
+    }
+    std::nth_element(all.begin(), all.begin() + turns / 2, all.end());
+    return all[turns / 2];
+  };
+  auto measured = measure();
+  for (cudaEvent_t event : events) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  return measured;
+}
+
+/// The kernels since `launched` was cleared, by their own names.
+inline std::vector<kernel_facts> facts_of_launched() {
+  std::vector<kernel_facts> all;
+  for (const launched_kernel& one : launched) {
+    kernel_facts facts;
+#if !defined(ECQ_EMULATED_CUDA)
+    cudaFuncAttributes attributes{};
+    if (cudaFuncGetAttributes(&attributes, one.function) == cudaSuccess) {
+      facts.registers = attributes.numRegs;
+      facts.shared = attributes.sharedSizeBytes + one.dynamic_shared;
+      facts.spilled = attributes.localSizeBytes;
+    }
+    const char* mangled = nullptr;
+    if (cudaFuncGetName(&mangled, one.function) == cudaSuccess) {
+      int status = 0;
+      const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                         &std::free);
+      facts.name = status == 0 ? plain.get() : mangled;
+      facts.name.resize((std::min)(facts.name.size(), facts.name.rfind(">(") + 1));
+      for (std::size_t at; (at = facts.name.find("ecq::")) != std::string::npos;) facts.name.erase(at, 5);
+      if (facts.name.starts_with("void ")) facts.name.erase(0, 5);
+    }
+#endif
+    all.push_back(std::move(facts));
+  }
+  return all;
+}
+
+/// The time of `launch`, and which kernels it took; `verdict` must be clear afterwards.
+template <class Launch>
+ecq::result<figure> measured(const ecq::device_verdict& verdict, std::size_t calls, Launch&& launch) {
+  const ecq::cuda gpu;
+  ECQ_CHECK(verdict.clear(gpu));
+  launched.clear();
+  ECQ_TRY(seconds, seconds_of(calls, launch));
+  ECQ_CHECK(verdict.wait(gpu));
+  figure found;
+  found.seconds = seconds;
+  found.kernels = facts_of_launched();
+  return found;
+}
+
+/// errc::corrupt unless `bytes` of device memory are what is expected.
+inline ecq::result<void> check_same(const std::byte* device, std::span<const std::byte> expected) {
+  bytes got(expected.size());
+  ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(got.data(), device, got.size(), cudaMemcpyDeviceToHost),
+                                    "reading what a device wrote"));
+  if (same(got, expected)) return {};
+  return ecq::error(ecq::errc::corrupt, "the device wrote something else than the CPU");
+}
+
+/// Measures, once a size, how long a copy on the device takes, in buffers of its own.
+inline ecq::result<void> measure_copy(session& run, std::size_t size) {
+  double& known = run.copy_seconds(size);
+  if (known > 0) return {};
+  const std::size_t count = rotated_buffers(size);
+  ECQ_TRY(places, buffers(count + 1, size));
+  ECQ_TRY(seconds, seconds_of(count, [&](std::size_t i) {
+            return ecq::detail::check_cuda(
+                cudaMemcpyAsync(places[i].data(), places[i + 1].data(), size, cudaMemcpyDeviceToDevice),
+                "copying on the device");
+          }));
+  known = seconds;
+  return {};
+}
+
+}  // namespace ecq_bench

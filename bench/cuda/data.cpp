@@ -1,0 +1,167 @@
+#include "data.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "ecq/decompress.hpp"
+#include "ecq/entropy/huffman_gaps.hpp"
+#include "ecq/entropy/rans_direct.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+
+namespace ecq_bench {
+
+namespace {
+
+constexpr ecq::cpu host{.threads = 0};
+
+/// splitmix64 and what is drawn from it.
+class random_numbers {
+ public:
+  explicit random_numbers(std::uint64_t seed) : state_(seed) {}
+
+  /// In (0, 1).
+  double uniform() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+  }
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(6.283185307179586 * uniform());
+  }
+  double laplace() {
+    const double u = uniform() - 0.5;
+    return std::copysign(std::log(1 - 2 * std::fabs(u)), -u);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Calls `task(first, last)` for runs of `step` out of 0 .. size, on all cores.
+template <class Task>
+void in_runs(std::size_t size, std::size_t step, Task&& task) {
+  static_cast<void>(ecq::parallel_for(host, (size + step - 1) / step, [&](std::size_t run) -> ecq::result<void> {
+    task(run * step, (std::min)(size, (run + 1) * step));
+    return {};
+  }));
+}
+
+constexpr std::size_t run_bytes = std::size_t{4} << 20;
+
+template <class Use>
+auto with(coder which, Use&& use) {
+  switch (which) {
+    case coder::rans_direct: return use.template operator()<ecq::rans_direct>();
+    case coder::tans: return use.template operator()<ecq::tans>();
+    case coder::huffman: return use.template operator()<ecq::huffman>();
+    case coder::huffman_gaps: return use.template operator()<ecq::huffman_gaps>();
+    case coder::rans: break;
+  }
+  return use.template operator()<ecq::rans>();
+}
+
+}  // namespace
+
+const char* name_of(coder which) {
+  return with(which, []<class Coder>() { return Coder::name.data(); });
+}
+
+bytes elements_of(const workload& work, std::size_t size) {
+  const std::size_t width = work.format ? ecq::size_of(*work.format) : 1;
+  bytes made(size);
+  const std::size_t period = (std::min)(size, (std::size_t{16} << 20) * width);
+  in_runs(period / width, std::size_t{256} << 10, [&](std::size_t first, std::size_t last) {
+    random_numbers random(first);
+    for (std::size_t at = first; at < last; ++at) {
+      if (!work.format) {
+        const int code = static_cast<int>(std::nearbyint(work.scale * random.laplace()));
+        made[at] = static_cast<std::byte>(std::clamp(code, -127, 127) & 0xFF);
+        continue;
+      }
+      const auto value = static_cast<float>(work.scale * random.normal());
+      ecq::visit_format(*work.format, [&]<class Format>() {
+        const auto code = Format::encode(value);
+        std::memcpy(made.data() + at * width, &code, sizeof code);
+      });
+    }
+  });
+  in_runs(size - period, run_bytes, [&](std::size_t first, std::size_t last) {
+    for (std::size_t at = period + first; at < period + last;) {
+      const std::size_t from = at % period;
+      const std::size_t count = (std::min)(period + last - at, period - from);
+      std::memcpy(made.data() + at, made.data() + from, count);
+      at += count;
+    }
+  });
+  return made;
+}
+
+ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
+                           const ecq::stream_options& options) {
+  return with(which, [&]<class Coder>() {
+    return format ? ecq::encode_exponents<Coder>(host, *format, elements, options)
+                  : ecq::encode_stream<Coder>(
+                        host, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()}, options);
+  });
+}
+
+ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
+                                        std::size_t matrices, std::size_t rows, std::size_t columns,
+                                        const ecq::stream_options& options) {
+  ecq::packed_block block;
+  ECQ_TRY(stream, encoded(which, {}, codes, options));
+  block.stream = std::move(stream);
+  random_numbers random(1);
+  for (std::size_t i = 0; i < matrices; ++i) {
+    ecq::packed_matrix& matrix = block.matrices.emplace_back();
+    matrix.name = std::to_string(i);
+    matrix.shape = {rows, columns};
+    matrix.original = ecq::dtype::bf16;
+    matrix.format = format;
+    matrix.layout = ecq::per_channel{}.layout(rows, columns);
+    matrix.first_symbol = i * rows * columns;
+    for (std::size_t row = 0; row < rows; ++row) {
+      matrix.scales.push_back(ecq::bf16(static_cast<float>(0.01 + 0.01 * random.uniform())));
+    }
+  }
+  return block;
+}
+
+ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, std::size_t index) {
+  const ecq::group_layout& layout = block.matrices[index].layout;
+  std::vector<ecq::bf16> weights(layout.rows * layout.columns);
+  ECQ_CHECK(
+      ecq::decompress(host, block, index, ecq::matrix_view<ecq::bf16>(weights.data(), layout.rows, layout.columns)));
+  return weights;
+}
+
+bool dump_elements(const std::string& folder, std::size_t mib) {
+  for (const workload& work : element_workloads) {
+    std::string name = work.name;
+    for (char& one : name) {
+      if (std::strchr("(), ", one) != nullptr) one = '_';
+    }
+    const bytes made = elements_of(work, mib << 20);
+    std::ofstream file(folder + '/' + name + '-' + std::to_string(mib) + ".bytes", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(made.data()), static_cast<std::streamsize>(made.size()));
+    if (!file.flush()) return false;
+  }
+  return true;
+}
+
+bool same(std::span<const std::byte> one, std::span<const std::byte> other) {
+  std::atomic<bool> equal = one.size() == other.size();
+  if (!equal) return false;
+  in_runs(one.size(), run_bytes, [&](std::size_t first, std::size_t last) {
+    if (std::memcmp(one.data() + first, other.data() + first, last - first) != 0) equal = false;
+  });
+  return equal;
+}
+
+}  // namespace ecq_bench

@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// What the benchmarks of devices decode and encode: made and encoded on all cores of the host, by its own compiler.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/format/dtype.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/stream_options.hpp"
+
+namespace ecq_bench {
+
+using bytes = std::vector<std::byte>;
+
+/// What elements look like: normal numbers of a format, or codes, Laplace numbers rounded.
+struct workload {
+  const char* name;
+  std::optional<ecq::dtype> format;
+  double scale;  ///< the standard deviation, or the scale of the Laplace distribution
+};
+
+/// What is decoded to elements.
+inline constexpr workload element_workloads[] = {{"FP8 N(0, 1)", ecq::dtype::fp8_e4m3, 1},
+                                                 {"BF16 Gaussian", ecq::dtype::bf16, 0.02},
+                                                 {"bytes, 2.1 bits", {}, 0.79},
+                                                 {"bytes, 3 bits", {}, 1.49},
+                                                 {"bytes, 4 bits", {}, 2.98},
+                                                 {"bytes, 6.5 bits", {}, 16.8}};
+
+enum class coder { rans, rans_direct, tans, huffman, huffman_gaps };
+const char* name_of(coder which);
+
+/// `size` bytes: 16 Mi elements and then the same again, since no coder looks further back than a chunk.
+bytes elements_of(const workload& work, std::size_t size);
+
+/// A stream of exponents where `format` is set, else of bytes.
+ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
+                           const ecq::stream_options& options);
+
+/// Codes of `format` in `matrices` matrices of rows x columns with a scale a row.
+ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
+                                        std::size_t matrices, std::size_t rows, std::size_t columns,
+                                        const ecq::stream_options& options);
+
+/// The weights of matrix `index` as BF16, by the CPU.
+ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, std::size_t index);
+
+/// Writes elements of each kind to <folder>/<name>-<mib>.bytes; false where that failed.
+bool dump_elements(const std::string& folder, std::size_t mib);
+
+/// Whether both hold the same bytes.
+bool same(std::span<const std::byte> one, std::span<const std::byte> other);
+
+}  // namespace ecq_bench

@@ -1,0 +1,70 @@
+#include "bench.cuh"
+// after what watches launches
+#include "ecq/cuda/decompress.cuh"
+#include "suites.hpp"
+
+namespace ecq_bench {
+
+namespace {
+
+constexpr std::size_t matrices = 4;
+constexpr std::size_t columns = 4096;
+
+ecq::result<figure> dequantising(const ecq::packed_block& block, std::size_t rows) {
+  const std::size_t matrix_bytes = rows * columns * sizeof(ecq::bf16);
+  const std::size_t count = rotated_buffers(matrices * matrix_bytes);
+  ECQ_TRY(outputs, buffers(count, matrices * matrix_bytes));
+  ECQ_TRY(flag, device_memory::of(8));
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  std::vector<ecq::device_block_image> images;
+  std::vector<device_memory> inputs;
+  std::vector<ecq::device_block> blocks;
+  images.reserve(count);
+  for (const device_memory& output : outputs) {
+    std::vector<ecq::device_target> targets;
+    for (std::size_t i = 0; i < matrices; ++i) targets.push_back({output.data() + i * matrix_bytes, columns});
+    ECQ_TRY(image, ecq::device_block_image::of(block, targets));
+    images.push_back(std::move(image));
+    ECQ_TRY(input, device_memory::of(images.back().bytes()));
+    inputs.push_back(std::move(input));
+    ECQ_TRY(on_device, images.back().upload<ecq::bf16>(gpu, inputs.back().data()));
+    blocks.push_back(on_device);
+  }
+  ECQ_TRY(found,
+          measured(verdict, count, [&](std::size_t i) { return ecq::decompress<ecq::bf16>(gpu, blocks[i], verdict); }));
+  for (std::size_t i = 0; i < matrices; ++i) {
+    ECQ_TRY(expected, weights_of(block, i));
+    ECQ_CHECK(check_same(outputs.back().data() + i * matrix_bytes, std::as_bytes(std::span(expected))));
+  }
+  found.elements = matrices * rows * columns;
+  const auto scales = static_cast<double>(matrices * rows * sizeof(ecq::bf16));
+  found.bits = 8 * (static_cast<double>(block.stream.size()) + scales) / static_cast<double>(found.elements);
+  return std::move(found);
+}
+
+}  // namespace
+
+void dequantise(session& run, std::size_t size) {
+  constexpr workload workloads[] = {
+      {"int8, 2.1 bits", {}, 0.79}, {"int8, 3 bits", {}, 1.49}, {"int8, 4 bits", {}, 2.98}};
+  constexpr coder ways[] = {coder::rans_direct, coder::tans, coder::huffman};
+  const std::size_t rows = size / (matrices * columns * sizeof(ecq::bf16));
+  for (const workload& work : workloads) {
+    bytes codes;
+    for (const coder one : ways) {
+      for (const unsigned chunk_bits : {0U, 13U}) {
+        const std::string how =
+            name_of(one) + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : std::string());
+        run.row({"dequantise", work.name, how, size}, [&]() -> ecq::result<figure> {
+          if (codes.empty()) codes = elements_of(work, matrices * rows * columns);
+          ECQ_CHECK(measure_copy(run, size));
+          ECQ_TRY(block, block_of(one, ecq::dtype::int8, codes, matrices, rows, columns, {.chunk_bits = chunk_bits}));
+          return dequantising(block, rows);
+        });
+      }
+    }
+  }
+}
+
+}  // namespace ecq_bench

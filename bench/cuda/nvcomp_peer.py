@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""How fast nvCOMP's ANS (Python package nvidia-nvcomp) decodes the bytes of files, on the GPU at hand.
+
+Prints a line a file, output GB/s, and writes the same as JSON. Needs nothing beside nvidia-nvcomp and the CUDA runtime.
+"""
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import sys
+
+
+class Timer:
+    """CUDA events on the default stream."""
+
+    def __init__(self):
+        for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
+            try:
+                self.cuda = ctypes.CDLL(name)
+                break
+            except OSError:
+                continue
+        else:
+            sys.exit("nvcomp_peer.py: no libcudart: skipped")
+        self.events = [ctypes.c_void_p(), ctypes.c_void_p()]
+        for event in self.events:
+            self.check(self.cuda.cudaEventCreate(ctypes.byref(event)))
+
+    @staticmethod
+    def check(status):
+        if status != 0:
+            sys.exit(f"nvcomp_peer.py: CUDA error {status}")
+
+    def seconds(self, work, turns=9):
+        """The median of `turns` calls after two that do not count."""
+        found = []
+        for turn in range(turns + 2):
+            self.check(self.cuda.cudaEventRecord(self.events[0], None))
+            kept = work()
+            self.check(self.cuda.cudaEventRecord(self.events[1], None))
+            self.check(self.cuda.cudaEventSynchronize(self.events[1]))
+            milliseconds = ctypes.c_float()
+            self.check(self.cuda.cudaEventElapsedTime(ctypes.byref(milliseconds), *self.events))
+            if turn >= 2:
+                found.append(milliseconds.value * 1e-3)
+            del kept
+        return statistics.median(found)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--json", help="where the figures go")
+    options = parser.parse_args()
+    try:
+        import numpy
+        from nvidia import nvcomp
+    except ImportError as missing:
+        print(f"nvcomp_peer.py: {missing}: skipped")
+        return
+
+    timer = Timer()
+    # Stream 0 is the default one, where the events are.
+    codec = nvcomp.Codec(algorithm="ANS", cuda_stream=0)
+    rows = []
+    for path in options.files:
+        plain = numpy.fromfile(path, dtype=numpy.uint8)
+        on_device = nvcomp.as_array(plain).cuda()
+        coded = codec.encode(on_device)
+        decoded = codec.decode(coded)
+        if not numpy.array_equal(numpy.asarray(decoded.cpu()).view(numpy.uint8).ravel(), plain):
+            sys.exit(f"nvcomp_peer.py: {path}: other bytes came back")
+        rows.append({
+            "file": os.path.basename(path),
+            "bytes": plain.size,
+            "bits_a_byte": round(8 * coded.buffer_size / plain.size, 4),
+            "decode_gb_per_s": round(plain.size * 1e-9 / timer.seconds(lambda: codec.decode(coded)), 2),
+            "encode_gb_per_s": round(plain.size * 1e-9 / timer.seconds(lambda: codec.encode(on_device)), 2),
+        })
+        print("{file:32} {bits_a_byte:7.3f} bits  decode {decode_gb_per_s:8.1f} GB/s  encode {encode_gb_per_s:8.1f} GB/s"
+              .format(**rows[-1]))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"peer": "nvCOMP ANS", "version": nvcomp.__version__, "rows": rows}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+#pragma once
+/// \file
+/// The suites, each in a source of its own: what they measure of weights of `size` bytes.
+
+#include <cstddef>
+
+#include "session.hpp"
+
+namespace ecq_bench {
+
+void decode_elements(session& run, std::size_t size);  ///< streams to elements
+void dequantise(session& run, std::size_t size);       ///< blocks to BF16 weights
+
+}  // namespace ecq_bench
