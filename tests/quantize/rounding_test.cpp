@@ -51,7 +51,8 @@ void expect_definition(std::vector<float> values) {
     ASSERT_EQ(codes[i], Format::decode(expected) == 0.0F ? 0 : expected) << values[i];
     const float magnitude = std::abs(values[i]);
     if (magnitude <= Format::largest) {
-      const auto nearest = ecq::detail::rounding<Format>::nearest(ecq::detail::every_lane(magnitude));
+      const auto nearest =
+          ecq::detail::rounding<Format>::nearest(ecq::detail::every_lane<ecq::detail::float_lanes>(magnitude));
       const float first = std::bit_cast<std::array<float, ecq::detail::lanes_at_once>>(nearest)[0];
       ASSERT_EQ(first, Format::decode(Format::encode(magnitude))) << magnitude;
     }

@@ -87,11 +87,11 @@ TEST(RowRoot, TakesFewEvaluations) {
           const double unit = std::exp2(group.exponent());
           const double balance = lambda * 4 * total / (100 * 1024) / unit;
           const double start = std::sqrt(balance * 4 * 512 * *group.total<1>() / 1024);
-          const auto scale = ecq::detail::balanced_scale(static_cast<float>(start), group.largest() / 448, 1, balance,
-                                                         [&](float scale_here) {
-                                                           ++evaluations;
-                                                           return group.at<ecq::fp8_e4m3, 1>(scale_here);
-                                                         });
+          const ecq::detail::balanced_scale_search search(static_cast<float>(start), group.largest() / 448, 1, balance);
+          const auto scale = ecq::detail::balanced_scale(search, [&](float scale_here) {
+            ++evaluations;
+            return group.at<ecq::fp8_e4m3, 1>(scale_here);
+          });
           EXPECT_TRUE(scale);
           return {};
         }));

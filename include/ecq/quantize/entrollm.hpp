@@ -74,8 +74,8 @@ struct value_range {
     most = (std::max)(most, other.most);
   }
   void add(std::span<const float> values) noexcept {
-    float_lanes low = every_lane(least);
-    float_lanes high = every_lane(most);
+    float_lanes low = every_lane<float_lanes>(least);
+    float_lanes high = every_lane<float_lanes>(most);
     std::size_t at = 0;
     for (; at + lanes_at_once <= values.size(); at += lanes_at_once) {
       float_lanes some;

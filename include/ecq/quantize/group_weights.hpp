@@ -14,29 +14,13 @@
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
+#include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/rounding.hpp"
 #include "ecq/result.hpp"
 #include "ecq/weights_view.hpp"
 
 namespace ecq::detail {
-
-/// Numbers that decide a scale, and so reach the file, must not depend on the compiler's liberty to fuse a product and
-/// a sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers
-/// of a difference pass through a minimum. ECQ_EXACT_FLOAT guards what is left (reassociation under fast-math).
-
-/// 2^exponent; precondition: a normal number.
-constexpr float power_of_two(int exponent) noexcept {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
-}
-constexpr double power_of_two_f64(int exponent) noexcept {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-}
-
-/// Nearest number of 16 significant bits: times a code of at most 8 such bits it is exact. Precondition: normal.
-constexpr float with_short_significand(float scale) noexcept {
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) + 0x80U) & 0xffffff00U);
-}
 
 /// |difference|^Degree, lane by lane.
 template <int Degree>
@@ -45,31 +29,21 @@ float_lanes power_of_difference(float_lanes difference) noexcept {
   if constexpr (Degree == 1) return magnitude;
   float_lanes power = magnitude;
   for (int factor = 1; factor < Degree; ++factor) power *= magnitude;
-  return smaller_of(power, every_lane((std::numeric_limits<float>::max)()));
+  return smaller_of(power, every_lane<float_lanes>((std::numeric_limits<float>::max)()));
 }
 
-/// Sums over a group at one scale.
-struct group_sums {
-  double distortion = 0;  ///< sum |decoded - magnitude|^degree
-  double kept = 0;        ///< sum of the magnitudes whose code is not zero
-
-  group_sums& operator+=(const group_sums& other) noexcept {
-    distortion += other.distortion;
-    kept += other.kept;
-    return *this;
-  }
-};
-
-/// Sums `term(magnitudes)`, a float_lanes or a pair of them, over `row` (a multiple of row_padding weights) in an order
-/// that the source fixes: 16 lanes over 256 weights in FP32, these in FP64.
+/// Sums `term(magnitudes)`, a float_lanes or a pair of them, over `row` (a multiple of row_padding weights) in the
+/// order of row_sums().
 template <std::size_t Count, class Term>
 ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, const Term& term) {
   ECQ_EXACT_FLOAT_BODY
-  static_assert(row_padding == 16);
+  static_assert(row_padding == lanes_of_tile);
   constexpr std::size_t steps = row_padding / lanes_at_once;
-  std::array<double, Count> sums{};
-  for (std::size_t first = 0; first < row.size(); first += 256) {
-    const std::size_t last = (std::min)(first + 256, row.size());
+  const std::size_t width = row_sums(row.size());
+  double sums[Count][most_row_sums];
+  for (auto& some : sums) std::fill_n(some, width, 0.0);
+  for (std::size_t first = 0; first < row.size(); first += tile_weights) {
+    const std::size_t last = (std::min)(first + tile_weights, row.size());
     std::array<std::array<float_lanes, steps>, Count> partial{};
     for (std::size_t at = first; at < last; at += row_padding) {
       const auto step = [&](std::size_t index) {
@@ -87,13 +61,18 @@ ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, 
         for (std::size_t index = 0; index < steps; ++index) step(index);
       }
     }
+    const std::size_t column = first / tile_weights * row_padding % width;
     for (std::size_t sum = 0; sum < Count; ++sum) {
-      for (const float lane : std::bit_cast<std::array<float, row_padding>>(partial[sum])) {
-        sums[sum] += static_cast<double>(lane);
-      }
+      const auto lanes = std::bit_cast<std::array<float, row_padding>>(partial[sum]);
+      for (std::size_t lane = 0; lane < row_padding; ++lane)
+        sums[sum][column + lane] += static_cast<double>(lanes[lane]);
     }
   }
-  return sums;
+  std::array<double, Count> folded;
+  for (std::size_t sum = 0; sum < Count; ++sum) {
+    folded[sum] = width == most_row_sums ? fold<most_row_sums>(sums[sum]) : fold<fewest_row_sums>(sums[sum]);
+  }
+  return folded;
 }
 
 template <class Format, int Degree>
@@ -101,7 +80,7 @@ ECQ_EXACT_FLOAT group_sums sums_at_scale(std::span<const float> row, float scale
   ECQ_EXACT_FLOAT_BODY
   const float inverse = 1.0F / scale;
   const auto sums = sum_lanes<2>(row, [=](float_lanes magnitudes) {
-    const float_lanes reals = smaller_of(magnitudes * inverse, every_lane(Format::largest));
+    const float_lanes reals = smaller_of(magnitudes * inverse, every_lane<float_lanes>(Format::largest));
     const float_lanes values = rounding<Format>::nearest(reals);
     return std::array<float_lanes, 2>{power_of_difference<Degree>(values * scale - magnitudes),
                                       values > 0.0F ? magnitudes : float_lanes{}};
@@ -151,10 +130,7 @@ class group_weights {
       }));
       for (const float value : largest) largest_ = (std::max)(largest_, value);
     }
-    if (largest_ > 0.0F) {
-      const int biased = static_cast<int>(std::bit_cast<std::uint32_t>(largest_) >> 23);
-      exponent_ = (std::clamp)(biased, 1, 253) - 127;
-    }
+    exponent_ = exponent_of_group(largest_);
     largest_ *= power_of_two(-exponent_);
     if (area.rows == 1) normalize(buffer_);
     return {};

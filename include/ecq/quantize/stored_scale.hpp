@@ -2,27 +2,27 @@
 /// \file
 /// Scales as they are stored: BF16, positive, normal, and small enough that no code overflows.
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 
 #include "ecq/concepts.hpp"
-#include "ecq/quantize/group_weights.hpp"
+#include "ecq/config.hpp"
+#include "ecq/quantize/balanced_scale.hpp"
 
 namespace ecq {
 
 /// Scales lie between 2^-126 and this, so that scale, 1 / scale and code * scale are finite normal numbers (or zero).
 /// Weights so small that their scale would lie below lose codes; so large that it would lie above keep too many.
 template <number_format Format>
-constexpr bf16 largest_scale() noexcept {
+ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
   // Int8 has one code beyond `largest`, hence the step down.
   const float bound = (std::numeric_limits<float>::max)() / (Format::largest + detail::finest_step<Format>);
-  return bf16::from_bits(static_cast<bf16::code_type>(std::bit_cast<std::uint32_t>(bound) >> 16));
+  return bf16::from_bits(static_cast<bf16::code_type>(__builtin_bit_cast(std::uint32_t, bound) >> 16));
 }
 
 /// `scale` rounded to BF16, nearest, within the bounds above; NaN and what is not positive give 1.
 template <number_format Format>
-constexpr bf16 stored_scale(float scale) noexcept {
+ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
   constexpr bf16 smallest((std::numeric_limits<float>::min)());
   constexpr bf16 largest = largest_scale<Format>();
   if (!(scale > 0.0F)) return bf16(1.0F);
@@ -33,7 +33,7 @@ constexpr bf16 stored_scale(float scale) noexcept {
 namespace detail {
 /// scale * 2^exponent within the bounds of stored scales, for `scale` a positive normal number.
 template <number_format Format>
-constexpr float denormalize(float scale, int exponent) noexcept {
+ECQ_HOST_DEVICE constexpr float denormalize(float scale, int exponent) noexcept {
   const double exact = static_cast<double>(scale) * power_of_two_f64(exponent);
   const double largest = static_cast<double>(static_cast<float>(largest_scale<Format>()));
   const double smallest = static_cast<double>((std::numeric_limits<float>::min)());

@@ -3,7 +3,6 @@
 /// The lambda that gives a model the bits per weight asked for.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/concepts.hpp"
 #include "ecq/entropy/histogram.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
@@ -65,22 +65,6 @@ result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> i
                                const Overhead& overhead_bits = {}, const rate_options& options = {},
                                const QuantizerAt& quantizer_at = {});
 
-namespace detail {
-/// To 12 significant bits, so that the last bits of a logarithm, which machines disagree on, do not matter.
-inline double short_lambda(double lambda) noexcept {
-  constexpr std::uint64_t dropped = (std::uint64_t{1} << 41) - 1;
-  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(lambda) + dropped / 2) & ~dropped);
-}
-
-inline constexpr double least_lambda = 0x1p-20;
-inline constexpr double greatest_lambda = 0x1p20;
-
-/// Where Gaussian weights have `bits` bits a weight, about.
-inline double expected_lambda(double bits) noexcept {
-  return short_lambda((std::clamp)(14.5 * std::exp2(2.0 * (3.0 - bits)), least_lambda, greatest_lambda));
-}
-}  // namespace detail
-
 /// The next lambda to try when `lambda` gave `measured` bits a weight instead of `target`; 4 times as much is about one
 /// bit less. From 0 it goes up only if `measured` is too much.
 inline double corrected_lambda(double lambda, double measured, double target) noexcept {
@@ -99,12 +83,10 @@ class rate_of_model {
                 const QuantizerAt& quantizer_at)
       : backend_(backend), quantizer_at_(quantizer_at) {
     for (const rate_input& input : inputs) weights_ += input.weights.size();
-    const std::uint64_t limit = (std::max)(options.sample_limit, std::uint64_t{1});
-    const auto step = static_cast<std::size_t>(weights_ / limit + (weights_ % limit != 0 ? 1U : 0U));
     const auto quantizer = quantizer_at(0.0);
     for (std::size_t index = 0; index < inputs.size(); ++index) {
       const rate_input& input = inputs[index];
-      if (!input.weights.empty()) samples_.push_back(sample_of(input, step, limit));
+      if (!input.weights.empty()) samples_.push_back(sample_of(input, weights_, options.sample_limit));
       if (options.finished_reading) options.finished_reading(index);
       if (input.weights.empty()) continue;
       const std::size_t stream = input.stream;
@@ -138,8 +120,7 @@ class rate_of_model {
       ECQ_CHECK(quantizer.template quantize<Format>(backend_, part.weights, codes, scales));
       ECQ_TRY(counts, count_codes(backend_, codes));
       for (std::size_t value = 0; value < 256; ++value) {
-        streams[part.stream].counts[value] +=
-            static_cast<std::uint64_t>(static_cast<double>(counts.counts[value]) * part.stands_for + 0.5);
+        streams[part.stream].counts[value] += count_of_matrix(counts.counts[value], part.stands_for);
       }
     }
     double bits = fixed_bits_;
@@ -157,17 +138,17 @@ class rate_of_model {
     double stands_for = 1;  ///< weights of the matrix a weight of the sample
   };
 
-  static sample sample_of(const rate_input& input, std::size_t step, std::uint64_t limit) {
+  static sample sample_of(const rate_input& input, std::uint64_t weights, std::uint64_t limit) {
     const weights_view& all = input.weights;
-    const std::size_t first = (std::min)(step / 2, all.rows() - 1);
-    const std::size_t rows = (all.rows() - first - 1) / step + 1;
-    const std::size_t columns = static_cast<std::size_t>((std::min)(std::uint64_t{all.columns()}, limit));
+    const auto looked_at = row_sample::of(all.rows(), all.columns(), weights, limit);
+    const auto rows = static_cast<std::size_t>(looked_at.rows);
+    const auto columns = static_cast<std::size_t>(looked_at.columns);
     const std::size_t element = size_of(all.type());
-    sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, 1};
+    sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, looked_at.stands_for};
     std::byte* to = part.bytes.data();
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(first + row * step) * all.row_stride() *
-                                               static_cast<std::ptrdiff_t>(element);
+      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(looked_at.first + row * looked_at.step) *
+                                               all.row_stride() * static_cast<std::ptrdiff_t>(element);
       for (std::size_t column = 0; column < columns; ++column, to += element) {
         std::memcpy(
             to, from + static_cast<std::ptrdiff_t>(column) * all.column_stride() * static_cast<std::ptrdiff_t>(element),
@@ -175,7 +156,6 @@ class rate_of_model {
       }
     }
     part.weights = weights_view(all.type(), part.bytes.data(), rows, columns, static_cast<std::ptrdiff_t>(columns));
-    part.stands_for = static_cast<double>(all.size()) / static_cast<double>(part.weights.size());
     return part;
   }
 
@@ -186,51 +166,6 @@ class rate_of_model {
   std::uint64_t weights_ = 0;
   double fixed_bits_ = 0;
 };
-
-/// Finds lambda with rate_at(lambda) == target to about 0.001; `start` is a guess, `at_zero` the rate of lambda = 0 and
-/// above the target. The secant over log2(lambda), kept within what is known to hold the root.
-template <class RateAt>
-result<double> solve_lambda(double start, double at_zero, double target, const RateAt& rate_at) {
-  double best = 0.0;
-  double best_excess = at_zero - target;
-  double low = 0.0;   // rate above target
-  double high = 0.0;  // rate below target; 0: none yet
-  double previous = 0.0;
-  double previous_excess = 0.0;
-  double lambda = start;
-  for (int round = 0; round < 48; ++round) {
-    ECQ_TRY(rate, rate_at(lambda));
-    const double excess = rate - target;
-    if (std::abs(excess) < std::abs(best_excess)) {
-      best = lambda;
-      best_excess = excess;
-    }
-    if (std::abs(excess) <= 0.001) break;
-    (excess > 0.0 ? low : high) = lambda;
-    if (low >= greatest_lambda) {
-      return error(errc::unreachable_target, std::to_string(target) + " bits a weight, where " + std::to_string(rate) +
-                                                 " is the least that these weights reach");
-    }
-    if (high != 0.0 && high <= least_lambda) break;  // a step of the rate at AbsMax
-    double bits_per_doubling = 0.5;
-    if (previous != 0.0 && previous != lambda) {
-      const double secant = (previous_excess - excess) / std::log2(lambda / previous);
-      if (secant > 0.05 && secant < 2.0) bits_per_doubling = secant;
-    }
-    double next = lambda * std::exp2((std::clamp)(excess / bits_per_doubling, -8.0, 8.0));
-    if (low != 0.0 && high != 0.0) {
-      if (round > 10 || next <= low || next >= high) next = std::sqrt(low * high);
-    } else if (round >= 3) {  // where the rate levels off, secants creep
-      next = excess > 0.0 ? (std::max)(next, lambda * 16) : (std::min)(next, lambda / 16);
-    }
-    next = short_lambda((std::clamp)(next, least_lambda, greatest_lambda));
-    if (next == low || next == high) break;
-    previous = lambda;
-    previous_excess = excess;
-    lambda = next;
-  }
-  return best;
-}
 
 }  // namespace detail
 
@@ -251,10 +186,15 @@ result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> i
     detail::rate_of_model<Format, QuantizerAt> model(backend, inputs, options, quantizer_at);
     if (model.weights() == 0) return 0.0;
     model.add_overhead(overhead_bits);
-    ECQ_TRY(at_zero, model.at(0.0));
-    if (target_bits >= at_zero) return 0.0;
-    return detail::solve_lambda(detail::expected_lambda(target_bits - model.fixed_bits_per_weight()), at_zero,
-                                target_bits, [&](double lambda) { return model.at(lambda); });
+    detail::lambda_solver solver(target_bits, model.fixed_bits_per_weight());
+    while (!solver.finished()) {
+      ECQ_TRY(rate, model.at(solver.lambda()));
+      solver.take(rate);
+    }
+    if (!solver.unreachable()) return solver.lambda();
+    return error(errc::unreachable_target, std::to_string(target_bits) + " bits a weight, where " +
+                                               std::to_string(solver.last_rate()) +
+                                               " is the least that these weights reach");
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "allocation failed");
   }

@@ -1,0 +1,190 @@
+#pragma once
+/// \file
+/// The arithmetic of EntQuant's root, one scale a group: what processors and devices share, bit for bit.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/quantize/regularizer.hpp"
+
+namespace ecq::detail {
+
+/// Numbers that decide a scale, and so reach the file, must not depend on the compiler's liberty to fuse a product and
+/// a sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers
+/// of a difference pass through a minimum. ECQ_EXACT_FLOAT guards what is left (reassociation under fast-math).
+
+/// 2^exponent; precondition: a normal number.
+ECQ_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+ECQ_HOST_DEVICE constexpr double power_of_two_f64(int exponent) noexcept {
+  return __builtin_bit_cast(double, static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
+/// weight = +-magnitude * 2^this in a group whose largest weight is `largest`: magnitudes then lie below 4.
+ECQ_HOST_DEVICE constexpr int exponent_of_group(float largest) noexcept {
+  if (!(largest > 0.0F)) return 0;
+  const int biased = static_cast<int>(__builtin_bit_cast(std::uint32_t, largest) >> 23);
+  return (biased < 1 ? 1 : biased > 253 ? 253 : biased) - 127;
+}
+
+/// Nearest number of 16 significant bits: times a code of at most 8 such bits it is exact. Precondition: normal.
+ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
+  return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, scale) + 0x80U) & 0xffffff00U);
+}
+
+/// left / right rounded to FP32 once, also where a device divides FP32 approximately. Precondition: normal, as the
+/// quotient is. The quotient of two FP32 numbers in FP64 is never so near to a tie that rounding twice matters.
+ECQ_HOST_DEVICE constexpr float quotient_of(float left, float right) noexcept {
+  return static_cast<float>(static_cast<double>(left) / static_cast<double>(right));
+}
+
+template <class Number>
+ECQ_HOST_DEVICE constexpr Number bounded(Number value, Number least, Number most) noexcept {
+  return value < least ? least : most < value ? most : value;
+}
+
+/// Sums over a group at one scale.
+struct group_sums {
+  double distortion = 0;  ///< sum |decoded - magnitude|^degree
+  double kept = 0;        ///< sum of the magnitudes whose code is not zero
+
+  ECQ_HOST_DEVICE group_sums& operator+=(const group_sums& other) noexcept {
+    distortion += other.distortion;
+    kept += other.kept;
+    return *this;
+  }
+};
+
+/// The order in which a row is summed up: tiles of 256 weights, each as 16 lanes (weights l, l + 16, ...) in FP32; lane
+/// l of tile t goes to FP64 sum t % (sums / 16) * 16 + l, tiles ascending; then fold(). So many sums, one a thread.
+inline constexpr std::size_t lanes_of_tile = 16;
+inline constexpr std::size_t tile_weights = 256;
+inline constexpr std::size_t fewest_row_sums = 32;
+inline constexpr std::size_t most_row_sums = 256;
+ECQ_HOST_DEVICE constexpr std::size_t row_sums(std::uint64_t columns) noexcept {
+  return columns <= 4096 ? fewest_row_sums : most_row_sums;
+}
+
+/// Sum of Count numbers, a power of two: the second half is added to the first, number by number, until one is left.
+template <std::size_t Count, class Sum>
+ECQ_HOST_DEVICE constexpr Sum fold(Sum* numbers) noexcept {
+  if constexpr (Count > 1) {
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < Count / 2; ++i) numbers[i] += numbers[i + Count / 2];
+    return fold<Count / 2>(numbers);
+  }
+  return numbers[0];
+}
+
+/// Sum over numbers of a matrix, one a group: number i goes to sum i % 256, ascending; then fold(). `number(i)` for i
+/// below `count`.
+template <class NumberAt>
+ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number) {
+  ECQ_EXACT_FLOAT_BODY
+  double sums[most_row_sums] = {};
+  for (std::size_t i = 0; i < count; ++i) sums[i % most_row_sums] += number(i);
+  return fold<most_row_sums>(sums);
+}
+
+/// 2 * tanh(ln(left / right) / 2), about ln(left / right) near 0; within [-2, 2]. Precondition: neither is negative.
+ECQ_HOST_DEVICE inline double imbalance(double left, double right) noexcept {
+  const double ratio = left / right;
+  if (!(ratio < 1e12)) return 2.0;
+  return 2.0 * (ratio - 1.0) / (ratio + 1.0);
+}
+
+/// value^(1 / degree) to about 1e-9, for 0 < value < infinity, by Newton's method from halved exponents.
+ECQ_HOST_DEVICE constexpr double root_of(double value, int degree) noexcept {
+  constexpr std::uint64_t one = __builtin_bit_cast(std::uint64_t, 1.0);
+  const auto distance = static_cast<std::int64_t>(__builtin_bit_cast(std::uint64_t, value) - one);
+  double root = __builtin_bit_cast(double, static_cast<std::uint64_t>(distance / degree) + one);
+  for (int round = 0; round < 5; ++round) {
+    double quotient = value;
+    for (int factor = 1; factor < degree; ++factor) quotient /= root;
+    root += (quotient - root) / degree;
+  }
+  return root;
+}
+
+/// Finds the root s of degree * distortion(s) * s = balance * kept(s), to about 0.2 %, of 16 significant bits at most.
+/// Whoever has it evaluates the sums at scale() and hands them to take(), until finished(): then scale() is the root.
+class balanced_scale_search {
+ public:
+  balanced_scale_search() = default;
+
+  /// `start` is a guess, `absmax` the scale at which saturation begins.
+  ECQ_HOST_DEVICE balanced_scale_search(float start, float absmax, int degree, double balance) noexcept
+      : scale_(with_short_significand(start < absmax ? absmax : start)),
+        absmax_(absmax),
+        degree_(degree),
+        balance_(balance) {}
+
+  ECQ_HOST_DEVICE bool finished() const noexcept { return finished_; }
+  ECQ_HOST_DEVICE float scale() const noexcept { return scale_; }
+
+  ECQ_EXACT_FLOAT ECQ_HOST_DEVICE void take(const group_sums& sums) noexcept {
+    ECQ_EXACT_FLOAT_BODY
+    constexpr double octave = 1.0 / 3.0;  // (1 + 1/3) / (1 - 1/3) = 2
+    const double scale = static_cast<double>(scale_);
+    const double excess = imbalance(degree_ * sums.distortion * scale, balance_ * sums.kept);
+    if (excess == 0.0) return finish(scale_);
+    (excess < 0.0 ? below_ : above_) = scale_;
+    // With many small steps the distortion goes with s^degree and the excess with (degree + 1) ln s.
+    double slope = degree_ + 1.0;
+    if (previous_ != 0.0F && previous_ != scale_) {
+      const double previous = static_cast<double>(previous_);
+      const double gap = 2.0 * (scale - previous) / (scale + previous);
+      const double secant = (excess - previous_excess_) / gap;
+      if (secant > 0.3 * slope && secant < 3.0 * slope) slope = secant;
+    }
+    const double half_step = bounded(excess / (2.0 * slope), -octave, octave);
+    float next = with_short_significand(static_cast<float>(scale * ((1.0 - half_step) / (1.0 + half_step))));
+    if (below_ != 0.0F && above_ != 0.0F && (round_ > 8 || next <= below_ || next >= above_)) {
+      next = with_short_significand(below_ / 2.0F + above_ / 2.0F);
+      if (next <= below_ || next >= above_ || above_ - below_ < below_ * 0x1p-9F) return finish(next);
+    }
+    if (next < absmax_ * 0x1p-4F) return finish(absmax_);
+    previous_ = scale_;
+    previous_excess_ = excess;
+    scale_ = next;
+    finished_ = ++round_ == 48 || (half_step > -0x1p-10 && half_step < 0x1p-10);
+  }
+
+ private:
+  ECQ_HOST_DEVICE void finish(float scale) noexcept {
+    scale_ = scale;
+    finished_ = true;
+  }
+
+  float scale_ = 0.0F;
+  float absmax_ = 0.0F;
+  float below_ = 0.0F;  ///< largest scale known to be too fine
+  float above_ = 0.0F;  ///< smallest scale known to be too coarse
+  float previous_ = 0.0F;
+  int degree_ = 1;
+  int round_ = 0;
+  bool finished_ = false;
+  double balance_ = 0.0;
+  double previous_excess_ = 0.0;
+};
+
+/// The search for the scale of `size` weights whose magnitudes, normalised, sum up to `magnitudes` and whose largest is
+/// `largest`, above 0.
+template <class Format>
+ECQ_EXACT_FLOAT ECQ_HOST_DEVICE balanced_scale_search search_of_group(int degree, double balance, double magnitudes,
+                                                                      std::uint64_t size, float largest) noexcept {
+  ECQ_EXACT_FLOAT_BODY
+  constexpr float finest = finest_step<Format>;
+  // Mean |difference|^degree of a uniform quantiser of step 1.
+  const double mean_error = 1.0 / (static_cast<double>(1 << degree) * (degree + 1));
+  double start = balance * magnitudes / (degree * mean_error * static_cast<double>(size));
+  for (int factor = 0; factor < degree; ++factor) start /= static_cast<double>(finest);
+  const float absmax = quotient_of(largest, Format::largest);
+  const float coarsest = 4.0F * quotient_of(largest, finest);  // all codes are zero
+  start = bounded(root_of(start, degree + 1), static_cast<double>(absmax), static_cast<double>(coarsest));
+  return {static_cast<float>(start), absmax, degree, balance};
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,145 @@
+#pragma once
+/// \file
+/// The search for the lambda of a rate, a step at a time: what processors and devices share.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/quantize/balanced_scale.hpp"
+
+namespace ecq::detail {
+
+/// To 12 significant bits, so that the last bits of a logarithm, which machines disagree on, do not matter.
+ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
+  constexpr std::uint64_t dropped = (std::uint64_t{1} << 41) - 1;
+  return __builtin_bit_cast(double, (__builtin_bit_cast(std::uint64_t, lambda) + dropped / 2) & ~dropped);
+}
+
+inline constexpr double least_lambda = 0x1p-20;
+inline constexpr double greatest_lambda = 0x1p20;
+
+/// Where Gaussian weights have `bits` bits a weight, about.
+ECQ_HOST_DEVICE inline double expected_lambda(double bits) noexcept {
+  return short_lambda(bounded(14.5 * std::exp2(2.0 * (3.0 - bits)), least_lambda, greatest_lambda));
+}
+
+/// Finds lambda with rate(lambda) == target to about 0.001. Whoever has it measures the rate at lambda() and hands it
+/// to take(), until finished(): then lambda() is the result, unless the target is unreachable(). The secant over
+/// log2(lambda), kept within what is known to hold the root. Begins at lambda 0, where it stays if the rate there is
+/// not above the target.
+class lambda_solver {
+ public:
+  /// Rates taken at most.
+  static constexpr int most_rounds = 49;
+
+  lambda_solver() = default;
+
+  /// Bits a weight; `fixed` of them do not depend on lambda.
+  ECQ_HOST_DEVICE lambda_solver(double target, double fixed) noexcept : target_(target), fixed_(fixed) {}
+
+  ECQ_HOST_DEVICE bool finished() const noexcept { return finished_; }
+  ECQ_HOST_DEVICE bool unreachable() const noexcept { return unreachable_; }
+  ECQ_HOST_DEVICE double lambda() const noexcept { return lambda_; }
+  ECQ_HOST_DEVICE double target() const noexcept { return target_; }
+  ECQ_HOST_DEVICE double last_rate() const noexcept { return rate_; }
+
+  ECQ_HOST_DEVICE void take(double rate) noexcept {
+    rate_ = rate;
+    const double excess = rate - target_;
+    if (round_++ == 0) {
+      best_excess_ = excess;
+      if (target_ >= rate) return finish();
+      lambda_ = expected_lambda(target_ - fixed_);
+      return;
+    }
+    if (magnitude(excess) < magnitude(best_excess_)) {
+      best_ = lambda_;
+      best_excess_ = excess;
+    }
+    if (magnitude(excess) <= 0.001) return finish();
+    (excess > 0.0 ? low_ : high_) = lambda_;
+    if (low_ >= greatest_lambda) {
+      unreachable_ = true;
+      return finish();
+    }
+    if (high_ != 0.0 && high_ <= least_lambda) return finish();  // a step of the rate at AbsMax
+    const double next = after(excess);
+    if (next == low_ || next == high_ || round_ == most_rounds) return finish();
+    previous_ = lambda_;
+    previous_excess_ = excess;
+    lambda_ = next;
+  }
+
+ private:
+  ECQ_HOST_DEVICE static double magnitude(double value) noexcept { return value < 0.0 ? -value : value; }
+
+  ECQ_HOST_DEVICE void finish() noexcept {
+    lambda_ = best_;
+    finished_ = true;
+  }
+
+  ECQ_HOST_DEVICE double after(double excess) const noexcept {
+    double bits_per_doubling = 0.5;
+    if (previous_ != 0.0 && previous_ != lambda_) {
+      const double secant = (previous_excess_ - excess) / std::log2(lambda_ / previous_);
+      if (secant > 0.05 && secant < 2.0) bits_per_doubling = secant;
+    }
+    double next = lambda_ * std::exp2(bounded(excess / bits_per_doubling, -8.0, 8.0));
+    if (low_ != 0.0 && high_ != 0.0) {
+      if (round_ > 12 || next <= low_ || next >= high_) next = std::sqrt(low_ * high_);
+    } else if (round_ >= 5) {  // where the rate levels off, secants creep
+      const double step = excess > 0.0 ? lambda_ * 16 : lambda_ / 16;
+      if (excess > 0.0 ? next < step : step < next) next = step;
+    }
+    return short_lambda(bounded(next, least_lambda, greatest_lambda));
+  }
+
+  double target_ = 0;
+  double fixed_ = 0;
+  double lambda_ = 0;  ///< where to measure next
+  double rate_ = 0;    ///< the last one measured
+  double best_ = 0;
+  double best_excess_ = 0;
+  double low_ = 0;   ///< rate above target
+  double high_ = 0;  ///< rate below target; 0: none yet
+  double previous_ = 0;
+  double previous_excess_ = 0;
+  int round_ = 0;
+  bool finished_ = false;
+  bool unreachable_ = false;
+};
+
+/// The rows of a matrix that a search looks at: first, first + step, ..., `rows` of them, and of each the first
+/// `columns` weights.
+struct row_sample {
+  std::uint64_t first = 0;
+  std::uint64_t step = 1;
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  double stands_for = 1;  ///< weights of the matrix a weight of the sample
+
+  /// Of a matrix with weights, in a model of `weights` of them; about `limit` of those are looked at.
+  static row_sample of(std::uint64_t rows, std::uint64_t columns, std::uint64_t weights, std::uint64_t limit) noexcept {
+    if (limit == 0) limit = 1;
+    row_sample sample;
+    sample.step = weights / limit + (weights % limit != 0 ? 1U : 0U);
+    sample.first = sample.step / 2 < rows - 1 ? sample.step / 2 : rows - 1;
+    sample.rows = (rows - sample.first - 1) / sample.step + 1;
+    sample.columns = columns < limit ? columns : limit;
+    sample.stands_for = static_cast<double>(rows * columns) / static_cast<double>(sample.rows * sample.columns);
+    return sample;
+  }
+};
+
+/// How many codes of the matrix `count` codes of its sample stand for.
+ECQ_EXACT_FLOAT ECQ_HOST_DEVICE inline std::uint64_t count_of_matrix(std::uint64_t count, double stands_for) noexcept {
+  ECQ_EXACT_FLOAT_BODY
+  // The product, rounded, is no more than 2^64; half of one added and cut off is its nearest integer.
+  const auto product = static_cast<double>(count) * stands_for;
+  const auto whole = static_cast<std::uint64_t>(product);
+  return whole + (product - static_cast<double>(whole) >= 0.5 ? 1U : 0U);
+}
+
+}  // namespace ecq::detail
