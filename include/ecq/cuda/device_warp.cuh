@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/config.hpp"
 #include "ecq/stream/lanes.hpp"
 
 namespace ecq {
@@ -35,9 +36,13 @@ struct device_warp {
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
   static __device__ lanes shift_right(lanes x, lanes bits) { return __funnelshift_r(x, 0U, bits); }
   static __device__ lanes low_bits(lanes x, lanes bits) {
+#if defined(ECQ_EMULATED_CUDA)
+    return x & ((1U << (bits % 32)) - 1U);
+#else
     lanes low;
     asm("szext.wrap.u32 %0, %1, %2;" : "=r"(low) : "r"(x), "r"(bits));
     return low;
+#endif
   }
   static __device__ lanes permute_bytes(lanes a, lanes b, unsigned selector) { return __byte_perm(a, b, selector); }
   static __device__ lanes funnel_right(lanes low, lanes high, lanes bits) { return __funnelshift_r(low, high, bits); }
@@ -49,7 +54,11 @@ struct device_warp {
 
   template <class Word>
   static __device__ lanes load(flags which, const std::byte* from, lanes index) {
+#if defined(ECQ_EMULATED_CUDA)
+    lanes word = 0xCBCBCBCBU;
+#else
     lanes word;
+#endif
     if (which) word = reinterpret_cast<const Word*>(from)[index];
     return word;
   }
@@ -92,7 +101,7 @@ struct device_warp {
   static __device__ void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
                                      std::uint32_t last) {
     const std::uint32_t own = 4 * Words * lane_numbers();
-#pragma unroll
+    ECQ_UNROLL
     for (std::uint32_t i = 0; i < 4 * Words; ++i) {
       if (own + i >= first && own + i < last) to[own + i] = static_cast<std::byte>(words[i / 4] >> (8 * (i % 4)));
     }
