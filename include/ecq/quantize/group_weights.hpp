@@ -173,15 +173,18 @@ class group_weights {
   }
 
   static float largest_of(std::span<const float> row) noexcept {
-    std::array<float_lanes, row_padding / lanes_at_once> largest{};
+    constexpr std::size_t steps = row_padding / lanes_at_once;
+    float_lanes largest[steps] = {};
     for (std::size_t at = 0; at < row.size(); at += row_padding) {
-      for (std::size_t index = 0; index < largest.size(); ++index) {
+      for (std::size_t index = 0; index < steps; ++index) {
         float_lanes values;
         std::memcpy(&values, row.data() + at + index * lanes_at_once, sizeof values);
         largest[index] = larger_of(largest[index], magnitude_of(values));
       }
     }
-    return (std::ranges::max)(std::bit_cast<std::array<float, row_padding>>(largest));
+    float lanes[row_padding];
+    std::memcpy(lanes, largest, sizeof lanes);
+    return *std::max_element(lanes, lanes + row_padding);
   }
 
   void normalize(std::span<float> row) const noexcept {

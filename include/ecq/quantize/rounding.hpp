@@ -11,9 +11,9 @@
 
 namespace ecq::detail {
 
-/// Four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has; without it the
-/// same code runs on one lane at a time, with the same results.
-#if defined(__GNUC__)
+/// Four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has; without it, as
+/// where nvcc compiles for a device, the same code runs on one lane at a time, with the same results.
+#if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 using float_lanes = float __attribute__((vector_size(16)));
 using word_lanes = std::uint32_t __attribute__((vector_size(16)));
 #else

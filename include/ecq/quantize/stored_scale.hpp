@@ -11,19 +11,24 @@
 
 namespace ecq {
 
+namespace detail {
+inline constexpr float smallest_normal_float = (std::numeric_limits<float>::min)();
+inline constexpr float largest_float = (std::numeric_limits<float>::max)();
+}  // namespace detail
+
 /// Scales lie between 2^-126 and this, so that scale, 1 / scale and code * scale are finite normal numbers (or zero).
 /// Weights so small that their scale would lie below lose codes; so large that it would lie above keep too many.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
   // Int8 has one code beyond `largest`, hence the step down.
-  const float bound = (std::numeric_limits<float>::max)() / (Format::largest + detail::finest_step<Format>);
+  constexpr float bound = detail::largest_float / (Format::largest + detail::finest_step<Format>);
   return bf16::from_bits(static_cast<bf16::code_type>(__builtin_bit_cast(std::uint32_t, bound) >> 16));
 }
 
 /// `scale` rounded to BF16, nearest, within the bounds above; NaN and what is not positive give 1.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
-  constexpr bf16 smallest((std::numeric_limits<float>::min)());
+  constexpr bf16 smallest(detail::smallest_normal_float);
   constexpr bf16 largest = largest_scale<Format>();
   if (!(scale > 0.0F)) return bf16(1.0F);
   if (scale <= smallest) return smallest;
@@ -35,8 +40,8 @@ namespace detail {
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr float denormalize(float scale, int exponent) noexcept {
   const double exact = static_cast<double>(scale) * power_of_two_f64(exponent);
-  const double largest = static_cast<double>(static_cast<float>(largest_scale<Format>()));
-  const double smallest = static_cast<double>((std::numeric_limits<float>::min)());
+  constexpr auto largest = static_cast<double>(static_cast<float>(largest_scale<Format>()));
+  constexpr auto smallest = static_cast<double>(smallest_normal_float);
   return static_cast<float>(exact < smallest ? smallest : exact > largest ? largest : exact);
 }
 }  // namespace detail
