@@ -75,7 +75,7 @@ inline double exponent_entropy(const exponent_counts& counts, dtype format) noex
 /// Bits a weight of `format` takes when its exponents are coded at their entropy and sign and mantissa stay as they
 /// are (DFloat11, ECF8).
 inline double lossless_bits(const exponent_counts& counts, dtype format) noexcept {
-  const unsigned raw = visit_split(format, []<class Split>() { return low_bits<Split>; });
+  const unsigned raw = visit_split(format, [&]<class Split>() { return low_bits<Split>; });
   return exponent_entropy(counts, format) + static_cast<double>(raw);
 }
 

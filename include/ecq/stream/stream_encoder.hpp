@@ -3,6 +3,7 @@
 /// Encoding elements into a stream on the CPU. The bytes depend on elements and options alone, not on the threads.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "ecq/cpu/backend.hpp"
+#include "ecq/cpu/parallel_in_order.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_options.hpp"
@@ -49,6 +51,63 @@ concept encodes_many =
              std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts, instruction_set isa) {
       { encoder.encode_many(codes, states, words, counts, isa) } -> std::same_as<void>;
     };
+
+/// Two chunks, coded side by side, on their way into a stream.
+template <entropy_coder Coder>
+struct coded_pair {
+  symbol_buffer symbols[2];
+  std::vector<std::uint16_t> buffers[2];
+  std::size_t lengths[2] = {};  ///< words, at the end of each buffer
+  std::array<std::byte, Coder::state_bytes> states[2];
+};
+
+/// Codes chunks 2 * pair and, if there is one, the next.
+template <entropy_coder Coder, element_split Split>
+void encode_pair(const std::vector<typename Coder::encoder>& encoders, const chunked_elements<Split>& chunked,
+                 std::size_t pair, instruction_set isa, coded_pair<Coder>& coded) {
+  if constexpr (std::same_as<Coder, raw>) return;
+  const std::size_t first = 2 * pair;
+  const std::size_t members = (std::min)(chunked.chunks() - first, std::size_t{2});
+  std::span<const std::uint8_t> symbols[2];
+  std::span<std::uint16_t> targets[2];
+  std::byte* states[2];
+  for (std::size_t i = 0; i < members; ++i) {
+    symbols[i] = chunked.coded(first + i, coded.symbols[i]);
+    coded.buffers[i].resize(symbols[i].size());
+    targets[i] = coded.buffers[i];
+    states[i] = coded.states[i].data();
+  }
+  const auto encode = [&](std::size_t from, std::size_t many) {
+    const auto& encoder = encoders[chunked.table_of(first + from)];
+    if constexpr (encodes_many<typename Coder::encoder>) {
+      encoder.encode_many({symbols + from, many}, states + from, {targets + from, many}, {coded.lengths + from, many},
+                          isa);
+    } else {
+      for (std::size_t i = from; i < from + many; ++i) {
+        coded.lengths[i] = encoder.encode(symbols[i], states[i], targets[i]);
+      }
+    }
+  };
+  if (members == 2 && chunked.table_of(first) == chunked.table_of(first + 1)) {
+    encode(0, 2);
+  } else {
+    for (std::size_t i = 0; i < members; ++i) encode(i, 1);
+  }
+}
+
+inline void append_words(std::span<const std::uint16_t> words, std::vector<std::byte>& bytes) {
+  if constexpr (std::endian::native == std::endian::little) {
+    const auto same = std::as_bytes(words);
+    bytes.insert(bytes.end(), same.begin(), same.end());
+  } else {
+    bytes.resize(bytes.size() + words.size_bytes());
+    std::byte* to = bytes.data() + bytes.size() - words.size_bytes();
+    for (const std::uint16_t word : words) {
+      store_le(to, word);
+      to += 2;
+    }
+  }
+}
 
 template <entropy_coder Coder, element_split Split>
 result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements<Split>& chunked,
@@ -86,78 +145,43 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
   const std::uint64_t words_offset = header.at(section_kind::words).offset;
   std::vector<std::byte> blob;
   blob.reserve(static_cast<std::size_t>(words_offset + plan.bits / 8 + plan.bits / 1024 + chunks * 2 + 1024));
-  blob.resize(static_cast<std::size_t>(words_offset));
 
-  // Batches of chunks are coded side by side into buffers of their own, then appended in order.
-  const std::size_t batch =
-      std::clamp<std::size_t>((std::size_t{backend.thread_count()} << 20) >> chunked.chunk_bits, 1, chunks + 1);
-  std::vector<std::vector<std::uint16_t>> buffers(batch);
-  std::vector<std::size_t> lengths(batch);
-  std::vector<std::vector<std::byte>> escapes_of(escaping ? batch : 0);
-  std::vector<std::byte> escapes;
-  std::vector<std::byte> escape_index(escaping ? 8 : 0);
+  // Raw bits and words are appended in the order in which they lie, by one thread while others code: memory that
+  // nobody has touched yet costs as much time as coding, so it is not filled with zeros first.
+  if (bits_kept != 0) {
+    blob.resize(static_cast<std::size_t>(header.at(section_kind::raw_bits).offset));
+    using packed_bits = std::vector<std::byte>;
+    ECQ_CHECK(parallel_in_order<packed_bits>(
+        backend, chunks,
+        [&](std::size_t chunk, packed_bits& packed) {
+          const std::size_t size = chunked.size_of_chunk(chunk);
+          packed.resize(static_cast<std::size_t>(raw_bytes(size, bits_kept)));
+          pack_raw_bits<Split>(bits_kept, chunked.chunk(chunk), size, packed.data());
+        },
+        [&](std::size_t, const packed_bits& packed) { blob.insert(blob.end(), packed.begin(), packed.end()); }));
+  }
+  blob.resize(static_cast<std::size_t>(words_offset));
   std::uint64_t words = 0;
-  for (std::size_t begin = 0; begin < chunks; begin += batch) {
-    const std::size_t count = (std::min)(batch, chunks - begin);
-    ECQ_CHECK(parallel_for(backend, (count + 1) / 2, [&](std::size_t pair) -> result<void> {
-      const std::size_t first = 2 * pair;
-      const std::size_t members = (std::min)(count - first, std::size_t{2});
-      symbol_buffer scratch[2];
-      std::span<const std::uint8_t> symbols[2];
-      std::span<std::uint16_t> targets[2];
-      std::byte* states[2];
-      for (std::size_t i = 0; i < members; ++i) {
-        const std::size_t chunk = begin + first + i;
-        symbols[i] = chunked.coded(chunk, scratch[i]);
-        if (escaping) escapes_of[first + i] = std::move(scratch[i].escapes);
-        buffers[first + i].resize(symbols[i].size());
-        targets[i] = buffers[first + i];
-        states[i] = blob.data() + header.at(section_kind::states).offset + chunk * Coder::state_bytes;
-        pack_raw_bits<Split>(bits_kept, chunked.chunk(chunk), chunked.size_of_chunk(chunk),
-                             blob.data() + header.at(section_kind::raw_bits).offset +
-                                 raw_bytes(std::uint64_t{chunk} << chunked.chunk_bits, bits_kept));
-      }
-      const auto encode = [&](std::size_t from, std::size_t many) {
-        const auto& encoder = encoders[chunked.table_of(begin + first + from)];
-        if constexpr (encodes_many<typename Coder::encoder>) {
-          encoder.encode_many({symbols + from, many}, states + from, {targets + from, many},
-                              {lengths.data() + first + from, many}, backend.isa);
-        } else {
-          for (std::size_t i = from; i < from + many; ++i) {
-            lengths[first + i] = encoder.encode(symbols[i], states[i], targets[i]);
+  std::vector<std::byte> escapes;
+  std::vector<std::byte> escape_index(escaping ? 8 * (chunks + 1) : 0);
+  ECQ_CHECK(parallel_in_order<coded_pair<Coder>>(
+      backend, (chunks + 1) / 2,
+      [&](std::size_t pair, coded_pair<Coder>& coded) { encode_pair(encoders, chunked, pair, backend.isa, coded); },
+      [&](std::size_t pair, const coded_pair<Coder>& coded) {
+        for (std::size_t i = 0; i < 2 && 2 * pair + i < chunks; ++i) {
+          const std::size_t chunk = 2 * pair + i;
+          append_words(std::span(coded.buffers[i]).last(coded.lengths[i]), blob);
+          std::copy(coded.states[i].begin(), coded.states[i].end(),
+                    blob.data() + header.at(section_kind::states).offset + chunk * Coder::state_bytes);
+          const chunk_record record{.first_word = words, .table = chunked.table_of(chunk)};
+          record.write(blob.data() + header.at(section_kind::chunk_index).offset + chunk * chunk_record::bytes);
+          words += coded.lengths[i];
+          if (escaping) {
+            escapes.insert(escapes.end(), coded.symbols[i].escapes.begin(), coded.symbols[i].escapes.end());
+            store_le(escape_index.data() + 8 * (chunk + 1), std::uint64_t{escapes.size()});
           }
         }
-      };
-      if (members == 2 && chunked.table_of(begin + first) == chunked.table_of(begin + first + 1)) {
-        encode(0, 2);
-      } else {
-        for (std::size_t i = 0; i < members; ++i) encode(i, 1);
-      }
-      return {};
-    }));
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t at = blob.size();
-      blob.resize(at + lengths[i] * 2);
-      std::byte* to = blob.data() + at;
-      const std::span<const std::uint16_t> coded = std::span<const std::uint16_t>(buffers[i]).last(lengths[i]);
-      if constexpr (std::endian::native == std::endian::little) {
-        std::copy_n(std::as_bytes(coded).data(), coded.size_bytes(), to);
-      } else {
-        for (const std::uint16_t word : coded) {
-          store_le(to, word);
-          to += 2;
-        }
-      }
-      const chunk_record record{.first_word = words, .table = chunked.table_of(begin + i)};
-      record.write(blob.data() + header.at(section_kind::chunk_index).offset + (begin + i) * chunk_record::bytes);
-      words += lengths[i];
-      if (escaping) {
-        escapes.insert(escapes.end(), escapes_of[i].begin(), escapes_of[i].end());
-        escape_index.resize(escape_index.size() + 8);
-        store_le(escape_index.data() + escape_index.size() - 8, std::uint64_t{escapes.size()});
-      }
-    }
-  }
+      }));
   header.at(section_kind::words).size = words * 2;
   header.at(section_kind::escapes).size = escapes.size();
   header.lay_out();
@@ -316,9 +340,9 @@ result<std::vector<std::byte>> encode_split(const cpu& backend, std::span<const 
 }  // namespace detail
 
 /// Encodes `codes` into a stream; stored raw where `Coder` would not make it smaller. Beside the stream itself this
-/// takes 2 MiB a thread and up to 192 KiB a class of chunks, and with smallest_of another stream. `Coder` is an
-/// entropy_coder, or smallest_any for whichever is smallest.
-/// Errors: invalid_argument (options), limit_exceeded, out_of_memory.
+/// takes 1 MiB a thread (with chunks of 2^18 codes 4 MiB) and up to 192 KiB a class of chunks, and with smallest_of
+/// another stream. `Coder` is an entropy_coder, or smallest_any for whichever is smallest. Errors: invalid_argument
+/// (options), limit_exceeded, out_of_memory.
 template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
