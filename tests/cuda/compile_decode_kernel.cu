@@ -3,6 +3,9 @@
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decompress.cuh"
 
-template ecq::result<void> ecq::decompress<ecq::bf16>(const cuda&, const device_block&, const device_verdict&);
-template ecq::result<void> ecq::decompress<ecq::fp16>(const cuda&, const device_block&, const device_verdict&);
-template ecq::result<void> ecq::decompress<float>(const cuda&, const device_block&, const device_verdict&);
+template ecq::result<void> ecq::decompress<ecq::bf16>(const cuda&, const device_block&, std::span<std::byte>,
+                                                      const device_verdict&);
+template ecq::result<void> ecq::decompress<ecq::fp16>(const cuda&, const device_block&, std::span<std::byte>,
+                                                      const device_verdict&);
+template ecq::result<void> ecq::decompress<float>(const cuda&, const device_block&, std::span<std::byte>,
+                                                  const device_verdict&);

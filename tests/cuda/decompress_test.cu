@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +22,8 @@ struct extent {
   std::size_t columns;
 };
 
-template <class Output>
-void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::size_t padding) {
-  // Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
+/// Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
+ecq::packed_block made_block(const std::vector<extent>& extents) {
   ecq::packed_block block;
   std::uint64_t symbols = 0;
   ecq_test::code_source random(7);
@@ -43,38 +42,56 @@ void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::siz
   std::vector<std::uint8_t> codes = random.bell(symbols, 9);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - 128);
   auto stream = ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10});
-  ASSERT_TRUE(stream);
+  EXPECT_TRUE(stream);
   block.stream = std::move(*stream);
+  return block;
+}
 
-  std::vector<std::unique_ptr<ecq_test::device_memory>> places;
-  std::vector<ecq::device_target> targets;
-  for (const extent& one : extents) {
-    const std::size_t stride = one.columns + padding;
-    places.push_back(std::make_unique<ecq_test::device_memory>(one.rows * stride * sizeof(Output)));
-    targets.push_back({places.back()->data(), stride});
+/// Matrices whose rows are `padding` elements further apart than they are long.
+std::vector<ecq::matrix_place> padded_places(const ecq::packed_block& block, std::size_t padding) {
+  std::vector<ecq::matrix_place> places;
+  std::uint64_t end = padding;
+  for (const ecq::packed_matrix& matrix : block.matrices) {
+    places.push_back({end, matrix.layout.columns + padding});
+    end += matrix.layout.rows * places.back().row_stride;
   }
-  auto image = ecq::device_block_image::of(block, targets);
+  return places;
+}
+
+/// The weights of the host at `places`, and around them what lay there: 0x5A.
+template <class Output>
+std::vector<std::byte> weights_of_the_host(const ecq::packed_block& block, std::span<const ecq::matrix_place> places,
+                                           std::uint64_t elements) {
+  std::vector<std::byte> bytes(elements * sizeof(Output), std::byte{0x5A});
+  std::vector<Output> expected(elements);
+  std::memcpy(expected.data(), bytes.data(), bytes.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const ecq::group_layout& layout = block.matrices[i].layout;
+    const ecq::matrix_view<Output> view(expected.data() + places[i].offset, layout.rows, layout.columns,
+                                        static_cast<std::ptrdiff_t>(places[i].row_stride), 1);
+    EXPECT_TRUE(ecq::decompress(ecq::cpu{}, block, i, view));
+  }
+  std::memcpy(bytes.data(), expected.data(), bytes.size());
+  return bytes;
+}
+
+template <class Output>
+void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::size_t padding) {
+  const ecq::packed_block block = made_block(extents);
+  auto image = padding == 0 ? ecq::device_block_image::of(block)
+                            : ecq::device_block_image::of(block, padded_places(block, padding));
   ASSERT_TRUE(image) << image.error().to_string();
   const ecq_test::device_memory memory(image->bytes());
   const ecq_test::device_memory flag(8);
   const ecq::cuda gpu;
   const ecq::device_verdict verdict(flag.data());
-  const auto on_device = image->template upload<Output>(gpu, memory.data());
+  const auto on_device = image->upload(gpu, memory.data());
   ASSERT_TRUE(on_device);
+  const ecq_test::device_memory out(on_device->template bytes<Output>());
   ASSERT_TRUE(verdict.clear(gpu));
-  ASSERT_TRUE(ecq::decompress<Output>(gpu, *on_device, verdict));
+  ASSERT_TRUE(ecq::decompress<Output>(gpu, *on_device, {out.data(), out.size()}, verdict));
   ASSERT_TRUE(verdict.wait(gpu));
-  for (std::size_t i = 0; i < extents.size(); ++i) {
-    const std::size_t stride = extents[i].columns + padding;
-    const auto bytes = places[i]->read();
-    std::vector<Output> got(extents[i].rows * stride);
-    std::memcpy(got.data(), bytes.data(), bytes.size());
-    std::vector<Output> expected = got;  // what lies between rows stays as it was
-    ASSERT_TRUE(ecq::decompress(ecq::cpu{}, block, i,
-                                ecq::matrix_view<Output>(expected.data(), extents[i].rows, extents[i].columns,
-                                                         static_cast<std::ptrdiff_t>(stride), 1)));
-    ASSERT_EQ(std::memcmp(got.data(), expected.data(), bytes.size()), 0) << "matrix " << i;
-  }
+  ASSERT_EQ(out.read(), weights_of_the_host<Output>(block, image->places(), on_device->elements));
 }
 
 TEST_F(decompress_on_device, gives_the_weights_of_the_host) {
@@ -82,6 +99,57 @@ TEST_F(decompress_on_device, gives_the_weights_of_the_host) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}}, padding);
     expect_the_weights_of_the_host<float>({{1, 3000}, {3000, 1}, {20, 64}}, padding);
   }
+}
+
+// Double buffering: blocks on one queue and on several, each into the buffer that the call names.
+TEST_F(decompress_on_device, fills_the_buffer_that_each_call_names) {
+  const ecq::packed_block block = made_block({{64, 64}, {32, 96}});
+  const auto image = ecq::device_block_image::of(block);
+  ASSERT_TRUE(image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory flags(16);
+  const auto on_device = image->upload({}, memory.data());
+  ASSERT_TRUE(on_device);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const ecq_test::device_memory even(on_device->bytes<ecq::bf16>());
+  const ecq_test::device_memory odd(on_device->bytes<ecq::bf16>());
+  ecq::cuda queues[2];
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_EQ(cudaStreamCreate(&queues[turn].stream), cudaSuccess);
+    ASSERT_TRUE(ecq::device_verdict(flags.data() + 8 * turn).clear(queues[turn]));
+  }
+  for (int turn = 0; turn < 4; ++turn) {
+    const ecq_test::device_memory& out = turn % 2 == 0 ? even : odd;
+    ASSERT_TRUE(ecq::decompress<ecq::bf16>(queues[turn % 2], *on_device, {out.data(), out.size()},
+                                           ecq::device_verdict(flags.data() + 8 * (turn % 2))));
+  }
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_TRUE(ecq::device_verdict(flags.data() + 8 * turn).wait(queues[turn]));
+    EXPECT_EQ(cudaStreamDestroy(queues[turn].stream), cudaSuccess);
+  }
+  const auto expected = weights_of_the_host<ecq::bf16>(block, image->places(), on_device->elements);
+  EXPECT_EQ(even.read(), expected);
+  EXPECT_EQ(odd.read(), expected);
+}
+
+TEST_F(decompress_on_device, names_buffers_that_are_too_small_or_not_aligned) {
+  const ecq::packed_block block = made_block({{64, 64}});
+  const auto image = ecq::device_block_image::of(block);
+  ASSERT_TRUE(image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory out(image->bytes() + 64 * 64 * 4);
+  const auto on_device = image->upload({}, memory.data());
+  ASSERT_TRUE(on_device);
+  const ecq::device_verdict verdict(out.data());
+  const std::size_t needed = on_device->bytes<float>();
+  for (const auto& [shift, size] : {std::pair(0, needed - 1), std::pair(4, needed)}) {
+    const auto got = ecq::decompress<float>({}, *on_device, {out.data() + shift, size}, verdict);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code(), ecq::errc::invalid_argument);
+  }
+  const auto shifted = image->upload({}, memory.data() + 64);
+  ASSERT_FALSE(shifted);
+  EXPECT_EQ(shifted.error().code(), ecq::errc::invalid_argument);
 }
 
 }  // namespace

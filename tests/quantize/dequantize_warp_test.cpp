@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <span>
@@ -11,6 +12,7 @@
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/quantize/entrollm.hpp"
+#include "ecq/quantize/warp_block.hpp"
 #include "ecq/stream/host_warp.hpp"
 #include "support/weights.hpp"
 
@@ -24,38 +26,25 @@ struct shape {
 };
 
 /// All chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart.
-template <class Format, class Output>
+template <class Output>
 errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Output>>& out, std::size_t padding) {
   const auto stream = ecq::encoded_stream::parse(block.stream);
   EXPECT_TRUE(stream);
-  float values[256];
-  for (unsigned code = 0; code < 256; ++code) {
-    const auto byte = static_cast<std::uint8_t>(code);
-    values[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
+  auto places = ecq::dense_places(block.matrices);
+  if (padding != 0) {
+    std::uint64_t end = padding;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      places[i] = {end, block.matrices[i].layout.columns + padding};
+      end += block.matrices[i].layout.rows * places[i].row_stride;
+    }
   }
-  std::vector<ecq::warp_matrix> matrices;
-  std::vector<std::vector<std::uint16_t>> scales;
-  for (const ecq::packed_matrix& matrix : block.matrices) {
-    auto& bits = scales.emplace_back();
-    for (const ecq::bf16 scale : matrix.scales) bits.push_back(scale.bits);
-    const std::size_t stride = matrix.layout.columns + padding;
-    auto& target = out.emplace_back(matrix.layout.rows * stride);
-    if (matrix.layout.rows * matrix.layout.columns == 0) continue;
-    matrices.push_back({.first_symbol = matrix.first_symbol,
-                        .rows = static_cast<std::uint32_t>(matrix.layout.rows),
-                        .columns = static_cast<std::uint32_t>(matrix.layout.columns),
-                        .rows_per_group = static_cast<std::uint32_t>(matrix.layout.rows_per_group),
-                        .columns_per_group = static_cast<std::uint32_t>(matrix.layout.columns_per_group),
-                        .groups_across = static_cast<std::uint32_t>(matrix.layout.groups_across()),
-                        .zero = matrix.zero,
-                        .affine = ecq::affine_format<Format>,
-                        .scales = nullptr,
-                        .out = reinterpret_cast<std::byte*>(target.data()),
-                        .row_stride = stride,
-                        .by_four = matrix.first_symbol % 4 == 0 && matrix.layout.columns % 4 == 0 &&
-                                   matrix.layout.columns_per_group % 4 == 0 && stride % 4 == 0});
-    matrices.back().scales = scales.back().data();
-  }
+  const auto elements = ecq::elements_at(block.matrices, places);
+  const auto planned = ecq::warp_block::of(block.matrices, places);
+  EXPECT_TRUE(elements && planned);
+  std::vector<Output> buffer(*elements);
+  const ecq::warp_weights weights = {planned->matrices.data(), static_cast<std::uint32_t>(planned->matrices.size()),
+                                     planned->values.data(), planned->scales.data(),
+                                     reinterpret_cast<std::byte*>(buffer.data())};
   errc verdict = errc::ok;
   for (std::uint64_t index = 0; index < stream->chunk_count(); ++index) {
     const ecq::chunk_bytes chunk = stream->chunk(index);
@@ -67,12 +56,17 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
       }
       return {};
     }));
-    ecq::warp_weight_sink<ecq::host_warp, Output> sink(matrices.data(), static_cast<std::uint32_t>(matrices.size()),
-                                                       values, index << stream->chunk_bits(),
-                                                       stream->raw_bits(index).data(), stream->map().bits, true);
+    ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(),
+                                                       stream->raw_bits(index).data(), stream->map().bits);
     const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
         table, image.data(), ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink);
     if (decoded != errc::ok || sink.met_non_finite()) verdict = errc::corrupt;
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const ecq::group_layout& layout = block.matrices[i].layout;
+    auto& rows = out.emplace_back(layout.rows * (layout.columns + padding));
+    const auto from = buffer.begin() + static_cast<std::ptrdiff_t>(places[i].offset);
+    std::copy_n(from, layout.rows * (layout.columns + padding) - (layout.rows == 0 ? 0 : padding), rows.begin());
   }
   return verdict;
 }
@@ -84,7 +78,7 @@ std::vector<std::uint32_t> bits_of(std::span<const Output> weights) {
   return bits;
 }
 
-template <class Format, class Output, class Compressor>
+template <class Output, class Compressor>
 void expect_the_weights_of_the_host(const Compressor& compressor, const std::vector<shape>& shapes,
                                     std::size_t padding) {
   std::vector<std::vector<float>> weights;
@@ -99,7 +93,7 @@ void expect_the_weights_of_the_host(const Compressor& compressor, const std::vec
   const auto block = compressor.compress(ecq::cpu{}, named);
   ASSERT_TRUE(block) << block.error().to_string();
   std::vector<std::vector<Output>> by_warp;
-  ASSERT_EQ((decode_by_warp<Format>(*block, by_warp, padding)), errc::ok);
+  ASSERT_EQ((decode_by_warp(*block, by_warp, padding)), errc::ok);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     std::vector<Output> expected(shapes[i].rows * (shapes[i].columns + padding));
     ASSERT_TRUE(ecq::decompress(ecq::cpu{}, *block, i,
@@ -118,12 +112,12 @@ TEST(dequantize_warp, gives_the_weights_of_the_host) {
   for (const auto& shapes : blocks) {
     for (const std::size_t padding : {0U, 4U, 3U}) {
       const ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> fp8{{.lambda = 14.0}, {.chunk_bits = 10}};
-      expect_the_weights_of_the_host<ecq::fp8_e4m3, ecq::bf16>(fp8, shapes, padding);
+      expect_the_weights_of_the_host<ecq::bf16>(fp8, shapes, padding);
       const ecq::compressor<ecq::int8, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>> grouped{
           {.granularity = {.size = 12}}, {.chunk_bits = 10}};
-      expect_the_weights_of_the_host<ecq::int8, float>(grouped, shapes, padding);
+      expect_the_weights_of_the_host<float>(grouped, shapes, padding);
       const ecq::compressor<ecq::uint4, ecq::huffman, ecq::entrollm> affine{{}, {.chunk_bits = 10}};
-      expect_the_weights_of_the_host<ecq::uint4, ecq::fp16>(affine, shapes, padding);
+      expect_the_weights_of_the_host<ecq::fp16>(affine, shapes, padding);
     }
   }
 }
@@ -141,10 +135,10 @@ TEST(dequantize_warp, meets_codes_that_are_no_numbers) {
       const auto encoded = [&] { return *ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10}); };
       block.stream = encoded();
       std::vector<std::vector<float>> out;
-      EXPECT_EQ((decode_by_warp<ecq::fp8_e4m3>(block, out, 0)), errc::ok);
+      EXPECT_EQ((decode_by_warp(block, out, 0)), errc::ok);
       codes[at % codes.size()] = 0x7F;
       block.stream = encoded();
-      EXPECT_EQ((decode_by_warp<ecq::fp8_e4m3>(block, out, 0)), errc::corrupt) << columns << ", " << at;
+      EXPECT_EQ((decode_by_warp(block, out, 0)), errc::corrupt) << columns << ", " << at;
     }
   }
 }

@@ -4,6 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "ecq/entropy/entropy_coder.hpp"
@@ -36,6 +39,24 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
   }
   return error(code, std::string(doing) + ": " + cudaGetErrorString(status));
 }
+
+/// errc::invalid_argument where `memory` is null or not aligned to `bytes`.
+inline result<void> check_aligned(const void* memory, std::size_t bytes, const char* what) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  if (memory != nullptr && address % bytes == 0) return {};
+  return error(errc::invalid_argument, std::string(what) + " lies at address " + std::to_string(address) +
+                                           ", which is " + (memory == nullptr ? "nowhere" : "not aligned to ") +
+                                           (memory == nullptr ? "" : std::to_string(bytes) + " bytes"));
+}
+
+/// Puts a copy of host memory, which must live until it is done, in order of gpu.stream.
+inline result<void> copy_to_device(const cuda& gpu, void* to, std::span<const std::byte> from, const char* doing) {
+  if (from.empty()) return {};
+  return check_cuda(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, gpu.stream), doing);
+}
+
+/// `offset` rounded up to where another array of device memory may begin.
+constexpr std::uint64_t aligned_on_device(std::uint64_t offset) noexcept { return (offset + 255) / 256 * 256; }
 
 }  // namespace detail
 

@@ -55,10 +55,9 @@ class device_image {
   /// object and the stream's bytes must live until that is done.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);
+    ECQ_CHECK(detail::check_aligned(memory, 256, "memory for a stream"));
     const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
-      return detail::check_cuda(
-          cudaMemcpyAsync(to + offset, from.data(), from.size(), cudaMemcpyHostToDevice, gpu.stream),
-          "copying a stream to the device");
+      return detail::copy_to_device(gpu, to + offset, from, "copying a stream to the device");
     };
     ECQ_CHECK(copy(0, stream_.bytes()));
     ECQ_CHECK(copy(tables_offset(), std::as_bytes(std::span(tables_))));
@@ -91,9 +90,10 @@ class device_image {
     }
   }
 
-  static std::uint64_t aligned(std::uint64_t offset) { return (offset + 255) / 256 * 256; }
-  std::uint64_t tables_offset() const { return aligned(stream_.bytes().size()); }
-  std::uint64_t entries_offset() const { return aligned(tables_offset() + sizeof(warp_table) * tables_.size()); }
+  std::uint64_t tables_offset() const { return detail::aligned_on_device(stream_.bytes().size()); }
+  std::uint64_t entries_offset() const {
+    return detail::aligned_on_device(tables_offset() + sizeof(warp_table) * tables_.size());
+  }
 
   encoded_stream stream_;
   std::vector<warp_table> tables_;

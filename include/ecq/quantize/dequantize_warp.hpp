@@ -22,15 +22,24 @@ struct warp_matrix {
   std::uint32_t rows_per_group;  ///< at least 1, as columns_per_group
   std::uint32_t columns_per_group;
   std::uint32_t groups_across;
-  float zero;                   ///< of affine formats: weight = value of the code * scale + zero
-  bool affine;                  ///< there is a zero point, be it 0: without one -0 stays what it is
-  const std::uint16_t* scales;  ///< bits of BF16, groups_across a row of groups
-  std::byte* out;               ///< weight (0, 0); rows begin `row_stride` elements apart
+  float zero;    ///< of affine formats: weight = value of the code * scale + zero
+  bool affine;   ///< there is a zero point, be it 0: without one -0 stays what it is
+  bool by_four;  ///< four weights whose first one's number is a multiple of 4 have one row and scale, and a place that
+                 ///< is a multiple of 4
+  std::uint64_t first_scale;  ///< of groups_across a row of groups
+  std::uint64_t offset;       ///< weight (0, 0) is that element of the output; rows begin `row_stride` elements apart
   std::uint64_t row_stride;
-  bool by_four;  ///< four weights whose first one's number is a multiple of 4 have one row and scale, and an aligned
-                 ///< place
 
   ECQ_HOST_DEVICE std::uint64_t end() const { return first_symbol + std::uint64_t{rows} * columns; }
+};
+
+/// The matrices of a block, and where their weights go.
+struct warp_weights {
+  const warp_matrix* matrices;  ///< in order of their symbols, which do not overlap
+  std::uint32_t count;
+  const float* values;          ///< of the 256 codes: infinity where a code is no finite number
+  const std::uint16_t* scales;  ///< of all matrices: bits of BF16
+  std::byte* out;               ///< aligned to four weights
 };
 
 /// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. Keeps a place from group to group:
@@ -40,22 +49,14 @@ class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `matrices`, `count` of them, in order of their symbols, which do not overlap; `begin` is the first symbol of the
-  /// chunk; `raw` holds its raw bits, `raw_bits` (0..8) each. `values` are those of the 256 codes, infinity where a
-  /// code is no finite number: with `checked` such codes are looked out for.
-  ECQ_HOST_DEVICE warp_weight_sink(const warp_matrix* matrices, std::uint32_t count, const float* values,
-                                   std::uint64_t begin, const std::byte* raw, unsigned raw_bits, bool checked)
-      : matrices_(matrices),
-        count_(count),
-        values_(values),
-        begin_(begin),
-        raw_(raw),
-        raw_bits_(raw_bits),
-        checked_(checked) {
-    std::uint32_t behind = count;
+  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) each.
+  ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
+                                   unsigned raw_bits)
+      : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits) {
+    std::uint32_t behind = to_.count;
     while (current_ < behind) {
       const std::uint32_t middle = current_ + (behind - current_) / 2;
-      if (matrices[middle].end() > begin) {
+      if (to_.matrices[middle].end() > begin) {
         behind = middle;
       } else {
         current_ = middle + 1;
@@ -66,18 +67,18 @@ class warp_weight_sink {
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
     const lanes codes = raw_bits_ == 0 ? symbols : symbols | spread_raw_bits(group, left);
     const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
-    for (; current_ < count_ && matrices_[current_].end() <= first; ++current_) placed_ = false;
-    if (current_ == count_) return;
-    const warp_matrix& matrix = matrices_[current_];
+    for (; current_ < to_.count && to_.matrices[current_].end() <= first; ++current_) placed_ = false;
+    if (current_ == to_.count) return;
+    const warp_matrix& matrix = to_.matrices[current_];
     if (matrix.by_four && left == group_symbols && first >= matrix.first_symbol && first + left <= matrix.end()) {
       if (!placed_) place(first - matrix.first_symbol, matrix.columns);
       Warp::each_lane([&](std::uint32_t lane) { write_four(matrix, lane, Warp::at(codes, lane)); });
       return;
     }
     placed_ = false;
-    for (std::uint32_t next = current_; next < count_ && matrices_[next].first_symbol < first + left; ++next) {
+    for (std::uint32_t next = current_; next < to_.count && to_.matrices[next].first_symbol < first + left; ++next) {
       Warp::each_lane(
-          [&](std::uint32_t lane) { write_some(matrices_[next], first, lane, left, Warp::at(codes, lane)); });
+          [&](std::uint32_t lane) { write_some(to_.matrices[next], first, lane, left, Warp::at(codes, lane)); });
     }
   }
 
@@ -92,8 +93,8 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE float value_of(std::uint32_t codes, std::uint32_t number, std::uint32_t lane) {
-    const float value = values_[codes >> (8 * number) & 0xFFU];
-    if (checked_ && value > bf16::largest) Warp::at(bad_, lane) = 1;
+    const float value = to_.values[codes >> (8 * number) & 0xFFU];
+    if (value > bf16::largest) Warp::at(bad_, lane) = 1;
     return value;
   }
 
@@ -101,10 +102,14 @@ class warp_weight_sink {
     return Output(matrix.affine ? value * scale + matrix.zero : value * scale);
   }
 
-  ECQ_HOST_DEVICE static float scale_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) {
+  ECQ_HOST_DEVICE float scale_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) const {
     const std::uint64_t index =
         std::uint64_t{row / matrix.rows_per_group} * matrix.groups_across + column / matrix.columns_per_group;
-    return bf16::from_bits(matrix.scales[index]);
+    return bf16::from_bits(to_.scales[matrix.first_scale + index]);
+  }
+
+  ECQ_HOST_DEVICE std::byte* place_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) const {
+    return to_.out + (matrix.offset + row * matrix.row_stride + column) * sizeof(Output);
   }
 
   /// Rows and columns of the lanes' weights in the group whose first weight is number `number` of the current matrix.
@@ -127,7 +132,7 @@ class warp_weight_sink {
     for (std::uint32_t i = 0; i < rounds_per_group; ++i) {
       four[i] = weight(matrix, value_of(codes, i, lane), scale);
     }
-    Warp::store_four(matrix.out + (row * matrix.row_stride + column) * sizeof(Output), four);
+    Warp::store_four(place_of(matrix, row, column), four);
     column += group_symbols;
     if (column >= matrix.columns) {
       row += column / matrix.columns;
@@ -146,17 +151,14 @@ class warp_weight_sink {
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
       const Output one = weight(matrix, value_of(codes, i, lane), scale_of(matrix, row, column));
-      Warp::store_one(matrix.out + (row * matrix.row_stride + column) * sizeof(Output), one);
+      Warp::store_one(place_of(matrix, row, column), one);
     }
   }
 
-  const warp_matrix* matrices_;
-  std::uint32_t count_;
-  const float* values_;
+  warp_weights to_;
   std::uint64_t begin_;
   const std::byte* raw_;
   unsigned raw_bits_;
-  bool checked_;
   std::uint32_t current_ = 0;  ///< the first matrix that does not end before the next group
   bool placed_ = false;        ///< row_ and column_ are those of the next group in the current matrix
   lanes row_ = lanes(0U);
