@@ -17,22 +17,16 @@ ecq::result<figure> dequantising(const ecq::packed_block& block, std::size_t row
   ECQ_TRY(flag, device_memory::of(8));
   const ecq::cuda gpu;
   const ecq::device_verdict verdict(flag.data());
-  std::vector<ecq::device_block_image> images;
-  std::vector<device_memory> inputs;
+  ECQ_TRY(image, ecq::device_block_image::of(block));
+  ECQ_TRY(inputs, buffers(count, image.bytes()));
   std::vector<ecq::device_block> blocks;
-  images.reserve(count);
-  for (const device_memory& output : outputs) {
-    std::vector<ecq::device_target> targets;
-    for (std::size_t i = 0; i < matrices; ++i) targets.push_back({output.data() + i * matrix_bytes, columns});
-    ECQ_TRY(image, ecq::device_block_image::of(block, targets));
-    images.push_back(std::move(image));
-    ECQ_TRY(input, device_memory::of(images.back().bytes()));
-    inputs.push_back(std::move(input));
-    ECQ_TRY(on_device, images.back().upload<ecq::bf16>(gpu, inputs.back().data()));
+  for (const device_memory& input : inputs) {
+    ECQ_TRY(on_device, image.upload(gpu, input.data()));
     blocks.push_back(on_device);
   }
-  ECQ_TRY(found,
-          measured(verdict, count, [&](std::size_t i) { return ecq::decompress<ecq::bf16>(gpu, blocks[i], verdict); }));
+  ECQ_TRY(found, measured(verdict, count, [&](std::size_t i) {
+            return ecq::decompress<ecq::bf16>(gpu, blocks[i], {outputs[i].data(), matrices * matrix_bytes}, verdict);
+          }));
   for (std::size_t i = 0; i < matrices; ++i) {
     ECQ_TRY(expected, weights_of(block, i));
     ECQ_CHECK(check_same(outputs.back().data() + i * matrix_bytes, std::as_bytes(std::span(expected))));
