@@ -59,8 +59,8 @@ struct group_sums {
 
 /// The order in which a row is summed up: tiles of 256 weights, each as 16 lanes (weights l, l + 16, ...) in FP32; lane
 /// l of tile t goes to FP64 sum t % (sums / 16) * 16 + l, tiles ascending; then fold(). So many sums, one a thread.
-inline constexpr std::size_t lanes_of_tile = 16;
-inline constexpr std::size_t tile_weights = 256;
+inline constexpr std::uint32_t lanes_of_tile = 16;
+inline constexpr std::uint32_t tile_weights = 256;
 inline constexpr std::size_t fewest_row_sums = 32;
 inline constexpr std::size_t most_row_sums = 256;
 ECQ_HOST_DEVICE constexpr std::size_t row_sums(std::uint64_t columns) noexcept {

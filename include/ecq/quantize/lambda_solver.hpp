@@ -133,13 +133,16 @@ struct row_sample {
   }
 };
 
+/// The nearest integer, up from a half. Precondition: not negative, below 2^63.
+ECQ_HOST_DEVICE constexpr std::uint64_t nearest_count(double count) noexcept {
+  const auto whole = static_cast<std::uint64_t>(count);
+  return whole + (count - static_cast<double>(whole) >= 0.5 ? 1U : 0U);
+}
+
 /// How many codes of the matrix `count` codes of its sample stand for.
-ECQ_EXACT_FLOAT ECQ_HOST_DEVICE inline std::uint64_t count_of_matrix(std::uint64_t count, double stands_for) noexcept {
+ECQ_EXACT_FLOAT inline std::uint64_t count_of_matrix(std::uint64_t count, double stands_for) noexcept {
   ECQ_EXACT_FLOAT_BODY
-  // The product, rounded, is no more than 2^64; half of one added and cut off is its nearest integer.
-  const auto product = static_cast<double>(count) * stands_for;
-  const auto whole = static_cast<std::uint64_t>(product);
-  return whole + (product - static_cast<double>(whole) >= 0.5 ? 1U : 0U);
+  return nearest_count(static_cast<double>(count) * stands_for);
 }
 
 }  // namespace ecq::detail

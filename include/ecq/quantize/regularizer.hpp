@@ -31,6 +31,12 @@ struct l1_norm {
   }
 };
 
+namespace detail {
+/// l1_norm::weight, for devices too.
+template <class Format>
+inline constexpr double l1_weight = l1_norm::weight<Format>();
+}  // namespace detail
+
 static_assert(regularizer<l1_norm>);
 static_assert(l1_norm::weight<fp8_e4m3>() == 4.0);
 

@@ -1,0 +1,338 @@
+#pragma once
+/// \file
+/// EntQuant on a device: how the threads of a block quantise a row, one scale a row, to the codes and scales of
+/// scaled_quantizer<row_root<>>. Written over a block policy (quantize/host_row_block.hpp, cuda/device_row_block.cuh).
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/quantize/balanced_scale.hpp"
+#include "ecq/quantize/regularizer.hpp"
+#include "ecq/quantize/rounding.hpp"
+#include "ecq/quantize/stored_scale.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them. Where one is not finite, it is
+/// number first_number + row * numbers_per_row + column.
+struct block_weights {
+  const std::byte* data = nullptr;  ///< weight (0, 0), aligned to its size
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  std::uint64_t row_stride = 0;  ///< in elements
+  std::uint64_t first_number = 0;
+  std::uint64_t numbers_per_row = 0;
+  dtype type = dtype::fp32;
+};
+
+/// What quantising a row begins with.
+struct row_summary {
+  double magnitudes;      ///< sum of the magnitudes, times 2^-exponent
+  float largest;          ///< magnitude, times 2^-exponent; 0 for a row of zeros or of what is not finite
+  std::int32_t exponent;  ///< exponent_of_group
+};
+
+/// Threads that a row of so many weights is for: one a sum of its order of summation.
+ECQ_HOST_DEVICE constexpr unsigned threads_of_row(std::uint64_t columns) noexcept {
+  return static_cast<unsigned>(detail::row_sums(columns));
+}
+
+/// Weights that are staged at once where a row is longer than the room for it.
+inline constexpr std::uint64_t staged_segment = 8192;
+
+namespace detail {
+
+/// The weights of a row as FP32, in memory that the threads share: all at once if they fit, else segment by segment,
+/// read anew for each walk. What a thread sums up lies side by side, in parts of four that neighbours find in different
+/// banks.
+template <class Block>
+class staged_row {
+ public:
+  /// `staging`, aligned to 16 bytes, has room for `capacity` weights: those of the row, padded to whole tiles, or a
+  /// multiple of 4096.
+  ECQ_HOST_DEVICE staged_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
+                             std::uint64_t capacity)
+      : block_(block), weights_(weights), row_(row), staging_(staging), capacity_(capacity) {}
+
+  /// Calls body(first, count) for each segment, when it is staged; all threads together.
+  template <class Body>
+  ECQ_HOST_DEVICE void each_segment(Body&& body) {
+    const bool whole = weights_.columns <= capacity_;
+    for (std::uint64_t first = 0; first < weights_.columns; first += capacity_) {
+      const std::uint64_t left = weights_.columns - first;
+      const std::uint64_t count = left < capacity_ ? left : capacity_;
+      if (!whole || !staged_) {
+        block_.meet();
+        stage(first, static_cast<std::uint32_t>(count));
+        block_.meet();
+        staged_ = true;
+      }
+      body(first, static_cast<std::uint32_t>(count));
+    }
+  }
+
+  /// The bits of the largest magnitude staged so far by each thread; of what is not finite, more than a number's.
+  const typename Block::template own<std::uint32_t>& largest_bits() const { return largest_; }
+
+  /// Sums term(weight, sums), in the order of row_sums(), in every thread's own sums. `Term` adds to two FP32 numbers.
+  template <class Term>
+  ECQ_HOST_DEVICE void sum(typename Block::template own<group_sums>& sums, const Term& term) {
+    each_segment([&](std::uint64_t, std::uint32_t count) {
+      Block::each_thread([&](std::uint32_t thread) {
+        group_sums own = Block::at(sums, thread);
+        const std::uint32_t units = (count + tile_weights - 1) / tile_weights * lanes_of_tile;
+        for (std::uint32_t unit = thread; unit < units; unit += Block::threads) {
+          float distortion = 0.0F;
+          float kept = 0.0F;
+          ECQ_UNROLL
+          for (std::uint32_t part = 0; part < 4; ++part) {
+            float four[4];
+            Block::load_four(staging_ + place(unit, 4 * part), four);
+            ECQ_UNROLL
+            for (const float weight : four) term(weight, distortion, kept);
+          }
+          own += {static_cast<double>(distortion), static_cast<double>(kept)};
+        }
+        Block::at(sums, thread) = own;
+      });
+    });
+  }
+
+  /// Weight number `index` of the segment.
+  ECQ_HOST_DEVICE float at(std::uint32_t index) const {
+    return staging_[place(index / tile_weights * lanes_of_tile + index % lanes_of_tile,
+                          index / lanes_of_tile % (tile_weights / lanes_of_tile))];
+  }
+
+  /// Number of the first weight that is not finite, of those that `thread` looks at; the row's length if there is none.
+  ECQ_HOST_DEVICE std::uint64_t first_non_finite(std::uint32_t thread) const {
+    std::uint64_t column = thread;
+    while (column < weights_.columns && (bits_at(column) & 0x7f800000U) != 0x7f800000U) column += Block::threads;
+    return column;
+  }
+
+ private:
+  /// Where weight `step` (of 16) of sum `unit` lies.
+  ECQ_HOST_DEVICE static std::uint32_t place(std::uint32_t unit, std::uint32_t step) {
+    return unit * 16 + ((step ^ (unit << 1)) & 12U) + step % 4;
+  }
+
+  ECQ_HOST_DEVICE static constexpr std::uint32_t width(dtype type) { return type == dtype::fp32 ? 4 : 2; }
+
+  ECQ_HOST_DEVICE const std::byte* address(std::uint64_t column) const {
+    return weights_.data + (row_ * weights_.row_stride + column) * width(weights_.type);
+  }
+
+  ECQ_HOST_DEVICE std::uint32_t bits_at(std::uint64_t column) const {
+    if (weights_.type == dtype::fp32) return Block::template load_one<std::uint32_t>(address(column));
+    const std::uint32_t half = Block::template load_one<std::uint16_t>(address(column));
+    return weights_.type == dtype::bf16 ? half << 16 : Block::bits_of_fp16(half);
+  }
+
+  ECQ_HOST_DEVICE void stage(std::uint64_t first, std::uint32_t count) {
+    switch (weights_.type) {
+      case dtype::fp32: return stage_as<dtype::fp32>(first, count);
+      case dtype::bf16: return stage_as<dtype::bf16>(first, count);
+      default: return stage_as<dtype::fp16>(first, count);
+    }
+  }
+
+  template <dtype Type>
+  ECQ_HOST_DEVICE void stage_as(std::uint64_t first, std::uint32_t count) {
+    constexpr std::uint32_t at_once = 16 / width(Type);
+    const std::byte* const from = address(first);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+    const std::uint32_t padded = (count + tile_weights - 1) / tile_weights * tile_weights;
+    Block::each_thread([&](std::uint32_t thread) {
+      std::uint32_t largest = Block::at(largest_, thread);
+      for (std::uint32_t index = at_once * thread; index < padded; index += at_once * Block::threads) {
+        std::uint32_t bits[at_once];
+        if (aligned && index + at_once <= count) {
+          std::uint32_t words[4];
+          Block::load_16_bytes(from + std::size_t{index} * width(Type), words);
+          ECQ_UNROLL
+          for (std::uint32_t i = 0; i < at_once; ++i) bits[i] = unpack<Type>(words, i);
+        } else {
+          ECQ_UNROLL
+          for (std::uint32_t i = 0; i < at_once; ++i) bits[i] = index + i < count ? bits_at(first + index + i) : 0U;
+        }
+        const std::uint32_t unit = index / tile_weights * lanes_of_tile + index % lanes_of_tile;
+        const std::uint32_t step = index / lanes_of_tile % (tile_weights / lanes_of_tile);
+        ECQ_UNROLL
+        for (std::uint32_t i = 0; i < at_once; ++i) {
+          const std::uint32_t magnitude = bits[i] & 0x7fffffffU;
+          largest = largest < magnitude ? magnitude : largest;
+          staging_[place(unit + i, step)] = __builtin_bit_cast(float, bits[i]);
+        }
+      }
+      Block::at(largest_, thread) = largest;
+    });
+  }
+
+  template <dtype Type>
+  ECQ_HOST_DEVICE static std::uint32_t unpack(const std::uint32_t (&words)[4], std::uint32_t i) {
+    if constexpr (Type == dtype::fp32) {
+      return words[i];
+    } else if constexpr (Type == dtype::bf16) {
+      return i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000U;
+    } else {
+      return Block::bits_of_fp16(words[i / 2] >> (16 * (i % 2)) & 0xffffU);
+    }
+  }
+
+  Block& block_;
+  const block_weights& weights_;
+  std::uint64_t row_;
+  float* staging_;
+  std::uint64_t capacity_;
+  bool staged_ = false;
+  typename Block::template own<std::uint32_t> largest_{};
+};
+
+}  // namespace detail
+
+/// The summary of row `row`, for every thread. A weight that is not finite is reported. `staging` and `capacity` as for
+/// staged_row; Block::threads is threads_of_row().
+template <class Block>
+ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
+                                          std::uint64_t capacity) {
+  detail::staged_row<Block> staged(block, weights, row, staging, capacity);
+  staged.each_segment([](std::uint64_t, std::uint32_t) {});
+  const std::uint32_t bits = block.largest(staged.largest_bits());
+  if (bits >= 0x7f800000U) {
+    Block::each_thread([&](std::uint32_t thread) {
+      const std::uint64_t column = staged.first_non_finite(thread);
+      if (column < weights.columns) {
+        block.report(errc::non_finite, weights.first_number + row * weights.numbers_per_row + column);
+      }
+    });
+    return {0.0, 0.0F, 0};
+  }
+  const auto largest = __builtin_bit_cast(float, bits);
+  const int exponent = detail::exponent_of_group(largest);
+  const float factor = detail::power_of_two(-exponent);
+  typename Block::template own<detail::group_sums> sums{};
+  staged.sum(sums, [&](float weight, float& sum, float&) {
+    sum += Block::multiply(__builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, weight) & 0x7fffffffU), factor);
+  });
+  return block.decide(sums, [&](const detail::group_sums& all) {
+    return row_summary{all.distortion, Block::multiply(largest, factor), exponent};
+  });
+}
+
+/// Sum of all magnitudes of a matrix, in the order of detail::sum_over_groups, for every thread.
+template <class Block>
+ECQ_HOST_DEVICE double sum_of_rows(Block& block, const row_summary* rows, std::uint64_t count) {
+  static_assert(Block::threads == detail::most_row_sums);
+  typename Block::template own<detail::group_sums> sums{};
+  Block::each_thread([&](std::uint32_t thread) {
+    double sum = 0;
+    for (std::uint64_t i = thread; i < count; i += Block::threads) {
+      sum += Block::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
+    }
+    Block::at(sums, thread).distortion = sum;
+  });
+  return block.decide(sums, [](const detail::group_sums& all) { return all.distortion; });
+}
+
+namespace detail {
+
+/// Where to evaluate a row next, or, finished, its stored scale.
+struct row_step {
+  float scale;
+  float inverse;  ///< 1 / scale
+  bool finished;
+};
+
+ECQ_HOST_DEVICE inline row_step step_at(float scale, bool finished) noexcept {
+  return {scale, quotient_of(1.0F, scale), finished};
+}
+
+template <class Format>
+ECQ_HOST_DEVICE row_step stored_step(float scale, int exponent) noexcept {
+  const bf16 stored = stored_scale<Format>(denormalize<Format>(scale, exponent));
+  return step_at(static_cast<float>(stored), true);
+}
+
+/// |w| * factor is the magnitude of w.
+template <class Block, class Format>
+ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at, float& distortion, float& kept) {
+  const float magnitude = Block::multiply(magnitude_of(weight), factor);
+  const float value = rounding<Format>::nearest(smaller_of(magnitude * at.inverse, Format::largest));
+  distortion += magnitude_of(value * at.scale - magnitude);  // the product is exact
+  kept += value > 0.0F ? magnitude : 0.0F;
+}
+
+/// Finds the stored scale of a row; the step, finished, for every thread.
+template <class Format, class Block>
+ECQ_HOST_DEVICE row_step find_scale(Block& block, staged_row<Block>& staged, const row_summary& row,
+                                    std::uint64_t columns, double balance) {
+  balanced_scale_search search;
+  row_step step = block.lead([&] {
+    if (!(row.largest > 0.0F)) return step_at(1.0F, true);
+    if (balance == 0.0) return stored_step<Format>(quotient_of(row.largest, Format::largest), row.exponent);
+    const double balance_here = balance * power_of_two_f64(-row.exponent);
+    search = search_of_group<Format>(1, balance_here, row.magnitudes, columns, row.largest);
+    return step_at(search.scale(), false);
+  });
+  const float factor = power_of_two(-row.exponent);
+  while (!step.finished) {
+    typename Block::template own<group_sums> sums{};
+    staged.sum(sums, [&](float weight, float& distortion, float& kept) {
+      add_at_scale<Block, Format>(weight, factor, step, distortion, kept);
+    });
+    step = block.decide(sums, [&](const group_sums& all) {
+      search.take(all);
+      return search.finished() ? stored_step<Format>(search.scale(), row.exponent) : step_at(search.scale(), false);
+    });
+  }
+  return step;
+}
+
+}  // namespace detail
+
+/// lambda * weight * mean magnitude: what every row of a matrix shares; 0 stands for AbsMax.
+template <class Format>
+ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::uint64_t weights) noexcept {
+  return lambda * detail::l1_weight<Format> * (magnitudes / static_cast<double>(weights));
+}
+
+/// Quantises row `row`; Block::threads is threads_of_row(). The codes go to sink(column, codes, count), 16 at a time,
+/// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread.
+template <class Format, class Block, class Sink>
+ECQ_HOST_DEVICE std::uint16_t quantize_row(Block& block, const block_weights& weights, std::uint64_t row,
+                                           const row_summary& summary, double balance, float* staging,
+                                           std::uint64_t capacity, const Sink& sink) {
+  detail::staged_row<Block> staged(block, weights, row, staging, capacity);
+  const detail::row_step step = detail::find_scale<Format>(block, staged, summary, weights.columns, balance);
+  staged.each_segment([&](std::uint64_t first, std::uint32_t count) {
+    Block::each_thread([&](std::uint32_t thread) {
+      for (std::uint32_t index = 16 * thread; index < count; index += 16 * Block::threads) {
+        std::uint32_t codes[4] = {};
+        ECQ_UNROLL
+        for (std::uint32_t i = 0; i < 16; ++i) {
+          const float real = Block::multiply(staged.at(index + i), step.inverse);
+          codes[i / 4] |= detail::rounding<Format>::encode(real) << (8 * (i % 4));
+        }
+        sink(first + index, codes, count - index < 16 ? count - index : 16U);
+      }
+    });
+  });
+  return static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, step.scale) >> 16);
+}
+
+/// Writes up to 16 codes of a row to row + column.
+template <class Block>
+ECQ_HOST_DEVICE void store_codes(std::uint8_t* row, std::uint64_t column, const std::uint32_t (&codes)[4],
+                                 std::uint32_t count) {
+  std::uint8_t* const to = row + column;
+  const auto alignment = reinterpret_cast<std::uintptr_t>(to);
+  if (count == 16 && alignment % 16 == 0) return Block::store_16_bytes(to, codes);
+  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(codes[i / 4] >> (8 * (i % 4)));
+}
+
+}  // namespace ecq

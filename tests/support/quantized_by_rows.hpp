@@ -1,0 +1,65 @@
+#pragma once
+// Weights quantised as a device does it, by the threads of blocks, on the host.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ecq/quantize/host_row_block.hpp"
+#include "ecq/quantize/row_block.hpp"
+#include "ecq/weights_view.hpp"
+
+namespace ecq_test {
+
+struct codes_and_scales {
+  std::vector<std::uint8_t> codes;
+  std::vector<std::uint16_t> scales;
+  ecq::errc reported = ecq::errc::ok;
+  std::uint64_t number = 0;
+};
+
+template <class Format, unsigned Threads>
+codes_and_scales quantized_by_blocks(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
+  using block_policy = ecq::host_row_block<Threads>;
+  const ecq::block_weights view = {.data = weights.data(),
+                                   .rows = weights.rows(),
+                                   .columns = weights.columns(),
+                                   .row_stride = static_cast<std::uint64_t>(weights.row_stride()),
+                                   .first_number = 0,
+                                   .numbers_per_row = weights.columns(),
+                                   .type = weights.type()};
+  const std::uint64_t padded = (view.columns + 255) / 256 * 256;
+  const std::uint64_t capacity = (std::min)(padded, most_staged);
+  std::vector<float> staging(capacity);
+  codes_and_scales out;
+  out.codes.resize(weights.size());
+  out.scales.resize(weights.rows());
+  block_policy block;
+  std::vector<ecq::row_summary> rows(weights.rows());
+  for (std::uint64_t row = 0; row < view.rows; ++row) {
+    rows[row] = ecq::summarize_row(block, view, row, staging.data(), capacity);
+  }
+  ecq::host_row_block<256> whole;
+  const double magnitudes = ecq::sum_of_rows(whole, rows.data(), view.rows);
+  const double balance = ecq::balance_of_rows<Format>(lambda, magnitudes, weights.size());
+  for (std::uint64_t row = 0; row < view.rows; ++row) {
+    std::uint8_t* const to = out.codes.data() + row * view.columns;
+    const auto sink = [&](std::uint64_t column, const std::uint32_t(&codes)[4], std::uint32_t count) {
+      ecq::store_codes<block_policy>(to, column, codes, count);
+    };
+    out.scales[row] = ecq::quantize_row<Format>(block, view, row, rows[row], balance, staging.data(), capacity, sink);
+  }
+  out.reported = block.reported;
+  out.number = block.number;
+  return out;
+}
+
+/// Precondition: rows that have weights. `most_staged`, a multiple of 4096: weights a block has room for.
+template <class Format>
+codes_and_scales quantized_by_rows(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
+  return ecq::threads_of_row(weights.columns()) == 32 ? quantized_by_blocks<Format, 32>(weights, lambda, most_staged)
+                                                      : quantized_by_blocks<Format, 256>(weights, lambda, most_staged);
+}
+
+}  // namespace ecq_test
