@@ -81,16 +81,26 @@ class stream_readers {
   bool warp_agrees(const ecq::encoded_stream& stream, std::uint64_t index) {
     const ecq::chunk_bytes chunk = stream.chunk(index);
     const auto table = stream.table<Coder>(stream.record(index).table);
-    // Devices know nothing of pairs: for them these are bytes.
-    const raw_part raw = {stream.raw_bits(index).data(), stream.pairs() ? 0 : stream.header().raw_bits()};
-    return ecq::visit_split(stream.pairs() ? std::nullopt : stream.format(), [&]<class Split>() {
-      by_warp_.resize(chunk.symbols * sizeof(typename Split::element));
-      const auto verdict = decode_by_warp<Split>(Coder{}, table, stream.map(), chunk, raw, by_warp_.data());
+    const raw_part raw = {stream.raw_bits(index).data(), stream.header().raw_bits()};
+    return ecq::visit_split(stream.format(), [&]<class Split>() {
+      const std::uint32_t count = stream.symbols_in(index);
+      by_warp_.resize(count * sizeof(typename Split::element));
+      const auto escapes = stream.escapes(index);
+      const auto verdict =
+          stream.pairs()
+              ? decode_pairs_by_warp<Split>(Coder{}, table, chunk, stream.nibbles(), pairs_of_chunk(stream, index),
+                                            raw.bytes, {by_warp_.data(), 0, count, true})
+              : decode_by_warp<Split>(Coder{}, table, stream.map(), chunk, raw, by_warp_.data());
       if (!verdict) return true;
       symbols_.resize(chunk.symbols);
-      const ecq::errc defined = typename Coder::decoder(table, stream.map()).decode(chunk, symbols_.data());
+      ecq::errc defined = typename Coder::decoder(table, stream.map()).decode(chunk, symbols_.data());
       expected_.resize(by_warp_.size());
-      ecq::join_elements<Split>(raw.bits, symbols_.data(), raw.bytes, symbols_.size(), expected_.data());
+      if (!stream.pairs()) {
+        ecq::join_elements<Split>(raw.bits, symbols_.data(), raw.bytes, symbols_.size(), expected_.data());
+      } else if (defined == ecq::errc::ok) {
+        defined =
+            ecq::join_pairs<Split>(stream.nibbles(), symbols_.data(), raw.bytes, escapes, count, expected_.data());
+      }
       return *verdict == defined && (defined != ecq::errc::ok || by_warp_ == expected_);
     });
   }

@@ -45,6 +45,8 @@ struct device_warp {
 #endif
   }
   static __device__ lanes permute_bytes(lanes a, lanes b, unsigned selector) { return __byte_perm(a, b, selector); }
+  static __device__ lanes permute_bytes_by(lanes a, lanes b, lanes selector) { return __byte_perm(a, b, selector); }
+  static __device__ lanes shuffle(lanes x, lanes lane) { return __shfl_sync(0xFFFFFFFFU, x, static_cast<int>(lane)); }
   static __device__ lanes funnel_right(lanes low, lanes high, lanes bits) { return __funnelshift_r(low, high, bits); }
 
   template <class Entry>
@@ -68,6 +70,24 @@ struct device_warp {
     return *reinterpret_cast<const Word*>(from);
   }
 
+  /// `from` is aligned to 16 bytes.
+  template <std::size_t Words>
+  static __device__ void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
+    static_assert(Words == 1 || Words % 2 == 0);
+    const std::byte* const own = from + 4 * Words * lane_numbers();
+    if (!which) return;
+    if constexpr (Words == 1) {
+      words[0] = *reinterpret_cast<const std::uint32_t*>(own);
+    } else {
+#pragma unroll
+      for (std::size_t i = 0; i < Words; i += 2) {
+        const auto two = *reinterpret_cast<const ::uint2*>(own + 4 * i);
+        words[i] = two.x;
+        words[i + 1] = two.y;
+      }
+    }
+  }
+
   /// `to` is aligned to what is written.
   template <class Element>
   static __device__ void store_four(std::byte* to, const Element (&four)[4]) {
@@ -84,17 +104,20 @@ struct device_warp {
     *reinterpret_cast<Element*>(to) = one;
   }
 
-  /// `to` is aligned to 4 * Words bytes, which are 16 at most.
+  /// `to` is aligned to 4 * Words bytes, or 16 if that is less.
   template <std::size_t Words>
   static __device__ void store(std::byte* to, const lanes (&words)[Words]) {
-    static_assert(Words == 1 || Words == 2 || Words == 4);
+    static_assert(Words == 1 || Words == 2 || Words % 4 == 0);
     std::byte* const own = to + 4 * Words * lane_numbers();
     if constexpr (Words == 1) {
       *reinterpret_cast<std::uint32_t*>(own) = words[0];
     } else if constexpr (Words == 2) {
       *reinterpret_cast<::uint2*>(own) = make_uint2(words[0], words[1]);
     } else {
-      *reinterpret_cast<::uint4*>(own) = make_uint4(words[0], words[1], words[2], words[3]);
+#pragma unroll
+      for (std::size_t i = 0; i < Words; i += 4) {
+        *reinterpret_cast<::uint4*>(own + 4 * i) = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+      }
     }
   }
   template <std::size_t Words>

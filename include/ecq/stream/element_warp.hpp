@@ -60,6 +60,21 @@ struct warp_raw_bits {
 ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
 ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
 
+/// Split::restore of all elements in a word at once.
+template <class Warp, element_split Split>
+ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) {
+  using lanes = typename Warp::lanes;
+  constexpr unsigned width = element_bits<Split>;
+  if constexpr (Split::id != symbol_map_id::exponent) {
+    return word;
+  } else if constexpr (width == 32) {
+    return Warp::funnel_right(word, word, lanes(1U));
+  } else {
+    constexpr std::uint32_t top = width == 16 ? twice(0x8000U) : four_times(0x80U);
+    return ((word >> 1) & ~top) | ((word << (width - 1)) & top);
+  }
+}
+
 }  // namespace detail
 
 /// Where a warp writes the elements of a chunk.
@@ -127,7 +142,8 @@ struct warp_element_sink {
       ECQ_UNROLL
       for (unsigned i = 0; i < 4; ++i) made.words[i] = element(codes, kept, i, bits);
     }
-    restore(made);
+    ECQ_UNROLL
+    for (lanes& word : made.words) word = detail::restored<Warp, Split>(word);
     return made;
   }
 
@@ -135,20 +151,6 @@ struct warp_element_sink {
   ECQ_HOST_DEVICE static lanes element(const lanes& codes, const detail::warp_raw_bits<Warp, width>& kept,
                                        unsigned number, unsigned bits) {
     return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
-  }
-
-  /// Split::restore of all elements in a word at once.
-  ECQ_HOST_DEVICE static void restore(four_elements& made) {
-    if constexpr (Split::id == symbol_map_id::exponent) {
-      for (lanes& word : made.words) {
-        if constexpr (width == 32) {
-          word = Warp::funnel_right(word, word, lanes(1U));
-        } else {
-          constexpr std::uint32_t top = width == 16 ? detail::twice(0x8000U) : detail::four_times(0x80U);
-          word = ((word >> 1) & ~top) | ((word << (width - 1)) & top);
-        }
-      }
-    }
   }
 
   ECQ_HOST_DEVICE void store(const four_elements& made, std::uint32_t group, std::uint32_t left) const {

@@ -100,14 +100,16 @@ struct host_warp {
   }
   /// Byte i of the result is byte (selector >> 4 i) modulo 8 of (b:a).
   static lanes permute_bytes(const lanes& a, const lanes& b, unsigned selector) {
-    return lanes::each([&](std::uint32_t i) {
-      const std::uint64_t both = (std::uint64_t{b.value[i]} << 32) | a.value[i];
-      std::uint32_t bytes = 0;
-      for (unsigned byte = 0; byte < 4; ++byte) {
-        bytes |= static_cast<std::uint32_t>(both >> (8 * (selector >> (4 * byte) & 7U)) & 0xFFU) << (8 * byte);
-      }
-      return bytes;
-    });
+    return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector); });
+  }
+  /// As above by the selector of each lane, of which the low 16 bits count; bit 3 of its nibbles is 0.
+  static lanes permute_bytes_by(const lanes& a, const lanes& b, const lanes& selector) {
+    return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector.value[i]); });
+  }
+
+  /// `x` of the lane that each lane names.
+  static lanes shuffle(const lanes& x, const lanes& lane) {
+    return lanes::each([&](std::uint32_t i) { return x.value[lane.value[i]]; });
   }
 
   /// The low 32 bits of (high:low) >> bits, bits 0..31.
@@ -138,6 +140,15 @@ struct host_warp {
     return load_le<Word>(from);
   }
 
+  /// Lane i reads its words, low byte first, from from[4 * Words * i] on; unspecified in lanes that are not set in
+  /// `which`.
+  template <std::size_t Words>
+  static void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
+    for (std::uint32_t i = 0; i < Words; ++i) {
+      words[i] = load<std::uint32_t>(which, from, lane_numbers() * lanes(Words) + lanes(i));
+    }
+  }
+
   /// One lane writes four elements, or one.
   template <class Element>
   static void store_four(std::byte* to, const Element (&four)[4]) {
@@ -159,6 +170,16 @@ struct host_warp {
     for (std::uint32_t at = first; at < 4 * Words * lane_count && at < last; ++at) {
       to[at] = static_cast<std::byte>(words[at / 4 % Words].value[at / (4 * Words)] >> (8 * (at % 4)));
     }
+  }
+
+ private:
+  static std::uint32_t permuted(std::uint32_t a, std::uint32_t b, unsigned selector) {
+    const std::uint64_t both = (std::uint64_t{b} << 32) | a;
+    std::uint32_t bytes = 0;
+    for (unsigned byte = 0; byte < 4; ++byte) {
+      bytes |= static_cast<std::uint32_t>(both >> (8 * (selector >> (4 * byte) & 7U)) & 0xFFU) << (8 * byte);
+    }
+    return bytes;
   }
 };
 

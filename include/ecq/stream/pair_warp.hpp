@@ -1,0 +1,310 @@
+#pragma once
+/// \file
+/// How a warp splits pairs of nibbles (docs/format.md, symbol map pairs) and joins their symbols with raw bits: sinks
+/// of entropy/chunk_warp.hpp. Same elements and same verdict as join_pairs.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ecq/config.hpp"
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/result.hpp"
+#include "ecq/stream/element_warp.hpp"
+#include "ecq/stream/lanes.hpp"
+
+namespace ecq {
+
+/// A nibble_list in registers: four symbols a word, the first one lowest.
+struct warp_nibbles {
+  std::uint32_t words[4] = {};
+  bool escape = false;  ///< nibble 15 is one
+
+  static warp_nibbles of(const nibble_list& list) noexcept {
+    warp_nibbles made{{}, list.has_escape()};
+    for (std::size_t i = 0; i < nibble_list::bytes; ++i) {
+      made.words[i / 4] |= std::uint32_t{list.symbols[i]} << (8 * (i % 4));
+    }
+    return made;
+  }
+};
+
+/// The symbols of a chunk in pairs, beside what is coded and raw.
+struct warp_pairs {
+  warp_nibbles list;
+  const std::byte* escapes;    ///< of the chunk, `escape_count` of them
+  std::uint32_t escape_count;  ///< at most one a symbol
+  std::uint32_t symbols;       ///< of the chunk, two in each decoded byte
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of a group of pairs
+inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
+
+/// Symbols of the pairs of a chunk, group after group: a lane has eight of each group. Symbols are those of `Split`.
+template <class Warp, element_split Split>
+class warp_pair_splitter {
+ public:
+  using lanes = typename Warp::lanes;
+  static constexpr bool listed = Split::symbol_bits > 4;  ///< otherwise nibbles are symbols
+
+  /// Four symbols a word, those of lower numbers first.
+  struct eight_symbols {
+    lanes words[2];
+  };
+
+  ECQ_HOST_DEVICE explicit warp_pair_splitter(const warp_pairs& pairs)
+      : pairs_(pairs), escape_(pairs.list.escape ? 0x88888888U : 0U) {}
+
+  /// The nibbles of a group as they are, but 0 where there is no symbol: for groups that have less than all of them.
+  ECQ_HOST_DEVICE lanes existing(const lanes& pairs, std::uint32_t group) {
+    const std::uint32_t first = group * pair_group;
+    lanes nibbles = pairs;
+    Warp::each_lane([&](std::uint32_t lane) {
+      const std::uint32_t own = first + lane * lane_pair_symbols;
+      const std::uint32_t there = pairs_.symbols > own ? pairs_.symbols - own : 0;
+      if (there >= lane_pair_symbols) return;
+      std::uint32_t& value = Warp::at(nibbles, lane);
+      // An odd last symbol has 0 beside it.
+      if (there % 2 != 0 && (value >> (4 * there) & 15U) != 0) Warp::at(bad_, lane) = 1;
+      value &= (1U << (4 * there)) - 1U;
+    });
+    return nibbles;
+  }
+
+  /// Of the next group. All lanes call together.
+  ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles) {
+    eight_symbols found;
+    if constexpr (!listed) {
+      const lanes even = nibbles & 0x0F0F0F0FU;
+      const lanes odd = (nibbles >> 4) & 0x0F0F0F0FU;
+      found.words[0] = Warp::permute_bytes(even, odd, 0x5140);
+      found.words[1] = Warp::permute_bytes(even, odd, 0x7362);
+    } else {
+      // A permutation of bytes picks by three bits of a nibble, from either half of the list; the fourth one chooses.
+      const lanes place = nibbles & 0x77777777U;
+      const lanes half = ((nibbles >> 1) & 0x44444444U) | lanes(0x32103210U);
+      found.words[0] = listed_symbols(place, half);
+      found.words[1] = listed_symbols(place >> 16, half >> 16);
+      // In the fourth bit of each nibble that is 15.
+      const lanes escaped = (place + lanes(0x11111111U)) & nibbles & lanes(escape_);
+      if (Warp::ballot(Warp::below(lanes(0U), escaped)) != 0) resolve(escaped, found);
+    }
+    return found;
+  }
+
+  /// Whether the pairs of all groups were such as they are: all lanes ask together, behind the last one.
+  ECQ_HOST_DEVICE errc verdict() const {
+    const bool bad = Warp::ballot(Warp::below(lanes(0U), bad_)) != 0;
+    return bad || taken_ != pairs_.escape_count ? errc::corrupt : errc::ok;
+  }
+
+ private:
+  ECQ_HOST_DEVICE lanes listed_symbols(const lanes& place, const lanes& half) const {
+    const std::uint32_t(&list)[4] = pairs_.list.words;
+    return Warp::permute_bytes_by(Warp::permute_bytes_by(lanes(list[0]), lanes(list[1]), place),
+                                  Warp::permute_bytes_by(lanes(list[2]), lanes(list[3]), place), half);
+  }
+
+  /// Takes escapes for the nibbles that bits 4 i + 3 of `escaped` name.
+  ECQ_HOST_DEVICE void resolve(const lanes& escaped, eight_symbols& found) {
+    constexpr std::uint32_t largest = (1U << Split::symbol_bits) - 1U;
+    const lanes own = ((escaped >> 3) * lanes(0x11111111U)) >> 28;  // 0..8
+    lanes next(taken_);
+    ECQ_UNROLL
+    for (unsigned bit = 0; bit < 4; ++bit) {
+      const std::uint32_t ballot = Warp::ballot(Warp::below(lanes(0U), own & (1U << bit)));
+      next = next + (Warp::set_below(ballot) << bit);
+      taken_ += Warp::count(ballot) << bit;
+    }
+    Warp::each_lane([&](std::uint32_t lane) {
+      std::uint32_t at = Warp::at(next, lane);
+      ECQ_UNROLL
+      for (unsigned i = 0; i < lane_pair_symbols; ++i) {
+        if ((Warp::at(escaped, lane) >> (4 * i + 3) & 1U) == 0) continue;
+        const bool there = at < pairs_.escape_count;
+        const std::uint32_t symbol = there ? static_cast<std::uint32_t>(pairs_.escapes[at]) : 0;
+        if (!there || symbol > largest) Warp::at(bad_, lane) = 1;
+        std::uint32_t& word = Warp::at(found.words[i / 4], lane);
+        word = (word & ~(0xFFU << (8 * (i % 4)))) | (symbol << (8 * (i % 4)));
+        ++at;
+      }
+    });
+  }
+
+  warp_pairs pairs_;
+  std::uint32_t escape_;     ///< the fourth bits of nibbles, if nibble 15 is an escape
+  std::uint32_t taken_ = 0;  ///< escapes
+  lanes bad_ = lanes(0U);    ///< 1 where a lane met what is no symbol
+};
+
+/// Joins a lane's eight symbols with its raw bits, low_bits<Split> each, which begin at `raw`.
+template <class Warp, element_split Split>
+struct warp_pair_join {
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned width = element_bits<Split>;
+  static constexpr unsigned low = low_bits<Split>;
+  static constexpr unsigned raw_words = low == 0 ? 1 : low / 4 + (low % 4 != 0 ? 2 : 0);
+
+  struct eight_elements {
+    lanes words[width / 4];
+  };
+  struct raw_bits {
+    lanes words[raw_words];
+  };
+
+  /// Of lanes in `which`. A lane has `low` bytes, and up to 7 behind them are read.
+  ECQ_HOST_DEVICE static raw_bits load(typename Warp::flags which, const std::byte* from) {
+    raw_bits loaded;
+    if constexpr (low == 0) {
+      loaded.words[0] = lanes(0U);
+    } else if constexpr (low % 4 == 0) {
+      Warp::load_words(which, from, loaded.words);
+    } else {
+      const lanes first_byte = Warp::lane_numbers() * lanes(low);
+      lanes read[raw_words];
+      ECQ_UNROLL
+      for (unsigned i = 0; i < raw_words; ++i) {
+        read[i] = Warp::template load<std::uint32_t>(which, from, (first_byte >> 2) + lanes(i));
+      }
+      ECQ_UNROLL
+      for (unsigned i = 0; i < raw_words; ++i) {
+        const lanes& above = read[i + 1 < raw_words ? i + 1 : i];
+        loaded.words[i] = Warp::funnel_right(read[i], above, (first_byte & 3U) << 3);
+      }
+    }
+    return loaded;
+  }
+
+  ECQ_HOST_DEVICE static eight_elements join(const lanes (&symbols)[2], const raw_bits& raw) {
+    eight_elements made;
+    if constexpr (width == 8 && low == 0) {
+      made.words[0] = symbols[0];
+      made.words[1] = symbols[1];
+    } else if constexpr (width == 16 && low == 8) {
+      ECQ_UNROLL
+      for (unsigned i = 0; i < 2; ++i) {
+        // Raw bytes of which neighbours have each other's sign, so that turning both elements of a word as one puts
+        // each sign where it belongs.
+        const lanes swapped = Warp::permute_bytes(raw.words[i], raw.words[i], 0x2301);
+        const lanes turned = (raw.words[i] & 0xFEFEFEFEU) | (swapped & 0x01010101U);
+        const lanes first = Warp::permute_bytes(turned, symbols[i], 0x5140);
+        const lanes second = Warp::permute_bytes(turned, symbols[i], 0x7362);
+        made.words[2 * i] = Warp::funnel_right(first, first, lanes(1U));
+        made.words[2 * i + 1] = Warp::funnel_right(second, second, lanes(1U));
+      }
+    } else {
+      constexpr unsigned in_word = 32 / width;
+      ECQ_UNROLL
+      for (unsigned word = 0; word < width / 4; ++word) {
+        lanes arranged = element(symbols, raw, word * in_word);
+        ECQ_UNROLL
+        for (unsigned i = 1; i < in_word; ++i) {
+          arranged = arranged | (element(symbols, raw, word * in_word + i) << (i * width));
+        }
+        made.words[word] = restored<Warp, Split>(arranged);
+      }
+    }
+    return made;
+  }
+
+ private:
+  /// The arranged element `number` (0..7) of each lane.
+  ECQ_HOST_DEVICE static lanes element(const lanes (&symbols)[2], const raw_bits& raw, unsigned number) {
+    const unsigned bit = number * low;
+    const lanes symbol = Warp::permute_bytes(symbols[number / 4], lanes(0U), 0x4440U + number % 4);
+    const lanes& above = raw.words[bit / 32 + 1 < raw_words ? bit / 32 + 1 : bit / 32];
+    const lanes bits = Warp::funnel_right(raw.words[bit / 32], above, lanes(bit % 32));
+    return (symbol << low) | (bits & ((1U << low) - 1U));
+  }
+};
+
+}  // namespace detail
+
+/// Writes elements of `Split` from pairs; `raw` holds the chunk's raw bits, low_bits<Split> an element. One sink serves
+/// one chunk, groups ascending, and has a verdict of its own.
+template <class Warp, element_split Split>
+class warp_pair_sink {
+ public:
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned width = element_bits<Split>;
+
+  /// `raw` is aligned to 16 bytes. `target.aligned`: `out` is aligned to eight elements, but no more than 16 bytes.
+  ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target)
+      : split_(pairs), symbols_(pairs.symbols), raw_(raw), target_(target) {
+    // Groups that are written whole, and whole words at a time.
+    const std::uint32_t last = target.last < pairs.symbols ? target.last : pairs.symbols;
+    const std::uint32_t end = last / detail::pair_group;
+    whole_begin_ = target.first / detail::pair_group + (target.first % detail::pair_group != 0 ? 1 : 0);
+    wholes_ = target.aligned && end > whole_begin_ ? end - whole_begin_ : 0;
+  }
+
+  ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
+    std::byte* const to = target_.out + std::size_t{group} * (detail::pair_group * (width / 8));
+    const std::byte* const raw = raw_ + std::size_t{group} * (detail::pair_group / 8 * low_bits<Split>);
+    if (group - whole_begin_ < wholes_) {
+      const auto kept = join::load(Warp::all(), raw);
+      Warp::store(to, join::join(split_(pairs).words, kept).words);
+      return;
+    }
+    const std::uint32_t begin = group * detail::pair_group;
+    const std::uint32_t left = symbols_ - begin < detail::pair_group ? symbols_ - begin : detail::pair_group;
+    const auto kept = join::load(Warp::below(Warp::lane_numbers() * lanes(8U), lanes(left)), raw);
+    const auto made = join::join(split_(split_.existing(pairs, group)).words, kept);
+    const std::uint32_t first = target_.first > begin ? target_.first - begin : 0;
+    const std::uint32_t last = target_.last > begin ? target_.last - begin : 0;
+    Warp::store_bytes(to, made.words, first * (width / 8), (last < left ? last : left) * (width / 8));
+  }
+
+  /// As warp_pair_splitter::verdict.
+  ECQ_HOST_DEVICE errc verdict() const { return split_.verdict(); }
+
+ private:
+  using join = detail::warp_pair_join<Warp, Split>;
+
+  detail::warp_pair_splitter<Warp, Split> split_;
+  std::uint32_t symbols_;
+  const std::byte* raw_;
+  chunk_target target_;
+  std::uint32_t whole_begin_;  ///< groups whole_begin_, ..., whole_begin_ + wholes_ - 1 are written whole
+  std::uint32_t wholes_;
+};
+
+/// Hands codes of one byte that came in pairs on to a sink that takes them singly, as a stream without pairs would.
+template <class Warp, class Sink>
+class warp_pair_codes {
+ public:
+  using lanes = typename Warp::lanes;
+
+  ECQ_HOST_DEVICE warp_pair_codes(const warp_pairs& pairs, Sink& sink)
+      : split_(pairs), symbols_(pairs.symbols), sink_(sink) {}
+
+  ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
+    const std::uint32_t left = symbols_ - group * detail::pair_group;
+    const auto found = split_(left < detail::pair_group ? split_.existing(pairs, group) : pairs);
+    const lanes from = Warp::lane_numbers() >> 1;
+    const auto second = Warp::below(lanes(0U), Warp::lane_numbers() & 1U);
+    ECQ_UNROLL
+    for (std::uint32_t half = 0; half < 2; ++half) {
+      if (half * group_symbols >= left) break;
+      const lanes lane = from + lanes(half * (lane_count / 2));
+      const lanes codes =
+          Warp::select(second, Warp::shuffle(found.words[1], lane), Warp::shuffle(found.words[0], lane));
+      const std::uint32_t rest = left - half * group_symbols;
+      sink_(codes, 2 * group + half, rest < group_symbols ? rest : group_symbols);
+    }
+  }
+
+  /// As warp_pair_splitter::verdict.
+  ECQ_HOST_DEVICE errc verdict() const { return split_.verdict(); }
+
+ private:
+  detail::warp_pair_splitter<Warp, byte_split> split_;
+  std::uint32_t symbols_;
+  Sink& sink_;
+};
+
+}  // namespace ecq
