@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "ecq/config.hpp"
 #include "ecq/cpu/instruction_set.hpp"
 #include "ecq/cpu/xxh64_avx512.hpp"
 #include "ecq/stream/little_endian.hpp"
@@ -20,8 +21,55 @@ namespace detail {
 inline constexpr std::uint64_t xxh64_primes[5] = {0x9E3779B185EBCA87U, 0xC2B2AE3D27D4EB4FU, 0x165667B19E3779F9U,
                                                   0x85EBCA77C2B2AE63U, 0x27D4EB2F165667C5U};
 
-constexpr std::uint64_t xxh64_round(std::uint64_t accumulator, std::uint64_t lane) noexcept {
-  return std::rotl(accumulator + lane * xxh64_primes[1], 31) * xxh64_primes[0];
+/// The same by number, for device code.
+ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_prime(std::size_t number) noexcept {
+  constexpr std::uint64_t primes[5] = {xxh64_primes[0], xxh64_primes[1], xxh64_primes[2], xxh64_primes[3],
+                                       xxh64_primes[4]};
+  return primes[number];
+}
+
+/// As std::rotl, which device code cannot call.
+ECQ_HOST_DEVICE constexpr std::uint64_t rotate_left(std::uint64_t value, unsigned bits) noexcept {
+  return (value << bits) | (value >> (64 - bits));
+}
+
+ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_round(std::uint64_t accumulator, std::uint64_t lane) noexcept {
+  return rotate_left(accumulator + lane * xxh64_prime(1), 31) * xxh64_prime(0);
+}
+
+/// Where accumulator `number` (0..3) starts.
+ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_start(std::uint64_t seed, std::size_t number) noexcept {
+  const std::uint64_t first = number == 0 ? xxh64_prime(0) + xxh64_prime(1) : xxh64_prime(1);
+  return number < 2 ? seed + first : number == 2 ? seed : seed - xxh64_prime(0);
+}
+
+/// What the accumulators become together.
+ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_merge(const std::uint64_t (&lanes)[4]) noexcept {
+  std::uint64_t hash =
+      rotate_left(lanes[0], 1) + rotate_left(lanes[1], 7) + rotate_left(lanes[2], 12) + rotate_left(lanes[3], 18);
+  for (const std::uint64_t accumulator : lanes) {
+    hash = (hash ^ xxh64_round(0, accumulator)) * xxh64_prime(0) + xxh64_prime(3);
+  }
+  return hash;
+}
+
+/// The digest from the hash of all whole blocks, number of bytes added, and what is left: fewer than 32 bytes.
+ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_finish(std::uint64_t hash, const std::byte* at,
+                                                     std::size_t left) noexcept {
+  for (; left >= 8; left -= 8, at += 8) {
+    hash = rotate_left(hash ^ xxh64_round(0, load_le<std::uint64_t>(at)), 27) * xxh64_prime(0) + xxh64_prime(3);
+  }
+  if (left >= 4) {
+    hash = rotate_left(hash ^ (load_le<std::uint32_t>(at) * xxh64_prime(0)), 23) * xxh64_prime(1) + xxh64_prime(2);
+    left -= 4;
+    at += 4;
+  }
+  for (; left > 0; --left, ++at) {
+    hash = rotate_left(hash ^ (static_cast<std::uint64_t>(*at) * xxh64_prime(4)), 11) * xxh64_prime(0);
+  }
+  hash = (hash ^ (hash >> 33)) * xxh64_prime(1);
+  hash = (hash ^ (hash >> 29)) * xxh64_prime(2);
+  return hash ^ (hash >> 32);
 }
 
 }  // namespace detail
@@ -30,8 +78,8 @@ constexpr std::uint64_t xxh64_round(std::uint64_t accumulator, std::uint64_t lan
 class xxh64_hasher {
  public:
   constexpr explicit xxh64_hasher(std::uint64_t seed = 0) noexcept
-      : lane_{seed + detail::xxh64_primes[0] + detail::xxh64_primes[1], seed + detail::xxh64_primes[1], seed,
-              seed - detail::xxh64_primes[0]},
+      : lane_{detail::xxh64_start(seed, 0), detail::xxh64_start(seed, 1), detail::xxh64_start(seed, 2),
+              detail::xxh64_start(seed, 3)},
         seed_(seed) {}
 
   constexpr void update(std::span<const std::byte> bytes) noexcept {
@@ -51,31 +99,8 @@ class xxh64_hasher {
 
   /// Of everything so far; more may follow.
   constexpr std::uint64_t digest() const noexcept {
-    constexpr const std::uint64_t(&prime)[5] = detail::xxh64_primes;
-    std::uint64_t hash = seed_ + prime[4];
-    if (total_ >= block) {
-      hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) + std::rotl(lane_[3], 18);
-      for (const std::uint64_t accumulator : lane_) {
-        hash = (hash ^ detail::xxh64_round(0, accumulator)) * prime[0] + prime[3];
-      }
-    }
-    hash += total_;
-    const std::byte* at = buffer_;
-    std::size_t left = buffered_;
-    for (; left >= 8; left -= 8, at += 8) {
-      hash = std::rotl(hash ^ detail::xxh64_round(0, load_le<std::uint64_t>(at)), 27) * prime[0] + prime[3];
-    }
-    if (left >= 4) {
-      hash = std::rotl(hash ^ (load_le<std::uint32_t>(at) * prime[0]), 23) * prime[1] + prime[2];
-      left -= 4;
-      at += 4;
-    }
-    for (; left > 0; --left, ++at) {
-      hash = std::rotl(hash ^ (static_cast<std::uint64_t>(*at) * prime[4]), 11) * prime[0];
-    }
-    hash = (hash ^ (hash >> 33)) * prime[1];
-    hash = (hash ^ (hash >> 29)) * prime[2];
-    return hash ^ (hash >> 32);
+    const std::uint64_t hash = total_ >= block ? detail::xxh64_merge(lane_) : seed_ + detail::xxh64_prime(4);
+    return detail::xxh64_finish(hash + total_, buffer_, buffered_);
   }
 
  private:

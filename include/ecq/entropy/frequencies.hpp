@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <span>
 
+#include "ecq/config.hpp"
 #include "ecq/entropy/histogram.hpp"
+#include "ecq/stream/host_group.hpp"
 
 namespace ecq {
 
@@ -23,9 +25,25 @@ struct frequency_table {
   bool operator==(const frequency_table&) const = default;
 };
 
+namespace detail {
+
+/// As std::bit_width, which device code cannot call.
+ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
+  unsigned width = 0;
+  for (unsigned step = 32; step != 0; step /= 2) {
+    if (value >> step != 0) {
+      value >>= step;
+      width += step;
+    }
+  }
+  return width + static_cast<unsigned>(value);
+}
+
+}  // namespace detail
+
 /// log2(value) in 2^-32, rounded down to within 4 of the last place; integer arithmetic alone. value >= 1.
-constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
-  const unsigned whole = static_cast<unsigned>(std::bit_width(value)) - 1;
+ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
+  const unsigned whole = detail::bit_width(value) - 1;
   std::uint64_t mantissa = std::uint64_t{value} << (31 - whole);  // in [1, 2), 31 fraction bits
   std::uint64_t fraction = 0;
   for (int i = 0; i < 32; ++i) {
@@ -37,69 +55,148 @@ constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
   return (std::uint64_t{whole} << 32) | fraction;
 }
 
-/// Frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)) with every symbol that
-/// occurs at 1 or more. At least one does; 8 <= scale_bits <= 16.
-///
-/// The cost is convex in each frequency, so an allocation from which no single unit can be moved with profit is
-/// optimal: start near the proportional one and move units, always where it gains most or hurts least.
-inline frequency_table normalize_frequencies(const histogram& codes, unsigned scale_bits) {
-  frequency_table table;
-  table.scale_bits = scale_bits;
-  // 31 bits of counts, so that count * log2 fits 64 bits.
-  const unsigned width = static_cast<unsigned>(std::bit_width(codes.total()));
-  const unsigned shift = width > 31 ? width - 31 : 0;
-  std::array<std::uint64_t, 256> weight{};
-  std::uint64_t total = 0;
-  for (std::size_t symbol = 0; symbol < 256; ++symbol) {
-    if (codes.counts[symbol] == 0) continue;
-    table.symbols[table.count] = static_cast<std::uint8_t>(symbol);
-    weight[table.count] = (std::max)(codes.counts[symbol] >> shift, std::uint64_t{1});
-    total += weight[table.count++];
+namespace detail {
+
+/// A frequency table in the making: memory that the threads of a group share.
+struct frequency_work {
+  std::uint32_t count;        ///< of the symbols that occur
+  std::uint8_t symbols[256];  ///< those, ascending
+  std::uint64_t counts[256];  ///< how often each of those occurs
+  std::uint32_t frequencies[256];
+  std::uint64_t weight[256];
+  std::uint64_t gain[256];  ///< of one unit more
+  std::uint64_t loss[256];  ///< of one unit less
+};
+
+/// The first number below `count` whose value, or with Least whose complement, is largest.
+template <bool Least, class Group>
+ECQ_HOST_DEVICE std::uint32_t first_extreme(const Group& group, const std::uint64_t* values, std::uint32_t count) {
+  std::uint64_t best = 0;
+  std::uint32_t where = group.rank();
+  for (std::uint32_t i = group.rank(); i < count; i += group.size()) {
+    const std::uint64_t value = Least ? ~values[i] : values[i];
+    if (value > best) {
+      best = value;
+      where = i;
+    }
   }
-  std::array<std::uint64_t, 256> gain{};  // of one unit more
-  std::array<std::uint64_t, 256> loss{};  // of one unit less
-  const auto price = [&](std::size_t i) {
-    const std::uint32_t f = table.frequencies[i];
-    gain[i] = weight[i] * (log2_fixed(f + 1) - log2_fixed(f));
-    loss[i] = f > 1 ? weight[i] * (log2_fixed(f) - log2_fixed(f - 1)) : ~std::uint64_t{0};
+  return group.first_of_largest(best, where);
+}
+
+/// The symbols that occur among counts[0], ..., counts[255] and how often they do.
+template <class Group>
+ECQ_HOST_DEVICE void list_symbols(const Group& group, const std::uint64_t* counts, frequency_work& work) {
+  const std::uint32_t each = 256 / group.size();
+  const std::uint32_t first = group.rank() * each;
+  std::uint32_t present = 0;
+  for (std::uint32_t symbol = first; symbol < first + each; ++symbol) present += counts[symbol] != 0 ? 1 : 0;
+  std::uint32_t all = 0;
+  std::uint32_t at = group.exclusive_sum(present, all);
+  for (std::uint32_t symbol = first; symbol < first + each; ++symbol) {
+    if (counts[symbol] == 0) continue;
+    work.symbols[at] = static_cast<std::uint8_t>(symbol);
+    work.counts[at++] = counts[symbol];
+  }
+  if (group.rank() == 0) work.count = all;
+  group.sync();
+}
+
+/// Makes the frequencies of the symbols listed in `work`, at least one, as normalize_frequencies describes. The cost is
+/// convex in each frequency, so an allocation from which no single unit can be moved with profit is optimal: start near
+/// the proportional one and move units, always where it gains most or hurts least.
+template <class Group>
+ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bits, frequency_work& work) {
+  const std::uint32_t count = work.count;
+  const auto each = [&](auto&& use) {
+    for (std::uint32_t i = group.rank(); i < count; i += group.size()) use(i);
   };
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < table.count; ++i) {
-    const std::uint64_t share = (weight[i] << scale_bits) / total;
-    table.frequencies[i] = static_cast<std::uint32_t>((std::max)(share, std::uint64_t{1}));
-    sum += table.frequencies[i];
+  // 31 bits of counts, so that count * log2 fits 64 bits.
+  std::uint64_t own = 0;
+  each([&](std::uint32_t i) { own += work.counts[i]; });
+  const unsigned width = bit_width(group.sum(own));
+  const unsigned shift = width > 31 ? width - 31 : 0;
+  own = 0;
+  each([&](std::uint32_t i) {
+    const std::uint64_t weight = work.counts[i] >> shift;
+    work.weight[i] = weight != 0 ? weight : 1;
+    own += work.weight[i];
+  });
+  const std::uint64_t total = group.sum(own);
+  const auto price = [&](std::uint32_t i) {
+    const std::uint32_t f = work.frequencies[i];
+    const std::uint64_t now = log2_fixed(f);
+    work.gain[i] = work.weight[i] * (log2_fixed(f + 1) - now);
+    work.loss[i] = f > 1 ? work.weight[i] * (now - log2_fixed(f - 1)) : ~std::uint64_t{0};
+  };
+  own = 0;
+  each([&](std::uint32_t i) {
+    const std::uint64_t share = (work.weight[i] << scale_bits) / total;
+    work.frequencies[i] = share != 0 ? static_cast<std::uint32_t>(share) : 1;
+    own += work.frequencies[i];
     price(i);
-  }
-  const auto most_gained = [&] { return std::max_element(gain.begin(), gain.begin() + table.count) - gain.begin(); };
-  const auto least_lost = [&] { return std::min_element(loss.begin(), loss.begin() + table.count) - loss.begin(); };
+  });
+  std::uint64_t sum = group.sum(own);
+  group.sync();
+  const auto change = [&](std::uint32_t i, std::uint32_t by) {
+    group.sync();
+    if (i % group.size() == group.rank()) {
+      work.frequencies[i] += by;
+      price(i);
+    }
+    group.sync();
+  };
   const std::uint64_t wanted = std::uint64_t{1} << scale_bits;
   for (;;) {
-    const auto up = static_cast<std::size_t>(most_gained());
-    const auto down = static_cast<std::size_t>(least_lost());
-    if (sum == wanted && (up == down || gain[up] <= loss[down])) return table;
+    const std::uint32_t up = first_extreme<false>(group, work.gain, count);
+    if (sum == wanted) {
+      const std::uint32_t down = first_extreme<true>(group, work.loss, count);
+      if (up == down || work.gain[up] <= work.loss[down]) return;
+    }
     if (sum <= wanted) {
-      ++table.frequencies[up];
+      change(up, 1);
       ++sum;
-      price(up);
     }
     if (sum > wanted) {
-      const auto victim = static_cast<std::size_t>(least_lost());
-      --table.frequencies[victim];
+      change(first_extreme<true>(group, work.loss, count), ~std::uint32_t{0});
       --sum;
-      price(victim);
     }
   }
+}
+
+/// Of `count` symbols with these counts and frequencies: as coded_bits.
+template <class Group>
+ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t* counts,
+                                         const std::uint32_t* frequencies, std::uint32_t count, unsigned scale_bits) {
+  std::uint64_t sum = 0;  // in 2^-16 bit: below 2^64 for 2^43 codes of at most 16 bits
+  for (std::uint32_t i = group.rank(); i < count; i += group.size()) {
+    const std::uint64_t each = (std::uint64_t{scale_bits} << 32) - log2_fixed(frequencies[i]);
+    sum += counts[i] * (each >> 16);
+  }
+  return (group.sum(sum) >> 16) + 1;
+}
+
+}  // namespace detail
+
+/// Frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)) with every symbol that
+/// occurs at 1 or more. At least one does; 8 <= scale_bits <= 16.
+inline frequency_table normalize_frequencies(const histogram& codes, unsigned scale_bits) {
+  detail::frequency_work work;
+  detail::list_symbols(host_group(), codes.counts.data(), work);
+  detail::normalize_frequencies(host_group(), scale_bits, work);
+  frequency_table table;
+  table.scale_bits = scale_bits;
+  table.count = work.count;
+  std::copy_n(work.symbols, work.count, table.symbols.begin());
+  std::copy_n(work.frequencies, work.count, table.frequencies.begin());
+  return table;
 }
 
 /// Information of `codes` coded with `table`, in bits, rounded up: sum of count * (scale_bits - log2(frequency)).
 /// Every code that occurs is in the table.
 inline std::uint64_t coded_bits(const histogram& codes, const frequency_table& table) {
-  std::uint64_t sum = 0;  // in 2^-16 bit: below 2^64 for 2^43 codes of at most 16 bits
-  for (std::size_t i = 0; i < table.count; ++i) {
-    const std::uint64_t each = (std::uint64_t{table.scale_bits} << 32) - log2_fixed(table.frequencies[i]);
-    sum += codes.counts[table.symbols[i]] * (each >> 16);
-  }
-  return (sum >> 16) + 1;
+  std::array<std::uint64_t, 256> counts;
+  for (std::size_t i = 0; i < table.count; ++i) counts[i] = codes.counts[table.symbols[i]];
+  return detail::coded_bits(host_group(), counts.data(), table.frequencies.data(), table.count, table.scale_bits);
 }
 
 }  // namespace ecq

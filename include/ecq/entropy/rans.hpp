@@ -283,7 +283,6 @@ inline void rans::decoder::decode_joined(std::span<const chunk_bytes> chunks, co
 }
 
 inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes, unsigned most_raw_bits) {
-  constexpr unsigned direct_bits = 12;
   coding_plan<table> best;
   std::uint64_t best_cost = ~std::uint64_t{0};
   std::uint64_t codes = 0;
@@ -291,22 +290,21 @@ inline coding_plan<rans_table> rans::plan(std::span<const histogram> classes, un
   for (unsigned raw_bits = 0; raw_bits <= most_raw_bits; ++raw_bits) {
     coding_plan<table> candidate;
     candidate.map = {raw_bits};
-    std::uint64_t cost = codes * raw_bits;
+    std::uint64_t record_bits = 0;
     bool wide = false;
     for (const histogram& counted : classes) {
       histogram coded;
       for (std::size_t code = 0; code < 256; ++code) coded.counts[code >> raw_bits] += counted.counts[code];
       const unsigned symbols = coded.distinct();
-      const bool alias = symbols <= alias_table::max_buckets;
-      candidate.tables.push_back(
-          {.mapping = alias ? slot_mapping::alias : slot_mapping::direct,
-           .bucket_bits = alias ? (symbols <= 32 ? 5U : 6U) : 0U,
-           .frequencies = normalize_frequencies(coded, alias ? alias_table::scale_bits : direct_bits)});
+      const auto shape = detail::rans_shape::of(symbols);
+      candidate.tables.push_back({.mapping = shape.mapping,
+                                  .bucket_bits = shape.bucket_bits,
+                                  .frequencies = normalize_frequencies(coded, shape.scale_bits)});
       candidate.bits += coded_bits(coded, candidate.tables.back().frequencies);
-      cost += 8 * table::record_bytes(symbols);
-      wide = wide || !alias;
+      record_bits += 8 * table::record_bytes(symbols);
+      wide = wide || shape.mapping == slot_mapping::direct;
     }
-    cost += candidate.bits + (wide ? codes / 100 : 0);
+    const std::uint64_t cost = detail::rans_cost(codes, raw_bits, candidate.bits, record_bits, wide);
     if (cost >= best_cost) continue;
     best_cost = cost;
     best = std::move(candidate);

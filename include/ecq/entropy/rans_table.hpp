@@ -24,6 +24,48 @@ enum class slot_mapping : std::uint8_t {
   spread = 3       ///< tANS: the states of a symbol lie apart; 2^9 .. 2^12 states
 };
 
+namespace detail {
+
+/// Which slots rans gives to a table of `count` symbols: alias tables to narrow ones, direct ones to wide.
+struct rans_shape {
+  slot_mapping mapping;
+  unsigned bucket_bits;  ///< 0 for direct
+  unsigned scale_bits;
+
+  static ECQ_HOST_DEVICE constexpr rans_shape of(std::uint32_t count) {
+    constexpr unsigned direct_bits = 12;
+    if (count > alias_table::max_buckets) return {slot_mapping::direct, 0, direct_bits};
+    return {slot_mapping::alias, count <= 32 ? 5U : 6U, alias_table::scale_bits};
+  }
+};
+
+/// What the symbols and the table of a split cost, in bits, when there are `codes` codes and the coded symbols, `count`
+/// different ones, take `bits`. Direct tables have to save 0.01 bit a code, since alias tables decode faster.
+ECQ_HOST_DEVICE constexpr std::uint64_t rans_cost(std::uint64_t codes, unsigned raw_bits, std::uint64_t bits,
+                                                  std::uint64_t record_bits, bool direct) {
+  return codes * raw_bits + bits + record_bits + (direct ? codes / 100 : 0);
+}
+
+/// Bytes of the record of a table of `count` symbols.
+ECQ_HOST_DEVICE constexpr std::size_t rans_record_bytes(std::size_t count) noexcept {
+  return 4 + count + count % 2 + 2 * count;
+}
+
+/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each.
+ECQ_HOST_DEVICE inline void write_rans_record(std::byte* to, slot_mapping mapping, unsigned parameter,
+                                              std::uint32_t count, const std::uint8_t* symbols,
+                                              const std::uint32_t* frequencies) {
+  to[0] = static_cast<std::byte>(mapping);
+  to[1] = static_cast<std::byte>(parameter);
+  store_le(to + 2, static_cast<std::uint16_t>(count));
+  to += 4;
+  for (std::uint32_t i = 0; i < count; ++i) *to++ = static_cast<std::byte>(symbols[i]);
+  if (count % 2 != 0) *to++ = std::byte{0};
+  for (std::uint32_t i = 0; i < count; ++i, to += 2) store_le(to, static_cast<std::uint16_t>(frequencies[i] - 1));
+}
+
+}  // namespace detail
+
 /// One frequency table of a stream. With a single symbol nothing is coded.
 struct rans_table {
   static constexpr unsigned min_direct_bits = 8;
@@ -38,21 +80,14 @@ struct rans_table {
   }
 
   /// Bytes of the record of a table of `count` symbols.
-  static constexpr std::size_t record_bytes(std::size_t count) noexcept { return 4 + count + count % 2 + 2 * count; }
+  static constexpr std::size_t record_bytes(std::size_t count) noexcept { return detail::rans_record_bytes(count); }
 
-  /// Appends the record: u8 mapping, u8 parameter, u16 count, symbols, padding to 2 bytes, u16 frequency - 1 each.
   void append_to(std::vector<std::byte>& section) const {
-    std::size_t at = section.size();
+    const std::size_t at = section.size();
     section.resize(at + record_bytes(frequencies.count));
-    section[at++] = static_cast<std::byte>(mapping);
-    section[at++] = static_cast<std::byte>(mapping == slot_mapping::alias ? bucket_bits : frequencies.scale_bits);
-    store_le(&section[at], static_cast<std::uint16_t>(frequencies.count));
-    at += 2;
-    for (unsigned i = 0; i < frequencies.count; ++i) section[at++] = static_cast<std::byte>(frequencies.symbols[i]);
-    at += frequencies.count % 2;
-    for (unsigned i = 0; i < frequencies.count; ++i, at += 2) {
-      store_le(&section[at], static_cast<std::uint16_t>(frequencies.frequencies[i] - 1));
-    }
+    detail::write_rans_record(&section[at], mapping,
+                              mapping == slot_mapping::alias ? bucket_bits : frequencies.scale_bits, frequencies.count,
+                              frequencies.symbols.data(), frequencies.frequencies.data());
   }
 
   /// Reads the record at `position` of the tables section and moves `position` behind it. Its mapping is alias or

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include "ecq/config.hpp"
 #include "ecq/cpu/join_elements.hpp"
 #include "ecq/cpu/raw_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
@@ -17,7 +18,7 @@
 namespace ecq {
 
 /// Bytes that the raw bits of `symbols` symbols take.
-constexpr std::uint64_t raw_bytes(std::uint64_t symbols, unsigned bits) noexcept {
+ECQ_HOST_DEVICE constexpr std::uint64_t raw_bytes(std::uint64_t symbols, unsigned bits) noexcept {
   return symbols / 8 * bits + (symbols % 8 * bits + 7) / 8;
 }
 

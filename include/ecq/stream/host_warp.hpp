@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ecq/stream/host_group.hpp"
 #include "ecq/stream/lanes.hpp"
 #include "ecq/stream/little_endian.hpp"
 
@@ -30,6 +31,9 @@ struct host_lanes {
 
   friend host_lanes operator+(const host_lanes& a, const host_lanes& b) {
     return each([&](std::uint32_t i) { return a.value[i] + b.value[i]; });
+  }
+  friend host_lanes operator-(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] - b.value[i]; });
   }
   friend host_lanes operator*(const host_lanes& a, const host_lanes& b) {
     return each([&](std::uint32_t i) { return a.value[i] * b.value[i]; });
@@ -54,6 +58,7 @@ struct host_lanes {
 /// The warp policy on the host. `lanes` holds a value a lane, `flags` a truth value a lane.
 struct host_warp {
   using lanes = host_lanes;
+  using memory = host_memory;
   using flags = std::uint32_t;  ///< bit i: lane i
 
   static lanes lane_numbers() {
@@ -77,6 +82,7 @@ struct host_warp {
     for (std::uint32_t i = 0; i < lane_count; ++i) result |= (a.value[i] < b.value[i] ? 1U : 0U) << i;
     return result;
   }
+  static flags at_least(const lanes& a, const lanes& b) { return ~below(a, b); }
   static flags both(flags a, flags b) { return a & b; }
   static std::uint32_t ballot(flags set) { return set; }
   static std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(std::popcount(ballot)); }
@@ -90,6 +96,11 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return (which >> i & 1U) != 0 ? yes.value[i] : no.value[i]; });
   }
 
+  /// The high 32 bits of the products.
+  static lanes multiply_high(const lanes& a, const lanes& b) {
+    return lanes::each(
+        [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
+  }
   /// x >> bits modulo 32.
   static lanes shift_right(const lanes& x, const lanes& bits) {
     return lanes::each([&](std::uint32_t i) { return x.value[i] >> (bits.value[i] % 32); });
@@ -125,6 +136,17 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
   }
 
+  /// The four words of table[index] of each lane, which is 16 bytes wide and aligned to as many.
+  template <class Entry>
+  static void gather_four(const Entry* table, const lanes& index, lanes (&words)[4]) {
+    static_assert(sizeof(Entry) == 16);
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      std::uint32_t four[4];
+      std::memcpy(four, table + index.value[lane], sizeof four);
+      for (std::size_t i = 0; i < 4; ++i) words[i].value[lane] = four[i];
+    }
+  }
+
   /// Little-endian word number `index` from `from` on, aligned to its size; unspecified in lanes that are not set in
   /// `which`.
   template <class Word>
@@ -146,6 +168,14 @@ struct host_warp {
   static void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
     for (std::uint32_t i = 0; i < Words; ++i) {
       words[i] = load<std::uint32_t>(which, from, lane_numbers() * lanes(Words) + lanes(i));
+    }
+  }
+
+  /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
+  static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {
+    for (std::uint32_t i = 0; i < lane_count; ++i) {
+      if ((which >> i & 1U) == 0) continue;
+      store_le(to + std::size_t{2} * index.value[i], static_cast<std::uint16_t>(words.value[i] & 0xFFFFU));
     }
   }
 

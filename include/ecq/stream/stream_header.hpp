@@ -34,6 +34,23 @@ enum class section_kind : std::uint32_t {
   escapes = 9
 };
 
+/// "ECQS", and the version that this library reads and writes.
+inline constexpr std::uint32_t stream_magic = 0x53514345;
+inline constexpr std::uint16_t stream_version = 1;
+
+/// Of the fixed header and of each entry of the directory behind it, in bytes.
+inline constexpr std::uint64_t fixed_header_bytes = 64;
+inline constexpr std::uint64_t directory_entry_bytes = 24;
+
+/// Where the checksum of the header is.
+inline constexpr std::uint64_t header_checksum_at = 56;
+
+/// Sections begin at multiples of it, and streams end at one.
+inline constexpr std::uint64_t section_alignment = 64;
+
+/// Flag of sections that a reader has to know.
+inline constexpr std::uint32_t section_required = 1;
+
 /// Largest registered section kind.
 inline constexpr std::uint32_t known_sections = 9;
 
@@ -48,15 +65,79 @@ struct section {
   std::uint64_t size = 0;
 };
 
+namespace detail {
+
+/// Sets the offsets of sections, which are numbered by kind, from their sizes; returns the total size of the stream.
+/// The directory has room for all sections that there may be, so that offsets do not depend on which turn out to be
+/// empty.
+ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noexcept {
+  constexpr auto aligned = [](std::uint64_t bytes) {
+    return (bytes + section_alignment - 1) / section_alignment * section_alignment;
+  };
+  const bool nibbles = sections[static_cast<std::uint32_t>(section_kind::nibbles)].size != 0;
+  std::uint64_t end = fixed_header_bytes + (nibbles ? 7 : 5) * directory_entry_bytes;
+  for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
+    if (sections[kind].size == 0) continue;
+    sections[kind].offset = aligned(end);
+    end = sections[kind].offset + sections[kind].size;
+  }
+  return aligned(end + stream_tail_bytes);
+}
+
+/// The numbers of the fixed header that are not the same in all streams.
+struct fixed_header {
+  std::uint16_t coder;
+  std::uint16_t map_id;
+  std::uint8_t raw_bits;
+  std::uint8_t chunk_bits;
+  std::uint8_t format;
+  std::uint64_t symbols;
+  std::uint64_t chunks;
+  std::uint64_t total_bytes;
+  std::uint32_t tables;
+};
+
+/// Writes header, without its checksum, and directory; returns the bytes of the directory.
+ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_header& header, const section* sections) {
+  std::byte* entry = to + fixed_header_bytes;
+  std::uint16_t entries = 0;
+  for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
+    if (sections[kind].size == 0) continue;
+    store_le(entry, kind);
+    store_le(entry + 4, section_required);
+    store_le(entry + 8, sections[kind].offset);
+    store_le(entry + 16, sections[kind].size);
+    entry += directory_entry_bytes;
+    ++entries;
+  }
+  store_le(to, stream_magic);
+  store_le(to + 4, stream_version);
+  store_le(to + 6, header.coder);
+  store_le(to + 8, header.map_id);
+  to[10] = static_cast<std::byte>(header.raw_bits);
+  to[11] = static_cast<std::byte>(lane_count);
+  to[12] = static_cast<std::byte>(header.chunk_bits);
+  to[13] = std::byte{0};
+  store_le(to + 14, entries);
+  store_le(to + 16, header.symbols);
+  store_le(to + 24, header.chunks);
+  store_le(to + 32, header.total_bytes);
+  store_le(to + 40, header.tables);
+  to[44] = static_cast<std::byte>(header.format);
+  for (std::size_t i = 45; i < fixed_header_bytes; ++i) to[i] = std::byte{0};
+  return entries * directory_entry_bytes;
+}
+
+}  // namespace detail
+
 /// What the fixed header says, and where the known sections are (an absent section is empty).
 struct stream_header {
-  static constexpr std::array<char, 4> magic = {'E', 'C', 'Q', 'S'};
-  static constexpr std::uint16_t version = 1;
-  static constexpr std::uint64_t fixed_bytes = 64;
-  static constexpr std::uint64_t entry_bytes = 24;
-  static constexpr std::uint64_t checksum_offset = 56;
-  static constexpr std::uint64_t alignment = 64;
-  static constexpr std::uint32_t required_flag = 1;
+  static constexpr std::uint16_t version = stream_version;
+  static constexpr std::uint64_t fixed_bytes = fixed_header_bytes;
+  static constexpr std::uint64_t entry_bytes = directory_entry_bytes;
+  static constexpr std::uint64_t checksum_offset = header_checksum_at;
+  static constexpr std::uint64_t alignment = section_alignment;
+  static constexpr std::uint32_t required_flag = section_required;
 
   coder_id coder = coder_id::raw;
   /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
@@ -93,19 +174,11 @@ struct stream_header {
     return visit_split(format, [&]<class Split>() { return low_bits<Split>; });
   }
 
-  /// Sets offsets and total size from the sizes of the sections. The directory has room for all sections that there may
-  /// be, so that offsets do not depend on which turn out to be empty.
+  /// Sets offsets and total size from the sizes of the sections.
   void lay_out() noexcept {
-    const auto aligned = [](std::uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
     directory_bytes = 0;
     for (const section& part : sections) directory_bytes += part.size != 0 ? entry_bytes : 0;
-    std::uint64_t end = fixed_bytes + (at(section_kind::nibbles).size != 0 ? 7 : 5) * entry_bytes;
-    for (section& part : sections) {
-      if (part.size == 0) continue;
-      part.offset = aligned(end);
-      end = part.offset + part.size;
-    }
-    total_bytes = aligned(end + stream_tail_bytes);
+    total_bytes = detail::lay_out_sections(sections.data());
   }
 
   /// Bytes of a stream of coder raw.
@@ -120,32 +193,18 @@ struct stream_header {
 
   /// Writes header and directory; the checksum needs the tables and the index to be in place.
   void write(std::span<std::byte> blob) const noexcept {
-    std::byte* to = blob.data();
-    for (std::size_t i = 0; i < magic.size(); ++i) to[i] = static_cast<std::byte>(magic[i]);
-    store_le(to + 4, version);
-    store_le(to + 6, static_cast<std::uint16_t>(coder));
-    store_le(to + 8, static_cast<std::uint16_t>(map_id()));
-    to[10] = static_cast<std::byte>(raw_bits());
-    to[11] = static_cast<std::byte>(lane_count);
-    to[12] = static_cast<std::byte>(chunk_bits);
-    to[13] = std::byte{0};
-    store_le(to + 14, static_cast<std::uint16_t>(directory_bytes / entry_bytes));
-    store_le(to + 16, symbols);
-    store_le(to + 24, chunks);
-    store_le(to + 32, total_bytes);
-    store_le(to + 40, tables);
-    to[44] = format ? static_cast<std::byte>(*format) : std::byte{0};
-    std::fill(to + 45, to + fixed_bytes, std::byte{0});
-    std::byte* entry = to + fixed_bytes;
-    for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
-      if (sections[kind].size == 0) continue;
-      store_le(entry, kind);
-      store_le(entry + 4, required_flag);
-      store_le(entry + 8, sections[kind].offset);
-      store_le(entry + 16, sections[kind].size);
-      entry += entry_bytes;
-    }
-    store_le(to + checksum_offset, checksum(blob));
+    detail::write_header(blob.data(),
+                         {.coder = static_cast<std::uint16_t>(coder),
+                          .map_id = static_cast<std::uint16_t>(map_id()),
+                          .raw_bits = static_cast<std::uint8_t>(raw_bits()),
+                          .chunk_bits = static_cast<std::uint8_t>(chunk_bits),
+                          .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
+                          .symbols = symbols,
+                          .chunks = chunks,
+                          .total_bytes = total_bytes,
+                          .tables = tables},
+                         sections.data());
+    store_le(blob.data() + checksum_offset, checksum(blob));
   }
 
   /// XXH64 chained over the header before its checksum, the directory, the tables, the chunk index and the nibbles.
@@ -222,9 +281,7 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
     return stream_error(errc::truncated, std::to_string(blob.size()) + " bytes are no stream");
   }
   const std::byte* from = blob.data();
-  for (std::size_t i = 0; i < magic.size(); ++i) {
-    if (from[i] != static_cast<std::byte>(magic[i])) return stream_error(errc::corrupt, "it does not begin with ECQS");
-  }
+  if (load_le<std::uint32_t>(from) != stream_magic) return stream_error(errc::corrupt, "it does not begin with ECQS");
   if (const auto found = load_le<std::uint16_t>(from + 4); found != version) {
     return stream_error(errc::unsupported, "format version " + std::to_string(found) + ", this library reads 1");
   }

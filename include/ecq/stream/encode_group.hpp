@@ -1,0 +1,354 @@
+#pragma once
+/// \file
+/// The steps by which groups of threads encode elements into a stream that is, byte for byte, the one of encode_stream
+/// or encode_exponents with coder rans: written over policies (stream/host_group.hpp, stream/host_warp.hpp). A step
+/// begins when the one before is done:
+///
+///   1. count_elements, collect_counts        how often each symbol occurs
+///   2. weigh_rans_split, choose_encoding     which bits are raw, and the tables
+///   3. encode_chunk                          states and raw bits to their place, words to memory of their own
+///   4. lay_out_stream                        whether the stream got smaller, where its sections are, the chunk index
+///   5. place_chunk                           words, or all elements raw, to their place
+///   6. checksum_chunk
+///   7. finish_stream                         checksum of the header
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/container/checksum_group.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans_encode_warp.hpp"
+#include "ecq/entropy/rans_plan.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+#include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/pack_lane.hpp"
+#include "ecq/stream/stream_header.hpp"
+
+namespace ecq {
+
+/// What step 2 and step 4 decide.
+struct encode_plan {
+  rans_group_plan coder;
+  section sections[known_sections + 1];  ///< by kind
+  section stored[known_sections + 1];    ///< as they would be without coding
+  std::uint64_t total_bytes;             ///< 0: the stream does not fit
+  std::uint64_t directory_bytes;
+  unsigned raw_bits;  ///< of an element; all of them where the stream is stored
+  bool room;          ///< for all that comes before the words
+};
+
+/// What is to be encoded, and where to; sizes are known on the host, pointers are the device's. All of `out` may be
+/// written.
+struct encode_job {
+  const std::byte* elements;  ///< aligned to 16
+  std::uint64_t size;         ///< elements
+  std::uint64_t chunks;
+  std::byte* out;  ///< aligned to 64
+  std::uint64_t out_bytes;
+  std::uint64_t* stream_bytes;  ///< becomes the size of the stream, or 0 where `out` is too small
+  std::uint64_t* counts;        ///< 256, zero before step 1
+  encode_plan* plan;
+  std::uint16_t* slots;        ///< alias_slot_count
+  std::uint32_t* word_counts;  ///< of each chunk
+  std::byte* words;            ///< a word an element: those of a chunk are the last ones of its own
+  unsigned chunk_bits;
+  std::uint8_t format;  ///< dtype, or 0 for bytes
+  std::uint8_t element_bytes;
+  std::uint8_t never_coded_bits;  ///< of an element
+
+  ECQ_HOST_DEVICE std::uint32_t size_of_chunk(std::uint64_t chunk) const {
+    const std::uint64_t left = size - (chunk << chunk_bits);
+    return left >> chunk_bits != 0 ? 1U << chunk_bits : static_cast<std::uint32_t>(left);
+  }
+  ECQ_HOST_DEVICE const std::byte* chunk(std::uint64_t number) const {
+    return elements + (number << chunk_bits) * element_bytes;
+  }
+  ECQ_HOST_DEVICE std::byte* words_of_chunk(std::uint64_t number) const { return words + 2 * (number << chunk_bits); }
+  ECQ_HOST_DEVICE std::byte* at(section_kind kind) const {
+    return out + plan->sections[static_cast<std::uint32_t>(kind)].offset;
+  }
+  ECQ_HOST_DEVICE std::byte* raw_bits_of_chunk(std::uint64_t number) const {
+    return at(section_kind::raw_bits) + raw_bytes(number << chunk_bits, plan->raw_bits);
+  }
+  ECQ_HOST_DEVICE bool stored() const { return plan->raw_bits == 8U * element_bytes; }
+};
+
+/// Counts the symbols of part `part` of `parts` on top of `counters`, 256 of them, which the group has for itself. A
+/// part of a job has less than 2^32 elements.
+template <element_split Split, class Group>
+ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, std::uint64_t part, std::uint64_t parts,
+                                    std::uint32_t* counters) {
+  using element = typename Split::element;
+  constexpr unsigned width = element_bits<Split>;
+  constexpr unsigned symbol_at = detail::symbol_at<Split>;
+  constexpr std::uint32_t mask = (1U << Split::symbol_bits) - 1U;
+  constexpr std::uint32_t in_vector = 128 / width;
+  constexpr std::uint32_t together = 4;  // vectors whose loads are on their way at the same time
+  const auto count = [&](const std::uint32_t(&words)[4]) {
+    ECQ_UNROLL
+    for (unsigned i = 0; i < in_vector; ++i) {
+      Group::count(counters[(words[i * width / 32] >> (i * width % 32 + symbol_at)) & mask]);
+    }
+  };
+  const std::uint64_t vectors = job.size / in_vector;
+  const std::uint64_t stride = parts * group.size();
+  std::uint64_t at = part * group.size() + group.rank();
+  for (; at + (together - 1) * stride < vectors; at += together * stride) {
+    std::uint32_t words[together][4];
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) Group::load_four(job.elements + 16 * (at + i * stride), words[i]);
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) count(words[i]);
+  }
+  for (; at < vectors; at += stride) {
+    std::uint32_t words[4];
+    Group::load_four(job.elements + 16 * at, words);
+    count(words);
+  }
+  if (part != 0) return;
+  for (at = vectors * in_vector + group.rank(); at < job.size; at += group.size()) {
+    const element last = Group::template load<element>(job.elements + at * sizeof(element));
+    Group::count(counters[(std::uint32_t{last} >> symbol_at) & mask]);
+  }
+}
+
+/// Adds `copies` times 256 counters to the counts of the job.
+template <class Group>
+ECQ_HOST_DEVICE void collect_counts(const Group& group, const std::uint32_t* counters, std::uint32_t copies,
+                                    const encode_job& job) {
+  for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) {
+    std::uint64_t sum = 0;
+    for (std::uint32_t copy = 0; copy < copies; ++copy) sum += counters[256 * copy + symbol];
+    if (sum != 0) Group::add(job.counts[symbol], sum);
+  }
+}
+
+/// Chooses the split, when each is weighed, and lays out what comes before the words. With no elements it need not be
+/// called.
+template <class Group>
+ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
+                                     detail::alias_work& aliases, const encode_job& job) {
+  encode_plan& plan = *job.plan;
+  choose_rans_split(group, works, aliases, plan.coder, job.slots);
+  if (group.rank() != 0) return;
+  const unsigned symbol_bits = 8U * job.element_bytes - job.never_coded_bits;
+  if (plan.coder.raw_bits > symbol_bits) plan.coder.raw_bits = symbol_bits;
+  plan.raw_bits = job.never_coded_bits + plan.coder.raw_bits;
+  for (section& part : plan.sections) part = {};
+  const auto set = [&](section_kind kind, std::uint64_t size) {
+    plan.sections[static_cast<std::uint32_t>(kind)].size = size;
+  };
+  set(section_kind::tables, detail::rans_record_bytes(plan.coder.count));
+  set(section_kind::chunk_index, (job.chunks + 1) * chunk_record::bytes);
+  set(section_kind::states, job.chunks * 4 * lane_count);
+  set(section_kind::raw_bits, raw_bytes(job.size, plan.raw_bits));
+  set(section_kind::words, 2);
+  detail::lay_out_sections(plan.sections);
+  plan.room = plan.sections[static_cast<std::uint32_t>(section_kind::words)].offset <= job.out_bytes;
+}
+
+/// Encodes chunk `chunk`. `table` may lie elsewhere than in the plan.
+template <class Warp, element_split Split>
+ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_job& job, std::uint64_t chunk) {
+  using lanes = typename Warp::lanes;
+  const encode_plan& plan = *job.plan;
+  const std::uint32_t count = job.size_of_chunk(chunk);
+  const std::byte* const elements = job.chunk(chunk);
+  const unsigned raw_bits = plan.room ? plan.raw_bits : 0;
+  std::byte* const raw = job.raw_bits_of_chunk(chunk);
+  const auto pack = [&](std::uint32_t tile) {
+    if (raw_bits == 0) return;
+    Warp::each_lane([&](std::uint32_t lane) {
+      const std::uint32_t first = tile * tile_symbols + lane * pack_elements;
+      if (first >= count) return;
+      const std::uint32_t here = count - first < pack_elements ? count - first : pack_elements;
+      pack_by_lane<typename Warp::memory, Split>(elements + std::size_t{first} * sizeof(typename Split::element), here,
+                                                 raw_bits, raw + std::size_t{first} / 8 * raw_bits);
+    });
+  };
+  const warp_symbol_source<Warp, Split> source(elements, plan.coder.raw_bits);
+  const auto encode = [&]<slot_mapping Mapping>() {
+    detail::warp_encode_step<Warp, Mapping> step = {table, job.words_of_chunk(chunk), count};
+    encode_chunk_by_warp(step, source, count, pack);
+    const lanes states[1] = {step.state};
+    if (plan.room) Warp::store(job.at(section_kind::states) + chunk * 4 * lane_count, states);
+    Warp::each_lane([&](std::uint32_t lane) {
+      if (lane == 0) job.word_counts[chunk] = count - step.first;
+    });
+  };
+  if (plan.coder.count == 1) {
+    for (std::uint32_t tile = 0; tile < (count + tile_symbols - 1) / tile_symbols; ++tile) pack(tile);
+    const lanes states[1] = {lanes(std::uint32_t{1} << 16)};
+    if (plan.room) Warp::store(job.at(section_kind::states) + chunk * 4 * lane_count, states);
+    Warp::each_lane([&](std::uint32_t lane) {
+      if (lane == 0) job.word_counts[chunk] = 0;
+    });
+  } else if (plan.coder.shape.mapping == slot_mapping::alias) {
+    encode.template operator()<slot_mapping::alias>();
+  } else {
+    encode.template operator()<slot_mapping::direct>();
+  }
+}
+
+/// Decides between the words that there are and storing all elements raw, whichever gives the smaller stream, and
+/// writes header, directory, tables and chunk index, without checksums, and the zeros between sections. Returns the
+/// bytes of the stream; if those are more than `out` has, nothing is written, and all later steps do nothing.
+template <class Group>
+ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_job& job) {
+  encode_plan& plan = *job.plan;
+  const auto part = [&](section_kind kind) -> section& { return plan.sections[static_cast<std::uint32_t>(kind)]; };
+  // Each thread has a run of chunks to itself.
+  const std::uint64_t run = (job.chunks + group.size() - 1) / group.size();
+  const std::uint64_t first = group.rank() * run < job.chunks ? group.rank() * run : job.chunks;
+  const std::uint64_t last = job.chunks - first < run ? job.chunks : first + run;
+  std::uint64_t own = 0;
+  for (std::uint64_t chunk = first; chunk < last; ++chunk) own += job.word_counts[chunk];
+  std::uint64_t words = 0;
+  std::uint64_t word = group.exclusive_sum(own, words);
+  if (group.rank() == 0) {
+    section* const stored = plan.stored;
+    for (std::uint32_t kind = 0; kind <= known_sections; ++kind) stored[kind] = {};
+    stored[static_cast<std::uint32_t>(section_kind::chunk_index)].size = (job.chunks + 1) * chunk_record::bytes;
+    stored[static_cast<std::uint32_t>(section_kind::raw_bits)].size = job.size * job.element_bytes;
+    const std::uint64_t stored_bytes = detail::lay_out_sections(stored);
+    std::uint64_t total = stored_bytes;
+    bool coded = false;
+    if (job.size != 0) {
+      part(section_kind::words).size = 2 * words;
+      const std::uint64_t coded_bytes = detail::lay_out_sections(plan.sections);
+      coded = coded_bytes < stored_bytes;
+      if (coded) total = coded_bytes;
+    }
+    plan.total_bytes = total;
+    if (!coded) {
+      for (std::uint32_t kind = 0; kind <= known_sections; ++kind) plan.sections[kind] = stored[kind];
+      plan.raw_bits = 8U * job.element_bytes;
+    }
+    *job.stream_bytes = 0;
+  }
+  group.sync();
+  const std::uint64_t total = plan.total_bytes;
+  const bool coded = !job.stored();
+  if (total > job.out_bytes) {
+    group.sync();
+    if (group.rank() == 0) plan.total_bytes = 0;
+    return total;
+  }
+  if (group.rank() == 0) {
+    const auto map = job.format != 0 ? symbol_map_id::exponent : symbol_map_id::split;
+    plan.directory_bytes =
+        detail::write_header(job.out,
+                             {.coder = static_cast<std::uint16_t>(coded ? coder_id::rans : coder_id::raw),
+                              .map_id = static_cast<std::uint16_t>(map),
+                              .raw_bits = static_cast<std::uint8_t>(plan.raw_bits),
+                              .chunk_bits = static_cast<std::uint8_t>(job.chunk_bits),
+                              .format = job.format,
+                              .symbols = job.size,
+                              .chunks = job.chunks,
+                              .total_bytes = total,
+                              .tables = job.size != 0 ? 1U : 0U},
+                             plan.sections);
+    if (coded) {
+      const auto& table = plan.coder;
+      detail::write_rans_record(job.at(section_kind::tables), table.shape.mapping,
+                                table.shape.bucket_bits != 0 ? table.shape.bucket_bits : table.shape.scale_bits,
+                                table.count, table.symbols, table.frequencies);
+    }
+  }
+  group.sync();
+  std::byte* const index = job.at(section_kind::chunk_index);
+  const auto write = [&](std::uint64_t chunk, std::uint64_t first_word) {
+    Group::store(index + chunk * chunk_record::bytes, first_word);
+    Group::store(index + chunk * chunk_record::bytes + 8, std::uint64_t{0});
+  };
+  for (std::uint64_t chunk = first; chunk < last; ++chunk) {
+    write(chunk, coded ? word : 0);
+    word += job.word_counts[chunk];
+  }
+  if (group.rank() == 0) write(job.chunks, coded ? words : 0);
+  std::uint64_t end = fixed_header_bytes + plan.directory_bytes;
+  const auto clear = [&](std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t at = from + group.rank(); at < to; at += group.size()) job.out[at] = std::byte{0};
+  };
+  for (std::uint32_t kind = 1; kind <= known_sections; ++kind) {
+    const section& here = plan.sections[kind];
+    if (here.size == 0) continue;
+    clear(end, here.offset);
+    end = here.offset + here.size;
+  }
+  clear(end, total);
+  return total;
+}
+
+/// Brings the words of a chunk, or all of its elements, where they belong. A group has 2^16 threads at most.
+template <element_split Split, class Group>
+ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
+  if (job.plan->total_bytes == 0) return;
+  const std::uint32_t size = job.size_of_chunk(chunk);
+  if (job.stored()) {
+    for (std::uint32_t first = group.rank() * pack_elements; first < size; first += group.size() * pack_elements) {
+      const std::size_t at = std::size_t{first} * sizeof(typename Split::element);
+      const std::uint32_t here = size - first < pack_elements ? size - first : pack_elements;
+      pack_by_lane<Group, Split>(job.chunk(chunk) + at, here, element_bits<Split>, job.raw_bits_of_chunk(chunk) + at);
+    }
+    return;
+  }
+  const std::uint64_t first_word =
+      Group::template load<std::uint64_t>(job.at(section_kind::chunk_index) + chunk * chunk_record::bytes);
+  const std::uint32_t count = job.word_counts[chunk];
+  const std::byte* const from = job.words_of_chunk(chunk) + std::size_t{2} * (size - count);
+  std::byte* const to = job.at(section_kind::words) + 2 * first_word;
+  const auto word = [&](std::uint32_t i) { return Group::template load<std::uint16_t>(from + std::size_t{2} * i); };
+  // Words go in pairs from where the target is aligned to 4 bytes.
+  const std::uint32_t odd = first_word % 2 != 0 && count != 0 ? 1 : 0;
+  const std::uint32_t pairs = (count - odd) / 2;
+  for (std::uint32_t pair = group.rank(); pair < pairs; pair += group.size()) {
+    const std::uint32_t i = odd + 2 * pair;
+    Group::store(to + std::size_t{2} * i, word(i) | (std::uint32_t{word(i + 1)} << 16));
+  }
+  if (group.rank() == 0 && odd != 0) Group::store(to, word(0));
+  if (group.rank() == 0 && odd + 2 * pairs < count) Group::store(to + std::size_t{2} * (count - 1), word(count - 1));
+}
+
+/// Writes the checksum of a chunk into the index. A group of one or four threads.
+template <class Group>
+ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
+  const encode_plan& plan = *job.plan;
+  if (plan.total_bytes == 0) return;
+  const std::uint32_t size = job.size_of_chunk(chunk);
+  std::byte* const record = job.at(section_kind::chunk_index) + chunk * chunk_record::bytes;
+  std::uint64_t digest = chunk;
+  if (job.stored()) {
+    for (int part = 0; part < 2; ++part) digest = xxh64_by_group<false>(group, job.out, 0, digest);
+  } else {
+    const std::uint64_t first_word = Group::template load<std::uint64_t>(record);
+    digest =
+        xxh64_by_group<false>(group, job.at(section_kind::states) + chunk * 4 * lane_count, 4 * lane_count, digest);
+    digest = xxh64_by_group<true>(group, job.at(section_kind::words) + 2 * first_word,
+                                  std::uint64_t{2} * job.word_counts[chunk], digest);
+  }
+  digest = xxh64_by_group<false>(group, job.raw_bits_of_chunk(chunk), raw_bytes(size, plan.raw_bits), digest);
+  if (group.rank() == 0) {
+    Group::store(record + chunk_record::checksum_at, static_cast<std::uint32_t>(digest & 0xFFFFFFFFU));
+  }
+}
+
+/// Writes the checksum of the header and says how large the stream is. A group of one or four threads.
+template <class Group>
+ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
+  const encode_plan& plan = *job.plan;
+  if (plan.total_bytes == 0) return;
+  std::uint64_t digest = xxh64_by_group<false>(group, job.out, header_checksum_at, 0);
+  digest = xxh64_by_group<false>(group, job.out + fixed_header_bytes, plan.directory_bytes, digest);
+  for (const section_kind kind : {section_kind::tables, section_kind::chunk_index}) {
+    digest = xxh64_by_group<false>(group, job.at(kind), plan.sections[static_cast<std::uint32_t>(kind)].size, digest);
+  }
+  if (group.rank() != 0) return;
+  Group::store(job.out + header_checksum_at, digest);
+  *job.stream_bytes = plan.total_bytes;
+}
+
+}  // namespace ecq

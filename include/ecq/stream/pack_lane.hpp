@@ -1,0 +1,109 @@
+#pragma once
+/// \file
+/// How the lanes of a warp pack raw bits: each lane those of 32 elements, which make whole words. Same bits as
+/// pack_raw_bits.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+
+namespace ecq {
+
+/// Elements that a lane packs at once.
+inline constexpr std::uint32_t pack_elements = 32;
+
+namespace detail {
+
+/// Any number of raw bits: not a constant.
+inline constexpr unsigned any_bits = ~0U;
+
+/// The arranged elements in a word, and the low `bits` of each next to one another.
+template <element_split Split>
+struct packed_word {
+  static constexpr unsigned width = element_bits<Split>;
+  static constexpr unsigned elements = 32 / width;
+
+  static ECQ_HOST_DEVICE constexpr std::uint32_t arranged(std::uint32_t word) {
+    if (Split::id != symbol_map_id::exponent) return word;
+    if (width == 32) return (word << 1) | (word >> 31);
+    constexpr std::uint32_t lowest = width == 16 ? 0x00010001U : 0x01010101U;
+    return ((word << 1) & ~lowest) | ((word >> (width - 1)) & lowest);
+  }
+
+  static ECQ_HOST_DEVICE constexpr std::uint32_t low(std::uint32_t word, unsigned bits) {
+    if (bits == width) return word;
+    const std::uint32_t mask = (1U << bits) - 1U;
+    if (width == 32) return word & mask;
+    if (width == 16) return (word & mask) | ((word & (mask << 16)) >> (16 - bits));
+    word &= mask * 0x01010101U;
+    word = (word & 0x00FF00FFU) | ((word & 0xFF00FF00U) >> (8 - bits));
+    return (word & 0xFFFFU) | ((word & 0xFFFF0000U) >> (16 - 2 * bits));
+  }
+};
+
+template <class Memory, element_split Split, unsigned Bits>
+ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, std::byte* to) {
+  using word = packed_word<Split>;
+  const unsigned bits = Bits == any_bits ? raw_bits : Bits;
+  std::uint64_t pending = 0;
+  unsigned filled = 0;
+  unsigned made = 0;
+  std::uint32_t four[4];
+  ECQ_UNROLL
+  for (unsigned vector = 0; vector < pack_elements * element_bits<Split> / 128; ++vector) {
+    std::uint32_t in[4];
+    Memory::load_four(elements + std::size_t{16} * vector, in);
+    ECQ_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      pending |= std::uint64_t{word::low(word::arranged(in[i]), bits)} << filled;
+      filled += word::elements * bits;
+      if (filled < 32) continue;
+      if constexpr (Bits != any_bits && Bits % 4 == 0) {
+        four[made % 4] = static_cast<std::uint32_t>(pending & 0xFFFFFFFFU);
+        if (made % 4 == 3) Memory::store_four(to + std::size_t{4} * (made - 3), four);
+      } else {
+        Memory::store(to + std::size_t{4} * made, static_cast<std::uint32_t>(pending & 0xFFFFFFFFU));
+      }
+      ++made;
+      pending >>= 32;
+      filled -= 32;
+    }
+  }
+}
+
+template <class Memory, element_split Split>
+ECQ_HOST_DEVICE void pack_some(const std::byte* elements, std::uint32_t count, unsigned bits, std::byte* to) {
+  using element = typename Split::element;
+  std::uint64_t pending = 0;
+  unsigned filled = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::uint32_t value = Memory::template load<element>(elements + sizeof(element) * i);
+    // By its last byte a narrower element ends the word: there a turn to the left takes the sign around.
+    value = packed_word<Split>::arranged(value) & (0xFFFFFFFFU >> (32 - element_bits<Split>));
+    pending |= std::uint64_t{packed_word<Split>::low(value, bits)} << filled;
+    for (filled += bits; filled >= 8; filled -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending & 0xFFU);
+  }
+  if (filled > 0) *to = static_cast<std::byte>(pending & 0xFFU);
+}
+
+}  // namespace detail
+
+/// Packs the low `bits` (1 .. element_bits) bits of `count` (0..32) arranged elements. `elements` is aligned to 16
+/// bytes, and `to` to 4, or, with whole elements or what the split never codes, to as many bytes as the bits of 32
+/// elements allow, 16 at most.
+template <class Memory, element_split Split>
+ECQ_HOST_DEVICE void pack_by_lane(const std::byte* elements, std::uint32_t count, unsigned bits, std::byte* to) {
+  if (count < pack_elements) {
+    detail::pack_some<Memory, Split>(elements, count, bits, to);
+  } else if (bits == low_bits<Split>) {
+    if constexpr (low_bits<Split> != 0) detail::pack_whole<Memory, Split, low_bits<Split>>(elements, bits, to);
+  } else if (bits == element_bits<Split>) {
+    detail::pack_whole<Memory, Split, element_bits<Split>>(elements, bits, to);
+  } else {
+    detail::pack_whole<Memory, Split, detail::any_bits>(elements, bits, to);
+  }
+}
+
+}  // namespace ecq

@@ -1,0 +1,205 @@
+#include "ecq/stream/encode_group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "ecq/entropy/rans.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/host_warp.hpp"
+#include "support/codes.hpp"
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+using ecq::dtype;
+
+constexpr std::byte canary{0x5A};
+
+struct encoded {
+  bytes stream;  ///< as long as it was said to be
+  std::uint64_t needed = 0;
+};
+
+/// All steps, one after another, into a buffer of `room` bytes between two canaries.
+template <ecq::element_split Split>
+encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room) {
+  constexpr std::size_t width = sizeof(typename Split::element);
+  constexpr std::size_t guard = 64;
+  const std::uint64_t size = elements.size() / width;
+  const std::uint64_t chunks = ecq::chunks_of(size, chunk_bits);
+  struct alignas(64) line {
+    std::byte of[64];
+  };
+  const auto lines = [](std::uint64_t count) { return std::vector<line>(static_cast<std::size_t>(count / 64 + 3)); };
+  auto in = lines(elements.size());
+  std::memcpy(in.data(), elements.data(), elements.size());
+  auto out = lines(room);
+  auto words = lines(2 * size);
+  std::byte* const first = out[1].of;
+  std::memset(out.data(), static_cast<int>(canary), out.size() * 64);
+  std::memset(words.data(), static_cast<int>(canary), words.size() * 64);
+  std::vector<std::uint64_t> counts(256);
+  std::vector<std::uint32_t> word_counts(static_cast<std::size_t>(chunks));
+  std::vector<std::uint16_t> slots(ecq::alias_slot_count);
+  std::uint64_t stream_bytes = ~std::uint64_t{0};
+  ecq::encode_plan plan;
+  std::memset(static_cast<void*>(&plan), static_cast<int>(canary), sizeof plan);
+  const ecq::encode_job job = {.elements = in[0].of,
+                               .size = size,
+                               .chunks = chunks,
+                               .out = first,
+                               .out_bytes = room,
+                               .stream_bytes = &stream_bytes,
+                               .counts = counts.data(),
+                               .plan = &plan,
+                               .slots = slots.data(),
+                               .word_counts = word_counts.data(),
+                               .words = words[1].of,
+                               .chunk_bits = chunk_bits,
+                               .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
+                               .element_bytes = width,
+                               .never_coded_bits = ecq::low_bits<Split>};
+  const ecq::host_group group;
+  for (const std::uint64_t part : {1U, 0U, 2U}) {
+    std::uint32_t counters[256] = {};
+    ecq::count_elements<Split>(group, job, part, 3, counters);
+    ecq::collect_counts(group, counters, 1, job);
+  }
+  if (size != 0) {
+    std::vector<ecq::rans_split_work> works(ecq::rans_splits);
+    ecq::detail::alias_work aliases;
+    for (unsigned raw_bits = 0; raw_bits < ecq::rans_splits; ++raw_bits) {
+      ecq::weigh_rans_split(group, job.counts, raw_bits, works[raw_bits]);
+    }
+    auto& all = *reinterpret_cast<ecq::rans_split_work(*)[ecq::rans_splits]>(works.data());
+    ecq::choose_encoding(group, all, aliases, job);
+  }
+  const ecq::warp_encode_table table = {plan.coder.entries, slots.data(), plan.coder.shape.scale_bits};
+  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::encode_chunk<ecq::host_warp, Split>(table, job, chunk);
+  encoded made;
+  made.needed = ecq::lay_out_stream(group, job);
+  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::place_chunk<Split>(group, job, chunk);
+  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::checksum_chunk(group, job, chunk);
+  ecq::finish_stream(group, job);
+  for (std::size_t i = 0; i < guard; ++i) {
+    EXPECT_EQ(out[0].of[i], canary);
+    EXPECT_EQ(first[room + i], canary);
+    EXPECT_EQ(words[0].of[i], canary);
+    EXPECT_EQ(words[1].of[2 * size + i], canary);
+  }
+  EXPECT_LE(stream_bytes, room);
+  made.stream.assign(first, first + (std::min)(stream_bytes, room));
+  return made;
+}
+
+bytes encode_on_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
+  const ecq::stream_options options = {.chunk_bits = chunk_bits};
+  auto stream =
+      format ? ecq::encode_exponents(ecq::cpu{}, *format, elements, options)
+             : ecq::encode_stream(ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()},
+                                  options);
+  EXPECT_TRUE(stream);
+  return std::move(*stream);
+}
+
+void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
+  const bytes expected = encode_on_cpu(format, elements, chunk_bits);
+  const std::size_t width = format ? ecq::size_of(*format) : 1;
+  const std::uint64_t room = ecq::stream_header::raw_stream_bytes(elements.size() / width, chunk_bits, width);
+  const encoded made = ecq::visit_split(
+      format, [&]<class Split>() { return encode_by_steps<Split>(format, elements, chunk_bits, room); });
+  EXPECT_EQ(made.needed, expected.size());
+  ASSERT_EQ(made.stream.size(), expected.size());
+  const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
+  ASSERT_EQ(differ.first - expected.begin(), static_cast<std::ptrdiff_t>(expected.size()))
+      << elements.size() << " bytes of format " << (format ? ecq::to_string(*format) : "bytes");
+}
+
+bytes as_bytes(const std::vector<std::uint8_t>& codes) {
+  const auto* const from = reinterpret_cast<const std::byte*>(codes.data());
+  return {from, from + codes.size()};
+}
+
+/// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
+bytes weights_of(std::optional<dtype> format, std::size_t count) {
+  const auto codes = ecq_test::code_source(count + 1).bell(count, 9);
+  if (!format) return as_bytes(codes);
+  bytes made(count * ecq::size_of(*format));
+  ecq::visit_format(*format, [&]<class Format>() {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto code = Format::encode((static_cast<float>(codes[i]) - 127.5F) * 0.01F);
+      std::memcpy(made.data() + i * sizeof code, &code, sizeof code);
+    }
+  });
+  return made;
+}
+
+const std::optional<dtype> all_formats[] = {std::nullopt, dtype::fp32,     dtype::fp16,
+                                            dtype::bf16,  dtype::fp8_e4m3, dtype::fp8_e5m2};
+
+TEST(encode_group, gives_the_bytes_of_the_cpu_whatever_the_format_and_the_size) {
+  for (const auto format : all_formats) {
+    for (const std::size_t size : {0U, 1U, 3U, 127U, 128U, 131U, 1023U, 1024U, 1025U, 2048U, 5000U, 20011U}) {
+      expect_bytes_of_the_cpu(format, weights_of(format, size), 10);
+    }
+    expect_bytes_of_the_cpu(format, weights_of(format, 20011), 13);
+  }
+}
+
+TEST(encode_group, gives_the_bytes_of_the_cpu_for_noise_which_is_stored) {
+  for (const auto format : all_formats) {
+    const std::size_t width = format ? ecq::size_of(*format) : 1;
+    for (const std::size_t size : {1U, 100U, 3001U}) {
+      expect_bytes_of_the_cpu(format, as_bytes(ecq_test::code_source(3).uniform(size * width)), 10);
+    }
+  }
+}
+
+TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_alphabet) {
+  for (const unsigned values : {1U, 2U, 31U, 32U, 33U, 64U, 65U, 128U, 200U, 256U}) {
+    ecq_test::code_source source(values);
+    auto codes = source.below(6000, values);
+    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+    // Skewed: mostly one value, so that one frequency is nearly all.
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = source.next() % 97 == 0 ? codes[i] : std::uint8_t{200};
+    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(codes[i] | (i % 2 << 7));
+    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+  }
+}
+
+// Wide bells are coded best with some of the low bits raw.
+TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_split) {
+  for (const unsigned spread : {2U, 6U, 9U, 14U, 20U, 31U}) {
+    expect_bytes_of_the_cpu({}, as_bytes(ecq_test::code_source(spread).bell(20000, spread)), 11);
+  }
+}
+
+TEST(encode_group, gives_the_bytes_of_the_cpu_for_one_exponent_and_for_all) {
+  for (const auto format : all_formats) {
+    if (!format) continue;
+    const std::size_t width = ecq::size_of(*format);
+    expect_bytes_of_the_cpu(format, bytes(3000 * width, std::byte{0x3C}), 10);
+    bytes nearly = bytes(3000 * width, std::byte{0x3C});
+    nearly[1500] = std::byte{0xFF};
+    nearly[1501] = std::byte{0xFF};
+    expect_bytes_of_the_cpu(format, nearly, 10);
+  }
+}
+
+// Whatever room there is: a stream that fits, or the bytes it would have taken and nothing outside.
+TEST(encode_group, says_how_much_room_it_needs) {
+  const bytes elements = weights_of(dtype::bf16, 5000);
+  const bytes expected = encode_on_cpu(dtype::bf16, elements, 10);
+  for (std::uint64_t room = 0; room < expected.size() + 64; room += 64) {
+    const auto made = encode_by_steps<ecq::exponent_split<ecq::bf16>>(dtype::bf16, elements, 10, room);
+    EXPECT_EQ(made.needed, expected.size());
+    EXPECT_EQ(made.stream, room < expected.size() ? bytes() : expected);
+  }
+}
+
+}  // namespace
