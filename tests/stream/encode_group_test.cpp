@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -17,7 +19,35 @@ namespace {
 using bytes = std::vector<std::byte>;
 using ecq::dtype;
 
-constexpr std::byte canary{0x5A};
+/// Memory of exactly `size` bytes, aligned to 64, and, with `guard`, as many more before and behind that must stay.
+class aligned_memory {
+ public:
+  explicit aligned_memory(std::uint64_t size, std::size_t guard = 0)
+      : size_(static_cast<std::size_t>(size)),
+        guard_(guard),
+        memory_(static_cast<std::byte*>(::operator new(size_ + 2 * guard, alignment))) {
+    std::fill_n(memory_.get(), size_ + 2 * guard, canary);
+  }
+  std::byte* data() const { return memory_.get() + guard_; }
+  void expect_guarded() const {
+    for (std::size_t i = 0; i < guard_; ++i) {
+      EXPECT_EQ(memory_.get()[i], canary) << guard_ - i << " bytes before the beginning";
+      EXPECT_EQ(data()[size_ + i], canary) << i << " bytes behind the end";
+    }
+  }
+
+  static constexpr std::byte canary{0x5A};
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct release {
+    void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
+  };
+
+  std::size_t size_;
+  std::size_t guard_;
+  std::unique_ptr<std::byte[], release> memory_;
+};
 
 struct encoded {
   bytes stream;  ///< as long as it was said to be
@@ -28,37 +58,29 @@ struct encoded {
 template <ecq::element_split Split>
 encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room) {
   constexpr std::size_t width = sizeof(typename Split::element);
-  constexpr std::size_t guard = 64;
   const std::uint64_t size = elements.size() / width;
   const std::uint64_t chunks = ecq::chunks_of(size, chunk_bits);
-  struct alignas(64) line {
-    std::byte of[64];
-  };
-  const auto lines = [](std::uint64_t count) { return std::vector<line>(static_cast<std::size_t>(count / 64 + 3)); };
-  auto in = lines(elements.size());
-  std::memcpy(in.data(), elements.data(), elements.size());
-  auto out = lines(room);
-  auto words = lines(2 * size);
-  std::byte* const first = out[1].of;
-  std::memset(out.data(), static_cast<int>(canary), out.size() * 64);
-  std::memset(words.data(), static_cast<int>(canary), words.size() * 64);
+  const aligned_memory in(elements.size());
+  const aligned_memory out(room, 64);
+  const aligned_memory words(2 * size, 64);
+  std::copy(elements.begin(), elements.end(), in.data());
   std::vector<std::uint64_t> counts(256);
   std::vector<std::uint32_t> word_counts(static_cast<std::size_t>(chunks));
   std::vector<std::uint16_t> slots(ecq::alias_slot_count);
   std::uint64_t stream_bytes = ~std::uint64_t{0};
   ecq::encode_plan plan;
-  std::memset(static_cast<void*>(&plan), static_cast<int>(canary), sizeof plan);
-  const ecq::encode_job job = {.elements = in[0].of,
+  std::memset(static_cast<void*>(&plan), static_cast<int>(aligned_memory::canary), sizeof plan);
+  const ecq::encode_job job = {.elements = in.data(),
                                .size = size,
                                .chunks = chunks,
-                               .out = first,
+                               .out = out.data(),
                                .out_bytes = room,
                                .stream_bytes = &stream_bytes,
                                .counts = counts.data(),
                                .plan = &plan,
                                .slots = slots.data(),
                                .word_counts = word_counts.data(),
-                               .words = words[1].of,
+                               .words = words.data(),
                                .chunk_bits = chunk_bits,
                                .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
                                .element_bytes = width,
@@ -85,14 +107,10 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::place_chunk<Split>(group, job, chunk);
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::checksum_chunk(group, job, chunk);
   ecq::finish_stream(group, job);
-  for (std::size_t i = 0; i < guard; ++i) {
-    EXPECT_EQ(out[0].of[i], canary);
-    EXPECT_EQ(first[room + i], canary);
-    EXPECT_EQ(words[0].of[i], canary);
-    EXPECT_EQ(words[1].of[2 * size + i], canary);
-  }
+  out.expect_guarded();
+  words.expect_guarded();
   EXPECT_LE(stream_bytes, room);
-  made.stream.assign(first, first + (std::min)(stream_bytes, room));
+  made.stream.assign(out.data(), out.data() + (std::min)(stream_bytes, room));
   return made;
 }
 
