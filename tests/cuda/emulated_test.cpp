@@ -245,6 +245,13 @@ TEST_F(emulated_device_DeathTest, finds_what_is_written_beside_device_memory) {
   }
 }
 
+#if defined(__x86_64__)
+TEST_F(emulated_device_DeathTest, finds_parameters_that_point_to_the_host) {
+  std::vector<std::uint32_t> words(10);
+  EXPECT_DEATH(static_cast<void>(launch({}, "testing", &write_word, {1, 1}, words.data(), 0)), "the host's memory");
+}
+#endif
+
 #if defined(ECQ_EMULATED_ASAN)
 __global__ void read_beyond_shared(std::uint32_t* out) {
   out[threadIdx.x] = ecq::detail::dynamic_shared<std::uint32_t>()[threadIdx.x + 1];

@@ -182,6 +182,8 @@ inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess;
 inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 inline cudaError_t cudaDeviceSynchronize() { return ecq_emulated::device::only().synchronize(); }
 inline cudaError_t cudaDeviceReset() { return ecq_emulated::device::only().reset(), cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"an emulated device", ecq_emulated::device_heap::capacity, ecq_emulated::multiprocessors, 9, 0};
   return cudaSuccess;
@@ -290,11 +292,22 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       block.x > ecq_emulated::most_threads || block.y != 1 || block.z != 1 || config->numAttrs != 0) {
     return device.told(cudaErrorInvalidConfiguration);
   }
+  const auto travels = [](const auto& parameter) {
+    for (std::size_t at = 0; at + 8 <= sizeof parameter; at += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, reinterpret_cast<const std::byte*>(&parameter) + at, 8);
+      if (ecq_emulated::device_heap::only().is_host_address(word)) {
+        ecq_emulated::give_up("a parameter of a kernel points to the host's memory");
+      }
+    }
+  };
   struct call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> parameters;
   };
-  return device.enqueue([&device, config = *config, made = call{kernel, {std::forward<Arguments>(arguments)...}}] {
+  const call made = {kernel, {std::forward<Arguments>(arguments)...}};
+  std::apply([&](const auto&... parameters) { (travels(parameters), ...); }, made.parameters);
+  return device.enqueue([&device, config = *config, made] {
     const auto body = [](void* context) {
       const auto& one = *static_cast<const call*>(context);
       std::apply(one.kernel, one.parameters);

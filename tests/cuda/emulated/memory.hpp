@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <map>
 
@@ -65,6 +66,18 @@ class device_heap {
     return offset <= found->second.size && size <= found->second.size - offset;
   }
   std::size_t left() const { return capacity - used_; }
+
+  /// Whether `word` is the address of something that the host has and the device has not. Small addresses are taken for
+  /// numbers.
+  bool is_host_address(std::uint64_t word) const {
+    if (word < std::uint64_t{1} << 45 || word >= std::uint64_t{1} << 47) return false;
+    auto* const at = reinterpret_cast<std::byte*>(word);
+    for (const auto& [user, one] : regions_) {
+      if (at >= one.begin - page && at < one.begin + one.inner + page) return false;
+    }
+    unsigned char resident = 0;
+    return mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
+  }
 
   /// Lets the host in, which plays the device from here on, or shuts it out.
   void open(bool in) {
