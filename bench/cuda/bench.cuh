@@ -69,9 +69,17 @@ class device_memory {
   void* memory_ = nullptr;
 };
 
+#if defined(ECQ_EMULATED_CUDA)  // which shows that all works, and no more
+inline constexpr std::size_t most_buffers = 2;
+inline constexpr int turns = 1;
+#else
+inline constexpr std::size_t most_buffers = 16;
+inline constexpr int turns = 9;
+#endif
+
 /// So many that what they hold does not stay in the cache.
 inline std::size_t rotated_buffers(std::size_t bytes) {
-  return std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 2, 16);
+  return std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 2, most_buffers);
 }
 
 inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::size_t bytes) {
@@ -83,11 +91,10 @@ inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::s
   return ecq::result<std::vector<device_memory>>(std::move(made));
 }
 
-/// Seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of nine turns of all calls after one turn
-/// that does not count.
+/// Seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of `turns` turns of all calls after
+/// one that does not count.
 template <class Launch>
 ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
-  constexpr int turns = 9;
   cudaEvent_t events[2] = {};
   const auto measure = [&]() -> ecq::result<double> {
     const auto check = [](cudaError_t status) { return ecq::detail::check_cuda(status, "measuring time"); };

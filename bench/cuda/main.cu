@@ -61,17 +61,18 @@ bool read_options(int count, char** arguments, session::options& options, std::s
   return true;
 }
 
-std::string version(int number) { return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10); }
-
 void describe(session& run, const cudaDeviceProp& device) {
   run.note("gpu", device.name);
   run.note("compute_capability", std::to_string(device.major) + '.' + std::to_string(device.minor));
   run.note("multiprocessors", std::to_string(device.multiProcessorCount));
   run.note("memory_mib", std::to_string(device.totalGlobalMem >> 20));
+#if defined(__CUDACC_VER_MAJOR__)
+  const auto version = [](int number) {
+    return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10);
+  };
   int number = 0;
   if (cudaDriverGetVersion(&number) == cudaSuccess) run.note("cuda_of_driver", version(number));
   if (cudaRuntimeGetVersion(&number) == cudaSuccess) run.note("cuda_runtime", version(number));
-#if defined(__CUDACC_VER_MAJOR__)
   run.note("nvcc", std::to_string(__CUDACC_VER_MAJOR__) + '.' + std::to_string(__CUDACC_VER_MINOR__) + '.' +
                        std::to_string(__CUDACC_VER_BUILD__));
 #endif
