@@ -18,7 +18,7 @@
 #if defined(__clang__)
 #define ECQ_EXACT_FLOAT
 #define ECQ_EXACT_FLOAT_BODY _Pragma("clang fp contract(off) reassociate(off)")
-#elif defined(__GNUC__) && !defined(__CUDACC__)
+#elif defined(__GNUC__)
 #define ECQ_EXACT_FLOAT __attribute__((optimize("fp-contract=off", "no-fast-math")))
 #define ECQ_EXACT_FLOAT_BODY
 #else
@@ -36,9 +36,10 @@
 #endif
 
 /// 1 where cpu/ has kernels for the x86-64 instruction sets, chosen at run time; else 0 (the scalar definition alone).
-/// nvcc's front end does not take the intrinsics of every host compiler, and device code has no use for them.
+/// The same in a .cu file, whose host code is the host compiler's, so that inline functions have one body in all files
+/// of a program. Where nvcc's front end should not take the intrinsics of a host compiler: -DECQ_X86=0, in every file.
 #if !defined(ECQ_X86)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#if defined(__x86_64__) && defined(__GNUC__)
 #define ECQ_X86 1
 #else
 #define ECQ_X86 0

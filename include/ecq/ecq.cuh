@@ -1,0 +1,12 @@
+#pragma once
+/// \file
+/// Everything for matrices in memory, and the same verbs on CUDA devices. For .cu files; the host's compiler alone
+/// takes ecq/ecq.hpp, and one program may have both.
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/chunk_decoder.cuh"
+#include "ecq/cuda/decode.cuh"
+#include "ecq/cuda/decompress.cuh"
+#include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/ecq.hpp"
