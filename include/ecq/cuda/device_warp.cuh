@@ -79,7 +79,7 @@ struct device_warp {
     if constexpr (Words == 1) {
       words[0] = *reinterpret_cast<const std::uint32_t*>(own);
     } else {
-#pragma unroll
+      ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 2) {
         const auto two = *reinterpret_cast<const ::uint2*>(own + 4 * i);
         words[i] = two.x;
@@ -114,7 +114,7 @@ struct device_warp {
     } else if constexpr (Words == 2) {
       *reinterpret_cast<::uint2*>(own) = make_uint2(words[0], words[1]);
     } else {
-#pragma unroll
+      ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 4) {
         *reinterpret_cast<::uint4*>(own + 4 * i) = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
       }
