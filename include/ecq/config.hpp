@@ -51,6 +51,19 @@
 /// As ECQ_AVX2.
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
+/// \def ECQ_KERNELS_BEGIN
+/// Before functions that use AVX-512, ECQ_KERNELS_END behind them: GCC's own headers start some results from an
+/// uninitialised register on purpose, and it warns of that.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ECQ_KERNELS_BEGIN                                                                    \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") \
+      _Pragma("GCC diagnostic ignored \"-Wuninitialized\"")
+#define ECQ_KERNELS_END _Pragma("GCC diagnostic pop")
+#else
+#define ECQ_KERNELS_BEGIN
+#define ECQ_KERNELS_END
+#endif
+
 /// On types that must not be ignored. nvcc takes an assignment for a discarded value.
 #if defined(__CUDACC__)
 #define ECQ_NODISCARD

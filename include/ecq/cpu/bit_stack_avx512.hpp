@@ -19,12 +19,7 @@
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/stream/lanes.hpp"
 
-// GCC's own headers start some results from an uninitialised register on purpose.
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -200,8 +195,6 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif

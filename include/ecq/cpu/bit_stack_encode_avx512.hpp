@@ -17,11 +17,7 @@
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/stream/lanes.hpp"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -113,8 +109,6 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif

@@ -14,12 +14,7 @@
 
 #include "ecq/entropy/element_join.hpp"
 
-// GCC's own headers start some results from an uninitialised register on purpose.
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -258,8 +253,6 @@ ECQ_AVX512 inline void join_elements(const element_join& join, const std::uint8_
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif

@@ -18,12 +18,7 @@
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 
-// GCC's own headers start some results from an uninitialised register on purpose.
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -336,8 +331,6 @@ inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_jo
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif

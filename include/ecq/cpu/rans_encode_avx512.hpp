@@ -17,11 +17,7 @@
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/stream/lanes.hpp"
 
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -161,8 +157,6 @@ inline void rans_encode(const Encoding& table, unsigned scale_bits, std::span<ra
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif

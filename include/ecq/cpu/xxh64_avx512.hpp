@@ -13,12 +13,7 @@
 
 #include "ecq/cpu/prefetch_avx512.hpp"
 
-// GCC's own headers start some results from an uninitialised register on purpose.
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
@@ -56,8 +51,6 @@ ECQ_AVX512 inline void xxh64_blocks(const std::uint64_t (&prime)[5], std::uint64
 
 }  // namespace ecq::detail::avx512
 
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+ECQ_KERNELS_END
 
 #endif
