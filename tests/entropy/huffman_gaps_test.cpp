@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ecq/stream/lanes.hpp"
+#include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
 
 namespace {
@@ -23,44 +24,22 @@ struct decoders {
   ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade> cascade;
 };
 
-struct coded_chunk {
-  std::vector<std::byte> words;
-  std::uint32_t symbols = 0;
+using coded_chunk = ecq_test::coded_chunk<ecq::huffman_gaps>;
 
-  coded_chunk(const table& code, ecq::split_map map, std::span<const std::uint8_t> codes)
-      : symbols(static_cast<std::uint32_t>(codes.size())) {
-    std::vector<std::uint16_t> buffer(codes.size());
-    const std::size_t found = ecq::huffman_gaps::encoder(code, map).encode(codes, nullptr, buffer);
-    words.resize(2 * found);
-    for (std::size_t i = 0; i < found; ++i) ecq::store_le(&words[2 * i], buffer[buffer.size() - found + i]);
+bool stored(const coded_chunk& chunk) { return chunk.word_count() == ecq::huffman_gaps::stored_words(chunk.symbols); }
+
+ecq_test::decoded_chunk decode(const coded_chunk& chunk, const decoders& by) {
+  auto once = chunk.decode(by.once);
+  const auto wide = chunk.decode(by.wide);
+  const auto cascade = chunk.decode(by.cascade);
+  EXPECT_EQ(once.verdict, wide.verdict);
+  EXPECT_EQ(once.verdict, cascade.verdict);
+  if (once.verdict == ecq::errc::ok) {
+    EXPECT_EQ(once.codes, wide.codes);
+    EXPECT_EQ(once.codes, cascade.codes);
   }
-
-  bool stored() const { return words.size() / 2 == ecq::huffman_gaps::stored_words(symbols); }
-
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const decoders& by) const {
-    const auto once = decode_by(by.once);
-    const auto wide = decode_by(by.wide);
-    const auto cascade = decode_by(by.cascade);
-    EXPECT_EQ(once.first, wide.first);
-    EXPECT_EQ(once.first, cascade.first);
-    if (once.first == ecq::errc::ok) {
-      EXPECT_EQ(once.second, wide.second);
-      EXPECT_EQ(once.second, cascade.second);
-    }
-    return once;
-  }
-
- private:
-  template <class Decoder>
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const Decoder& decoder) const {
-    std::vector<std::byte> tail = words;
-    tail.resize(tail.size() + ecq::stream_tail_bytes);
-    std::vector<std::uint8_t> out(symbols);
-    const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
-    const ecq::errc verdict = decoder.decode({nullptr, tail.data(), word_count, symbols}, out.data());
-    return {verdict, out};
-  }
-};
+  return once;
+}
 
 struct table_case {
   std::string name;
@@ -107,7 +86,7 @@ TEST(HuffmanGaps, DecodesWhatItEncodedAtEveryLength) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
     const auto expect_round_trip = [&](std::span<const std::uint8_t> codes) {
-      const auto [verdict, decoded] = coded_chunk(with.code, with.map, codes).decode(by);
+      const auto [verdict, decoded] = decode({with.code, with.map, codes}, by);
       ASSERT_EQ(verdict, ecq::errc::ok) << with.name << ' ' << codes.size();
       for (std::size_t i = 0; i < codes.size(); ++i) {
         ASSERT_EQ(decoded[i], codes[i] >> with.map.bits << with.map.bits) << with.name << ' ' << codes.size();
@@ -128,10 +107,10 @@ TEST(HuffmanGaps, TakesWindowsGapsAndPositions) {
 
 TEST(HuffmanGaps, StoresWhatWouldGrow) {
   const auto with = all_cases()[4];
-  EXPECT_TRUE(coded_chunk(with.code, with.map, with.codes).stored());
+  EXPECT_TRUE(stored({with.code, with.map, with.codes}));
   // Codes that the table takes for the rarest: 32 bits each.
   const auto rare = all_cases()[6];
-  EXPECT_TRUE(coded_chunk(rare.code, rare.map, std::vector<std::uint8_t>(5000, 255 - 32)).stored());
+  EXPECT_TRUE(stored({rare.code, rare.map, std::vector<std::uint8_t>(5000, 255 - 32)}));
 }
 
 // Whatever is changed in header, positions, gaps and padding is noticed; other code words are other codes or refused.
@@ -139,25 +118,25 @@ TEST(HuffmanGaps, RefusesHeadersPositionsAndGapsThatLie) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, with.codes);
-    if (good.stored() || with.code.count == 1) continue;
+    if (stored(good) || with.code.count == 1) continue;
     const auto windows = ecq::load_le<std::uint32_t>(good.words.data());
     const std::size_t code_words = good.words.size() - std::size_t{8} * windows;
     for (std::size_t bit = 0; bit < 8 * code_words; bit += 1 + bit / 40) {
       coded_chunk bad = good;
       bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-      ASSERT_EQ(bad.decode(by).first, ecq::errc::corrupt) << with.name << ' ' << bit;
+      ASSERT_EQ(decode(bad, by).verdict, ecq::errc::corrupt) << with.name << ' ' << bit;
     }
     for (const std::size_t kept : {std::size_t{0}, std::size_t{2}, std::size_t{4}, code_words, good.words.size() - 2}) {
       coded_chunk bad = good;
       bad.words.resize(kept);
-      ASSERT_EQ(bad.decode(by).first, ecq::errc::corrupt) << with.name << ' ' << kept;
+      ASSERT_EQ(decode(bad, by).verdict, ecq::errc::corrupt) << with.name << ' ' << kept;
     }
     coded_chunk more = good;
     more.symbols += 64;
-    EXPECT_EQ(more.decode(by).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(decode(more, by).verdict, ecq::errc::corrupt) << with.name;
     coded_chunk longer = good;
     longer.words.resize(good.words.size() + 8);
-    EXPECT_EQ(longer.decode(by).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(decode(longer, by).verdict, ecq::errc::corrupt) << with.name;
   }
 }
 
@@ -168,13 +147,13 @@ TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
     for (std::size_t bit = 0; bit < 8 * good.words.size(); ++bit) {
       coded_chunk bad = good;
       bad.words[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-      bad.decode(by);
+      decode(bad, by);
     }
     code_source random(3);
     for (int round = 0; round < 100; ++round) {
       coded_chunk noise = good;
       for (std::size_t at = 4; at < noise.words.size(); ++at) noise.words[at] = static_cast<std::byte>(random.next());
-      noise.decode(by);
+      decode(noise, by);
     }
   }
 }
@@ -184,7 +163,7 @@ TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, with.codes);
-    if (good.stored() || with.code.count == 1) continue;
+    if (stored(good) || with.code.count == 1) continue;
     code_source random(17);
     for (int round = 0; round < 24; ++round) {
       coded_chunk bad = good;
@@ -192,7 +171,7 @@ TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
         bad.words[random.next() % bad.words.size()] ^= static_cast<std::byte>(1U << (random.next() % 8));
       }
       bad.symbols -= round % 4 == 0 ? static_cast<std::uint32_t>(random.next() % 3) : 0U;
-      bad.decode(by);
+      decode(bad, by);
     }
   }
 }

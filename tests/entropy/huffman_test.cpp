@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
 
 namespace {
@@ -23,43 +24,18 @@ table table_for(const ecq::histogram& coded, unsigned limit = table::limit) {
   return table::of(coded, ecq::limited_code_lengths(coded, limit));
 }
 
-// A chunk as it lies in a stream: readable beyond its end.
-struct coded_chunk {
-  std::vector<std::byte> states = std::vector<std::byte>(ecq::huffman::state_bytes);
-  std::vector<std::byte> words;
-  std::uint32_t symbols = 0;
+using coded_chunk = ecq_test::coded_chunk<ecq::huffman>;
 
-  coded_chunk(const table& code, ecq::split_map map, std::span<const std::uint8_t> codes)
-      : symbols(static_cast<std::uint32_t>(codes.size())) {
-    std::vector<std::uint16_t> buffer(codes.size());
-    const std::size_t found = ecq::huffman::encoder(code, map).encode(codes, states.data(), buffer);
-    words.resize(2 * found);
-    for (std::size_t i = 0; i < found; ++i) ecq::store_le(&words[2 * i], buffer[buffer.size() - found + i]);
+// By both kinds of look-up tables, which agree.
+ecq_test::decoded_chunk decode(const coded_chunk& chunk, const table& code, ecq::split_map map) {
+  auto wide = chunk.decode(ecq::huffman::lut_decoder<ecq::huffman_wide>(code, map));
+  const auto cascade = chunk.decode(ecq::huffman::lut_decoder<ecq::huffman_cascade>(code, map));
+  EXPECT_EQ(wide.verdict, cascade.verdict);
+  if (wide.verdict == ecq::errc::ok) {
+    EXPECT_EQ(wide.codes, cascade.codes);
   }
-
-  // By both kinds of look-up tables, which agree.
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const table& code, ecq::split_map map) const {
-    const auto wide = decode_by<ecq::huffman_wide>(code, map);
-    const auto cascade = decode_by<ecq::huffman_cascade>(code, map);
-    EXPECT_EQ(wide.first, cascade.first);
-    if (wide.first == ecq::errc::ok) {
-      EXPECT_EQ(wide.second, cascade.second);
-    }
-    return wide;
-  }
-
- private:
-  template <class Lut>
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode_by(const table& code, ecq::split_map map) const {
-    std::vector<std::byte> tail = words;
-    tail.resize(tail.size() + ecq::stream_tail_bytes);
-    std::vector<std::uint8_t> out(symbols);
-    const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
-    const ecq::errc verdict =
-        ecq::huffman::lut_decoder<Lut>(code, map).decode({states.data(), tail.data(), word_count, symbols}, out.data());
-    return {verdict, out};
-  }
-};
+  return wide;
+}
 
 struct table_case {
   std::string name;
@@ -110,11 +86,11 @@ TEST(Huffman, DecodesWhatItEncodedAtEveryLength) {
   for (const table_case& with : all_cases()) {
     for (std::size_t size = 1; size <= 300; ++size) {
       const std::span<const std::uint8_t> codes = std::span(with.codes).subspan(size, size);
-      const auto [verdict, decoded] = coded_chunk(with.code, with.map, codes).decode(with.code, with.map);
+      const auto [verdict, decoded] = decode({with.code, with.map, codes}, with.code, with.map);
       ASSERT_EQ(verdict, ecq::errc::ok) << with.name << ' ' << size;
       for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(decoded[i], codes[i] >> with.map.bits << with.map.bits);
     }
-    const auto [verdict, decoded] = coded_chunk(with.code, with.map, with.codes).decode(with.code, with.map);
+    const auto [verdict, decoded] = decode({with.code, with.map, with.codes}, with.code, with.map);
     ASSERT_EQ(verdict, ecq::errc::ok) << with.name;
     for (std::size_t i = 0; i < with.codes.size(); ++i) {
       ASSERT_EQ(decoded[i], with.codes[i] >> with.map.bits << with.map.bits);
@@ -145,20 +121,20 @@ TEST(Huffman, DamagedChunksAreRefusedOrDecodedTheSameByBothTables) {
       for (std::size_t bit = 0; bit < 8 * (good.*part).size(); ++bit) {
         coded_chunk bad = good;
         (bad.*part)[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-        bad.decode(with.code, with.map);
+        decode(bad, with.code, with.map);
       }
     }
     for (std::size_t kept = 0; kept < good.words.size(); kept += 2) {
       coded_chunk bad = good;
       bad.words.resize(kept);
-      ASSERT_EQ(bad.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+      ASSERT_EQ(decode(bad, with.code, with.map).verdict, ecq::errc::corrupt) << with.name;
     }
     coded_chunk longer = good;
     longer.words.resize(longer.words.size() + 2);
-    EXPECT_EQ(longer.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(decode(longer, with.code, with.map).verdict, ecq::errc::corrupt) << with.name;
     coded_chunk low = good;
     low.states[2] = low.states[3] = std::byte{0};
-    EXPECT_EQ(low.decode(with.code, with.map).first, ecq::errc::corrupt) << with.name;
+    EXPECT_EQ(decode(low, with.code, with.map).verdict, ecq::errc::corrupt) << with.name;
   }
 }
 

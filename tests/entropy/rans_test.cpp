@@ -6,69 +6,16 @@
 #include <vector>
 
 #include "ecq/entropy/raw.hpp"
-#include "ecq/stream/bit_io.hpp"
+#include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
-#include "support/decode_by_warp.hpp"
+#include "support/decode_both_ways.hpp"
 
 namespace {
 
 using ecq_test::code_source;
 
-// A table, the codes it is for, and a chunk as it lies in a stream: readable beyond its end.
-struct coded_chunk {
-  ecq::rans_table table;
-  ecq::split_map map;
-  std::vector<std::byte> states = std::vector<std::byte>(ecq::rans::state_bytes);
-  std::vector<std::byte> words;
-  std::vector<std::byte> raw;
-  std::uint32_t symbols = 0;
-
-  coded_chunk(const ecq::rans_table& with, ecq::split_map split, std::span<const std::uint8_t> codes)
-      : table(with), map(split), symbols(static_cast<std::uint32_t>(codes.size())) {
-    std::vector<std::uint16_t> buffer(codes.size());
-    const std::size_t count = ecq::rans::encoder(table, map).encode(codes, states.data(), buffer);
-    EXPECT_LE(count, codes.size());
-    words.resize(2 * count);
-    for (std::size_t i = 0; i < count; ++i) ecq::store_le(&words[2 * i], buffer[buffer.size() - count + i]);
-    raw.resize(static_cast<std::size_t>(ecq::raw_bytes(codes.size(), map.bits)));
-    ecq::pack_raw_bits(map, codes, raw.data());
-  }
-
-  struct outcome {
-    ecq::errc verdict;
-    std::vector<std::uint8_t> codes;
-  };
-
-  outcome decode_scalar() const {
-    const padded bytes(*this);
-    outcome got{ecq::errc::ok, std::vector<std::uint8_t>(symbols)};
-    got.verdict = ecq::rans::decoder(table, map)
-                      .decode({bytes.states.data(), bytes.words.data(), word_count(), symbols}, got.codes.data());
-    ecq::merge_raw_bits(map, bytes.raw.data(), got.codes);
-    return got;
-  }
-
-  outcome decode_by_warp() const {
-    const padded bytes(*this);
-    outcome got{ecq::errc::ok, std::vector<std::uint8_t>(symbols)};
-    got.verdict = *ecq_test::decode_by_warp<ecq::byte_split>(
-        ecq::rans{}, table, map, {bytes.states.data(), bytes.words.data(), word_count(), symbols},
-        {bytes.raw.data(), map.bits}, std::as_writable_bytes(std::span(got.codes)).data());
-    return got;
-  }
-
-  std::uint32_t word_count() const { return static_cast<std::uint32_t>(words.size() / 2); }
-
- private:
-  struct padded {
-    explicit padded(const coded_chunk& chunk) : states(chunk.states), words(chunk.words), raw(chunk.raw) {
-      for (auto* bytes : {&states, &words, &raw}) bytes->resize(bytes->size() + ecq::stream_tail_bytes);
-    }
-    std::vector<std::byte> states;
-    std::vector<std::byte> words;
-    std::vector<std::byte> raw;
-  };
-};
+using coded_chunk = ecq_test::coded_chunk<ecq::rans>;
+using ecq_test::decode_both_ways;
 
 struct table_case {
   std::string name;
@@ -116,18 +63,13 @@ TEST(Rans, DecodesWhatItEncodedAtEveryLength) {
   for (const table_case& with : all_cases()) {
     for (std::size_t size = 1; size <= 300; ++size) {
       const auto codes = code_source(size).bell(size, with.spread);
-      const coded_chunk chunk(with.table, with.map, codes);
-      const auto scalar = chunk.decode_scalar();
-      ASSERT_EQ(scalar.verdict, ecq::errc::ok) << with.name << ' ' << size;
-      ASSERT_EQ(scalar.codes, codes) << with.name << ' ' << size;
-      const auto warp = chunk.decode_by_warp();
-      ASSERT_EQ(warp.verdict, ecq::errc::ok) << with.name << ' ' << size;
-      ASSERT_EQ(warp.codes, codes) << with.name << ' ' << size;
+      const auto got = decode_both_ways(coded_chunk(with.table, with.map, codes), with.table, with.map);
+      ASSERT_EQ(got.verdict, ecq::errc::ok) << with.name << ' ' << size;
+      ASSERT_EQ(got.codes, codes) << with.name << ' ' << size;
     }
     const auto codes = code_source(77).bell(70001, with.spread);
-    const coded_chunk chunk(with.table, with.map, codes);
-    EXPECT_EQ(chunk.decode_scalar().codes, codes) << with.name;
-    EXPECT_EQ(chunk.decode_by_warp().codes, codes) << with.name;
+    EXPECT_EQ(decode_both_ways(coded_chunk(with.table, with.map, codes), with.table, with.map).codes, codes)
+        << with.name;
   }
 }
 
@@ -144,9 +86,7 @@ TEST(Rans, TakesExtremeFrequencies) {
       for (std::size_t i = 0; i < codes.size(); ++i) {
         codes[i] = (i % rare_each == 0) == rare_first ? std::uint8_t{0} : std::uint8_t{255};
       }
-      const coded_chunk chunk(table, {0}, codes);
-      EXPECT_EQ(chunk.decode_scalar().codes, codes);
-      EXPECT_EQ(chunk.decode_by_warp().codes, codes);
+      EXPECT_EQ(decode_both_ways(coded_chunk(table, {0}, codes), table, {0}).codes, codes);
     }
   }
 }
@@ -156,19 +96,12 @@ TEST(Rans, WarpAndScalarAgreeOnDamagedChunks) {
   for (const table_case& with : all_cases()) {
     const auto codes = code_source(5).bell(333, with.spread);
     const coded_chunk good(with.table, with.map, codes);
-    const auto expect_agreement = [&](const coded_chunk& bad) {
-      const auto scalar = bad.decode_scalar();
-      const auto warp = bad.decode_by_warp();
-      ASSERT_EQ(scalar.verdict, warp.verdict) << with.name;
-      if (scalar.verdict == ecq::errc::ok) {
-        ASSERT_EQ(scalar.codes, warp.codes) << with.name;
-      }
-    };
+    const auto decode = [&](const coded_chunk& bad) { return decode_both_ways(bad, with.table, with.map); };
     const auto flip_all = [&](std::vector<std::byte> coded_chunk::*part) {
       for (std::size_t bit = 0; bit < 8 * (good.*part).size(); ++bit) {
         coded_chunk bad = good;
         (bad.*part)[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-        expect_agreement(bad);
+        decode(bad);
       }
     };
     flip_all(&coded_chunk::states);
@@ -176,19 +109,17 @@ TEST(Rans, WarpAndScalarAgreeOnDamagedChunks) {
     for (std::size_t kept = 0; kept < good.words.size(); kept += 2) {
       coded_chunk bad = good;
       bad.words.resize(kept);
-      expect_agreement(bad);
-      EXPECT_EQ(bad.decode_scalar().verdict, ecq::errc::corrupt);
+      EXPECT_EQ(decode(bad).verdict, ecq::errc::corrupt) << with.name;
     }
     coded_chunk longer = good;
     longer.words.resize(longer.words.size() + 2);
-    EXPECT_EQ(longer.decode_scalar().verdict, ecq::errc::corrupt);
-    expect_agreement(longer);
+    EXPECT_EQ(decode(longer).verdict, ecq::errc::corrupt) << with.name;
     code_source random(3);
     for (int round = 0; round < 200; ++round) {
       coded_chunk noise = good;
       for (std::byte& byte : noise.words) byte = static_cast<std::byte>(random.next());
       for (std::byte& byte : noise.states) byte = static_cast<std::byte>(random.next());
-      expect_agreement(noise);
+      decode(noise);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
+#include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
 
 namespace {
@@ -20,30 +21,7 @@ table table_for(std::span<const std::uint8_t> codes, unsigned bits, unsigned raw
   return {ecq::normalize_frequencies(coded, bits)};
 }
 
-// A chunk as it lies in a stream: readable beyond its end.
-struct coded_chunk {
-  std::vector<std::byte> states = std::vector<std::byte>(ecq::tans::state_bytes);
-  std::vector<std::byte> words;
-  std::uint32_t symbols = 0;
-
-  coded_chunk(const table& with, ecq::split_map map, std::span<const std::uint8_t> codes)
-      : symbols(static_cast<std::uint32_t>(codes.size())) {
-    std::vector<std::uint16_t> buffer(codes.size());
-    const std::size_t found = ecq::tans::encoder(with, map).encode(codes, states.data(), buffer);
-    words.resize(2 * found);
-    for (std::size_t i = 0; i < found; ++i) ecq::store_le(&words[2 * i], buffer[buffer.size() - found + i]);
-  }
-
-  std::pair<ecq::errc, std::vector<std::uint8_t>> decode(const table& with, ecq::split_map map) const {
-    std::vector<std::byte> tail = words;
-    tail.resize(tail.size() + ecq::stream_tail_bytes);
-    std::vector<std::uint8_t> out(symbols);
-    const auto word_count = static_cast<std::uint32_t>(words.size() / 2);
-    const ecq::errc verdict =
-        ecq::tans::decoder(with, map).decode({states.data(), tail.data(), word_count, symbols}, out.data());
-    return {verdict, out};
-  }
-};
+using coded_chunk = ecq_test::coded_chunk<ecq::tans>;
 
 struct table_case {
   std::string name;
@@ -101,7 +79,7 @@ TEST(Tans, StaysWithinOnePercentOfTheEntropy) {
 TEST(Tans, DamagedChunksAreRefusedOrDecoded) {
   for (const table_case& with : all_cases()) {
     const coded_chunk good(with.with, with.map, std::span(with.codes).first(333));
-    const auto verdict = [&](const coded_chunk& chunk) { return chunk.decode(with.with, with.map).first; };
+    const auto verdict = [&](const coded_chunk& chunk) { return chunk.decode(with.with, with.map).verdict; };
     for (auto part : {&coded_chunk::states, &coded_chunk::words}) {
       for (std::size_t bit = 0; bit < 8 * (good.*part).size(); ++bit) {
         coded_chunk bad = good;

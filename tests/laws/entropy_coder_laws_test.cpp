@@ -12,8 +12,7 @@
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/stream/lanes.hpp"
-#include "ecq/stream/little_endian.hpp"
+#include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
 #include "support/policies.hpp"
 
@@ -21,6 +20,7 @@ namespace {
 
 using ecq::errc;
 using ecq_test::code_source;
+using ecq_test::coded_chunk;
 
 std::vector<std::vector<std::uint8_t>> code_sets() {
   code_source source(5);
@@ -48,32 +48,6 @@ ecq::histogram counts_of(std::span<const std::uint8_t> codes) {
   return counts;
 }
 
-/// One chunk as a stream has it: bytes beyond the end may be read.
-template <class Coder>
-struct chunk {
-  std::vector<std::byte> states = std::vector<std::byte>(Coder::state_bytes + ecq::stream_tail_bytes);
-  std::vector<std::byte> words;
-  std::uint32_t word_count = 0;
-  std::uint32_t symbols = 0;
-
-  chunk(const typename Coder::table& table, ecq::split_map map, std::span<const std::uint8_t> codes)
-      : symbols(static_cast<std::uint32_t>(codes.size())) {
-    std::vector<std::uint16_t> buffer(codes.size());
-    word_count = static_cast<std::uint32_t>(typename Coder::encoder(table, map).encode(codes, states.data(), buffer));
-    words.resize(2 * word_count + ecq::stream_tail_bytes);
-    for (std::size_t word = 0; word < word_count; ++word) {
-      ecq::store_le(&words[2 * word], buffer[buffer.size() - word_count + word]);
-    }
-  }
-
-  std::pair<errc, std::vector<std::uint8_t>> decode(const typename Coder::table& table, ecq::split_map map) const {
-    std::vector<std::uint8_t> out(symbols);
-    const errc verdict =
-        typename Coder::decoder(table, map).decode({states.data(), words.data(), word_count, symbols}, out.data());
-    return {verdict, out};
-  }
-};
-
 std::vector<std::uint8_t> without_raw_bits(ecq::split_map map, std::vector<std::uint8_t> codes) {
   for (std::uint8_t& code : codes) code = map.join(map.coded(code), 0);
   return codes;
@@ -92,8 +66,8 @@ TYPED_TEST(EntropyCoderLaws, DecodesWhatItEncoded) {
     const std::vector<ecq::histogram> classes = {counts_of(codes)};
     const auto plan = TypeParam::plan(classes);
     ASSERT_EQ(plan.tables.size(), 1U);
-    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
-    EXPECT_LE(coded.word_count, codes.size());
+    const coded_chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    EXPECT_LE(coded.word_count(), codes.size());
     const auto [verdict, decoded] = coded.decode(plan.tables[0], plan.map);
     EXPECT_EQ(verdict, errc::ok);
     if (plan.map.raw_bits() < 8) {
@@ -114,7 +88,7 @@ TYPED_TEST(EntropyCoderLaws, TablesReadBackAndDecodeTheSame) {
     const auto table = TypeParam::table::read(section, position, plan.map);
     ASSERT_TRUE(table) << table.error().message();
     EXPECT_EQ(position, end);
-    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    const coded_chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
     EXPECT_EQ(coded.decode(*table, plan.map), coded.decode(plan.tables[0], plan.map));
     std::vector<std::byte> again(3, std::byte{0xee});
     table->append_to(again);
@@ -141,7 +115,7 @@ TYPED_TEST(EntropyCoderLaws, EveryClassGetsATable) {
   const auto plan = TypeParam::plan(classes);
   ASSERT_EQ(plan.tables.size(), 2U);
   for (const auto& [table, codes] : {std::pair{plan.tables[0], narrow}, std::pair{plan.tables[1], wide}}) {
-    const auto [verdict, decoded] = chunk<TypeParam>(table, plan.map, codes).decode(table, plan.map);
+    const auto [verdict, decoded] = coded_chunk<TypeParam>(table, plan.map, codes).decode(table, plan.map);
     EXPECT_EQ(verdict, errc::ok);
     if (plan.map.raw_bits() < 8) {
       EXPECT_EQ(decoded, without_raw_bits(plan.map, codes));
@@ -154,9 +128,9 @@ TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
     const auto codes = code_source(spread).bell(std::size_t{1} << 17, spread);
     const std::vector<ecq::histogram> classes = {counts_of(codes)};
     const auto plan = TypeParam::plan(classes);
-    const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+    const coded_chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
     const double bits =
-        plan.map.raw_bits() + 16.0 * static_cast<double>(coded.word_count) / static_cast<double>(codes.size());
+        plan.map.raw_bits() + 16.0 * static_cast<double>(coded.word_count()) / static_cast<double>(codes.size());
     const double entropy = ecq::analyse_codes(codes).entropy;
     EXPECT_GE(bits, entropy - 0.01);
     // A Huffman code gives each symbol whole bits; what that costs is bounded by the shares of the symbols.
@@ -172,16 +146,15 @@ TYPED_TEST(EntropyCoderLaws, AnyBytesAreSafeToDecode) {
   const auto codes = code_source(4).bell(3000, 14);
   const std::vector<ecq::histogram> classes = {counts_of(codes)};
   const auto plan = TypeParam::plan(classes);
-  const chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
+  const coded_chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
   code_source noise(77);
   for (int repetition = 0; repetition < 300; ++repetition) {
-    chunk<TypeParam> damaged = coded;
+    coded_chunk<TypeParam> damaged = coded;
     auto& target = repetition % 2 == 0 ? damaged.states : damaged.words;
-    const std::size_t length = target.size() - ecq::stream_tail_bytes;
-    if (length != 0) target[noise.next() % length] ^= static_cast<std::byte>(1U << (noise.next() % 8));
-    if (repetition % 5 == 0) damaged.word_count = static_cast<std::uint32_t>(noise.next() % (coded.word_count + 1));
+    if (!target.empty()) target[noise.next() % target.size()] ^= static_cast<std::byte>(1U << (noise.next() % 8));
+    if (repetition % 5 == 0) damaged.words.resize(2 * (noise.next() % (coded.word_count() + 1)));
     if (repetition % 7 == 0) damaged.symbols = 1 + static_cast<std::uint32_t>(noise.next() % 5000);
-    const errc verdict = damaged.decode(plan.tables[0], plan.map).first;
+    const errc verdict = damaged.decode(plan.tables[0], plan.map).verdict;
     EXPECT_TRUE(verdict == errc::ok || verdict == errc::corrupt);
   }
 }
