@@ -110,6 +110,7 @@ mkdir -p "$results"
 if [[ -x $build/bin/bench_cuda ]]; then
   budget=$((seconds - SECONDS - 5))
   if [[ $nvcomp == yes ]]; then budget=$((budget - 30)); fi
+  if [[ -x $build/bin/example_layers ]]; then budget=$((budget - 20)); fi
   say "Measuring, $budget seconds at most"
   notes=(--note "date=$date" --note "commit=$commit" --note "driver=$(ask driver_version)"
     --note "clocks=$(ask clocks.max.sm) multiprocessors, $(ask clocks.max.mem) memory at most")
@@ -124,6 +125,10 @@ if [[ -x $build/bin/bench_cuda ]]; then
   else
     say "nvCOMP not found (Python package nvidia-nvcomp): skipped"
   fi
+fi
+if [[ -x $build/bin/example_layers ]]; then
+  say "Layers decoded ahead of cuBLAS"
+  within 60 "$build/bin/example_layers" --json | tee "$results/$name-$date-layers.json" || failed+=(example_layers)
 fi
 say "Written to $results/$name-$date.json"
 ((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2 && exit 1; }
