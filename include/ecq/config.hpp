@@ -82,6 +82,13 @@
 #define ECQ_UNROLL
 #endif
 
+/// Before a loop that a device's compiler is to leave one: it is seldom run, and would take registers.
+#if defined(__CUDA_ARCH__)
+#define ECQ_NO_UNROLL _Pragma("unroll 1")
+#else
+#define ECQ_NO_UNROLL
+#endif
+
 /// Returns the error of a `result` expression from the enclosing function, or defines `name` as a reference to its
 /// value: `ECQ_TRY(header, read_header(bytes));`
 #define ECQ_TRY(name, ...)                                     \

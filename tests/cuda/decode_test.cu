@@ -77,13 +77,14 @@ decoded decode(const bytes& blob, std::uint64_t first, std::uint64_t count, std:
 void leave_alone(const ecq::encoded_stream&, std::byte*) {}
 
 template <class Coder>
-void expect_round_trips() {
+void expect_round_trips(bool pairs = false) {
   for (const auto format :
        {std::optional<dtype>(), std::optional(dtype::fp32), std::optional(dtype::fp16), std::optional(dtype::bf16),
         std::optional(dtype::fp8_e4m3), std::optional(dtype::fp8_e5m2)}) {
     for (const std::size_t count : {1U, 5U, 127U, 128U, 1000U, 70001U}) {
       const bytes elements = elements_of(format, count);
-      const auto got = decode(encoded<Coder>(format, elements, {.chunk_bits = 10}), 0, count, 0, leave_alone);
+      const auto got =
+          decode(encoded<Coder>(format, elements, {.chunk_bits = 10, .pairs = pairs}), 0, count, 0, leave_alone);
       ASSERT_TRUE(got.verdict) << got.verdict.error().to_string();
       ASSERT_EQ(got.elements, elements) << count;
     }
@@ -94,6 +95,10 @@ TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_rans) { expect_ro
 TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_tans) { expect_round_trips<ecq::tans>(); }
 TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_huffman) { expect_round_trips<ecq::huffman>(); }
 TEST_F(decode_on_device, gives_back_what_the_host_stored) { expect_round_trips<ecq::raw>(); }
+
+TEST_F(decode_on_device, gives_back_pairs_of_rans) { expect_round_trips<ecq::rans>(true); }
+TEST_F(decode_on_device, gives_back_pairs_of_tans) { expect_round_trips<ecq::tans>(true); }
+TEST_F(decode_on_device, gives_back_pairs_of_huffman) { expect_round_trips<ecq::huffman>(true); }
 
 TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
   for (const unsigned values : {1U, 2U, 200U, 256U}) {
@@ -107,11 +112,15 @@ TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
 }
 
 TEST_F(decode_on_device, writes_any_range_to_any_address) {
-  for (const auto format : {std::optional<dtype>(), std::optional(dtype::fp32), std::optional(dtype::bf16)}) {
+  for (const auto& [format, pairs] :
+       {std::pair(std::optional<dtype>(), false), std::pair(std::optional(dtype::fp32), false),
+        std::pair(std::optional(dtype::bf16), false), std::pair(std::optional<dtype>(), true),
+        std::pair(std::optional(dtype::fp32), true), std::pair(std::optional(dtype::bf16), true)}) {
     const std::size_t count = 5000;
     const std::size_t width = format ? ecq::size_of(*format) : 1;
     const bytes elements = elements_of(format, count);
-    const bytes blob = encoded<ecq::rans>(format, elements, {.chunk_bits = 10});
+    const bytes blob = encoded<ecq::rans>(format, elements, {.chunk_bits = 10, .pairs = pairs});
+    ASSERT_EQ(ecq::encoded_stream::parse(blob)->pairs(), pairs);
     for (const std::size_t first : {0U, 1U, 4U, 1024U, 1500U, 4999U}) {
       for (const std::size_t many : {0U, 1U, 3U, 1024U, 2600U}) {
         if (first + many > count) continue;
@@ -177,6 +186,26 @@ TEST_F(decode_on_device, checks_the_index_where_it_lies) {
         std::byte* const at =
             memory + stream.header().at(ecq::section_kind::chunk_index).offset + record * ecq::chunk_record::bytes;
         ASSERT_EQ(cudaMemcpy(at, &word, sizeof word, cudaMemcpyHostToDevice), cudaSuccess);
+      });
+      ASSERT_FALSE(got.verdict);
+      EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt);
+    }
+  }
+}
+
+// The same for the escapes of pairs: those of other chunks, or of none.
+TEST_F(decode_on_device, checks_where_escapes_lie) {
+  bytes elements = elements_of(dtype::bf16, 3000);
+  for (std::size_t i = 0; i < 3000; i += 25) elements[2 * i + 1] = static_cast<std::byte>(i / 25);
+  const bytes blob = encoded<ecq::rans>(dtype::bf16, elements, {.chunk_bits = 10, .pairs = true});
+  const auto parsed = ecq::encoded_stream::parse(blob);
+  ASSERT_TRUE(parsed->pairs() && parsed->nibbles().has_escape());
+  ASSERT_EQ(decode(blob, 0, 3000, 0, leave_alone).elements, elements);
+  for (const std::uint64_t first : {std::uint64_t{1} << 20, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    for (const std::uint64_t chunk : {0U, 1U, 3U}) {
+      const auto got = decode(blob, 0, 3000, 0, [&](const ecq::encoded_stream& stream, std::byte* memory) {
+        std::byte* const at = memory + stream.header().at(ecq::section_kind::nibbles).offset + 16 + 8 * chunk;
+        ASSERT_EQ(cudaMemcpy(at, &first, sizeof first, cudaMemcpyHostToDevice), cudaSuccess);
       });
       ASSERT_FALSE(got.verdict);
       EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt);

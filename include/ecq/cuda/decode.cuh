@@ -15,13 +15,14 @@
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/result.hpp"
 #include "ecq/stream/element_warp.hpp"
+#include "ecq/stream/pair_warp.hpp"
 
 namespace ecq {
 
 namespace detail {
 
-/// Elements first, first + 1, ..., last - 1 of a stream to `out`: a chunk_user.
-template <element_split Split>
+/// Elements first, first + 1, ..., last - 1 of a stream, with `Pairs` one in pairs, to `out`: a chunk_user.
+template <element_split Split, bool Pairs>
 struct elements_to {
   static constexpr std::size_t shared_bytes = 0;
   static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : 4;
@@ -34,9 +35,16 @@ struct elements_to {
 
   template <class Decode>
   __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    const chunk_target target =
-        target_in<device_warp>(chunk.begin, chunk.begin + chunk.elements, first, last, out, element_bits<Split> / 8);
-    return decode(warp_element_sink<device_warp, Split>{chunk.raw, chunk.raw_bits, target});
+    const chunk_target target = target_in<device_warp>(chunk.begin, chunk.begin + chunk.elements, first, last, out,
+                                                       element_bits<Split> / 8, Pairs ? 8 : 4);
+    if constexpr (Pairs) {
+      warp_pair_sink<device_warp, Split> sink(chunk.pairs, chunk.raw, target);
+      const errc outcome = decode(sink);
+      const errc split = sink.verdict();
+      return outcome != errc::ok ? outcome : split;
+    } else {
+      return decode(warp_element_sink<device_warp, Split>{chunk.raw, chunk.raw_bits, target});
+    }
   }
 };
 
@@ -45,7 +53,7 @@ struct elements_to {
 /// As decode_elements on the CPU, for a stream in device memory: elements from `first` on, as many as `out`, in device
 /// memory, holds, in order of gpu.stream. What is wrong with the stream's bytes `verdict` tells; chunk checksums are
 /// not looked at. Whole groups of four elements are written at once where `out` is aligned to 16 bytes and begins at a
-/// multiple of 4 elements, else byte by byte.
+/// multiple of 4 elements (8 of a stream in pairs), else byte by byte.
 /// Errors: invalid_argument when the range leaves the stream or cuts an element, unsupported, device_error.
 inline result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
                                     std::span<std::byte> out, const device_verdict& verdict) {
@@ -60,9 +68,14 @@ inline result<void> decode_elements(const cuda& gpu, const device_stream& stream
   if (count == 0) return {};
   const unsigned bits = stream.view.chunk_bits;
   const std::uint64_t last = first + count;
+  const chunk_range chunks = {first >> bits, ((last - 1) >> bits) + 1};
   return visit_split(stream.format, [&]<class Split>() {
-    return detail::launch_decode(gpu, stream, {first >> bits, ((last - 1) >> bits) + 1},
-                                 detail::elements_to<Split>{first, last, out.data()}, verdict);
+    if (stream.view.pairs) {
+      return detail::launch_decode(gpu, stream, chunks, detail::elements_to<Split, true>{first, last, out.data()},
+                                   verdict);
+    }
+    return detail::launch_decode(gpu, stream, chunks, detail::elements_to<Split, false>{first, last, out.data()},
+                                 verdict);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "ecq/quantize/dequantize_warp.hpp"
 #include "ecq/quantize/warp_block.hpp"
 #include "ecq/result.hpp"
+#include "ecq/stream/pair_warp.hpp"
 
 namespace ecq {
 
@@ -118,8 +119,8 @@ class device_block_image {
 
 namespace detail {
 
-/// The weights of a block to the places of its matrices: a chunk_user.
-template <weight_output Output>
+/// The weights of a block, with `Pairs` of a stream in pairs, to the places of its matrices: a chunk_user.
+template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
   static constexpr unsigned blocks = 4;
@@ -135,7 +136,14 @@ struct weights_to {
   template <class Decode>
   __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
     warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits);
-    const errc outcome = decode(sink);
+    errc outcome = errc::ok;
+    if constexpr (Pairs) {
+      warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);
+      outcome = decode(codes);
+      if (codes.verdict() != errc::ok) outcome = errc::corrupt;
+    } else {
+      outcome = decode(sink);
+    }
     return sink.met_non_finite() ? errc::corrupt : outcome;
   }
 };
@@ -153,8 +161,12 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
                                              std::to_string(block.template bytes<Output>()));
   }
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
-  const detail::weights_to<Output> user = {{block.matrices, block.count, block.values, block.scales, out.data()}};
-  return detail::launch_decode(gpu, block.stream, {0, block.stream.view.chunks}, user, verdict);
+  const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
+  const chunk_range all = {0, block.stream.view.chunks};
+  if (block.stream.view.pairs) {
+    return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
+  }
+  return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
 }
 
 }  // namespace ecq

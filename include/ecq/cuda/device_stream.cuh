@@ -36,9 +36,8 @@ struct device_stream {
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// errc::unsupported for coders and symbol maps that have no decoder on a device; out_of_memory.
+  /// errc::unsupported for coders that have no decoder on a device; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
-    if (stream.pairs()) return error(errc::unsupported, "symbols in pairs have no decoder on a device");
     device_image image(stream);
     try {
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return image.add_tables<Coder>(); }));

@@ -75,6 +75,8 @@ struct device_warp {
   static __device__ void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
     static_assert(Words == 1 || Words % 2 == 0);
     const std::byte* const own = from + 4 * Words * lane_numbers();
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < Words; ++i) words[i] = 0;
     if (!which) return;
     if constexpr (Words == 1) {
       words[0] = *reinterpret_cast<const std::uint32_t*>(own);
@@ -123,10 +125,18 @@ struct device_warp {
   template <std::size_t Words>
   static __device__ void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
                                      std::uint32_t last) {
-    const std::uint32_t own = 4 * Words * lane_numbers();
+    std::uint32_t own = 4 * Words * lane_numbers();
+    lanes left[Words];
     ECQ_UNROLL
-    for (std::uint32_t i = 0; i < 4 * Words; ++i) {
-      if (own + i >= first && own + i < last) to[own + i] = static_cast<std::byte>(words[i / 4] >> (8 * (i % 4)));
+    for (std::size_t i = 0; i < Words; ++i) left[i] = words[i];
+    ECQ_NO_UNROLL
+    for (std::size_t word = 0; word < Words; ++word) {  // one after another moves to the front
+      ECQ_UNROLL
+      for (std::uint32_t i = 0; i < 4; ++i, ++own) {
+        if (own >= first && own < last) to[own] = static_cast<std::byte>(left[0] >> (8 * i));
+      }
+      ECQ_UNROLL
+      for (std::size_t i = 1; i < Words; ++i) left[i - 1] = left[i];
     }
   }
 };

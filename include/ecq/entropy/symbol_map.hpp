@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ecq/config.hpp"
 #include "ecq/format/dtype.hpp"
 
 namespace ecq {
@@ -108,7 +109,7 @@ static_assert(element_split<exponent_split<fp8_e5m2>> && low_bits<exponent_split
 inline constexpr split_map pair_map{};
 
 /// Bytes that `symbols` symbols make in pairs; that of an odd last one has 0 as its upper nibble.
-constexpr std::uint64_t pairs_of(std::uint64_t symbols) noexcept { return symbols / 2 + symbols % 2; }
+ECQ_HOST_DEVICE constexpr std::uint64_t pairs_of(std::uint64_t symbols) noexcept { return symbols / 2 + symbols % 2; }
 
 /// What the coder may do with symbols of `Split`, given what it would do with bytes of the same values.
 template <element_split Split>

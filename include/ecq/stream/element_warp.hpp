@@ -82,20 +82,22 @@ struct chunk_target {
   std::byte* out;       ///< of the chunk's first element, whether it is written or not
   std::uint32_t first;  ///< elements first, first + 1, ..., last - 1 of the chunk are written, all others not
   std::uint32_t last;
-  bool aligned;  ///< `out` is aligned to four elements
+  bool aligned;  ///< `out` is aligned to what a lane stores at once: all its elements of a group, or 16 bytes
 };
 
 /// Where a warp writes those of a chunk's elements, `begin` to `end` of the stream, that are among elements first,
-/// first + 1, ..., last - 1 of the stream. `out` is where the stream's element `first` goes, `width` bytes each.
+/// first + 1, ..., last - 1 of the stream. `out` is where the stream's element `first` goes, `width` bytes each; a lane
+/// stores `together` of them.
 template <class Warp>
 ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, std::uint64_t first, std::uint64_t last,
-                                       std::byte* out, std::uint64_t width) {
+                                       std::byte* out, std::uint64_t width, std::uint64_t together = rounds_per_group) {
   // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
   const std::uintptr_t to =
       reinterpret_cast<std::uintptr_t>(out) + static_cast<std::uintptr_t>((begin - first) * width);
   return {reinterpret_cast<std::byte*>(to),
           Warp::uniform(first > begin ? static_cast<std::uint32_t>(first - begin) : 0U),
-          Warp::uniform(static_cast<std::uint32_t>((last < end ? last : end) - begin)), to % (4 * width) == 0};
+          Warp::uniform(static_cast<std::uint32_t>((last < end ? last : end) - begin)),
+          to % (together * width < 16 ? together * width : 16) == 0};
 }
 
 /// Writes elements of `Split`, of which `raw` holds the chunk's raw bits, `raw_bits` each.

@@ -34,9 +34,9 @@ struct warp_nibbles {
 /// The symbols of a chunk in pairs, beside what is coded and raw.
 struct warp_pairs {
   warp_nibbles list;
-  const std::byte* escapes;    ///< of the chunk, `escape_count` of them
-  std::uint32_t escape_count;  ///< at most one a symbol
-  std::uint32_t symbols;       ///< of the chunk, two in each decoded byte
+  const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
+  std::uint32_t escape_count = 0;      ///< at most one a symbol
+  std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
 };
 
 namespace detail {
@@ -232,7 +232,7 @@ class warp_pair_sink {
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// `raw` is aligned to 16 bytes. `target.aligned`: `out` is aligned to eight elements, but no more than 16 bytes.
+  /// `raw` is aligned to 16 bytes.
   ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target)
       : split_(pairs), symbols_(pairs.symbols), raw_(raw), target_(target) {
     // Groups that are written whole, and whole words at a time.

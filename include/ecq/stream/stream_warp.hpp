@@ -12,13 +12,13 @@
 #include "ecq/result.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/lanes.hpp"
+#include "ecq/stream/pair_warp.hpp"
 #include "ecq/stream/stream_header.hpp"
 
 namespace ecq {
 
 /// Pointers to the sections of a stream, from the offsets of a stream_header that was parsed, and its decode tables.
-/// Trivially copyable. `raw` may be null when raw_bits is 0. A stream in pairs (stream_header::pairs) is none that a
-/// warp decodes.
+/// Trivially copyable. `raw` may be null when raw_bits is 0.
 struct warp_stream {
   const std::byte* index = nullptr;
   const std::byte* states = nullptr;
@@ -32,7 +32,12 @@ struct warp_stream {
   std::uint32_t table_count = 0;
   std::uint32_t state_bytes = 0;  ///< of a chunk
   unsigned chunk_bits = 0;
-  unsigned raw_bits = 0;  ///< of an element
+  unsigned raw_bits = 0;               ///< of an element
+  bool pairs = false;                  ///< symbols are coded in pairs
+  bool escape = false;                 ///< their list has an escape
+  const std::byte* nibbles = nullptr;  ///< null if nibbles are symbols
+  const std::byte* escapes = nullptr;
+  std::uint64_t escape_count = 0;
 };
 
 /// That of the stream whose parsed header is `header` and whose bytes lie at `bytes`, wherever that is, but for
@@ -40,6 +45,7 @@ struct warp_stream {
 inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
   const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
   const std::uint64_t state_bytes = header.at(section_kind::states).size;
+  const std::uint64_t nibble_bytes = header.at(section_kind::nibbles).size;
   return {.index = at(section_kind::chunk_index),
           .states = at(section_kind::states),
           .words = at(section_kind::words),
@@ -50,7 +56,12 @@ inline warp_stream warp_stream_at(const stream_header& header, const std::byte* 
           .table_count = header.tables,
           .state_bytes = header.chunks == 0 ? 0U : static_cast<std::uint32_t>(state_bytes / header.chunks),
           .chunk_bits = header.chunk_bits,
-          .raw_bits = header.raw_bits()};
+          .raw_bits = header.raw_bits(),
+          .pairs = header.pairs,
+          .escape = nibble_bytes > nibble_list::bytes,
+          .nibbles = nibble_bytes != 0 ? at(section_kind::nibbles) : nullptr,
+          .escapes = at(section_kind::escapes),
+          .escape_count = header.at(section_kind::escapes).size};
 }
 
 /// A chunk of a warp_stream, as its index describes it.
@@ -61,7 +72,8 @@ struct stream_chunk {
   std::uint32_t table = 0;         ///< number of its table
   const std::byte* raw = nullptr;  ///< its raw bits
   unsigned raw_bits = 0;           ///< of an element
-  warp_chunk coded;
+  warp_chunk coded;                ///< its symbols, or their pairs
+  warp_pairs pairs;                ///< where there are
 };
 
 /// What a kernel was made for: streams of one table, of coding `Coding`, whose entries every block copies to where it
@@ -91,6 +103,28 @@ decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) 
   return use(any_coding{});
 }
 
+/// What of a chunk's symbols is beside its pairs; errc::corrupt if that is beyond the stream.
+template <class Warp>
+ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number, std::uint32_t symbols,
+                                warp_pairs& found) {
+  found = {};
+  found.symbols = symbols;
+  if (stream.nibbles == nullptr) return errc::ok;
+  ECQ_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    found.list.words[i] = Warp::template load_one<std::uint32_t>(stream.nibbles + 4 * i);
+  }
+  found.list.escape = stream.escape;
+  if (!stream.escape) return errc::ok;
+  const std::byte* const record = stream.nibbles + nibble_list::bytes + 8 * number;
+  const auto first = Warp::template load_one<std::uint64_t>(record);
+  const auto last = Warp::template load_one<std::uint64_t>(record + 8);
+  if (first > last || last > stream.escape_count || last - first > symbols) return errc::corrupt;
+  found.escapes = stream.escapes + first;
+  found.escape_count = static_cast<std::uint32_t>(last - first);
+  return errc::ok;
+}
+
 /// What the index says of chunk `number`, which must be below stream.chunks; errc::corrupt if that is beyond the
 /// stream.
 template <class Warp>
@@ -106,15 +140,16 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
   found.elements = Warp::uniform(static_cast<std::uint32_t>(left < whole ? left : whole));
   found.raw = stream.raw + found.begin / 8 * stream.raw_bits;
   found.raw_bits = stream.raw_bits;
-  if (first_word > last_word || last_word > stream.word_count || last_word - first_word > found.elements ||
+  const auto symbols = stream.pairs ? static_cast<std::uint32_t>(pairs_of(found.elements)) : found.elements;
+  if (first_word > last_word || last_word > stream.word_count || last_word - first_word > symbols ||
       found.table >= stream.table_count) {
     return errc::corrupt;
   }
   found.coded = {.states = stream.states + number * stream.state_bytes,
                  .words = stream.words + 2 * first_word,
                  .word_count = static_cast<std::uint32_t>(last_word - first_word),
-                 .symbols = found.elements};
-  return errc::ok;
+                 .symbols = symbols};
+  return stream.pairs ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
 }
 
 /// Decodes the chunks of a stream into sinks of entropy/chunk_warp.hpp, one chunk a warp. `Coding` is coded_as<...> or
