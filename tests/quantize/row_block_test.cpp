@@ -116,7 +116,7 @@ void expect_the_sums_of_the_processor(std::size_t columns) {
   const float scale = ecq::detail::with_short_significand(group.largest() / 20.0F);
   ecq::detail::staged_row<block_policy> staged(block, row, 0, staging.data(), staging.size());
   typename block_policy::template own<ecq::detail::group_sums> sums{};
-  const auto step = ecq::detail::step_at(scale, false);
+  const auto step = ecq::detail::step_at<block_policy>(scale, false);
   staged.sum(sums, [&](float weight, float& distortion, float& kept) {
     ecq::detail::add_at_scale<block_policy, ecq::fp8_e4m3>(weight, ecq::detail::power_of_two(-summary.exponent), step,
                                                            distortion, kept);

@@ -40,6 +40,7 @@ codes_and_scales quantized_by_blocks(const ecq::weights_view& weights, double la
   for (std::uint64_t row = 0; row < view.rows; ++row) {
     rows[row] = ecq::summarize_row(block, view, row, staging.data(), capacity);
   }
+  ecq::detail::balanced_scale_search search;
   ecq::host_row_block<256> whole;
   const double magnitudes = ecq::sum_of_rows(whole, rows.data(), view.rows);
   const double balance = ecq::balance_of_rows<Format>(lambda, magnitudes, weights.size());
@@ -48,7 +49,8 @@ codes_and_scales quantized_by_blocks(const ecq::weights_view& weights, double la
     const auto sink = [&](std::uint64_t column, const std::uint32_t(&codes)[4], std::uint32_t count) {
       ecq::store_codes<block_policy>(to, column, codes, count);
     };
-    out.scales[row] = ecq::quantize_row<Format>(block, view, row, rows[row], balance, staging.data(), capacity, sink);
+    out.scales[row] =
+        ecq::quantize_row<Format>(block, view, row, rows[row], balance, search, staging.data(), capacity, sink);
   }
   out.reported = block.reported;
   out.number = block.number;

@@ -36,6 +36,8 @@ class device_verdict {
       case errc::limit_exceeded: return error(kind, "no room on the device: " + number + " bytes are needed");
       case errc::corrupt: return error(kind, "stream: chunk " + number + " does not decode to its end");
       case errc::non_finite: return error(kind, "weight " + number + ", row by row, is not finite");
+      case errc::unreachable_target:
+        return error(kind, number + " thousandths of a bit a weight are the least that these weights reach");
       default: return error(kind, "on the device, at " + number);
     }
   }

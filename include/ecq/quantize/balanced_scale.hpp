@@ -34,11 +34,11 @@ ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
   return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, scale) + 0x80U) & 0xffffff00U);
 }
 
-/// left / right rounded to FP32 once, also where a device divides FP32 approximately. Precondition: normal, as the
-/// quotient is. The quotient of two FP32 numbers in FP64 is never so near to a tie that rounding twice matters.
-ECQ_HOST_DEVICE constexpr float quotient_of(float left, float right) noexcept {
-  return static_cast<float>(static_cast<double>(left) / static_cast<double>(right));
-}
+/// Quotients as processors make them. Where a device divides, its block policy stands for this: nvcc may be told to
+/// divide approximately.
+struct plain_arithmetic {
+  ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }
+};
 
 template <class Number>
 ECQ_HOST_DEVICE constexpr Number bounded(Number value, Number least, Number most) noexcept {
@@ -172,7 +172,7 @@ class balanced_scale_search {
 
 /// The search for the scale of `size` weights whose magnitudes, normalised, sum up to `magnitudes` and whose largest is
 /// `largest`, above 0.
-template <class Format>
+template <class Format, class Arithmetic = plain_arithmetic>
 ECQ_EXACT_FLOAT ECQ_HOST_DEVICE balanced_scale_search search_of_group(int degree, double balance, double magnitudes,
                                                                       std::uint64_t size, float largest) noexcept {
   ECQ_EXACT_FLOAT_BODY
@@ -181,8 +181,8 @@ ECQ_EXACT_FLOAT ECQ_HOST_DEVICE balanced_scale_search search_of_group(int degree
   const double mean_error = 1.0 / (static_cast<double>(1 << degree) * (degree + 1));
   double start = balance * magnitudes / (degree * mean_error * static_cast<double>(size));
   for (int factor = 0; factor < degree; ++factor) start /= static_cast<double>(finest);
-  const float absmax = quotient_of(largest, Format::largest);
-  const float coarsest = 4.0F * quotient_of(largest, finest);  // all codes are zero
+  const float absmax = Arithmetic::divide(largest, Format::largest);
+  const float coarsest = 4.0F * Arithmetic::divide(largest, finest);  // all codes are zero
   start = bounded(root_of(start, degree + 1), static_cast<double>(absmax), static_cast<double>(coarsest));
   return {static_cast<float>(start), absmax, degree, balance};
 }

@@ -45,7 +45,7 @@ struct host_row_block {
     for (const std::uint32_t value : values) largest = value > largest ? value : largest;
     return largest;
   }
-  /// What `body()` returns, called by few threads, for all.
+  /// What `body()` returns, called by one thread, for all.
   template <class Body>
   auto lead(Body&& body) const {
     return body();
@@ -62,9 +62,16 @@ struct host_row_block {
     number = where;
   }
 
+  /// Adds to a count that others add to.
+  template <class Count>
+  static void count(Count& all, Count some) {
+    all += some;
+  }
+
   /// Rounded once, subnormal numbers included, whatever compilers are told.
   static float multiply(float a, float b) { return a * b; }
   static double multiply(double a, double b) { return a * b; }
+  static float divide(float a, float b) { return a / b; }
   static std::uint32_t bits_of_fp16(std::uint32_t code) {
     return std::bit_cast<std::uint32_t>(fp16::decode(static_cast<std::uint16_t>(code)));
   }

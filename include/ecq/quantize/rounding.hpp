@@ -43,7 +43,11 @@ ECQ_HOST_DEVICE Floats larger_of(Floats left, Floats right) noexcept {
 }
 template <class Floats>
 ECQ_HOST_DEVICE Floats magnitude_of(Floats values) noexcept {
-  return __builtin_bit_cast(Floats, __builtin_bit_cast(bits_of_lanes<Floats>, values) & 0x7fffffffU);
+  if constexpr (sizeof(Floats) == sizeof(float)) {
+    return __builtin_fabsf(values);  // costs a device nothing
+  } else {
+    return __builtin_bit_cast(Floats, __builtin_bit_cast(bits_of_lanes<Floats>, values) & 0x7fffffffU);
+  }
 }
 
 /// `nearest(m)` = decode(encode(m)) for 0 <= m <= Format::largest; `encode(x)` = Format::encode(x) for every x but NaN,

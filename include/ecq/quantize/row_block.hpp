@@ -76,7 +76,7 @@ class staged_row {
   }
 
   /// The bits of the largest magnitude staged so far by each thread; of what is not finite, more than a number's.
-  const typename Block::template own<std::uint32_t>& largest_bits() const { return largest_; }
+  ECQ_HOST_DEVICE const typename Block::template own<std::uint32_t>& largest_bits() const { return largest_; }
 
   /// Sums term(weight, sums), in the order of row_sums(), in every thread's own sums. `Term` adds to two FP32 numbers.
   template <class Term>
@@ -216,9 +216,8 @@ ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& wei
   const int exponent = detail::exponent_of_group(largest);
   const float factor = detail::power_of_two(-exponent);
   typename Block::template own<detail::group_sums> sums{};
-  staged.sum(sums, [&](float weight, float& sum, float&) {
-    sum += Block::multiply(__builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, weight) & 0x7fffffffU), factor);
-  });
+  staged.sum(sums,
+             [&](float weight, float& sum, float&) { sum += Block::multiply(detail::magnitude_of(weight), factor); });
   return block.decide(sums, [&](const detail::group_sums& all) {
     return row_summary{all.distortion, Block::multiply(largest, factor), exponent};
   });
@@ -248,14 +247,15 @@ struct row_step {
   bool finished;
 };
 
-ECQ_HOST_DEVICE inline row_step step_at(float scale, bool finished) noexcept {
-  return {scale, quotient_of(1.0F, scale), finished};
+template <class Block>
+ECQ_HOST_DEVICE row_step step_at(float scale, bool finished) noexcept {
+  return {scale, Block::divide(1.0F, scale), finished};
 }
 
-template <class Format>
+template <class Block, class Format>
 ECQ_HOST_DEVICE row_step stored_step(float scale, int exponent) noexcept {
   const bf16 stored = stored_scale<Format>(denormalize<Format>(scale, exponent));
-  return step_at(static_cast<float>(stored), true);
+  return step_at<Block>(static_cast<float>(stored), true);
 }
 
 /// |w| * factor is the magnitude of w.
@@ -264,20 +264,19 @@ ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at
   const float magnitude = Block::multiply(magnitude_of(weight), factor);
   const float value = rounding<Format>::nearest(smaller_of(magnitude * at.inverse, Format::largest));
   distortion += magnitude_of(value * at.scale - magnitude);  // the product is exact
-  kept += value > 0.0F ? magnitude : 0.0F;
+  if (value > 0.0F) kept += magnitude;
 }
 
 /// Finds the stored scale of a row; the step, finished, for every thread.
 template <class Format, class Block>
-ECQ_HOST_DEVICE row_step find_scale(Block& block, staged_row<Block>& staged, const row_summary& row,
-                                    std::uint64_t columns, double balance) {
-  balanced_scale_search search;
+ECQ_HOST_DEVICE row_step find_scale(Block& block, balanced_scale_search& search, staged_row<Block>& staged,
+                                    const row_summary& row, std::uint64_t columns, double balance) {
   row_step step = block.lead([&] {
-    if (!(row.largest > 0.0F)) return step_at(1.0F, true);
-    if (balance == 0.0) return stored_step<Format>(quotient_of(row.largest, Format::largest), row.exponent);
+    if (!(row.largest > 0.0F)) return step_at<Block>(1.0F, true);
+    if (balance == 0.0) return stored_step<Block, Format>(Block::divide(row.largest, Format::largest), row.exponent);
     const double balance_here = balance * power_of_two_f64(-row.exponent);
-    search = search_of_group<Format>(1, balance_here, row.magnitudes, columns, row.largest);
-    return step_at(search.scale(), false);
+    search = search_of_group<Format, Block>(1, balance_here, row.magnitudes, columns, row.largest);
+    return step_at<Block>(search.scale(), false);
   });
   const float factor = power_of_two(-row.exponent);
   while (!step.finished) {
@@ -287,7 +286,8 @@ ECQ_HOST_DEVICE row_step find_scale(Block& block, staged_row<Block>& staged, con
     });
     step = block.decide(sums, [&](const group_sums& all) {
       search.take(all);
-      return search.finished() ? stored_step<Format>(search.scale(), row.exponent) : step_at(search.scale(), false);
+      return search.finished() ? stored_step<Block, Format>(search.scale(), row.exponent)
+                               : step_at<Block>(search.scale(), false);
     });
   }
   return step;
@@ -302,13 +302,15 @@ ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::ui
 }
 
 /// Quantises row `row`; Block::threads is threads_of_row(). The codes go to sink(column, codes, count), 16 at a time,
-/// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread.
+/// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread. `search` is
+/// memory of the thread that leads.
 template <class Format, class Block, class Sink>
 ECQ_HOST_DEVICE std::uint16_t quantize_row(Block& block, const block_weights& weights, std::uint64_t row,
-                                           const row_summary& summary, double balance, float* staging,
+                                           const row_summary& summary, double balance,
+                                           detail::balanced_scale_search& search, float* staging,
                                            std::uint64_t capacity, const Sink& sink) {
   detail::staged_row<Block> staged(block, weights, row, staging, capacity);
-  const detail::row_step step = detail::find_scale<Format>(block, staged, summary, weights.columns, balance);
+  const detail::row_step step = detail::find_scale<Format>(block, search, staged, summary, weights.columns, balance);
   staged.each_segment([&](std::uint64_t first, std::uint32_t count) {
     Block::each_thread([&](std::uint32_t thread) {
       for (std::uint32_t index = 16 * thread; index < count; index += 16 * Block::threads) {
@@ -332,7 +334,10 @@ ECQ_HOST_DEVICE void store_codes(std::uint8_t* row, std::uint64_t column, const 
   std::uint8_t* const to = row + column;
   const auto alignment = reinterpret_cast<std::uintptr_t>(to);
   if (count == 16 && alignment % 16 == 0) return Block::store_16_bytes(to, codes);
-  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(codes[i / 4] >> (8 * (i % 4)));
+  ECQ_UNROLL
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    if (i < count) to[i] = static_cast<std::uint8_t>(codes[i / 4] >> (8 * (i % 4)));
+  }
 }
 
 }  // namespace ecq

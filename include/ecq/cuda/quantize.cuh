@@ -1,0 +1,349 @@
+#pragma once
+/// \file
+/// EntQuant on a device, one scale a row: the codes and scales of the CPU's entquant, and the lambda for a rate.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/quantize_kernel.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/quantize/regularizer.hpp"
+#include "ecq/quantize/target_bits.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// rows x columns weights of fp32, bf16 or fp16 in device memory, aligned to their size; rows begin `row_stride`
+/// elements, at least `columns`, apart. Rows that are aligned to 16 bytes are read faster.
+struct device_weights {
+  const void* data = nullptr;
+  dtype type = dtype::bf16;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t row_stride = 0;
+
+  std::uint64_t size() const noexcept { return std::uint64_t{rows} * columns; }
+};
+
+/// Weights and where their codes go, row after row, and their scales, one a row; all in device memory.
+struct device_quantization {
+  device_weights weights;
+  std::uint8_t* codes = nullptr;
+  bf16* scales = nullptr;
+};
+
+namespace detail {
+
+/// Matrices, and how they are launched: rows of about one length together, since a block's shared memory is that of the
+/// longest.
+class row_plan {
+ public:
+  /// Errors: invalid_argument for weights without a place, misaligned or in rows that overlap, unsupported for another
+  /// element type, 2^63 weights and more than 2^32 - 1 matrices.
+  result<void> add(const device_weights& from, const row_sample& sample, std::uint64_t first_number) {
+    const auto bad = [&](errc code, const char* why) {
+      return error(
+          code, "matrix of " + std::to_string(from.rows) + " x " + std::to_string(from.columns) + " weights: " + why);
+    };
+    if (from.type != dtype::fp32 && from.type != dtype::bf16 && from.type != dtype::fp16) {
+      return bad(errc::unsupported, "devices quantise fp32, bf16 and fp16");
+    }
+    const std::size_t element = size_of(from.type);
+    if (from.data == nullptr || reinterpret_cast<std::uintptr_t>(from.data) % element != 0 ||
+        from.row_stride < from.columns) {
+      return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
+    }
+    block_matrix& matrix = matrices_.emplace_back();
+    matrix.weights = {.data = static_cast<const std::byte*>(from.data) + sample.first * from.row_stride * element,
+                      .rows = sample.rows,
+                      .columns = sample.columns,
+                      .row_stride = sample.step * from.row_stride,
+                      .first_number = first_number + sample.first * from.columns,
+                      .numbers_per_row = sample.step * from.columns,
+                      .type = from.type};
+    matrix.stands_for = sample.stands_for;
+    return {};
+  }
+
+  std::vector<block_matrix>& matrices() noexcept { return matrices_; }
+
+  /// Numbers the rows and groups them for launches.
+  result<void> finish() {
+    std::stable_sort(matrices_.begin(), matrices_.end(), [](const block_matrix& a, const block_matrix& b) {
+      return a.weights.columns < b.weights.columns;
+    });
+    ECQ_TRY(most, most_staged());
+    for (block_matrix& matrix : matrices_) {
+      matrix.first_row = rows_;
+      const std::uint64_t columns = matrix.weights.columns;
+      const std::uint64_t padded = (columns + tile_weights - 1) / tile_weights * tile_weights;
+      const group own = {.first = rows_,
+                         .rows = matrix.weights.rows,
+                         .threads = threads_of_row(columns),
+                         .length = static_cast<int>(std::bit_width((std::max)(columns - 1, std::uint64_t{1023}))),
+                         .capacity = padded <= most ? padded : staged_segment};
+      rows_ += own.rows;
+      if (!groups_.empty() && groups_.back().length == own.length &&
+          (groups_.back().capacity <= own.capacity || own.capacity == staged_segment)) {
+        group& last = groups_.back();
+        last.rows += own.rows;
+        last.capacity = (std::max)(last.capacity, own.capacity);
+      } else {
+        groups_.push_back(own);
+      }
+    }
+    return {};
+  }
+
+  std::uint64_t rows() const noexcept { return rows_; }
+
+  /// The matrices to `to`, in order of gpu.stream.
+  result<void> describe(const cuda& gpu, block_matrix* to) const {
+    for (std::size_t first = 0; first < matrices_.size(); first += std::size(matrix_batch{}.matrices)) {
+      matrix_batch batch{};
+      batch.first = static_cast<std::uint32_t>(first);
+      batch.count = static_cast<std::uint32_t>((std::min)(std::size(batch.matrices), matrices_.size() - first));
+      std::copy_n(matrices_.begin() + static_cast<std::ptrdiff_t>(first), batch.count, batch.matrices);
+      ECQ_CHECK(launch(gpu, "describing matrices", &describe_kernel, {1, 32}, to, batch));
+    }
+    return {};
+  }
+
+  /// Launches `kernel_for(threads)`, an integral constant, over all rows.
+  template <class KernelFor>
+  result<void> each_row(const cuda& gpu, const char* doing, const quantize_work& work, KernelFor&& kernel_for) const {
+    constexpr std::uint64_t most_blocks = std::uint64_t{1} << 30;
+    for (const group& some : groups_) {
+      for (std::uint64_t done = 0; done < some.rows; done += most_blocks) {
+        const row_range range = {some.first + done, some.capacity};
+        const auto blocks = static_cast<std::size_t>((std::min)(some.rows - done, most_blocks));
+        ECQ_CHECK(some.threads == 32
+                      ? launch(gpu, doing, kernel_for(std::integral_constant<unsigned, 32>{}),
+                               {blocks, 32, shared_bytes_of_row<32>(some.capacity)}, work, range)
+                      : launch(gpu, doing, kernel_for(std::integral_constant<unsigned, most_row_sums>{}),
+                               {blocks, most_row_sums, shared_bytes_of_row<most_row_sums>(some.capacity)}, work,
+                               range));
+      }
+    }
+    return {};
+  }
+
+  /// Summaries and sums of all rows: what does not depend on lambda.
+  result<void> summarize(const cuda& gpu, const quantize_work& work) const {
+    ECQ_CHECK(each_row(gpu, "summing rows up", work,
+                       [](auto threads) { return &summarize_kernel<decltype(threads)::value>; }));
+    return launch(gpu, "summing matrices up", &sum_of_rows_kernel, {matrices_.size(), most_row_sums}, work);
+  }
+
+ private:
+  /// Consecutive rows of about one length.
+  struct group {
+    std::uint64_t first;
+    std::uint64_t rows;
+    unsigned threads;
+    int length;
+    std::uint64_t capacity;
+  };
+
+  /// The longest row that a block has shared memory for.
+  static result<std::uint64_t> most_staged() {
+    int device = 0;
+    int bytes = 0;
+    ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
+    ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                         "asking for the shared memory of a block"));
+    const std::uint64_t left = static_cast<std::uint64_t>(bytes) - shared_bytes_of_row<most_row_sums>(0);
+    return left / sizeof(float) / tile_weights * tile_weights;
+  }
+
+  std::vector<block_matrix> matrices_;
+  std::vector<group> groups_;
+  std::uint64_t rows_ = 0;
+};
+
+/// Places in a workspace, one behind the other, each aligned to 256 bytes.
+class workspace_layout {
+ public:
+  explicit workspace_layout(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
+
+  template <class Element>
+  Element* take(std::uint64_t count) {
+    auto* const place = memory_ == nullptr ? nullptr : reinterpret_cast<Element*>(memory_ + bytes_);
+    bytes_ += (count * sizeof(Element) + 255) / 256 * 256;
+    return place;
+  }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  std::uint64_t bytes_ = 0;
+};
+
+inline quantize_work place_work(workspace_layout& workspace, std::uint64_t matrices, std::uint64_t rows) {
+  quantize_work work{};
+  work.count = static_cast<std::uint32_t>(matrices);
+  work.matrices = workspace.take<block_matrix>(matrices);
+  work.magnitudes = workspace.take<double>(matrices);
+  work.rows = workspace.take<row_summary>(rows);
+  return work;
+}
+
+inline void place_search(workspace_layout& workspace, quantize_work& work) {
+  work.search = workspace.take<lambda_search>(1);
+  work.counts = workspace.take<std::uint64_t>(std::uint64_t{256} * work.count);
+}
+
+inline std::uint64_t weights_of(std::span<const device_weights> matrices) {
+  std::uint64_t weights = 0;
+  for (const device_weights& matrix : matrices) weights += matrix.size();
+  return weights;
+}
+
+}  // namespace detail
+
+/// Bytes of device memory that quantize() works in.
+inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantization> matrices) {
+  std::uint64_t rows = 0;
+  for (const device_quantization& matrix : matrices) rows += matrix.weights.rows;
+  detail::workspace_layout workspace(nullptr);
+  detail::place_work(workspace, matrices.size(), rows);
+  workspace.take<double>(1);
+  return workspace.bytes();
+}
+
+/// As entquant{.lambda = *lambda} on the CPU, the same codes and scales, for each of `matrices`, in order of
+/// gpu.stream; `lambda` lies in device memory and is read when its turn comes. `workspace` has
+/// quantize_workspace_bytes(matrices) bytes, aligned to 256. The codes of the matrices may follow one another.
+/// A weight that is not finite, counted through the matrices in their order, and a lambda that is not at least 0 and
+/// below 1e30 `verdict` tells. Errors: invalid_argument, unsupported, out_of_memory, device_error.
+template <symmetric_format Format>
+result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, const double* lambda,
+                      void* workspace, const device_verdict& verdict) {
+  try {
+    detail::row_plan plan;
+    std::uint64_t weights = 0;
+    for (const device_quantization& matrix : matrices) {
+      const device_weights& from = matrix.weights;
+      if (from.size() == 0) continue;
+      if (matrix.codes == nullptr || matrix.scales == nullptr) {
+        return error(errc::invalid_argument, "no place for codes or scales");
+      }
+      ECQ_CHECK(plan.add(from, {.rows = from.rows, .columns = from.columns}, weights));
+      plan.matrices().back().codes = matrix.codes;
+      plan.matrices().back().scales = reinterpret_cast<std::uint16_t*>(matrix.scales);
+      weights += from.size();
+    }
+    if (weights == 0) return {};
+    ECQ_CHECK(plan.finish());
+    detail::workspace_layout layout(workspace);
+    detail::quantize_work work = detail::place_work(layout, plan.matrices().size(), plan.rows());
+    work.lambda = lambda;
+    work.verdict = verdict.memory();
+    ECQ_CHECK(plan.describe(gpu, work.matrices));
+    ECQ_CHECK(plan.summarize(gpu, work));
+    return plan.each_row(gpu, "quantising rows", work, [](auto threads) {
+      return &detail::quantize_kernel<Format, decltype(threads)::value, false>;
+    });
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the list of matrices");
+  }
+}
+
+/// As above, with a lambda that the host knows. Errors: invalid_argument besides, for lambda.
+template <symmetric_format Format>
+result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, double lambda, void* workspace,
+                      const device_verdict& verdict) {
+  if (!(lambda >= 0.0) || !(lambda < 1e30)) {
+    return error(errc::invalid_argument, "lambda is " + std::to_string(lambda) + ", not a number of at least 0");
+  }
+  auto* const place =
+      reinterpret_cast<double*>(static_cast<std::byte*>(workspace) + quantize_workspace_bytes(matrices) - 256);
+  ECQ_CHECK(detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, place, lambda));
+  return quantize<Format>(gpu, matrices, static_cast<const double*>(place), workspace, verdict);
+}
+
+/// Bytes of device memory that lambda_for_bits() works in.
+inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matrices,
+                                            const rate_options& options = {}) {
+  const std::uint64_t weights = detail::weights_of(matrices);
+  std::uint64_t rows = 0;
+  for (const device_weights& matrix : matrices) {
+    if (matrix.size() == 0) continue;
+    rows += detail::row_sample::of(matrix.rows, matrix.columns, weights, options.sample_limit).rows;
+  }
+  detail::workspace_layout workspace(nullptr);
+  detail::quantize_work work = detail::place_work(workspace, matrices.size(), rows);
+  detail::place_search(workspace, work);
+  return workspace.bytes();
+}
+
+/// As lambda_for_bits on the CPU for matrices whose codes go into one stream: the same samples, the same search, the
+/// same lambda (but for logarithms whose last bits differ and that fall on the edge between two lambdas of 12 bits),
+/// into device memory at `lambda`, in order of gpu.stream, without the host: as many launches as the longest search
+/// has rounds, which do nothing once it is over. `overhead_bits` is what the stream costs beside the entropy of its
+/// codes. `workspace` has lambda_workspace_bytes(matrices, options) bytes, aligned to 256.
+/// `verdict` tells errc::unreachable_target, with the thousandths of a bit a weight that are the least, and
+/// errc::non_finite of weights that are looked at; then `lambda` is 0 or any. Errors: invalid_argument, unsupported,
+/// out_of_memory, device_error.
+template <symmetric_format Format>
+result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> matrices, double target_bits,
+                             double overhead_bits, double* lambda, void* workspace, const device_verdict& verdict,
+                             const rate_options& options = {}) {
+  if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
+    return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
+  }
+  const std::uint64_t weights = detail::weights_of(matrices);
+  if (weights == 0) return detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, lambda, 0.0);
+  try {
+    detail::row_plan plan;
+    double fixed_bits = 0;
+    std::uint64_t first_number = 0;
+    for (const device_weights& matrix : matrices) {
+      if (matrix.size() == 0) continue;
+      const auto sample = detail::row_sample::of(matrix.rows, matrix.columns, weights, options.sample_limit);
+      ECQ_CHECK(plan.add(matrix, sample, first_number));
+      first_number += matrix.size();
+      if (options.count_scales) fixed_bits += 16.0 * static_cast<double>(matrix.rows);
+    }
+    fixed_bits += overhead_bits;
+    ECQ_CHECK(plan.finish());
+    detail::workspace_layout layout(workspace);
+    detail::quantize_work work = detail::place_work(layout, plan.matrices().size(), plan.rows());
+    detail::place_search(layout, work);
+    work.lambda = lambda;
+    work.verdict = verdict.memory();
+    const auto codes = static_cast<double>(weights);
+    const lambda_search begun = {detail::lambda_solver(target_bits, fixed_bits / codes), codes, fixed_bits};
+    ECQ_CHECK(plan.describe(gpu, work.matrices));
+    ECQ_CHECK(
+        detail::launch(gpu, "beginning a search", &detail::begin_search_kernel, {1, 1}, work.search, begun, lambda));
+    ECQ_CHECK(detail::check_cuda(cudaMemsetAsync(work.counts, 0, sizeof(std::uint64_t) * 256 * work.count, gpu.stream),
+                                 "clearing counts"));
+    ECQ_CHECK(plan.summarize(gpu, work));
+    for (int round = 0; round < detail::lambda_solver::most_rounds; ++round) {
+      ECQ_CHECK(plan.each_row(gpu, "counting codes", work, [](auto threads) {
+        return &detail::quantize_kernel<Format, decltype(threads)::value, true>;
+      }));
+      ECQ_CHECK(detail::launch(gpu, "taking a rate", &detail::take_rate_kernel, {1, 256}, work, lambda));
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the list of matrices");
+  }
+}
+
+}  // namespace ecq

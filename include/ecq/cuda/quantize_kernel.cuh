@@ -1,0 +1,136 @@
+#pragma once
+/// \file
+/// Kernels of EntQuant: one block a row.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/cuda/device_row_block.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/quantize/lambda_block.hpp"
+#include "ecq/quantize/row_block.hpp"
+
+namespace ecq::detail {
+
+/// What lies in device memory while matrices are quantised.
+struct quantize_work {
+  block_matrix* matrices;  ///< ascending in rows and in columns
+  std::uint32_t count;
+  row_summary* rows;   ///< of all matrices
+  double* magnitudes;  ///< sum of each matrix
+  const double* lambda;
+  lambda_search* search;  ///< or null
+  std::uint64_t* counts;  ///< of a search: 256 a matrix
+  unsigned long long* verdict;
+};
+
+/// Rows that one launch takes on, a block each.
+struct row_range {
+  std::uint64_t first;
+  std::uint64_t capacity;  ///< weights that a block has shared memory for
+};
+
+/// Shared memory of a block: staged weights, what its threads exchange and what they count.
+template <unsigned Threads>
+constexpr std::size_t shared_bytes_of_row(std::uint64_t capacity) {
+  return capacity * sizeof(float) + sizeof(row_block_memory<Threads>) + sizeof(balanced_scale_search) +
+         sizeof(code_counts);
+}
+
+/// The parts of that memory.
+template <unsigned Threads>
+struct row_memory {
+  float* staging;
+  row_block_memory<Threads>& block;
+  balanced_scale_search& search;
+  code_counts& counts;
+
+  static __device__ row_memory of(std::uint64_t capacity) {
+    auto* const staging = dynamic_shared<float>();
+    auto* const block = reinterpret_cast<row_block_memory<Threads>*>(staging + capacity);
+    auto* const search = reinterpret_cast<balanced_scale_search*>(block + 1);
+    return {staging, *block, *search, *reinterpret_cast<code_counts*>(search + 1)};
+  }
+};
+
+/// Matrices travel as parameters: nothing on the host has to outlive a call.
+struct matrix_batch {
+  block_matrix matrices[16];
+  std::uint32_t first;
+  std::uint32_t count;
+};
+static __global__ void describe_kernel(block_matrix* to, matrix_batch batch) {
+  if (threadIdx.x < batch.count) to[batch.first + threadIdx.x] = batch.matrices[threadIdx.x];
+}
+
+static __global__ void set_lambda_kernel(double* to, double lambda) { *to = lambda; }
+
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) summarize_kernel(quantize_work work, row_range range) {
+  const auto memory = row_memory<Threads>::of(range.capacity);
+  device_row_block<Threads> block(memory.block, work.verdict);
+  const std::uint64_t row = range.first + blockIdx.x;
+  const block_matrix& matrix = work.matrices[matrix_of_row(work.matrices, work.count, row)];
+  const block_weights weights = matrix.weights;
+  const row_summary summary = summarize_row(block, weights, row - matrix.first_row, memory.staging, range.capacity);
+  if (threadIdx.x == 0) work.rows[row] = summary;
+}
+
+/// A block a matrix.
+static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quantize_work work) {
+  __shared__ row_block_memory<most_row_sums> memory;
+  device_row_block<most_row_sums> block(memory, work.verdict);
+  const block_matrix& matrix = work.matrices[blockIdx.x];
+  const double sum = sum_of_rows(block, work.rows + matrix.first_row, matrix.weights.rows);
+  if (threadIdx.x == 0) work.magnitudes[blockIdx.x] = sum;
+}
+
+/// Codes and scales, or with `Counting` the counts of a search, which does nothing once that is finished.
+template <class Format, unsigned Threads, bool Counting>
+__global__ void __launch_bounds__(Threads) quantize_kernel(quantize_work work, row_range range) {
+  if constexpr (Counting) {
+    if (work.search->solver.finished()) return;
+  }
+  const auto memory = row_memory<Threads>::of(range.capacity);
+  device_row_block<Threads> block(memory.block, work.verdict);
+  const std::uint64_t number = range.first + blockIdx.x;
+  const std::uint32_t index = matrix_of_row(work.matrices, work.count, number);
+  const block_matrix& matrix = work.matrices[index];
+  const block_weights weights = matrix.weights;
+  const std::uint64_t row = number - matrix.first_row;
+  double lambda = *work.lambda;
+  if (!(lambda >= 0.0 && lambda < 1e30)) {
+    if (threadIdx.x == 0) block.report(errc::invalid_argument, 0);
+    lambda = 0.0;
+  }
+  const double balance = balance_of_rows<Format>(lambda, work.magnitudes[index], weights.rows * weights.columns);
+  const row_summary summary = work.rows[number];
+  if constexpr (Counting) {
+    count_row<Format>(block, weights, row, summary, balance, memory.search, memory.staging, range.capacity,
+                      memory.counts, work.counts + std::size_t{256} * index);
+  } else {
+    std::uint8_t* const to = matrix.codes + row * weights.columns;
+    const auto sink = [to](std::uint64_t column, const std::uint32_t(&codes)[4], std::uint32_t count) {
+      store_codes<device_row_block<Threads>>(to, column, codes, count);
+    };
+    const std::uint16_t scale = quantize_row<Format>(block, weights, row, summary, balance, memory.search,
+                                                     memory.staging, range.capacity, sink);
+    if (threadIdx.x == 0) matrix.scales[row] = scale;
+  }
+}
+
+static __global__ void begin_search_kernel(lambda_search* search, lambda_search begun, double* lambda) {
+  *search = begun;
+  *lambda = begun.solver.lambda();
+}
+
+/// One block.
+static __global__ void __launch_bounds__(256) take_rate_kernel(quantize_work work, double* lambda) {
+  __shared__ row_block_memory<256> memory;
+  __shared__ rate_sums sums;
+  if (work.search->solver.finished()) return;
+  device_row_block<256> block(memory, work.verdict);
+  take_rate(block, *work.search, work.matrices, work.count, work.counts, sums, lambda);
+}
+
+}  // namespace ecq::detail

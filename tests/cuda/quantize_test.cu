@@ -1,0 +1,259 @@
+// Codes, scales and lambdas of a device against the CPU's.
+
+#include "ecq/cuda/quantize.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/device_memory.cuh"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/int8.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::bf16;
+using ecq::errc;
+using ecq_test::device_memory;
+
+class quantize_on_device : public ecq_test::device_test {};
+
+template <class Element>
+void copy_to_device(const device_memory& to, const std::vector<Element>& from) {
+  ASSERT_EQ(cudaMemcpy(to.data(), from.data(), from.size() * sizeof(Element), cudaMemcpyHostToDevice), cudaSuccess);
+}
+
+/// A matrix on the host and on the device.
+class matrix {
+ public:
+  template <class Element>
+  static matrix of(const std::vector<float>& weights, std::size_t rows, std::size_t padding = 0) {
+    matrix made;
+    const std::size_t columns = weights.size() / rows;
+    const std::size_t stride = columns + padding;
+    std::vector<Element> elements((rows - 1) * stride + columns, Element(1e4F));
+    for (std::size_t i = 0; i < weights.size(); ++i) elements[i / columns * stride + i % columns] = Element(weights[i]);
+    made.bytes_.resize(elements.size() * sizeof(Element));
+    std::memcpy(made.bytes_.data(), elements.data(), made.bytes_.size());
+    made.memory_ = std::make_unique<device_memory>(made.bytes_.size());
+    copy_to_device(*made.memory_, made.bytes_);
+    made.weights_ = {made.memory_->data(), ecq::dtype_of<Element>, rows, columns, stride};
+    return made;
+  }
+
+  const ecq::device_weights& on_device() const { return weights_; }
+  ecq::weights_view on_host() const {
+    return {weights_.type, bytes_.data(), weights_.rows, weights_.columns,
+            static_cast<std::ptrdiff_t>(weights_.row_stride)};
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::unique_ptr<device_memory> memory_;
+  ecq::device_weights weights_;
+};
+
+std::vector<matrix> some_matrices() {
+  std::vector<matrix> all;
+  all.push_back(matrix::of<bf16>(ecq_test::gaussian(6, 512), 6));
+  all.push_back(matrix::of<float>(ecq_test::row_varying(3, 77), 3, 3));
+  all.push_back(matrix::of<ecq::fp16>(ecq_test::student_t4(2, 5000), 2, 1));
+  all.push_back(matrix::of<bf16>(ecq_test::student_t4(1, 1), 1));
+  all.push_back(matrix::of<bf16>(ecq_test::student_t4(2, 4104), 2));
+  all.push_back(matrix::of<float>(ecq_test::gaussian(1, 60000), 1));  // longer than shared memory
+  return all;
+}
+
+/// Quantises all of `matrices` into one run of codes; the verdict.
+template <class Format>
+ecq::result<void> quantized(const std::vector<matrix>& matrices, double lambda, std::vector<std::uint8_t>& codes,
+                            std::vector<bf16>& scales) {
+  std::size_t weights = 0;
+  std::size_t rows = 0;
+  for (const matrix& one : matrices) {
+    weights += one.on_device().size();
+    rows += one.on_device().rows;
+  }
+  const device_memory code_memory(weights);
+  const device_memory scale_memory(2 * rows);
+  std::vector<ecq::device_quantization> tasks;
+  auto* code = reinterpret_cast<std::uint8_t*>(code_memory.data());
+  auto* scale = reinterpret_cast<bf16*>(scale_memory.data());
+  for (const matrix& one : matrices) {
+    tasks.push_back({one.on_device(), code, scale});
+    code += one.on_device().size();
+    scale += one.on_device().rows;
+  }
+  const device_memory workspace(ecq::quantize_workspace_bytes(tasks));
+  const device_memory flag(8);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  EXPECT_TRUE(verdict.clear(gpu));
+  ECQ_CHECK(ecq::quantize<Format>(gpu, tasks, lambda, workspace.data(), verdict));
+  ECQ_CHECK(verdict.wait(gpu));
+  codes.resize(weights);
+  scales.resize(rows);
+  std::memcpy(codes.data(), code_memory.read().data(), weights);
+  std::memcpy(scales.data(), scale_memory.read().data(), 2 * rows);
+  (void)workspace.read();
+  return {};
+}
+
+template <class Format>
+void expect_the_codes_of_the_host(const std::vector<matrix>& matrices, double lambda) {
+  std::vector<std::uint8_t> codes;
+  std::vector<bf16> scales;
+  const auto done = quantized<Format>(matrices, lambda, codes, scales);
+  ASSERT_TRUE(done) << done.error().to_string();
+  std::size_t first_code = 0;
+  std::size_t first_scale = 0;
+  for (const matrix& one : matrices) {
+    const ecq::weights_view weights = one.on_host();
+    std::vector<std::uint8_t> expected(weights.size());
+    std::vector<bf16> expected_scales(weights.rows());
+    ASSERT_TRUE(ecq::entquant{.lambda = lambda}.quantize<Format>(ecq::cpu{}, weights, expected, expected_scales));
+    ASSERT_EQ(std::memcmp(expected_scales.data(), scales.data() + first_scale, 2 * weights.rows()), 0)
+        << weights.columns() << ", lambda " << lambda;
+    ASSERT_EQ(std::memcmp(expected.data(), codes.data() + first_code, expected.size()), 0)
+        << weights.columns() << ", lambda " << lambda;
+    first_code += weights.size();
+    first_scale += weights.rows();
+  }
+}
+
+TEST_F(quantize_on_device, gives_the_codes_of_the_host) {
+  const auto matrices = some_matrices();
+  for (const double lambda : {0.0, 14.5}) expect_the_codes_of_the_host<ecq::fp8_e4m3>(matrices, lambda);
+  expect_the_codes_of_the_host<ecq::int8>(matrices, 58.0);
+}
+
+TEST_F(quantize_on_device, takes_subnormal_and_huge_weights) {
+  auto weights = ecq_test::gaussian(3, 300);
+  for (std::size_t i = 0; i < 300; ++i) {
+    weights[i] *= 0x1p-140F;
+    weights[300 + i] *= 0x1p127F;
+    weights[600 + i] *= i == 5 ? 0x1p100F : 0x1p-133F;
+  }
+  std::vector<matrix> matrices;
+  matrices.push_back(matrix::of<float>(weights, 3));
+  matrices.push_back(matrix::of<bf16>(weights, 3));
+  for (const double lambda : {0.0, 0.3, 256.0}) expect_the_codes_of_the_host<ecq::fp8_e4m3>(matrices, lambda);
+}
+
+TEST_F(quantize_on_device, names_the_first_weight_that_is_not_finite) {
+  for (const std::size_t columns : {100U, 4500U}) {
+    auto weights = ecq_test::gaussian(3, columns);
+    weights[columns + 41] = std::numeric_limits<float>::quiet_NaN();
+    weights[2 * columns] = std::numeric_limits<float>::infinity();
+    std::vector<matrix> matrices;
+    matrices.push_back(matrix::of<bf16>(ecq_test::gaussian(2, 50), 2));
+    matrices.push_back(matrix::of<float>(weights, 3));
+    std::vector<std::uint8_t> codes;
+    std::vector<bf16> scales;
+    const auto done = quantized<ecq::fp8_e4m3>(matrices, 14.5, codes, scales);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), errc::non_finite);
+    EXPECT_NE(done.error().message().find(' ' + std::to_string(100 + columns + 41) + ','), std::string::npos)
+        << done.error().message();
+  }
+}
+
+TEST_F(quantize_on_device, refuses_what_makes_no_sense) {
+  const device_memory memory(4096);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(memory.data());
+  auto* const codes = reinterpret_cast<std::uint8_t*>(memory.data());
+  const auto outcome = [&](const ecq::device_weights& weights, double lambda) {
+    const ecq::device_quantization task = {weights, codes, reinterpret_cast<bf16*>(codes)};
+    const auto done = ecq::quantize<ecq::int8>(gpu, std::span(&task, 1), lambda, memory.data(), verdict);
+    return done ? errc::ok : done.error().code();
+  };
+  EXPECT_EQ(outcome({memory.data(), ecq::dtype::fp8_e4m3, 1, 1, 1}, 1), errc::unsupported);
+  EXPECT_EQ(outcome({memory.data() + 1, ecq::dtype::bf16, 1, 1, 1}, 1), errc::invalid_argument);
+  EXPECT_EQ(outcome({memory.data(), ecq::dtype::bf16, 2, 4, 3}, 1), errc::invalid_argument);
+  EXPECT_EQ(outcome({nullptr, ecq::dtype::bf16, 1, 1, 1}, 1), errc::invalid_argument);
+  EXPECT_EQ(outcome({memory.data(), ecq::dtype::bf16, 1, 1, 1}, -1), errc::invalid_argument);
+  EXPECT_EQ(outcome({memory.data(), ecq::dtype::bf16, 1, 1, 1}, std::numeric_limits<double>::quiet_NaN()),
+            errc::invalid_argument);
+}
+
+/// The lambda of the device for one stream, and the host's.
+template <class Format>
+void expect_the_lambda_of_the_host(const std::vector<matrix>& matrices, double target, std::uint64_t sample_limit) {
+  const ecq::rate_options options = {.sample_limit = sample_limit};
+  static constexpr double overhead = 5000;
+  std::vector<ecq::rate_input> inputs;
+  std::vector<ecq::device_weights> weights;
+  for (const matrix& one : matrices) {
+    inputs.push_back({one.on_host(), 0});
+    weights.push_back(one.on_device());
+  }
+  const auto expected = ecq::lambda_for_bits<Format>(
+      ecq::cpu{}, inputs, target, [](std::size_t, std::uint64_t) { return overhead; }, options);
+  const device_memory lambda(sizeof(double));
+  const device_memory workspace(ecq::lambda_workspace_bytes(weights, options));
+  const device_memory flag(8);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  ASSERT_TRUE(verdict.clear(gpu));
+  ASSERT_TRUE(ecq::lambda_for_bits<Format>(gpu, weights, target, overhead, reinterpret_cast<double*>(lambda.data()),
+                                           workspace.data(), verdict, options));
+  const auto done = verdict.wait(gpu);
+  (void)workspace.read();
+  ASSERT_EQ(done.has_value(), expected.has_value()) << target;
+  if (!expected) {
+    EXPECT_EQ(done.error().code(), expected.error().code());
+    return;
+  }
+  double got = 0;
+  std::memcpy(&got, lambda.read().data(), sizeof got);
+  EXPECT_EQ(got, *expected) << target << " bits, " << sample_limit;
+}
+
+TEST_F(quantize_on_device, finds_the_lambda_of_the_host) {
+  std::vector<matrix> matrices;
+  matrices.push_back(matrix::of<bf16>(ecq_test::gaussian(16, 256), 16));
+  matrices.push_back(matrix::of<bf16>(ecq_test::student_t4(7, 100), 7));
+  matrices.push_back(matrix::of<float>(ecq_test::gaussian(1, 5000), 1));
+  for (const double target : {2.6, 4.0, 20.0, 0.05}) {
+    expect_the_lambda_of_the_host<ecq::fp8_e4m3>(matrices, target, std::uint64_t{1} << 22);
+  }
+  expect_the_lambda_of_the_host<ecq::int8>(matrices, 3.5, 3000);
+}
+
+TEST_F(quantize_on_device, quantises_at_a_lambda_that_it_found) {
+  const matrix one = matrix::of<bf16>(ecq_test::gaussian(20, 512), 20);
+  const device_memory codes(20 * 512);
+  const device_memory scales(40);
+  const device_memory lambda(sizeof(double));
+  const device_memory flag(8);
+  const ecq::device_quantization task = {one.on_device(), reinterpret_cast<std::uint8_t*>(codes.data()),
+                                         reinterpret_cast<bf16*>(scales.data())};
+  const device_memory search(ecq::lambda_workspace_bytes(std::span(&task.weights, 1)));
+  const device_memory workspace(ecq::quantize_workspace_bytes(std::span(&task, 1)));
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  auto* const found = reinterpret_cast<double*>(lambda.data());
+  ASSERT_TRUE(verdict.clear(gpu));
+  ASSERT_TRUE(
+      ecq::lambda_for_bits<ecq::fp8_e4m3>(gpu, std::span(&task.weights, 1), 3.0, 0.0, found, search.data(), verdict));
+  ASSERT_TRUE(ecq::quantize<ecq::fp8_e4m3>(gpu, std::span(&task, 1), found, workspace.data(), verdict));
+  ASSERT_TRUE(verdict.wait(gpu));
+  std::vector<std::uint8_t> expected(20 * 512);
+  std::vector<bf16> expected_scales(20);
+  ASSERT_TRUE(
+      ecq::entquant{.target_bits = 3.0}.quantize<ecq::fp8_e4m3>(ecq::cpu{}, one.on_host(), expected, expected_scales));
+  EXPECT_EQ(std::memcmp(codes.read().data(), expected.data(), expected.size()), 0);
+  EXPECT_EQ(std::memcmp(scales.read().data(), expected_scales.data(), 40), 0);
+}
+
+}  // namespace
