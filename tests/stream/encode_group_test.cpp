@@ -13,11 +13,17 @@
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
+#include "support/elements.hpp"
 
 namespace {
 
 using bytes = std::vector<std::byte>;
 using ecq::dtype;
+using ecq_test::bytes_of;
+using ecq_test::elements_of;
+using ecq_test::encoded_elements;
+using ecq_test::stream_formats;
+using ecq_test::width_of;
 
 /// Memory of exactly `size` bytes, aligned to 64, and, with `guard`, as many more before and behind that must stay.
 class aligned_memory {
@@ -114,19 +120,9 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
   return made;
 }
 
-bytes encode_on_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
-  const ecq::stream_options options = {.chunk_bits = chunk_bits};
-  auto stream =
-      format ? ecq::encode_exponents(ecq::cpu{}, *format, elements, options)
-             : ecq::encode_stream(ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()},
-                                  options);
-  EXPECT_TRUE(stream);
-  return std::move(*stream);
-}
-
 void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
-  const bytes expected = encode_on_cpu(format, elements, chunk_bits);
-  const std::size_t width = format ? ecq::size_of(*format) : 1;
+  const bytes expected = encoded_elements(format, elements, chunk_bits);
+  const std::size_t width = width_of(format);
   const std::uint64_t room = ecq::stream_header::raw_stream_bytes(elements.size() / width, chunk_bits, width);
   const encoded made = ecq::visit_split(
       format, [&]<class Split>() { return encode_by_steps<Split>(format, elements, chunk_bits, room); });
@@ -137,42 +133,19 @@ void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements,
       << elements.size() << " bytes of format " << (format ? ecq::to_string(*format) : "bytes");
 }
 
-bytes as_bytes(const std::vector<std::uint8_t>& codes) {
-  const auto* const from = reinterpret_cast<const std::byte*>(codes.data());
-  return {from, from + codes.size()};
-}
-
-/// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
-bytes weights_of(std::optional<dtype> format, std::size_t count) {
-  const auto codes = ecq_test::code_source(count + 1).bell(count, 9);
-  if (!format) return as_bytes(codes);
-  bytes made(count * ecq::size_of(*format));
-  ecq::visit_format(*format, [&]<class Format>() {
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto code = Format::encode((static_cast<float>(codes[i]) - 127.5F) * 0.01F);
-      std::memcpy(made.data() + i * sizeof code, &code, sizeof code);
-    }
-  });
-  return made;
-}
-
-const std::optional<dtype> all_formats[] = {std::nullopt, dtype::fp32,     dtype::fp16,
-                                            dtype::bf16,  dtype::fp8_e4m3, dtype::fp8_e5m2};
-
 TEST(encode_group, gives_the_bytes_of_the_cpu_whatever_the_format_and_the_size) {
-  for (const auto format : all_formats) {
+  for (const auto format : stream_formats) {
     for (const std::size_t size : {0U, 1U, 3U, 127U, 128U, 131U, 1023U, 1024U, 1025U, 2048U, 5000U, 20011U}) {
-      expect_bytes_of_the_cpu(format, weights_of(format, size), 10);
+      expect_bytes_of_the_cpu(format, elements_of(format, size), 10);
     }
-    expect_bytes_of_the_cpu(format, weights_of(format, 20011), 13);
+    expect_bytes_of_the_cpu(format, elements_of(format, 20011), 13);
   }
 }
 
 TEST(encode_group, gives_the_bytes_of_the_cpu_for_noise_which_is_stored) {
-  for (const auto format : all_formats) {
-    const std::size_t width = format ? ecq::size_of(*format) : 1;
+  for (const auto format : stream_formats) {
     for (const std::size_t size : {1U, 100U, 3001U}) {
-      expect_bytes_of_the_cpu(format, as_bytes(ecq_test::code_source(3).uniform(size * width)), 10);
+      expect_bytes_of_the_cpu(format, bytes_of(ecq_test::code_source(3).uniform(size * width_of(format))), 10);
     }
   }
 }
@@ -181,26 +154,26 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_alphabet) {
   for (const unsigned values : {1U, 2U, 31U, 32U, 33U, 64U, 65U, 128U, 200U, 256U}) {
     ecq_test::code_source source(values);
     auto codes = source.below(6000, values);
-    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+    expect_bytes_of_the_cpu({}, bytes_of(codes), 10);
     // Skewed: mostly one value, so that one frequency is nearly all.
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = source.next() % 97 == 0 ? codes[i] : std::uint8_t{200};
-    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+    expect_bytes_of_the_cpu({}, bytes_of(codes), 10);
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(codes[i] | (i % 2 << 7));
-    expect_bytes_of_the_cpu({}, as_bytes(codes), 10);
+    expect_bytes_of_the_cpu({}, bytes_of(codes), 10);
   }
 }
 
 // Wide bells are coded best with some of the low bits raw.
 TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_split) {
   for (const unsigned spread : {2U, 6U, 9U, 14U, 20U, 31U}) {
-    expect_bytes_of_the_cpu({}, as_bytes(ecq_test::code_source(spread).bell(20000, spread)), 11);
+    expect_bytes_of_the_cpu({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 11);
   }
 }
 
 TEST(encode_group, gives_the_bytes_of_the_cpu_for_one_exponent_and_for_all) {
-  for (const auto format : all_formats) {
+  for (const auto format : stream_formats) {
     if (!format) continue;
-    const std::size_t width = ecq::size_of(*format);
+    const std::size_t width = width_of(format);
     expect_bytes_of_the_cpu(format, bytes(3000 * width, std::byte{0x3C}), 10);
     bytes nearly = bytes(3000 * width, std::byte{0x3C});
     nearly[1500] = std::byte{0xFF};
@@ -211,8 +184,8 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_for_one_exponent_and_for_all) {
 
 // Whatever room there is: a stream that fits, or the bytes it would have taken and nothing outside.
 TEST(encode_group, says_how_much_room_it_needs) {
-  const bytes elements = weights_of(dtype::bf16, 5000);
-  const bytes expected = encode_on_cpu(dtype::bf16, elements, 10);
+  const bytes elements = elements_of(dtype::bf16, 5000);
+  const bytes expected = encoded_elements(dtype::bf16, elements, 10);
   for (std::uint64_t room = 0; room < expected.size() + 64; room += 64) {
     const auto made = encode_by_steps<ecq::exponent_split<ecq::bf16>>(dtype::bf16, elements, 10, room);
     EXPECT_EQ(made.needed, expected.size());

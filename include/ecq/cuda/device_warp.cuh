@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ecq/config.hpp"
+#include "ecq/cuda/device_group.cuh"
 #include "ecq/stream/lanes.hpp"
 
 namespace ecq {
@@ -15,6 +16,7 @@ struct device_warp {
   static_assert(lane_count == 32, "a warp has 32 lanes");
 
   using lanes = std::uint32_t;
+  using memory = device_access;
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
@@ -29,11 +31,13 @@ struct device_warp {
 
   static __device__ flags all() { return true; }
   static __device__ flags below(lanes a, lanes b) { return a < b; }
+  static __device__ flags at_least(lanes a, lanes b) { return a >= b; }
   static __device__ flags both(flags a, flags b) { return a && b; }
   static __device__ std::uint32_t ballot(flags set) { return __ballot_sync(0xFFFFFFFFU, set); }
   static __device__ std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(__popc(ballot)); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
+  static __device__ lanes multiply_high(lanes a, lanes b) { return __umulhi(a, b); }
   static __device__ lanes shift_right(lanes x, lanes bits) { return __funnelshift_r(x, 0U, bits); }
   static __device__ lanes low_bits(lanes x, lanes bits) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -52,6 +56,12 @@ struct device_warp {
   template <class Entry>
   static __device__ lanes gather(const Entry* table, lanes index) {
     return table[index];
+  }
+
+  template <class Entry>
+  static __device__ void gather_four(const Entry* table, lanes index, lanes (&words)[4]) {
+    static_assert(sizeof(Entry) == 16);
+    memory::load_four(reinterpret_cast<const std::byte*>(table + index), words);
   }
 
   template <class Word>
@@ -88,6 +98,10 @@ struct device_warp {
         words[i + 1] = two.y;
       }
     }
+  }
+
+  static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
+    if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
   }
 
   /// `to` is aligned to what is written.

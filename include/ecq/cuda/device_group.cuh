@@ -1,0 +1,111 @@
+#pragma once
+/// \file
+/// The group policies on a device: threads of a warp, or of a block. Mirrors stream/host_group.hpp.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/config.hpp"
+#include "ecq/stream/lanes.hpp"
+
+namespace ecq {
+
+/// How a thread of a device uses memory.
+struct device_access {
+  template <class Word>
+  static __device__ Word load(const std::byte* from) {
+    return *reinterpret_cast<const Word*>(from);
+  }
+  template <class Word>
+  static __device__ void store(std::byte* to, Word word) {
+    *reinterpret_cast<Word*>(to) = word;
+  }
+  static __device__ void load_four(const std::byte* from, std::uint32_t (&words)[4]) {
+    const auto four = *reinterpret_cast<const ::uint4*>(from);
+    words[0] = four.x;
+    words[1] = four.y;
+    words[2] = four.z;
+    words[3] = four.w;
+  }
+  static __device__ void store_four(std::byte* to, const std::uint32_t (&words)[4]) {
+    *reinterpret_cast<::uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+  static __device__ std::uint64_t load_even(const std::byte* from) {
+    const auto odd = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(from - odd);
+    const std::uint32_t low = __funnelshift_r(words[0], words[1], 8 * odd);
+    return low | (std::uint64_t{__funnelshift_r(words[1], words[2], 8 * odd)} << 32);
+  }
+  static __device__ void count(std::uint32_t& counter) { atomicAdd(&counter, 1U); }
+  static __device__ void add(std::uint64_t& sum, std::uint64_t value) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(&sum), static_cast<unsigned long long>(value));
+  }
+};
+
+/// `Threads` neighbours of a warp.
+template <std::uint32_t Threads>
+struct device_lanes : device_access {
+  static_assert(Threads != 0 && lane_count % Threads == 0);
+
+  static __device__ std::uint32_t rank() { return threadIdx.x % Threads; }
+  static __host__ __device__ constexpr std::uint32_t size() { return Threads; }
+  static __device__ void sync() { __syncwarp(mask()); }
+  static __device__ std::uint64_t value_of(std::uint64_t value, std::uint32_t thread) {
+    return __shfl_sync(mask(), value, static_cast<int>(thread), static_cast<int>(Threads));
+  }
+  static __device__ std::uint64_t sum(std::uint64_t value) {
+    ECQ_UNROLL
+    for (std::uint32_t with = Threads / 2; with != 0; with /= 2) {
+      value += __shfl_xor_sync(mask(), value, static_cast<int>(with), static_cast<int>(Threads));
+    }
+    return value;
+  }
+  template <class Number>
+  static __device__ Number exclusive_sum(Number value, Number& all) {
+    Number upto = value;
+    ECQ_UNROLL
+    for (std::uint32_t by = 1; by < Threads; by *= 2) {
+      const Number lower = __shfl_up_sync(mask(), upto, by, static_cast<int>(Threads));
+      if (rank() >= by) upto += lower;
+    }
+    all = __shfl_sync(mask(), upto, static_cast<int>(Threads - 1), static_cast<int>(Threads));
+    return upto - value;
+  }
+  static __device__ std::uint32_t first_of_largest(std::uint64_t value, std::uint32_t number) {
+    const auto high = static_cast<std::uint32_t>(value >> 32);
+    const std::uint32_t most = __reduce_max_sync(mask(), high);
+    const std::uint32_t low = high == most ? static_cast<std::uint32_t>(value) : 0U;
+    const bool largest = high == most && low == __reduce_max_sync(mask(), low);
+    return __reduce_min_sync(mask(), largest ? number : ~0U);
+  }
+
+ private:
+  static __device__ std::uint32_t mask() {
+    if constexpr (Threads == lane_count) return ~0U;
+    constexpr std::uint32_t group = (1U << (Threads % lane_count)) - 1U;
+    return group << (threadIdx.x % lane_count / Threads * Threads);
+  }
+};
+
+/// All threads of a block, in one dimension, whole warps.
+struct device_threads : device_access {
+  std::uint64_t* sums = nullptr;  ///< 32 in shared memory, for exclusive_sum
+
+  static __device__ std::uint32_t rank() { return threadIdx.x; }
+  static __device__ std::uint32_t size() { return blockDim.x; }
+  static __device__ void sync() { __syncthreads(); }
+  __device__ std::uint64_t exclusive_sum(std::uint64_t value, std::uint64_t& all) const {
+    using warp = device_lanes<lane_count>;
+    std::uint64_t of_warp = 0;
+    const std::uint64_t before = warp::exclusive_sum(value, of_warp);
+    const std::uint32_t number = threadIdx.x / lane_count;
+    const std::uint32_t warps = blockDim.x / lane_count;
+    __syncthreads();
+    if (warp::rank() == 0) sums[number] = of_warp;
+    __syncthreads();
+    const std::uint64_t own = warp::rank() < warps ? sums[warp::rank()] : 0;
+    return before + warp::value_of(warp::exclusive_sum(own, all), number);
+  }
+};
+
+}  // namespace ecq

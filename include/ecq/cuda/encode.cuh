@@ -1,0 +1,182 @@
+#pragma once
+/// \file
+/// Encoding elements in device memory into a stream in device memory: the bytes of encode_stream and encode_exponents
+/// with coder rans.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/encode_kernel.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/result.hpp"
+#include "ecq/stream/chunked_elements.hpp"
+
+namespace ecq {
+
+/// What may be chosen of a stream that a device encodes.
+struct device_stream_options {
+  unsigned chunk_bits = 0;  ///< as in stream_options
+};
+
+namespace detail {
+
+/// What is known of an encoding without a look at the elements, and where the parts of the workspace are.
+struct encode_sizes {
+  std::uint64_t size = 0;  ///< elements
+  std::uint64_t chunks = 0;
+  unsigned chunk_bits = 0;
+  std::size_t element_bytes = 1;
+  unsigned never_coded_bits = 0;
+
+  static constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  static constexpr std::uint64_t counts_at() { return 0; }
+  static constexpr std::uint64_t plan_at() { return aligned(256 * sizeof(std::uint64_t)); }
+  static constexpr std::uint64_t slots_at() { return plan_at() + aligned(sizeof(encode_plan)); }
+  static constexpr std::uint64_t word_counts_at() {
+    return slots_at() + aligned(alias_slot_count * sizeof(std::uint16_t));
+  }
+  std::uint64_t words_at() const { return word_counts_at() + aligned(sizeof(std::uint32_t) * chunks); }
+  std::uint64_t workspace_bytes() const { return words_at() + 2 * size; }
+  std::uint64_t capacity() const { return stream_header::raw_stream_bytes(size, chunk_bits, element_bytes); }
+
+  /// Of `bytes` bytes of elements, which are not looked at.
+  static result<encode_sizes> of(std::optional<dtype> format, std::uint64_t bytes,
+                                 const device_stream_options& options) {
+    if (format && !is_floating_point(*format)) {
+      return stream_error(errc::invalid_argument,
+                          "weights of " + std::string(to_string(*format)) + " have no exponents");
+    }
+    return visit_split(format, [&]<class Split>() -> result<encode_sizes> {
+      const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
+      ECQ_TRY(chunked, cut_into_chunks<Split>(unseen, {.chunk_bits = options.chunk_bits}));
+      encode_sizes sizes;
+      sizes.size = chunked.size();
+      sizes.chunks = chunked.chunks();
+      sizes.chunk_bits = chunked.chunk_bits;
+      sizes.element_bytes = chunked.element_bytes;
+      sizes.never_coded_bits = low_bits<Split>;
+      return sizes;
+    });
+  }
+};
+
+/// The value of an attribute of the current device.
+inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
+  ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "asking what the device can do"));
+  return static_cast<std::uint64_t>(value);
+}
+
+/// Steps 1 to 3: all that is done for chunks before their words have a place.
+template <element_split Split>
+result<void> launch_encode(const cuda& gpu, const encode_job& job) {
+  ECQ_TRY(multiprocessors, device_attribute(cudaDevAttrMultiProcessorCount));
+  ECQ_TRY(shared_bytes, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  // Enough blocks to keep the memory busy, and parts of less than 2^32 elements.
+  const std::uint64_t vectors = job.size * job.element_bytes / 16;
+  const std::uint64_t blocks =
+      (std::max)((std::min)(vectors / (4 * count_threads) + 1, 8 * multiprocessors), (job.size >> 31) + 1);
+  ECQ_CHECK(launch(gpu, "launching a histogram", &count_kernel<Split>,
+                   {static_cast<std::size_t>(blocks), count_threads}, job));
+  ECQ_CHECK(launch(gpu, "launching the planning of a stream", &plan_kernel<plan_threads>,
+                   {1, plan_threads, sizeof(plan_memory)}, job));
+  const auto encoders = static_cast<std::size_t>((std::min)(job.chunks, multiprocessors));
+  if (shared_bytes >= encode_shared_bytes<true>) {
+    return launch(gpu, "launching an encoder", &encode_kernel<Split, true>,
+                  {encoders, encode_threads, encode_shared_bytes<true>}, job);
+  }
+  return launch(gpu, "launching an encoder", &encode_kernel<Split, false>,
+                {encoders, encode_threads, encode_shared_bytes<false>}, job);
+}
+
+}  // namespace detail
+
+/// Bytes of device memory that encode_elements takes beside the stream: two an element and some 140 KiB. Errors as of
+/// encode_elements.
+inline result<std::uint64_t> encode_workspace_bytes(std::optional<dtype> format, std::uint64_t bytes,
+                                                    const device_stream_options& options = {}) {
+  ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
+  return sizes.workspace_bytes();
+}
+
+/// Bytes of the largest stream that `bytes` bytes of elements may become: the one that stores them.
+inline result<std::uint64_t> encoded_capacity(std::optional<dtype> format, std::uint64_t bytes,
+                                              const device_stream_options& options = {}) {
+  ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
+  return sizes.capacity();
+}
+
+/// Encodes elements into a stream, in order of gpu.stream: weights of `format` as encode_exponents does, or bytes as
+/// encode_stream, with coder rans and one table; the same bytes. All memory is the device's: `elements` aligned to 16
+/// bytes; `workspace` of encode_workspace_bytes(), aligned to 256; `out` aligned to 64, of which any part may be
+/// written. `*device_size`, aligned to 8, becomes the size of the stream, or 0 where `out` has no room for it, which
+/// `verdict` tells with the bytes that it takes; encoded_capacity() bytes are always enough.
+/// Errors: invalid_argument (format, sizes, options, alignment), limit_exceeded for more than 2^43 elements,
+/// unsupported, device_error.
+inline result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::span<const std::byte> elements,
+                                    const device_stream_options& options, std::span<std::byte> workspace,
+                                    std::span<std::byte> out, std::uint64_t* device_size,
+                                    const device_verdict& verdict) {
+  ECQ_TRY(sizes, detail::encode_sizes::of(format, elements.size(), options));
+  if (workspace.size() < sizes.workspace_bytes()) {
+    return error(errc::invalid_argument, "workspace of " + std::to_string(workspace.size()) + " bytes, not " +
+                                             std::to_string(sizes.workspace_bytes()));
+  }
+  const auto misaligned = [](const void* memory, std::size_t alignment) {
+    return reinterpret_cast<std::uintptr_t>(memory) % alignment != 0;
+  };
+  if (misaligned(elements.data(), 16) || misaligned(workspace.data(), 256) || misaligned(out.data(), 64) ||
+      misaligned(device_size, 8)) {
+    return error(errc::invalid_argument,
+                 "memory for encoding is not aligned: elements to 16 bytes, workspace to 256, stream to 64, size to 8");
+  }
+  std::byte* const memory = workspace.data();
+  const encode_job job = {
+      .elements = elements.data(),
+      .size = sizes.size,
+      .chunks = sizes.chunks,
+      .out = out.data(),
+      .out_bytes = out.size(),
+      .stream_bytes = device_size,
+      .counts = reinterpret_cast<std::uint64_t*>(memory + sizes.counts_at()),
+      .plan = reinterpret_cast<encode_plan*>(memory + sizes.plan_at()),
+      .slots = reinterpret_cast<std::uint16_t*>(memory + sizes.slots_at()),
+      .word_counts = reinterpret_cast<std::uint32_t*>(memory + sizes.word_counts_at()),
+      .words = memory + sizes.words_at(),
+      .chunk_bits = sizes.chunk_bits,
+      .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
+      .element_bytes = static_cast<std::uint8_t>(sizes.element_bytes),
+      .never_coded_bits = static_cast<std::uint8_t>(sizes.never_coded_bits),
+  };
+  const auto blocks = [&](std::uint64_t chunks_each) {
+    return static_cast<std::size_t>((std::min)((sizes.chunks + chunks_each - 1) / chunks_each, std::uint64_t{1} << 30));
+  };
+  if (sizes.size != 0) {
+    ECQ_CHECK(detail::check_cuda(cudaMemsetAsync(job.counts, 0, 256 * sizeof(std::uint64_t), gpu.stream),
+                                 "clearing a histogram"));
+    ECQ_CHECK(visit_split(format, [&]<class Split>() { return detail::launch_encode<Split>(gpu, job); }));
+  }
+  ECQ_CHECK(detail::launch(gpu, "launching the layout of a stream", &layout_kernel<detail::layout_threads>,
+                           {1, detail::layout_threads}, job, verdict.memory()));
+  ECQ_CHECK(visit_split(format, [&]<class Split>() {
+    return detail::launch(gpu, "launching the placing of words", &place_kernel<Split>,
+                          {blocks(1), detail::place_threads}, job);
+  }));
+  ECQ_CHECK(detail::launch(gpu, "launching checksums", &checksum_kernel<detail::checksum_threads>,
+                           {blocks(detail::checksum_threads / detail::hash_threads), detail::checksum_threads}, job));
+  return detail::launch(gpu, "launching the end of a stream", &finish_kernel<detail::hash_threads>,
+                        {1, detail::hash_threads}, job);
+}
+
+}  // namespace ecq

@@ -1,0 +1,126 @@
+#pragma once
+/// \file
+/// The steps of stream/encode_group.hpp as kernels.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/cuda/chunk_decoder.cuh"
+#include "ecq/cuda/device_group.cuh"
+#include "ecq/cuda/device_warp.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/stream/encode_group.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// Threads of the blocks of each step; of encode_kernel the most.
+inline constexpr unsigned count_threads = 256;
+inline constexpr unsigned plan_threads = rans_splits * lane_count;
+inline constexpr unsigned encode_threads = 1024;
+inline constexpr unsigned layout_threads = 1024;
+inline constexpr unsigned place_threads = 256;
+inline constexpr unsigned checksum_threads = 64;
+
+/// Threads that hash together.
+inline constexpr unsigned hash_threads = 4;
+using hash_group = device_lanes<hash_threads>;
+
+/// What a block that plans keeps in shared memory.
+struct plan_memory {
+  rans_split_work works[rans_splits];
+  alias_work aliases;
+};
+
+/// Bytes of shared memory of encode_kernel.
+template <bool SharedSlots>
+inline constexpr std::size_t encode_shared_bytes =
+    256 * sizeof(rans_encode_entry) + (SharedSlots ? alias_slot_count * sizeof(std::uint16_t) : 0);
+
+}  // namespace detail
+
+/// Step 1. The shared counters of a warp are its own.
+template <element_split Split>
+__global__ void __launch_bounds__(detail::count_threads) count_kernel(encode_job job) {
+  constexpr unsigned warps = detail::count_threads / lane_count;
+  __shared__ std::uint32_t counters[warps * 256];
+  for (std::uint32_t i = threadIdx.x; i < warps * 256; i += detail::count_threads) counters[i] = 0;
+  __syncthreads();
+  const device_threads block;
+  count_elements<Split>(block, job, blockIdx.x, gridDim.x, counters + threadIdx.x / lane_count * 256);
+  __syncthreads();
+  collect_counts(block, counters, warps, job);
+}
+
+/// Step 2, by one block of plan_threads; dynamic shared memory: plan_memory. Each warp weighs a split.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
+  auto& shared = *detail::dynamic_shared<detail::plan_memory>();
+  const std::uint32_t warp = threadIdx.x / lane_count;
+  weigh_rans_split(device_lanes<lane_count>(), job.counts, warp, shared.works[warp]);
+  __syncthreads();
+  choose_encoding(device_threads(), shared.works, shared.aliases, job);
+}
+
+/// Step 3, a warp a chunk, by any number of blocks of whole warps; dynamic shared memory: encode_shared_bytes. With
+/// SharedSlots the slots of an alias table are brought there as well.
+template <element_split Split, bool SharedSlots>
+__global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
+  auto* const entries = detail::dynamic_shared<rans_encode_entry>();
+  const rans_group_plan& plan = job.plan->coder;
+  warp_encode_table table = {entries, job.slots, plan.shape.scale_bits};
+  const auto copy = [](void* to, const void* from, std::size_t bytes) {
+    detail::copy_to_shared(static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from),
+                           static_cast<std::uint32_t>(bytes / 4));
+  };
+  copy(entries, plan.entries, sizeof plan.entries);
+  if constexpr (SharedSlots) {
+    table.slots = reinterpret_cast<const std::uint16_t*>(entries + 256);
+    if (plan.shape.mapping == slot_mapping::alias && plan.count > 1) {
+      copy(entries + 256, job.slots, alias_slot_count * sizeof(std::uint16_t));
+    }
+  }
+  __syncthreads();
+  // Neighbouring chunks go to different blocks, so that few chunks still keep all multiprocessors busy.
+  const std::uint32_t warp = device_warp::uniform(threadIdx.x / lane_count);
+  const std::uint64_t warps = std::uint64_t{gridDim.x} * (blockDim.x / lane_count);
+  for (std::uint64_t chunk = blockIdx.x + std::uint64_t{gridDim.x} * warp; chunk < job.chunks; chunk += warps) {
+    encode_chunk<device_warp, Split>(table, job, chunk);
+  }
+}
+
+/// Step 4, by one block of layout_threads. A stream that does not fit goes to `verdict` with the bytes it needs.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) layout_kernel(encode_job job, unsigned long long* verdict) {
+  __shared__ std::uint64_t sums[lane_count];
+  device_threads block;
+  block.sums = sums;
+  const std::uint64_t needed = lay_out_stream(block, job);
+  if (threadIdx.x == 0 && needed > job.out_bytes) detail::report_failure(verdict, errc::limit_exceeded, needed);
+}
+
+/// Step 5, a block a chunk, by any number of blocks of place_threads.
+template <element_split Split>
+__global__ void __launch_bounds__(detail::place_threads) place_kernel(encode_job job) {
+  for (std::uint64_t chunk = blockIdx.x; chunk < job.chunks; chunk += gridDim.x) {
+    place_chunk<Split>(device_threads(), job, chunk);
+  }
+}
+
+/// Step 6, hash_threads a chunk, by any number of blocks of checksum_threads.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) checksum_kernel(encode_job job) {
+  const std::uint64_t groups = std::uint64_t{gridDim.x} * (blockDim.x / detail::hash_threads);
+  std::uint64_t chunk = (std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / detail::hash_threads;
+  for (; chunk < job.chunks; chunk += groups) checksum_chunk(detail::hash_group(), job, chunk);
+}
+
+/// Step 7, by one block of hash_threads.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) finish_kernel(encode_job job) {
+  finish_stream(detail::hash_group(), job);
+}
+
+}  // namespace ecq

@@ -1,0 +1,139 @@
+#include "ecq/cuda/encode.cuh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "cuda/device_memory.cuh"
+#include "ecq/stream/encoded_stream.hpp"
+#include "support/codes.hpp"
+#include "support/elements.hpp"
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+using ecq::dtype;
+using ecq_test::bytes_of;
+using ecq_test::device_memory;
+using ecq_test::elements_of;
+using ecq_test::encoded_elements;
+
+class encode_on_device : public ecq_test::device_test {};
+
+struct encoded {
+  ecq::result<void> verdict;
+  bytes stream;  ///< as long as the device says
+};
+
+/// What the device makes of `elements` in `room` bytes, or in as many as it may need.
+encoded encode(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+               std::optional<std::uint64_t> room = {}) {
+  const ecq::device_stream_options options = {.chunk_bits = chunk_bits};
+  const auto needed = ecq::encode_workspace_bytes(format, elements.size(), options);
+  const auto capacity = ecq::encoded_capacity(format, elements.size(), options);
+  EXPECT_TRUE(needed && capacity);
+  const device_memory in(elements.size());
+  const device_memory workspace(static_cast<std::size_t>(*needed));
+  const device_memory out(static_cast<std::size_t>(room.value_or(*capacity)));
+  const device_memory size(8);
+  const device_memory flag(8);
+  EXPECT_EQ(cudaMemcpy(in.data(), elements.data(), elements.size(), cudaMemcpyHostToDevice), cudaSuccess);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  EXPECT_TRUE(verdict.clear(gpu));
+  const auto launched =
+      ecq::encode_elements(gpu, format, {in.data(), in.size()}, options, {workspace.data(), workspace.size()},
+                           {out.data(), out.size()}, reinterpret_cast<std::uint64_t*>(size.data()), verdict);
+  EXPECT_TRUE(launched) << launched.error().to_string();
+  encoded made = {verdict.wait(gpu), out.read()};
+  workspace.read();
+  in.read();
+  std::uint64_t told = 0;
+  std::memcpy(&told, size.read().data(), 8);
+  EXPECT_LE(told, made.stream.size());
+  made.stream.resize(static_cast<std::size_t>((std::min)(told, std::uint64_t{made.stream.size()})));
+  return made;
+}
+
+void expect_bytes_of_the_host(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
+  const bytes expected = encoded_elements(format, elements, chunk_bits);
+  const encoded made = encode(format, elements, chunk_bits);
+  ASSERT_TRUE(made.verdict) << made.verdict.error().to_string();
+  ASSERT_EQ(made.stream.size(), expected.size());
+  const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
+  ASSERT_EQ(differ.first - expected.begin(), static_cast<std::ptrdiff_t>(expected.size()));
+}
+
+TEST_F(encode_on_device, writes_the_bytes_of_the_host) {
+  for (const auto format : ecq_test::stream_formats) {
+    for (const std::size_t count : {0U, 1U, 127U, 1025U, 9003U}) {
+      expect_bytes_of_the_host(format, elements_of(format, count), 10);
+    }
+  }
+}
+
+TEST_F(encode_on_device, writes_the_bytes_of_the_host_for_more_chunks_than_threads) {
+  expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(5).bell((1U << 20) + 2000, 2)), 10);
+}
+
+TEST_F(encode_on_device, writes_the_bytes_of_the_host_for_any_alphabet) {
+  for (const unsigned values : {1U, 2U, 33U, 65U, 256U}) {
+    ecq_test::code_source source(values);
+    auto codes = source.below(5000, values);
+    expect_bytes_of_the_host({}, bytes_of(codes), 11);
+    for (auto& code : codes) code = source.next() % 97 == 0 ? code : std::uint8_t{200};
+    expect_bytes_of_the_host({}, bytes_of(codes), 11);
+  }
+}
+
+TEST_F(encode_on_device, stores_what_does_not_get_smaller) {
+  for (const auto format : ecq_test::stream_formats) {
+    expect_bytes_of_the_host(format, bytes_of(ecq_test::code_source(7).uniform(3001 * ecq_test::width_of(format))), 10);
+  }
+}
+
+TEST_F(encode_on_device, chooses_the_chunks_that_the_host_chooses) {
+  expect_bytes_of_the_host(dtype::bf16, elements_of(dtype::bf16, 20000), 0);
+}
+
+// Whatever room there is: a stream that fits, or a verdict that says how much it takes.
+TEST_F(encode_on_device, says_how_much_room_it_needs) {
+  const bytes elements = elements_of(dtype::fp8_e4m3, 5000);
+  const bytes expected = encoded_elements(dtype::fp8_e4m3, elements, 10);
+  for (const std::uint64_t room : {std::size_t{0}, std::size_t{192}, std::size_t{1024}, expected.size() - 64}) {
+    const encoded made = encode(dtype::fp8_e4m3, elements, 10, room);
+    ASSERT_FALSE(made.verdict);
+    EXPECT_EQ(made.verdict.error().code(), ecq::errc::limit_exceeded);
+    EXPECT_NE(made.verdict.error().message().find(std::to_string(expected.size()) + " bytes"), std::string::npos);
+    EXPECT_TRUE(made.stream.empty());
+  }
+  EXPECT_EQ(encode(dtype::fp8_e4m3, elements, 10, expected.size()).stream, expected);
+}
+
+TEST_F(encode_on_device, names_what_cannot_be) {
+  const auto code_of = [](const auto& outcome) { return outcome ? ecq::errc::ok : outcome.error().code(); };
+  using ecq::errc;
+  EXPECT_EQ(code_of(ecq::encode_workspace_bytes(dtype::bf16, 3)), errc::invalid_argument);
+  EXPECT_EQ(code_of(ecq::encode_workspace_bytes(dtype::int8, 3)), errc::invalid_argument);
+  EXPECT_EQ(code_of(ecq::encoded_capacity({}, (std::uint64_t{1} << 43) + 1)), errc::limit_exceeded);
+  EXPECT_EQ(code_of(ecq::encoded_capacity({}, 100, {.chunk_bits = 9})), errc::invalid_argument);
+  const device_memory memory(1 << 18);
+  std::byte* const at = memory.data();
+  const auto attempt = [&](std::size_t in, std::size_t work, std::size_t work_bytes, std::size_t out,
+                           std::size_t size) {
+    return code_of(ecq::encode_elements({}, {}, {at + in, 100}, {}, {at + work, work_bytes}, {at + out, 1024},
+                                        reinterpret_cast<std::uint64_t*>(at + size), ecq::device_verdict(at + 2048)));
+  };
+  const auto needed = static_cast<std::size_t>(*ecq::encode_workspace_bytes({}, 100));
+  EXPECT_EQ(attempt(0, 4096, needed - 1, 1024, 2056), errc::invalid_argument);
+  EXPECT_EQ(attempt(8, 4096, needed, 1024, 2056), errc::invalid_argument);
+  EXPECT_EQ(attempt(0, 4096 + 128, needed, 1024, 2056), errc::invalid_argument);
+  EXPECT_EQ(attempt(0, 4096, needed, 1024 + 32, 2056), errc::invalid_argument);
+  EXPECT_EQ(attempt(0, 4096, needed, 1024, 2060), errc::invalid_argument);
+}
+
+}  // namespace
