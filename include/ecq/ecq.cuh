@@ -8,5 +8,6 @@
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decompress.cuh"
 #include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/encode.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/ecq.hpp"

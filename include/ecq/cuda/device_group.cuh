@@ -75,8 +75,8 @@ struct device_lanes : device_access {
     const auto high = static_cast<std::uint32_t>(value >> 32);
     const std::uint32_t most = __reduce_max_sync(mask(), high);
     const std::uint32_t low = high == most ? static_cast<std::uint32_t>(value) : 0U;
-    const bool largest = high == most && low == __reduce_max_sync(mask(), low);
-    return __reduce_min_sync(mask(), largest ? number : ~0U);
+    const std::uint32_t most_low = __reduce_max_sync(mask(), low);
+    return __reduce_min_sync(mask(), high == most && low == most_low ? number : ~0U);
   }
 
  private:

@@ -158,7 +158,7 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
   const std::uint32_t count = job.size_of_chunk(chunk);
   const std::byte* const elements = job.chunk(chunk);
   const unsigned raw_bits = plan.room ? plan.raw_bits : 0;
-  std::byte* const raw = job.raw_bits_of_chunk(chunk);
+  std::byte* const raw = raw_bits != 0 ? job.raw_bits_of_chunk(chunk) : nullptr;
   const auto pack = [&](std::uint32_t tile) {
     if (raw_bits == 0) return;
     Warp::each_lane([&](std::uint32_t lane) {
