@@ -5,9 +5,11 @@
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/chunk_decoder.cuh"
+#include "ecq/cuda/compress.cuh"
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decompress.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/encode.cuh"
+#include "ecq/cuda/quantize.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/ecq.hpp"

@@ -1,0 +1,228 @@
+#pragma once
+/// \file
+/// The verb on a device: matrices in device memory into a block there, quantised, coded and laid out as on the CPU.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/compressor.hpp"
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/encode.cuh"
+#include "ecq/cuda/quantize.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/packed.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// Bytes of device memory that compress() asks for.
+struct device_compression_bytes {
+  std::uint64_t block = 0;      ///< what is kept: the stream at its largest, and the scales
+  std::uint64_t workspace = 0;  ///< needed until the work is done
+};
+
+/// A block that a device has compressed, or is about to, in memory of the caller's.
+struct device_packed_block {
+  std::span<std::byte> stream;  ///< room for it: the first `*stream_bytes` are the stream
+  std::uint64_t* stream_bytes = nullptr;
+  double* lambda = nullptr;  ///< that the weights were quantised with
+  std::span<bf16> scales;    ///< of all matrices, one a row
+  dtype format = dtype::fp8_e4m3;
+  std::vector<packed_matrix> matrices;  ///< all but names and scales; on the host
+
+  /// The block on the host: that of compressor::compress there, byte for byte. Waits for gpu.stream.
+  /// Errors: those of compress() that only the device could see, out_of_memory, device_error.
+  result<packed_block> fetch(const cuda& gpu, const device_verdict& verdict) const;
+};
+
+/// What compress(gpu, codec, matrices, ...) will ask for. Errors: as there.
+template <symmetric_format Format>
+result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
+                                                   std::span<const device_weights> matrices);
+
+/// As codec.compress(cpu{}, ...) for matrices in device memory, in order of gpu.stream: EntQuant with one scale a row,
+/// at a lambda or at target bits, which the device finds by itself. All matrices share lambda, stream and frequency
+/// table. `block` and `workspace` are device memory of compression_bytes(), aligned to 256. Nothing is awaited, and
+/// what only the weights can tell goes to `verdict`: errc::non_finite with the number of a weight, counted through all
+/// matrices, and errc::unreachable_target with the thousandths of a bit that are the least.
+///
+///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
+///   ECQ_TRY(bytes, compression_bytes(codec, matrices));
+///   // allocate bytes.block and bytes.workspace
+///   ECQ_TRY(packed, compress(ecq::cuda{queue}, codec, matrices, block, workspace, verdict));
+///   ECQ_TRY(on_host, packed.fetch(ecq::cuda{queue}, verdict));
+///
+/// The lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device).
+/// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; chunk classes,
+/// shared counts, pairs), limit_exceeded, out_of_memory, device_error.
+template <symmetric_format Format>
+result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
+                                     std::span<const device_weights> matrices, std::span<std::byte> block,
+                                     std::span<std::byte> workspace, const device_verdict& verdict);
+
+namespace detail {
+
+/// Where compress() keeps what.
+class compression_plan {
+ public:
+  static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
+    if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs) {
+      return error(errc::unsupported, "devices encode single symbols with one table of their own");
+    }
+    compression_plan plan;
+    for (const device_weights& matrix : matrices) {
+      if (matrix.rows != 0 && matrix.columns > max_stream_symbols / matrix.rows) {
+        return error(errc::limit_exceeded, "matrix of " + std::to_string(matrix.rows) + " x " +
+                                               std::to_string(matrix.columns) + " weights: more than 2^43");
+      }
+      plan.weights += matrix.size();
+      plan.scales += matrix.rows;
+    }
+    plan.encoding = {.chunk_bits = stream.chunk_bits};
+    ECQ_TRY(capacity, encoded_capacity(std::nullopt, plan.weights, plan.encoding));
+    ECQ_TRY(for_encoding, encode_workspace_bytes(std::nullopt, plan.weights, plan.encoding));
+    std::vector<device_quantization> quantized;
+    for (const device_weights& matrix : matrices) quantized.push_back({matrix, nullptr, nullptr});
+    plan.capacity = capacity;
+    plan.scratch = (std::max)({for_encoding, quantize_workspace_bytes(quantized), lambda_workspace_bytes(matrices)});
+    return plan;
+  }
+
+  /// Bytes that a stream costs beside the entropy of its codes.
+  double overhead_bits() const {
+    const unsigned bits = encoding.chunk_bits != 0 ? encoding.chunk_bits : default_chunk_bits(weights);
+    return 8.0 * static_cast<double>(stream_overhead_bytes(weights, bits));
+  }
+
+  device_compression_bytes bytes() const {
+    workspace_layout kept(nullptr);
+    device_packed_block block;
+    place(kept, block);
+    workspace_layout working(nullptr);
+    working.take<std::uint8_t>(weights);
+    return {kept.bytes(), working.bytes() + scratch};
+  }
+
+  void place(workspace_layout& memory, device_packed_block& block) const {
+    block.stream_bytes = memory.take<std::uint64_t>(1);
+    block.lambda = memory.take<double>(1);
+    block.scales = {memory.take<bf16>(scales), static_cast<std::size_t>(scales)};
+    block.stream = {memory.take<std::byte>(capacity), static_cast<std::size_t>(capacity)};
+  }
+
+  std::uint64_t weights = 0;
+  std::uint64_t scales = 0;
+  std::uint64_t capacity = 0;  ///< of the stream
+  std::uint64_t scratch = 0;
+  device_stream_options encoding;
+};
+
+inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t bytes, const char* what) {
+  if (memory.size() >= bytes && reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0) return {};
+  return error(errc::invalid_argument, std::string(what) + " of " + std::to_string(memory.size()) + " bytes, not " +
+                                           std::to_string(bytes) + ", or not aligned to 256");
+}
+
+}  // namespace detail
+
+template <symmetric_format Format>
+result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
+                                                   std::span<const device_weights> matrices) {
+  try {
+    ECQ_CHECK(codec.quantizer.check());
+    ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
+    return plan.bytes();
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the list of matrices");
+  }
+}
+
+template <symmetric_format Format>
+result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
+                                     std::span<const device_weights> matrices, std::span<std::byte> block,
+                                     std::span<std::byte> workspace, const device_verdict& verdict) {
+  try {
+    ECQ_CHECK(codec.quantizer.check());
+    ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
+    const device_compression_bytes bytes = plan.bytes();
+    ECQ_CHECK(detail::check_room(block, bytes.block, "memory for a block"));
+    ECQ_CHECK(detail::check_room(workspace, bytes.workspace, "workspace"));
+
+    device_packed_block packed;
+    packed.format = dtype_of<Format>;
+    detail::workspace_layout kept(block.data());
+    plan.place(kept, packed);
+    detail::workspace_layout working(workspace.data());
+    auto* const codes = working.take<std::uint8_t>(plan.weights);
+    const std::span<std::byte> scratch = workspace.subspan(static_cast<std::size_t>(working.bytes()));
+
+    std::vector<device_quantization> quantized;
+    std::uint64_t symbol = 0;
+    std::uint64_t scale = 0;
+    for (const device_weights& matrix : matrices) {
+      quantized.push_back({matrix, codes + symbol, packed.scales.data() + scale});
+      packed_matrix& made = packed.matrices.emplace_back();
+      made.shape = {matrix.rows, matrix.columns};
+      made.original = matrix.type;
+      made.format = packed.format;
+      made.layout = codec.quantizer.layout(matrix.rows, matrix.columns);
+      made.first_symbol = symbol;
+      symbol += matrix.size();
+      scale += matrix.rows;
+    }
+    const entquant& how = codec.quantizer;
+    if (how.target_bits) {
+      ECQ_CHECK(lambda_for_bits<Format>(gpu, matrices, *how.target_bits, plan.overhead_bits(), packed.lambda,
+                                        scratch.data(), verdict));
+      ECQ_CHECK(quantize<Format>(gpu, quantized, packed.lambda, scratch.data(), verdict));
+    } else {
+      ECQ_CHECK(quantize<Format>(gpu, quantized, *how.lambda, scratch.data(), verdict));
+    }
+    const std::span<const std::byte> elements(reinterpret_cast<const std::byte*>(codes),
+                                              static_cast<std::size_t>(plan.weights));
+    ECQ_CHECK(encode_elements(gpu, std::nullopt, elements, plan.encoding, scratch, packed.stream, packed.stream_bytes,
+                              verdict));
+    return packed;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the list of matrices");
+  }
+}
+
+inline result<packed_block> device_packed_block::fetch(const cuda& gpu, const device_verdict& verdict) const {
+  const auto copy = [&](void* to, const void* from, std::size_t size) {
+    return detail::check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, gpu.stream),
+                              "copying a block from the device");
+  };
+  try {
+    packed_block block;
+    std::uint64_t size = 0;
+    std::vector<bf16> all(scales.size());
+    ECQ_CHECK(copy(&size, stream_bytes, sizeof size));
+    ECQ_CHECK(copy(all.data(), scales.data(), all.size() * sizeof(bf16)));
+    ECQ_CHECK(verdict.wait(gpu));
+    if (size > stream.size()) return error(errc::corrupt, "a stream of " + std::to_string(size) + " bytes");
+    block.stream.resize(static_cast<std::size_t>(size));
+    ECQ_CHECK(copy(block.stream.data(), stream.data(), block.stream.size()));
+    block.matrices = matrices;
+    auto next = all.begin();
+    for (packed_matrix& matrix : block.matrices) {
+      const auto end = next + static_cast<std::ptrdiff_t>(matrix.layout.count());
+      matrix.scales.assign(next, end);
+      next = end;
+    }
+    ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
+    return block;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for a block");
+  }
+}
+
+}  // namespace ecq

@@ -1,0 +1,150 @@
+// Blocks that a device compresses against the CPU's, byte for byte.
+
+#include "ecq/cuda/compress.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cuda/device_matrix.cuh"
+#include "cuda/device_memory.cuh"
+#include "ecq/decompress.hpp"
+#include "ecq/format/int8.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::bf16;
+using ecq::errc;
+using ecq_test::device_matrix;
+using ecq_test::device_memory;
+
+class compress_on_device : public ecq_test::device_test {};
+
+template <class Format>
+using codec = ecq::compressor<Format, ecq::rans, ecq::entquant>;
+
+std::vector<ecq::device_weights> on_device(const std::vector<device_matrix>& matrices) {
+  std::vector<ecq::device_weights> all;
+  for (const device_matrix& matrix : matrices) all.push_back(matrix.on_device());
+  return all;
+}
+
+/// What the device makes of `matrices`, fetched.
+template <class Format>
+ecq::result<ecq::packed_block> compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
+  const ecq::cuda gpu;
+  const auto weights = on_device(matrices);
+  ECQ_TRY(bytes, ecq::compression_bytes(how, weights));
+  const device_memory block(bytes.block);
+  const device_memory workspace(bytes.workspace);
+  const device_memory flag(8);
+  const ecq::device_verdict verdict(flag.data());
+  ECQ_CHECK(verdict.clear(gpu));
+  ECQ_TRY(packed, ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()},
+                                verdict));
+  auto fetched = packed.fetch(gpu, verdict);
+  block.read();
+  workspace.read();
+  return fetched;
+}
+
+template <class Format>
+ecq::result<ecq::packed_block> compressed_by_cpu(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
+  std::vector<ecq::named_weights> weights;
+  for (const device_matrix& matrix : matrices) weights.push_back({{}, matrix.on_host()});
+  return how.compress(ecq::cpu{}, weights);
+}
+
+template <class Format>
+void expect_the_block_of_the_cpu(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
+  const auto expected = compressed_by_cpu(how, matrices);
+  ASSERT_TRUE(expected) << expected.error().message();
+  const auto found = compressed(how, matrices);
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_EQ(found->stream, expected->stream);
+  ASSERT_EQ(found->matrices.size(), expected->matrices.size());
+  for (std::size_t i = 0; i < found->matrices.size(); ++i) {
+    const ecq::packed_matrix& one = found->matrices[i];
+    const ecq::packed_matrix& other = expected->matrices[i];
+    EXPECT_EQ(one.shape, other.shape) << i;
+    EXPECT_EQ(one.original, other.original) << i;
+    EXPECT_EQ(one.format, other.format) << i;
+    EXPECT_EQ(one.first_symbol, other.first_symbol) << i;
+    EXPECT_EQ(one.layout.count(), other.layout.count()) << i;
+    ASSERT_EQ(one.scales.size(), other.scales.size()) << i;
+    for (std::size_t row = 0; row < one.scales.size(); ++row) {
+      EXPECT_EQ(one.scales[row].bits, other.scales[row].bits) << i << ", " << row;
+    }
+  }
+  EXPECT_TRUE(ecq::block_decoder::open(*found));
+}
+
+std::vector<device_matrix> some_matrices() {
+  std::vector<device_matrix> all;
+  all.push_back(device_matrix::of<bf16>(ecq_test::gaussian(40, 256), 40));
+  all.push_back(device_matrix::of<float>(ecq_test::row_varying(7, 131), 7, 3));
+  all.push_back(device_matrix::of<ecq::fp16>(ecq_test::student_t4(1, 1), 1));
+  return all;
+}
+
+TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_a_lambda) {
+  expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 14.5}}, some_matrices());
+  expect_the_block_of_the_cpu<ecq::int8>({{.lambda = 0.0}, {.chunk_bits = 10}}, some_matrices());
+}
+
+TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_target_bits) {
+  expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.target_bits = 3.0}}, some_matrices());
+  expect_the_block_of_the_cpu<ecq::int8>({{.target_bits = 9.5}}, some_matrices());
+}
+
+TEST_F(compress_on_device, takes_blocks_without_weights) {
+  expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 1.0}}, {});
+  std::vector<device_matrix> none;
+  none.push_back(device_matrix::of<bf16>({}, 1));
+  expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.target_bits = 3.0}}, none);
+}
+
+TEST_F(compress_on_device, names_what_is_wrong) {
+  const codec<ecq::fp8_e4m3> how{{.target_bits = 3.0}};
+  auto weights = ecq_test::gaussian(4, 300);
+  weights[777] = std::numeric_limits<float>::infinity();
+  std::vector<device_matrix> damaged;
+  damaged.push_back(device_matrix::of<float>(weights, 4));
+  const auto infinite = compressed(how, damaged);
+  ASSERT_FALSE(infinite);
+  EXPECT_EQ(infinite.error().code(), errc::non_finite);
+  EXPECT_NE(infinite.error().message().find("777"), std::string::npos) << infinite.error().message();
+
+  const auto matrices = some_matrices();
+  const auto unreachable = compressed<ecq::fp8_e4m3>({{.target_bits = 0.01}}, matrices);
+  ASSERT_FALSE(unreachable);
+  EXPECT_EQ(unreachable.error().code(), errc::unreachable_target);
+
+  const auto list = on_device(matrices);
+  EXPECT_EQ(ecq::compression_bytes(codec<ecq::fp8_e4m3>{}, list).error().code(), errc::invalid_argument);
+  EXPECT_EQ(ecq::compression_bytes(codec<ecq::fp8_e4m3>{{.lambda = 1.0}, {.pairs = true}}, list).error().code(),
+            errc::unsupported);
+  const ecq::device_weights vast = {nullptr, ecq::dtype::bf16, std::size_t{1} << 40, std::size_t{1} << 40,
+                                    std::size_t{1} << 40};
+  EXPECT_EQ(ecq::compression_bytes(how, {&vast, 1}).error().code(), errc::limit_exceeded);
+
+  const auto bytes = ecq::compression_bytes(how, list);
+  ASSERT_TRUE(bytes);
+  const device_memory block(bytes->block);
+  const device_memory workspace(bytes->workspace);
+  const device_memory flag(8);
+  const ecq::device_verdict verdict(flag.data());
+  const auto refused = [&](std::span<std::byte> kept, std::span<std::byte> working) {
+    const auto packed = ecq::compress(ecq::cuda{}, how, list, kept, working, verdict);
+    return !packed && packed.error().code() == errc::invalid_argument;
+  };
+  EXPECT_TRUE(refused({block.data(), block.size() - 1}, {workspace.data(), workspace.size()}));
+  EXPECT_TRUE(refused({block.data(), block.size()}, {workspace.data(), workspace.size() - 1}));
+}
+
+}  // namespace
