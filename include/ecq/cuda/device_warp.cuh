@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/config.hpp"
 #include "ecq/cuda/device_group.cuh"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/fp16.hpp"
 #include "ecq/stream/lanes.hpp"
 
 namespace ecq {
@@ -106,11 +109,9 @@ struct device_warp {
 
   /// `to` is aligned to what is written.
   template <class Element>
-  static __device__ void store_four(std::byte* to, const Element (&four)[4]) {
-    static_assert(sizeof(Element) == 2 || sizeof(Element) == 4);
+  static __device__ void store_four(std::byte* to, const float (&four)[4]) {
     if constexpr (sizeof(Element) == 2) {
-      const auto pair = [&](int i) { return four[i].bits | (std::uint32_t{four[i + 1].bits} << 16); };
-      *reinterpret_cast<::uint2*>(to) = make_uint2(pair(0), pair(2));
+      *reinterpret_cast<::uint2*>(to) = make_uint2(two<Element>(four[0], four[1]), two<Element>(four[2], four[3]));
     } else {
       *reinterpret_cast<::float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
     }
@@ -152,6 +153,24 @@ struct device_warp {
       ECQ_UNROLL
       for (std::size_t i = 1; i < Words; ++i) left[i - 1] = left[i];
     }
+  }
+
+ private:
+  /// Two elements of 16 bits, rounded to nearest, ties to even: one instruction.
+  template <class Element>
+  static __device__ std::uint32_t two(float low, float high) {
+#if defined(ECQ_EMULATED_CUDA)
+    return Element(low).bits | (std::uint32_t{Element(high).bits} << 16);
+#else
+    std::uint32_t both;
+    if constexpr (std::is_same_v<Element, bf16>) {
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    } else {
+      static_assert(std::is_same_v<Element, fp16>);
+      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    }
+    return both;
+#endif
   }
 };
 

@@ -66,16 +66,13 @@ class warp_weight_sink {
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
     const lanes codes = raw_bits_ == 0 ? symbols : symbols | spread_raw_bits(group, left);
-    const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
-    for (; current_ < to_.count && to_.matrices[current_].end() <= first; ++current_) placed_ = false;
-    if (current_ == to_.count) return;
-    const warp_matrix& matrix = to_.matrices[current_];
-    if (matrix.by_four && left == group_symbols && first >= matrix.first_symbol && first + left <= matrix.end()) {
-      if (!placed_) place(first - matrix.first_symbol, matrix.columns);
-      Warp::each_lane([&](std::uint32_t lane) { write_four(matrix, lane, Warp::at(codes, lane)); });
+    if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
+    if (groups_ != 0 && left == group_symbols) {
+      --groups_;
+      Warp::each_lane([&](std::uint32_t lane) { write_four(lane, Warp::at(codes, lane)); });
       return;
     }
-    placed_ = false;
+    const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
     for (std::uint32_t next = current_; next < to_.count && to_.matrices[next].first_symbol < first + left; ++next) {
       Warp::each_lane(
           [&](std::uint32_t lane) { write_some(to_.matrices[next], first, lane, left, Warp::at(codes, lane)); });
@@ -98,46 +95,69 @@ class warp_weight_sink {
     return value;
   }
 
-  ECQ_HOST_DEVICE static Output weight(const warp_matrix& matrix, float value, float scale) {
-    return Output(matrix.affine ? value * scale + matrix.zero : value * scale);
-  }
-
   ECQ_HOST_DEVICE float scale_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) const {
     const std::uint64_t index =
         std::uint64_t{row / matrix.rows_per_group} * matrix.groups_across + column / matrix.columns_per_group;
     return bf16::from_bits(to_.scales[matrix.first_scale + index]);
   }
 
-  ECQ_HOST_DEVICE std::byte* place_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) const {
-    return to_.out + (matrix.offset + row * matrix.row_stride + column) * sizeof(Output);
+  ECQ_HOST_DEVICE static std::uint64_t place_of(const warp_matrix& matrix, std::uint32_t row, std::uint32_t column) {
+    return (matrix.offset + row * matrix.row_stride + column) * sizeof(Output);
   }
 
-  /// Rows and columns of the lanes' weights in the group whose first weight is number `number` of the current matrix.
-  ECQ_HOST_DEVICE void place(std::uint64_t number, std::uint32_t columns) {
+  /// Looks from symbol `first` on for whole groups of one matrix that lanes write four by four.
+  ECQ_HOST_DEVICE void begin_run(std::uint64_t first) {
+    while (current_ < to_.count && to_.matrices[current_].end() <= first) ++current_;
+    if (current_ == to_.count) return;
+    const warp_matrix& matrix = to_.matrices[current_];
+    if (!matrix.by_four || first < matrix.first_symbol) return;
+    const std::uint64_t groups = (matrix.end() - first) / group_symbols;
+    if (groups == 0) return;
+    groups_ = static_cast<std::uint32_t>(groups < most_groups ? groups : most_groups);
+    affine_ = matrix.affine;
+    zero_ = matrix.zero;
     Warp::each_lane([&](std::uint32_t lane) {
-      const std::uint64_t own = number + lane * rounds_per_group;
-      Warp::at(row_, lane) = static_cast<std::uint32_t>(own / columns);
-      Warp::at(column_, lane) = static_cast<std::uint32_t>(own % columns);
+      const std::uint64_t own = first - matrix.first_symbol + lane * rounds_per_group;
+      Warp::at(row_, lane) = static_cast<std::uint32_t>(own / matrix.columns);
+      Warp::at(column_, lane) = static_cast<std::uint32_t>(own % matrix.columns);
+      Warp::at(limit_, lane) = 0;
     });
-    placed_ = true;
+  }
+
+  /// Place and scale of the lane's next four weights, whose column has come to where the row or the group ends.
+  ECQ_HOST_DEVICE void settle(std::uint32_t lane) {
+    const warp_matrix& matrix = to_.matrices[current_];
+    std::uint32_t& row = Warp::at(row_, lane);
+    std::uint32_t& column = Warp::at(column_, lane);
+    row += column / matrix.columns;
+    column %= matrix.columns;
+    const std::uint64_t place = place_of(matrix, row, column);
+    Warp::at(place_low_, lane) = static_cast<std::uint32_t>(place);
+    Warp::at(place_high_, lane) = static_cast<std::uint32_t>(place >> 32);
+    Warp::at(scale_, lane) = __builtin_bit_cast(std::uint32_t, scale_of(matrix, row, column));
+    const std::uint64_t end = (column / matrix.columns_per_group + std::uint64_t{1}) * matrix.columns_per_group;
+    Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
 
   /// The lane's four weights; then its place moves on to the next group.
-  ECQ_HOST_DEVICE void write_four(const warp_matrix& matrix, std::uint32_t lane, std::uint32_t codes) {
-    std::uint32_t& row = Warp::at(row_, lane);
+  ECQ_HOST_DEVICE void write_four(std::uint32_t lane, std::uint32_t codes) {
     std::uint32_t& column = Warp::at(column_, lane);
-    const float scale = scale_of(matrix, row, column);
-    Output four[rounds_per_group];
+    if (column >= Warp::at(limit_, lane)) settle(lane);
+    const float scale = __builtin_bit_cast(float, Warp::at(scale_, lane));
+    float four[rounds_per_group];
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < rounds_per_group; ++i) {
-      four[i] = weight(matrix, value_of(codes, i, lane), scale);
+      const float value = value_of(codes, i, lane);
+      four[i] = affine_ ? value * scale + zero_ : value * scale;
     }
-    Warp::store_four(place_of(matrix, row, column), four);
+    std::uint32_t& low = Warp::at(place_low_, lane);
+    std::uint32_t& high = Warp::at(place_high_, lane);
+    const std::uint64_t place = (std::uint64_t{high} << 32) | low;
+    Warp::template store_four<Output>(to_.out + place, four);
+    const std::uint64_t next = place + group_symbols * sizeof(Output);
+    low = static_cast<std::uint32_t>(next);
+    high = static_cast<std::uint32_t>(next >> 32);
     column += group_symbols;
-    if (column >= matrix.columns) {
-      row += column / matrix.columns;
-      column %= matrix.columns;
-    }
   }
 
   /// Those of the lane's four weights that the matrix has, one by one.
@@ -150,8 +170,8 @@ class warp_weight_sink {
       const std::uint64_t number = symbol - matrix.first_symbol;
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
-      const Output one = weight(matrix, value_of(codes, i, lane), scale_of(matrix, row, column));
-      Warp::store_one(place_of(matrix, row, column), one);
+      const float weight = value_of(codes, i, lane) * scale_of(matrix, row, column);
+      Warp::store_one(to_.out + place_of(matrix, row, column), Output(matrix.affine ? weight + matrix.zero : weight));
     }
   }
 
@@ -160,9 +180,18 @@ class warp_weight_sink {
   const std::byte* raw_;
   unsigned raw_bits_;
   std::uint32_t current_ = 0;  ///< the first matrix that does not end before the next group
-  bool placed_ = false;        ///< row_ and column_ are those of the next group in the current matrix
+  /// How many groups from the next one on lie in the current matrix and are written four by four; where there are some,
+  /// what is needed for them, so that nothing of the matrix is read again before a row or a group of weights ends.
+  std::uint32_t groups_ = 0;
+  static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
+  bool affine_ = false;
+  float zero_ = 0;
   lanes row_ = lanes(0U);
-  lanes column_ = lanes(0U);
+  lanes column_ = lanes(0U);  ///< may have come to the row's end or beyond
+  lanes limit_ = lanes(0U);   ///< the column where scale_ and the place end to be right
+  lanes scale_ = lanes(0U);   ///< bits of a float
+  lanes place_low_ = lanes(0U);
+  lanes place_high_ = lanes(0U);
   lanes bad_ = lanes(0U);  ///< 1 where a code was no finite number
 };
 

@@ -179,10 +179,10 @@ struct host_warp {
     }
   }
 
-  /// One lane writes four elements, or one.
+  /// One lane writes four finite numbers as elements, or one element.
   template <class Element>
-  static void store_four(std::byte* to, const Element (&four)[4]) {
-    std::memcpy(to, four, sizeof four);
+  static void store_four(std::byte* to, const float (&four)[4]) {
+    for (std::size_t i = 0; i < 4; ++i) store_one(to + i * sizeof(Element), Element(four[i]));
   }
   template <class Element>
   static void store_one(std::byte* to, const Element& one) {
