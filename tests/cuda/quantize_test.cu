@@ -30,6 +30,41 @@ using matrix = ecq_test::device_matrix;
 
 class quantize_on_device : public ecq_test::device_test {};
 
+template <unsigned Threads>
+__global__ void fold_kernel(const double* numbers, ecq::detail::group_sums* sums) {
+  __shared__ ecq::row_block_memory<Threads> memory;
+  const ecq::device_row_block<Threads> block(memory, nullptr);
+  const auto all = [](const ecq::detail::group_sums& folded) { return folded; };
+  sums[threadIdx.x] = block.decide({numbers[threadIdx.x], -numbers[threadIdx.x]}, all);
+}
+
+/// To the last bit, which codes and scales seldom depend on.
+template <unsigned Threads>
+void expect_the_sum_of_the_host() {
+  const auto some = ecq_test::student_t4(1, Threads);
+  std::vector<double> numbers(some.begin(), some.end());
+  for (double& number : numbers) number /= 3.0;
+  const device_memory from(Threads * sizeof(double));
+  const device_memory to(Threads * sizeof(ecq::detail::group_sums));
+  copy_to_device(from, numbers);
+  ASSERT_TRUE(ecq::detail::launch(ecq::cuda{}, "folding", &fold_kernel<Threads>, {1, Threads},
+                                  reinterpret_cast<const double*>(from.data()),
+                                  reinterpret_cast<ecq::detail::group_sums*>(to.data())));
+  const double expected = ecq::detail::fold<Threads>(numbers.data());
+  const auto bytes = to.read();
+  for (std::size_t thread = 0; thread < Threads; ++thread) {
+    double got[2];
+    std::memcpy(got, bytes.data() + thread * sizeof got, sizeof got);
+    ASSERT_EQ(got[0], expected) << thread;
+    ASSERT_EQ(got[1], -expected) << thread;
+  }
+}
+
+TEST_F(quantize_on_device, sums_up_in_the_order_of_the_host) {
+  expect_the_sum_of_the_host<32>();
+  expect_the_sum_of_the_host<256>();
+}
+
 std::vector<matrix> some_matrices() {
   std::vector<matrix> all;
   all.push_back(matrix::of<bf16>(ecq_test::gaussian(6, 512), 6));
@@ -37,7 +72,8 @@ std::vector<matrix> some_matrices() {
   all.push_back(matrix::of<ecq::fp16>(ecq_test::student_t4(2, 5000), 2, 1));
   all.push_back(matrix::of<bf16>(ecq_test::student_t4(1, 1), 1));
   all.push_back(matrix::of<bf16>(ecq_test::student_t4(2, 4104), 2));
-  all.push_back(matrix::of<float>(ecq_test::gaussian(1, 60000), 1));  // longer than shared memory
+  all.push_back(matrix::of<bf16>(ecq_test::gaussian(1, 60000), 1));  // longer than shared memory
+  all.push_back(matrix::of<bf16>(ecq_test::gaussian(1, 50000), 1));
   return all;
 }
 
@@ -152,6 +188,28 @@ TEST_F(quantize_on_device, refuses_what_makes_no_sense) {
   EXPECT_EQ(outcome({memory.data(), ecq::dtype::bf16, 1, 1, 1}, -1), errc::invalid_argument);
   EXPECT_EQ(outcome({memory.data(), ecq::dtype::bf16, 1, 1, 1}, std::numeric_limits<double>::quiet_NaN()),
             errc::invalid_argument);
+}
+
+TEST_F(quantize_on_device, tells_of_a_lambda_that_makes_no_sense) {
+  const matrix one = matrix::of<bf16>(ecq_test::gaussian(2, 40), 2);
+  const device_memory codes(80);
+  const device_memory scales(4);
+  const device_memory lambda(sizeof(double));
+  const device_memory flag(8);
+  const ecq::device_quantization task = {one.on_device(), reinterpret_cast<std::uint8_t*>(codes.data()),
+                                         reinterpret_cast<bf16*>(scales.data())};
+  const device_memory workspace(ecq::quantize_workspace_bytes(std::span(&task, 1)));
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  for (const double bad : {-1.0, 1e30, std::numeric_limits<double>::quiet_NaN()}) {
+    copy_to_device(lambda, std::vector<double>{bad});
+    ASSERT_TRUE(verdict.clear(gpu));
+    ASSERT_TRUE(ecq::quantize<ecq::int8>(gpu, std::span(&task, 1), reinterpret_cast<const double*>(lambda.data()),
+                                         workspace.data(), verdict));
+    const auto done = verdict.wait(gpu);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), errc::invalid_argument);
+  }
 }
 
 /// The lambda of the device for one stream, and the host's.

@@ -53,7 +53,7 @@ namespace detail {
 class row_plan {
  public:
   /// Errors: invalid_argument for weights without a place, misaligned or in rows that overlap, unsupported for another
-  /// element type, 2^63 weights and more than 2^32 - 1 matrices.
+  /// element type and for 2^32 columns.
   result<void> add(const device_weights& from, const row_sample& sample, std::uint64_t first_number) {
     const auto bad = [&](errc code, const char* why) {
       return error(
@@ -62,6 +62,7 @@ class row_plan {
     if (from.type != dtype::fp32 && from.type != dtype::bf16 && from.type != dtype::fp16) {
       return bad(errc::unsupported, "devices quantise fp32, bf16 and fp16");
     }
+    if (sample.columns >> 32 != 0) return bad(errc::unsupported, "2^32 columns");
     const std::size_t element = size_of(from.type);
     if (from.data == nullptr || reinterpret_cast<std::uintptr_t>(from.data) % element != 0 ||
         from.row_stride < from.columns) {
@@ -91,17 +92,17 @@ class row_plan {
       matrix.first_row = rows_;
       const std::uint64_t columns = matrix.weights.columns;
       const std::uint64_t padded = (columns + tile_weights - 1) / tile_weights * tile_weights;
-      const group own = {.first = rows_,
-                         .rows = matrix.weights.rows,
-                         .threads = threads_of_row(columns),
-                         .length = static_cast<int>(std::bit_width((std::max)(columns - 1, std::uint64_t{1023}))),
-                         .capacity = padded <= most ? padded : staged_segment};
+      const bool whole = padded <= most;
+      const group own = {
+          .first = rows_,
+          .rows = matrix.weights.rows,
+          .threads = threads_of_row(columns),
+          .length = whole ? static_cast<int>(std::bit_width((std::max)(columns - 1, std::uint64_t{1023}))) : any_length,
+          .capacity = whole ? padded : staged_segment};
       rows_ += own.rows;
-      if (!groups_.empty() && groups_.back().length == own.length &&
-          (groups_.back().capacity <= own.capacity || own.capacity == staged_segment)) {
-        group& last = groups_.back();
-        last.rows += own.rows;
-        last.capacity = (std::max)(last.capacity, own.capacity);
+      if (!groups_.empty() && groups_.back().length == own.length) {
+        groups_.back().rows += own.rows;
+        groups_.back().capacity = own.capacity;
       } else {
         groups_.push_back(own);
       }
@@ -155,9 +156,11 @@ class row_plan {
     std::uint64_t first;
     std::uint64_t rows;
     unsigned threads;
-    int length;
+    int length;  ///< bits of it
     std::uint64_t capacity;
   };
+
+  static constexpr int any_length = 64;  ///< of rows that no block has shared memory for
 
   /// The longest row that a block has shared memory for.
   static result<std::uint64_t> most_staged() {
