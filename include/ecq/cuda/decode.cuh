@@ -54,7 +54,8 @@ struct elements_to {
 /// memory, holds, in order of gpu.stream. What is wrong with the stream's bytes `verdict` tells; chunk checksums are
 /// not looked at. Whole groups of four elements are written at once where `out` is aligned to 16 bytes and begins at a
 /// multiple of 4 elements (8 of a stream in pairs), else byte by byte.
-/// Errors: invalid_argument when the range leaves the stream or cuts an element, unsupported, device_error.
+/// Errors: invalid_argument when the range leaves the stream or cuts an element, and where the stream lies on another
+/// device than the current one; unsupported, device_error.
 inline result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
                                     std::span<std::byte> out, const device_verdict& verdict) {
   const std::size_t width = stream.format ? size_of(*stream.format) : 1;

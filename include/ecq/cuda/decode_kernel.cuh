@@ -2,7 +2,6 @@
 /// \file
 /// The one kernel that decodes streams, a template over the coding of the stream and over what becomes of the chunks.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,22 +11,17 @@
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/device_warp.cuh"
 #include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/tuning.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/stream/stream_warp.hpp"
 
 namespace ecq {
 
-namespace detail {
-
-/// Most warps of a block: enough to share a table, few enough that blocks come and go.
-inline constexpr unsigned decode_warps = 8;
-
-}  // namespace detail
-
-/// Chunks of a stream.
+/// Chunks of a stream, and how they are dealt to blocks.
 struct chunk_range {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
+  unsigned warps = detail::most_warps;  ///< of a block that take chunks
 };
 
 /// What becomes of the chunks that a kernel decodes, a value that is passed to the kernel:
@@ -46,16 +40,16 @@ concept chunk_user = requires {
 /// stream's (visit_coding); dynamic shared memory: that of the user, then that of device_chunk_decoder. What does not
 /// decode goes to `verdict` with its number; chunk checksums are not looked at.
 template <class Coding, chunk_user User>
-__global__ void __launch_bounds__(detail::decode_warps* lane_count, Coding::one_table ? User::blocks : 2)
+__global__ void __launch_bounds__(detail::most_warps* lane_count, Coding::one_table ? User::blocks : 2)
     decode_kernel(warp_stream stream, chunk_range chunks, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);
   if constexpr (User::shared_bytes != 0 && !Coding::one_table) __syncthreads();
   const device_chunk_decoder<Coding> decode(stream, shared + User::shared_bytes);
-  const unsigned warps = blockDim.x / lane_count;
   const unsigned warp = device_warp::uniform(threadIdx.x / lane_count);
-  for (std::uint64_t chunk = chunks.first + std::uint64_t{blockIdx.x} * warps + warp; chunk < chunks.end;
-       chunk += std::uint64_t{gridDim.x} * warps) {
+  if (warp >= chunks.warps) return;
+  for (std::uint64_t chunk = chunks.first + std::uint64_t{blockIdx.x} * chunks.warps + warp; chunk < chunks.end;
+       chunk += std::uint64_t{gridDim.x} * chunks.warps) {
     const errc outcome = decode(chunk, user);
     if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
       detail::report_failure(verdict, errc::corrupt, chunk);
@@ -65,17 +59,25 @@ __global__ void __launch_bounds__(detail::decode_warps* lane_count, Coding::one_
 
 namespace detail {
 
-/// Decodes chunks of a stream for `user` in order of gpu.stream.
+/// Decodes chunks of a stream for `user` in order of gpu.stream, dealt as the device wants them. Errors:
+/// invalid_argument where the stream lies on another device, unsupported, device_error.
 template <chunk_user User>
-result<void> launch_decode(const cuda& gpu, const device_stream& stream, const chunk_range& chunks, const User& user,
+result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_range chunks, const User& user,
                            const device_verdict& verdict) {
-  return visit_coding(stream.coding, [&]<class Coding>(Coding) {
-    const std::uint64_t blocks = (chunks.end - chunks.first + decode_warps - 1) / decode_warps;
-    const launch_shape shape = {static_cast<std::size_t>((std::min)(blocks, std::uint64_t{1} << 30)),
-                                decode_warps * lane_count,
-                                User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries)};
-    return launch(gpu, "launching a decoder", &decode_kernel<Coding, User>, shape, stream.view, chunks, user,
-                  verdict.memory());
+  ECQ_TRY(device, current_device());
+  ECQ_CHECK(check_device(device, stream.device, "the stream"));
+  ECQ_CHECK(check_aligned(verdict.memory(), 8, "the verdict"));
+  if (chunks.first >= chunks.end) return {};
+  return visit_coding(stream.coding, [&]<class Coding>(Coding) -> result<void> {
+    const auto kernel = &decode_kernel<Coding, User>;
+    const tuning_row& row = tuning_of(device.capability);
+    launch_shape shape = {0, row.warps * lane_count,
+                          User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries)};
+    ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
+    const chunk_deal deal = deal_of(row, device.multiprocessors, resident, chunks.end - chunks.first);
+    shape.blocks = deal.blocks;
+    chunks.warps = deal.warps;
+    return launch(gpu, "launching a decoder", kernel, shape, stream.view, chunks, user, verdict.memory());
   });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/tuning.cuh"
 #include "ecq/entropy/warp_table.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/stream_warp.hpp"
@@ -27,6 +28,7 @@ struct device_stream {
   std::optional<dtype> format;        ///< as encoded_stream::format
   std::optional<warp_coding> coding;  ///< of the one table; nothing: tables of several codings
   std::uint32_t entries = 0;          ///< of the one table
+  int device = 0;                     ///< number of the device that it lies on
 };
 
 /// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
@@ -51,10 +53,11 @@ class device_image {
   std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }
 
   /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object and the stream's bytes must live until that is done.
+  /// object and the stream's bytes must live until that is done. Errors: invalid_argument, unsupported, device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);
     ECQ_CHECK(detail::check_aligned(memory, 256, "memory for a stream"));
+    ECQ_TRY(device, detail::current_device());
     const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
       return detail::copy_to_device(gpu, to + offset, from, "copying a stream to the device");
     };
@@ -66,6 +69,7 @@ class device_image {
     on_device.view.tables = reinterpret_cast<const warp_table*>(to + tables_offset());
     on_device.view.entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset());
     on_device.format = stream_.format();
+    on_device.device = device.number;
     if (tables_.size() == 1) {
       on_device.coding = tables_[0].coding;
       on_device.entries = tables_[0].entries;

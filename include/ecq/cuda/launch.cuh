@@ -21,17 +21,32 @@ struct launch_shape {
   std::size_t shared = 0;
 };
 
+/// Lets `kernel` have the shared memory of `shape`.
+template <class... Parameters>
+result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
+  if (shape.shared <= plain_shared_bytes) return {};
+  return check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared)),
+                    doing);
+}
+
+/// Blocks of `shape`, whose number does not count, that a multiprocessor of the current device holds at once.
+template <class... Parameters>
+result<unsigned> resident_blocks(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
+  ECQ_CHECK(allow_shared(doing, kernel, shape));
+  int blocks = 0;
+  ECQ_CHECK(check_cuda(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(shape.threads), shape.shared),
+      doing));
+  return static_cast<unsigned>(blocks);
+}
+
 /// Puts `kernel` in order of gpu.stream. `doing` stands in the error: unsupported, out_of_memory, device_error.
 template <class... Parameters, class... Arguments>
 result<void> launch(const cuda& gpu, const char* doing, void (*kernel)(Parameters...), const launch_shape& shape,
                     const Arguments&... arguments) {
   if (shape.blocks == 0) return {};
-  if (shape.shared > plain_shared_bytes) {
-    ECQ_CHECK(
-        check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared)),
-                   doing));
-  }
+  ECQ_CHECK(allow_shared(doing, kernel, shape));
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
   config.blockDim = dim3(shape.threads);

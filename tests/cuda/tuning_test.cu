@@ -1,0 +1,69 @@
+#include "ecq/cuda/tuning.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "cuda/device_memory.cuh"
+
+namespace {
+
+using ecq::detail::deal_of;
+using ecq::detail::tuning_of;
+
+TEST(tuning, has_a_row_for_each_supported_device_and_for_newer_ones) {
+  for (const unsigned capability : {80U, 90U, 100U, 120U}) EXPECT_EQ(tuning_of(capability).capability, capability);
+  EXPECT_EQ(tuning_of(89).capability, 80U);
+  EXPECT_EQ(tuning_of(103).capability, 100U);
+  EXPECT_EQ(tuning_of(999).capability, 120U);
+}
+
+// Every chunk has a warp, whatever their number: grids hold fewer than 2^31 blocks, and blocks go round.
+TEST(tuning, deals_every_chunk) {
+  const auto& row = tuning_of(90);
+  for (const std::uint64_t chunks : {1ULL, 63ULL, 64ULL, 132ULL, 1000ULL, 1056ULL, 16895ULL, 16896ULL, 1ULL << 33}) {
+    for (const unsigned resident : {0U, 4U}) {
+      const auto deal = deal_of(row, 132, resident, chunks);
+      EXPECT_GE(deal.blocks, 1U);
+      EXPECT_LT(deal.blocks, std::uint64_t{1} << 31);
+      EXPECT_GE(deal.warps, 1U);
+      EXPECT_LE(deal.warps, row.warps);
+      EXPECT_LT((deal.blocks - 1) * deal.warps, chunks) << "a block has no chunk";
+    }
+  }
+}
+
+TEST(tuning, gives_few_chunks_a_multiprocessor_each_and_lets_blocks_of_many_stay) {
+  const auto& row = tuning_of(90);
+  const auto few = deal_of(row, 132, 4, 64);
+  EXPECT_EQ(few.blocks, 64U);
+  EXPECT_EQ(few.warps, 1U);
+  const auto some = deal_of(row, 132, 4, 132 * 8);
+  EXPECT_EQ(some.blocks, 132U);
+  EXPECT_EQ(some.warps, 8U);
+  const std::uint64_t resident = 132 * 4;
+  EXPECT_EQ(deal_of(row, 132, 4, resident * 8 * row.turns - 8).blocks, resident * row.turns - 1);
+  EXPECT_EQ(deal_of(row, 132, 4, resident * 8 * row.turns).blocks, resident);
+}
+
+class tuning_on_device : public ecq_test::device_test {};
+
+TEST_F(tuning_on_device, knows_the_current_device) {
+  const auto first = ecq::detail::current_device();
+  ASSERT_TRUE(first) << first.error().to_string();
+  EXPECT_GE(first->capability, 80U);
+  EXPECT_GE(first->multiprocessors, 1U);
+  const auto again = ecq::detail::current_device();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->capability, first->capability);
+  EXPECT_EQ(again->multiprocessors, first->multiprocessors);
+}
+
+TEST(tuning, names_the_device_that_memory_lies_on) {
+  const auto got = ecq::detail::check_device({.number = 1}, 0, "the stream");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), ecq::errc::invalid_argument);
+  EXPECT_EQ(got.error().message(), "the stream lies on device 0, the current one is device 1");
+}
+
+}  // namespace
