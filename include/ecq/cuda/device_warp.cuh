@@ -62,9 +62,9 @@ struct device_warp {
   }
 
   template <class Entry>
-  static __device__ void gather_four(const Entry* table, lanes index, lanes (&words)[4]) {
+  static __device__ void gather_four(const Entry* table, lanes offset, lanes (&words)[4]) {
     static_assert(sizeof(Entry) == 16);
-    memory::load_four(reinterpret_cast<const std::byte*>(table + index), words);
+    memory::load_four(reinterpret_cast<const std::byte*>(table) + offset, words);
   }
 
   template <class Word>

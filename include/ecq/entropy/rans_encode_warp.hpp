@@ -16,7 +16,7 @@ namespace ecq {
 /// A table of more than one symbol as a warp reads it.
 struct warp_encode_table {
   const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
-  const std::uint16_t* slots;        ///< alias: slot of each symbol's ranks
+  const std::uint16_t* slots;        ///< alias: as rans_encode_entry::start says
   unsigned scale_bits;
 };
 
@@ -28,7 +28,7 @@ inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low
 
 }  // namespace detail
 
-/// The coded symbols of a chunk's elements, aligned to 16 bytes.
+/// The coded symbols of a chunk's elements, aligned to 16 bytes: for each the offset of its entry in bytes.
 template <class Warp, element_split Split>
 class warp_symbol_source {
  public:
@@ -38,8 +38,8 @@ class warp_symbol_source {
   /// The low `raw_bits` bits of symbols are not coded.
   ECQ_HOST_DEVICE warp_symbol_source(const std::byte* elements, unsigned raw_bits)
       : elements_(elements),
-        shift_(detail::symbol_at<Split> + raw_bits),
-        mask_(raw_bits < Split::symbol_bits ? (1U << (Split::symbol_bits - raw_bits)) - 1U : 0U) {}
+        turn_((detail::symbol_at<Split> + raw_bits + 32 - 4) % 32),
+        mask_(raw_bits < Split::symbol_bits ? ((1U << (Split::symbol_bits - raw_bits)) - 1U) * entry_bytes : 0U) {}
 
   /// The four elements of each lane in a whole group.
   struct four_elements {
@@ -49,90 +49,104 @@ class warp_symbol_source {
   ECQ_HOST_DEVICE void load(std::uint32_t group, four_elements& four) const {
     Warp::load_words(Warp::all(), elements_ + std::size_t{group} * (group_symbols * width / 8), four.words);
   }
-  /// The coded symbol of each lane's element `round`.
-  ECQ_HOST_DEVICE lanes of(const four_elements& four, unsigned round) const {
+  /// The offsets for the four elements of each lane.
+  ECQ_HOST_DEVICE void find(const four_elements& four, lanes (&offsets)[rounds_per_group]) const {
     constexpr unsigned in_word = 32 / width;
-    return (four.words[round / in_word] >> (shift_ + round % in_word * width)) & mask_;
+    ECQ_UNROLL
+    for (unsigned i = 0; i < rounds_per_group; ++i) {
+      // Turned by what is not known before, then by a constant.
+      const lanes turned = turn(four.words[i / in_word], turn_);
+      offsets[i] = turn(turned, i % in_word * width) & mask_;
+    }
   }
-  /// The same in a group that may not be whole, of elements that are there.
-  ECQ_HOST_DEVICE lanes of(typename Warp::flags there, std::uint32_t group, unsigned round) const {
+  /// The offset for each lane's element `round` in a group that may not be whole, where that is there.
+  ECQ_HOST_DEVICE lanes find(typename Warp::flags there, std::uint32_t group, unsigned round) const {
     const lanes index = (Warp::lane_numbers() << 2) + lanes(group * group_symbols + round);
-    return (Warp::template load<typename Split::element>(there, elements_, index) >> shift_) & mask_;
+    return turn(Warp::template load<typename Split::element>(there, elements_, index), turn_) & mask_;
   }
 
  private:
+  static constexpr std::uint32_t entry_bytes = sizeof(rans_encode_entry);
+  static_assert(entry_bytes == 16, "four bits of an offset are below the symbol");
+
+  static ECQ_HOST_DEVICE lanes turn(const lanes& word, unsigned right) {
+    return Warp::funnel_right(word, word, lanes(right));
+  }
+
   const std::byte* elements_;
-  unsigned shift_;
+  unsigned turn_;
   std::uint32_t mask_;
 };
-
-namespace detail {
-
-/// States and words of a chunk that is encoded from its end to its beginning.
-template <class Warp, slot_mapping Mapping>
-struct warp_encode_step {
-  using lanes = typename Warp::lanes;
-
-  warp_encode_table table;
-  std::byte* words;     ///< room for as many as there are codes
-  std::uint32_t first;  ///< number of the first word that is there; they end with the room
-  lanes state = lanes(std::uint32_t{1} << 16);
-
-  ECQ_HOST_DEVICE void operator()(const lanes& coded, typename Warp::flags active) {
-    lanes entry[4];
-    Warp::gather_four(table.entries, coded, entry);
-    const lanes& start = entry[2];
-    const lanes& frequency = entry[3];
-    const unsigned scale = Mapping == slot_mapping::alias ? alias_table::scale_bits : table.scale_bits;
-    const lanes upper = state >> 16;
-    const auto full =
-        Warp::both(active, Warp::at_least(Mapping == slot_mapping::alias ? upper : state >> (32 - scale), frequency));
-    const std::uint32_t ballot = Warp::ballot(full);
-    first -= Warp::count(ballot);
-    Warp::store_halves(full, words, Warp::set_below(ballot) + lanes(first), state);
-    const lanes x = Warp::select(full, upper, state);
-    const lanes quotient = (Warp::multiply_high(x, entry[0]) + x * entry[1]) >> scale;
-    const lanes at = start + x - quotient * frequency;
-    if constexpr (Mapping == slot_mapping::alias) {
-      // What no symbol has as a rank is looked up nevertheless, by lanes without a symbol.
-      state = Warp::select(active, (quotient << 16) + Warp::gather(table.slots, at & 0xFFFFU), state);
-    } else {
-      state = Warp::select(active, (quotient << scale) + at, state);
-    }
-  }
-};
-
-}  // namespace detail
 
 /// Groups of a tile: chunks are encoded tile by tile, the last one first.
 inline constexpr std::uint32_t tile_groups = 8;
 /// Elements of a tile.
 inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
 
-/// Encodes a chunk of `count` elements; `step` keeps states and words. `begin_tile(tile)` is called before each tile.
-template <class Warp, element_split Split, slot_mapping Mapping, class BeginTile>
-ECQ_HOST_DEVICE void encode_chunk_by_warp(detail::warp_encode_step<Warp, Mapping>& step,
-                                          const warp_symbol_source<Warp, Split>& source, std::uint32_t count,
-                                          BeginTile&& begin_tile) {
+/// A chunk that is encoded from its end to its beginning: its states, and its words so far.
+template <class Warp>
+struct warp_encoder {
   using lanes = typename Warp::lanes;
-  const std::uint32_t whole = count / group_symbols;
-  const std::uint32_t left = count % group_symbols;
-  std::uint32_t group = whole;
-  for (std::uint32_t tile = (count + tile_symbols - 1) / tile_symbols; tile-- > 0;) {
-    begin_tile(tile);
-    if (group == whole && left != 0) {
+  using flags = typename Warp::flags;
+
+  warp_encode_table table;
+  std::byte* words;     ///< room for as many as there are codes
+  std::uint32_t first;  ///< number of the first word that is there; they end with the room
+  lanes state = lanes(std::uint32_t{1} << 16);
+  lanes upper = lanes(1U);  ///< alias: state >> 16, which is known before the state is
+
+  /// Encodes tile `tile` of a chunk of `count` elements.
+  template <slot_mapping Mapping, element_split Split>
+  ECQ_HOST_DEVICE void encode(const warp_symbol_source<Warp, Split>& source, std::uint32_t tile, std::uint32_t count) {
+    const std::uint32_t begin = tile * tile_groups;
+    const std::uint32_t here = count - tile * tile_symbols;
+    const std::uint32_t whole = here / group_symbols;
+    std::uint32_t group = begin + (whole < tile_groups ? whole : tile_groups);
+    if (whole < tile_groups && here % group_symbols != 0) {
       for (std::uint32_t round = rounds_per_group; round-- > 0;) {
-        const auto active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(left, round)));
-        step(source.of(active, whole, round), active);
+        const flags active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(here % group_symbols, round)));
+        step<Mapping>(source.find(active, group, round), active);
       }
     }
-    while (group > tile * tile_groups) {
-      typename warp_symbol_source<Warp, Split>::four_elements four;
-      source.load(--group, four);
+    if (group == begin) return;
+    typename warp_symbol_source<Warp, Split>::four_elements next;
+    source.load(group - 1, next);
+    while (group-- > begin) {
+      lanes offsets[rounds_per_group];
+      source.find(next, offsets);
+      if (group > begin) source.load(group - 1, next);  // on its way while this one is encoded
       ECQ_UNROLL
-      for (unsigned i = 1; i <= rounds_per_group; ++i) step(source.of(four, rounds_per_group - i), Warp::all());
+      for (unsigned i = 1; i <= rounds_per_group; ++i) step<Mapping>(offsets[rounds_per_group - i], Warp::all());
     }
   }
-}
+
+ private:
+  template <slot_mapping Mapping>
+  ECQ_HOST_DEVICE void step(const lanes& offset, flags active) {
+    constexpr bool alias = Mapping == slot_mapping::alias;
+    lanes entry[4];
+    Warp::gather_four(table.entries, offset, entry);
+    const lanes& start = entry[2];
+    const lanes& frequency = entry[3];
+    const unsigned scale = alias ? alias_table::scale_bits : table.scale_bits;
+    const lanes compared = alias ? upper : state >> (32 - scale);
+    const flags full = Warp::both(active, Warp::at_least(compared, frequency));
+    const std::uint32_t ballot = Warp::ballot(full);
+    first -= Warp::count(ballot);
+    Warp::store_halves(full, words, Warp::set_below(ballot) + lanes(first), state);
+    // Lanes that take no part get a state that every entry takes.
+    const lanes x = Warp::select(active, Warp::select(full, alias ? upper : state >> 16, state), lanes(0U));
+    const lanes product = Warp::multiply_high(x, entry[0]) + x * entry[1];
+    const lanes quotient = product >> scale;
+    const lanes begin = start + x;
+    if constexpr (alias) {
+      const lanes next = (product & 0xFFFF0000U) | Warp::gather(table.slots, quotient * frequency - begin);
+      state = Warp::select(active, next, state);
+      upper = Warp::select(active, quotient, upper);
+    } else {
+      state = Warp::select(active, begin + quotient * (lanes(1U << scale) - frequency), state);
+    }
+  }
+};
 
 }  // namespace ecq

@@ -17,7 +17,7 @@ namespace ecq {
 struct alignas(16) rans_encode_entry {
   std::uint32_t reciprocal_low;  ///< of ceil(2^(32 + scale bits) / frequency): states divide exactly by it
   std::uint32_t reciprocal_high;
-  std::uint32_t start;  ///< in the slots of symbols by rank (alias), or the symbol's first slot (direct)
+  std::uint32_t start;  ///< direct: the symbol's first slot; alias: the slot of rank r is slots[-(start + r)]
   std::uint32_t frequency;
 };
 
@@ -88,21 +88,28 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     plan.raw_bits = best;
     plan.count = count;
   }
-  for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) plan.entries[symbol] = {};
+  const bool alias = shape.mapping == slot_mapping::alias;
+  const std::uint64_t one = std::uint64_t{1} << (32 + shape.scale_bits);
+  // Backwards, since q * f - (start + x) is one instruction where start + x - q * f is two.
+  constexpr std::uint32_t last_slot = alias_slot_count - 1;
+  const std::uint32_t first_start = alias ? 0U - last_slot : 0U;
+  // Symbols that do not occur get what does no harm should they turn up.
+  for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) {
+    plan.entries[symbol] = {0, static_cast<std::uint32_t>(one >> 32), first_start, 1};
+  }
   group.sync();
   if (group.rank() == 0) {
-    std::uint32_t start = 0;
+    std::uint32_t start = first_start;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t frequency = table.frequencies[i];
       plan.entries[table.symbols[i]].start = start;
       start += frequency;
     }
-    if (shape.mapping == slot_mapping::alias && count > 1) {
+    if (alias && count > 1) {
       detail::build_alias_table(table.frequencies, count, shape.bucket_bits, aliases);
     }
   }
   for (std::uint32_t i = group.rank(); i < count; i += group.size()) {
-    const std::uint64_t one = std::uint64_t{1} << (32 + shape.scale_bits);
     const std::uint32_t frequency = table.frequencies[i];
     const std::uint64_t reciprocal = (one + frequency - 1) / frequency;
     rans_encode_entry& entry = plan.entries[table.symbols[i]];
@@ -113,14 +120,14 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     plan.frequencies[i] = frequency;
   }
   group.sync();
-  if (shape.mapping != slot_mapping::alias || count == 1) return;
+  if (!alias || count == 1) return;
   for (std::uint32_t slot = group.rank(); slot < alias_slot_count; slot += group.size()) {
     const std::uint32_t bucket = slot & ((1U << shape.bucket_bits) - 1U);
     const std::uint32_t offset = slot >> shape.bucket_bits;
     const bool own = offset < aliases.divider[bucket];
     const std::uint32_t rank = own ? offset : (offset + aliases.adjust[bucket]) & 0xFFFFU;
     const std::uint32_t number = own ? bucket : aliases.alias[bucket];
-    slots[plan.entries[table.symbols[number]].start + rank] = static_cast<std::uint16_t>(slot);
+    slots[0U - (plan.entries[table.symbols[number]].start + rank)] = static_cast<std::uint16_t>(slot);
   }
 }
 

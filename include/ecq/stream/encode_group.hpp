@@ -170,27 +170,23 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
     });
   };
   const warp_symbol_source<Warp, Split> source(elements, plan.coder.raw_bits);
-  const auto encode = [&]<slot_mapping Mapping>() {
-    detail::warp_encode_step<Warp, Mapping> step = {table, job.words_of_chunk(chunk), count};
-    encode_chunk_by_warp(step, source, count, pack);
-    const lanes states[1] = {step.state};
-    if (plan.room) Warp::store(job.at(section_kind::states) + chunk * 4 * lane_count, states);
-    Warp::each_lane([&](std::uint32_t lane) {
-      if (lane == 0) job.word_counts[chunk] = count - step.first;
-    });
-  };
-  if (plan.coder.count == 1) {
-    for (std::uint32_t tile = 0; tile < (count + tile_symbols - 1) / tile_symbols; ++tile) pack(tile);
-    const lanes states[1] = {lanes(std::uint32_t{1} << 16)};
-    if (plan.room) Warp::store(job.at(section_kind::states) + chunk * 4 * lane_count, states);
-    Warp::each_lane([&](std::uint32_t lane) {
-      if (lane == 0) job.word_counts[chunk] = 0;
-    });
-  } else if (plan.coder.shape.mapping == slot_mapping::alias) {
-    encode.template operator()<slot_mapping::alias>();
-  } else {
-    encode.template operator()<slot_mapping::direct>();
+  const bool coded = plan.coder.count > 1;  // with one symbol alone states do not move
+  const bool alias = plan.coder.shape.mapping == slot_mapping::alias;
+  warp_encoder<Warp> encoder = {table, job.words_of_chunk(chunk), count};
+  for (std::uint32_t tile = (count + tile_symbols - 1) / tile_symbols; tile-- > 0;) {
+    pack(tile);
+    if (!coded) continue;
+    if (alias) {
+      encoder.template encode<slot_mapping::alias>(source, tile, count);
+    } else {
+      encoder.template encode<slot_mapping::direct>(source, tile, count);
+    }
   }
+  const lanes states[1] = {encoder.state};
+  if (plan.room) Warp::store(job.at(section_kind::states) + chunk * 4 * lane_count, states);
+  Warp::each_lane([&](std::uint32_t lane) {
+    if (lane == 0) job.word_counts[chunk] = count - encoder.first;
+  });
 }
 
 /// Decides between the words that there are and storing all elements raw, whichever gives the smaller stream, and

@@ -136,13 +136,13 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
   }
 
-  /// The four words of table[index] of each lane, which is 16 bytes wide and aligned to as many.
+  /// The four words of an entry of 16 bytes, `offset` bytes behind the first one, of each lane.
   template <class Entry>
-  static void gather_four(const Entry* table, const lanes& index, lanes (&words)[4]) {
+  static void gather_four(const Entry* table, const lanes& offset, lanes (&words)[4]) {
     static_assert(sizeof(Entry) == 16);
     for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
       std::uint32_t four[4];
-      std::memcpy(four, table + index.value[lane], sizeof four);
+      std::memcpy(four, table + offset.value[lane] / 16, sizeof four);
       for (std::size_t i = 0; i < 4; ++i) words[i].value[lane] = four[i];
     }
   }
