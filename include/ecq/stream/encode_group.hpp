@@ -197,9 +197,10 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
   encode_plan& plan = *job.plan;
   const auto part = [&](section_kind kind) -> section& { return plan.sections[static_cast<std::uint32_t>(kind)]; };
   // Each thread has a run of chunks to itself.
-  const std::uint64_t run = (job.chunks + group.size() - 1) / group.size();
+  std::uint64_t run = 1;
+  while (run * group.size() < job.chunks) run *= 2;
   const std::uint64_t first = group.rank() * run < job.chunks ? group.rank() * run : job.chunks;
-  const std::uint64_t last = job.chunks - first < run ? job.chunks : first + run;
+  const std::uint64_t last = job.chunks - first > run ? first + run : job.chunks;
   std::uint64_t own = 0;
   for (std::uint64_t chunk = first; chunk < last; ++chunk) own += job.word_counts[chunk];
   std::uint64_t words = 0;
@@ -339,8 +340,10 @@ ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
   if (plan.total_bytes == 0) return;
   std::uint64_t digest = xxh64_by_group<false>(group, job.out, header_checksum_at, 0);
   digest = xxh64_by_group<false>(group, job.out + fixed_header_bytes, plan.directory_bytes, digest);
-  for (const section_kind kind : {section_kind::tables, section_kind::chunk_index}) {
-    digest = xxh64_by_group<false>(group, job.at(kind), plan.sections[static_cast<std::uint32_t>(kind)].size, digest);
+  for (auto kind = static_cast<std::uint32_t>(section_kind::tables);
+       kind <= static_cast<std::uint32_t>(section_kind::chunk_index); ++kind) {
+    const section& part = plan.sections[kind];
+    digest = xxh64_by_group<false>(group, job.out + part.offset, part.size, digest);
   }
   if (group.rank() != 0) return;
   Group::store(job.out + header_checksum_at, digest);
