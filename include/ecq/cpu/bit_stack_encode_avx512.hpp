@@ -14,6 +14,7 @@
 
 #include "ecq/cpu/bit_stack_avx512.hpp"
 #include "ecq/cpu/bit_stack_lookup.hpp"
+#include "ecq/cpu/prefetch_avx512.hpp"
 #include "ecq/entropy/bit_stack.hpp"
 #include "ecq/stream/lanes.hpp"
 
@@ -57,6 +58,8 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
     codes[c] = cursors[c]->codes.data();
   }
   for (std::size_t group = last; group-- > first;) {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) prefetch<2>(codes[c] + group * group_symbols, codes_prefetched);
     for (std::size_t round = rounds_per_group; round-- > 0;) {
       ECQ_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) {

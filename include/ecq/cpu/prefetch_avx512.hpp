@@ -11,7 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/stream/lanes.hpp"
+
 namespace ecq::detail::avx512 {
+
+/// Where encoders fetch codes from: they go through a chunk from its end, eight groups in front of where they are.
+inline constexpr std::size_t codes_prefetched = std::size_t{0} - 8 * group_symbols;
 
 /// Fetches `Lines` cache lines from `ahead` bytes behind `from` on, whether anything is there or not: an address, no
 /// pointer.

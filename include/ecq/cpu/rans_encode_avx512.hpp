@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ecq/cpu/prefetch_avx512.hpp"
 #include "ecq/cpu/rans_avx512.hpp"
 #include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
@@ -100,6 +101,7 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
     for (std::size_t c = 0; c < Chunks; ++c) {
       codes[c][0] = load_codes(table, cursors[c]->codes.data() + group * group_symbols);
       codes[c][1] = load_codes(table, cursors[c]->codes.data() + group * group_symbols + 64);
+      prefetch<2>(cursors[c]->codes.data() + group * group_symbols, codes_prefetched);
     }
     ECQ_UNROLL
     for (unsigned back = 0; back < 4; ++back) {
