@@ -49,12 +49,14 @@ void expect_definition(std::vector<float> values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint8_t expected = Format::encode(values[i]);
     ASSERT_EQ(codes[i], Format::decode(expected) == 0.0F ? 0 : expected) << values[i];
+    ASSERT_EQ(ecq::detail::rounding<Format>::encode(values[i]), codes[i]) << values[i];
     const float magnitude = std::abs(values[i]);
     if (magnitude <= Format::largest) {
       const auto nearest =
           ecq::detail::rounding<Format>::nearest(ecq::detail::every_lane<ecq::detail::float_lanes>(magnitude));
       const float first = std::bit_cast<std::array<float, ecq::detail::lanes_at_once>>(nearest)[0];
       ASSERT_EQ(first, Format::decode(Format::encode(magnitude))) << magnitude;
+      ASSERT_EQ(ecq::detail::rounding<Format>::nearest(magnitude), first) << magnitude;  // as a device has it
     }
   }
 }

@@ -24,6 +24,11 @@ struct quantize_work {
   unsigned long long* verdict;
 };
 
+/// Blocks of summarize_kernel that a multiprocessor has registers for: without a say, ptxas takes so few that it
+/// spills.
+template <unsigned Threads>
+inline constexpr unsigned blocks_side_by_side = Threads == 32 ? 24 : 5;
+
 /// Rows that one launch takes on, a block each.
 struct row_range {
   std::uint64_t first;
@@ -66,7 +71,8 @@ static __global__ void describe_kernel(block_matrix* to, matrix_batch batch) {
 static __global__ void set_lambda_kernel(double* to, double lambda) { *to = lambda; }
 
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) summarize_kernel(quantize_work work, row_range range) {
+__global__ void __launch_bounds__(Threads, blocks_side_by_side<Threads>)
+    summarize_kernel(quantize_work work, row_range range) {
   const auto memory = row_memory<Threads>::of(range.capacity);
   device_row_block<Threads> block(memory.block, work.verdict);
   const std::uint64_t row = range.first + blockIdx.x;

@@ -92,6 +92,13 @@ struct rounding<Format> {
 
   template <class Floats>
   ECQ_HOST_DEVICE static Floats nearest(Floats magnitudes) noexcept {
+    if constexpr (sizeof(Floats) == sizeof(float)) {  // a device adds and compares integers at once
+      constexpr std::uint32_t least = (first_exponent + std::uint32_t{dropped}) << 23;
+      const std::uint32_t above =
+          (__builtin_bit_cast(std::uint32_t, magnitudes) & 0x7f800000U) + (std::uint32_t{dropped} << 23);
+      const auto pushed = __builtin_bit_cast(float, above > least ? above : least);
+      return (magnitudes + pushed) - pushed;
+    }
     const auto binades =
         __builtin_bit_cast(bits_of_lanes<Floats>, larger_of(magnitudes, every_lane<Floats>(smallest_normal))) &
         0x7f800000U;
