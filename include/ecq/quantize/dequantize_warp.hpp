@@ -134,7 +134,8 @@ class warp_weight_sink {
     const std::uint64_t place = place_of(matrix, row, column);
     Warp::at(place_low_, lane) = static_cast<std::uint32_t>(place);
     Warp::at(place_high_, lane) = static_cast<std::uint32_t>(place >> 32);
-    Warp::at(scale_, lane) = __builtin_bit_cast(std::uint32_t, scale_of(matrix, row, column));
+    const float scale = scale_of(matrix, row, column);
+    Warp::at(scale_, lane) = __builtin_bit_cast(std::uint32_t, scale);
     const std::uint64_t end = (column / matrix.columns_per_group + std::uint64_t{1}) * matrix.columns_per_group;
     Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
@@ -143,7 +144,8 @@ class warp_weight_sink {
   ECQ_HOST_DEVICE void write_four(std::uint32_t lane, std::uint32_t codes) {
     std::uint32_t& column = Warp::at(column_, lane);
     if (column >= Warp::at(limit_, lane)) settle(lane);
-    const float scale = __builtin_bit_cast(float, Warp::at(scale_, lane));
+    const std::uint32_t scale_bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
+    const auto scale = __builtin_bit_cast(float, scale_bits);
     float four[rounds_per_group];
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < rounds_per_group; ++i) {
