@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/huffman_gaps.hpp"
 #include "ecq/entropy/rans_direct.hpp"
@@ -139,6 +140,33 @@ ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, s
   ECQ_CHECK(
       ecq::decompress(host, block, index, ecq::matrix_view<ecq::bf16>(weights.data(), layout.rows, layout.columns)));
   return weights;
+}
+
+namespace {
+
+ecq::matrix_view<const ecq::bf16> matrix_of(const quantizing& work, std::size_t index) {
+  const auto* const weights = reinterpret_cast<const ecq::bf16*>(work.weights.data());
+  return {weights + index * work.rows * work.columns, work.rows, work.columns};
+}
+
+}  // namespace
+
+ecq::result<ecq::packed_block> compressed(const quantizing& work) {
+  std::vector<ecq::named_weights> named;
+  for (std::size_t i = 0; i < work.matrices; ++i) named.push_back({std::to_string(i), matrix_of(work, i)});
+  const ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{work.how, {.chunk_bits = work.chunk_bits}};
+  return codec.compress(host, named);
+}
+
+ecq::result<bytes> codes_of(const quantizing& work) {
+  bytes codes(work.size());
+  std::vector<ecq::bf16> scales(work.rows);
+  for (std::size_t i = 0; i < work.matrices; ++i) {
+    const std::span<std::uint8_t> part(reinterpret_cast<std::uint8_t*>(codes.data()) + i * work.rows * work.columns,
+                                       work.rows * work.columns);
+    ECQ_CHECK(work.how.quantize<ecq::fp8_e4m3>(host, matrix_of(work, i), part, scales));
+  }
+  return codes;
 }
 
 bool dump_elements(const std::string& folder, std::size_t mib) {

@@ -11,6 +11,7 @@
 
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/entquant.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/stream_options.hpp"
 
@@ -50,6 +51,21 @@ ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::spa
 
 /// The weights of matrix `index` as BF16, by the CPU.
 ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, std::size_t index);
+
+/// BF16 weights in `matrices` matrices of rows x columns, and how EntQuant quantises them to FP8: by the CPU.
+struct quantizing {
+  std::span<const std::byte> weights;
+  std::size_t matrices;
+  std::size_t rows;
+  std::size_t columns;
+  ecq::entquant how;
+  unsigned chunk_bits = 0;
+
+  std::size_t size() const { return matrices * rows * columns; }
+  std::size_t bytes_of_matrix() const { return rows * columns * sizeof(ecq::bf16); }
+};
+ecq::result<ecq::packed_block> compressed(const quantizing& work);
+ecq::result<bytes> codes_of(const quantizing& work);
 
 /// Writes elements of each kind to <folder>/<name>-<mib>.bytes; false where that failed.
 bool dump_elements(const std::string& folder, std::size_t mib);

@@ -110,6 +110,8 @@ int main(int count, char** arguments) {
   for (const std::size_t mib : run.chosen().mib) {
     ecq_bench::decode_elements(run, mib << 20);
     ecq_bench::dequantise(run, mib << 20);
+    ecq_bench::encode(run, mib << 20);
+    ecq_bench::compress(run, mib << 20);
     run.write_json();
   }
   return run.failed() ? 1 : 0;

@@ -10,5 +10,7 @@ namespace ecq_bench {
 
 void decode_elements(session& run, std::size_t size);  ///< streams to elements
 void dequantise(session& run, std::size_t size);       ///< blocks to BF16 weights
+void encode(session& run, std::size_t size);           ///< elements to streams
+void compress(session& run, std::size_t size);         ///< BF16 weights to codes, and to blocks
 
 }  // namespace ecq_bench
