@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encod
 
 /// Step 4, by one block of layout_threads. A stream that does not fit goes to `verdict` with the bytes it needs.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) layout_kernel(encode_job job, unsigned long long* verdict) {
+__global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsigned long long* verdict) {
   __shared__ std::uint64_t sums[lane_count];
   device_threads block;
   block.sums = sums;
