@@ -31,17 +31,31 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
       return Group::template load<std::uint64_t>(here);
     }
   };
-  for (; blocks >= together; blocks -= together, at += std::size_t{32} * together) {
-    std::uint64_t words[together][own];
+  std::uint64_t words[together][own];
+  const auto fetch = [&] {
     ECQ_UNROLL
     for (std::uint32_t block = 0; block < together; ++block) {
       ECQ_UNROLL
       for (std::uint32_t i = 0; i < own; ++i) words[block][i] = load(block, i);
     }
+    at += std::size_t{32} * together;
+    blocks -= together;
+  };
+  bool more = blocks >= together;
+  if (more) fetch();
+  while (more) {
+    std::uint64_t now[together][own];
     ECQ_UNROLL
     for (std::uint32_t block = 0; block < together; ++block) {
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], words[block][i]);
+      for (std::uint32_t i = 0; i < own; ++i) now[block][i] = words[block][i];
+    }
+    more = blocks >= together;
+    if (more) fetch();  // on their way while those before are taken in
+    ECQ_UNROLL
+    for (std::uint32_t block = 0; block < together; ++block) {
+      ECQ_UNROLL
+      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], now[block][i]);
     }
   }
   for (; blocks > 0; --blocks, at += 32) {

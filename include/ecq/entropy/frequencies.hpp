@@ -41,18 +41,40 @@ ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
 
 }  // namespace detail
 
+namespace detail {
+
+/// log2_fixed of several values at once: each is a chain of multiplications that waits for itself.
+template <std::size_t Count>
+ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count],
+                                             std::uint64_t (&logarithms)[Count]) noexcept {
+  std::uint64_t whole[Count] = {};
+  std::uint64_t mantissa[Count] = {};  // in [1, 2), 31 fraction bits
+  std::uint64_t fraction[Count] = {};
+  ECQ_UNROLL
+  for (std::size_t i = 0; i < Count; ++i) {
+    whole[i] = bit_width(values[i]) - 1;
+    mantissa[i] = std::uint64_t{values[i]} << (31 - whole[i]);
+  }
+  for (int step = 0; step < 32; ++step) {
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < Count; ++i) {
+      mantissa[i] = (mantissa[i] * mantissa[i]) >> 31;
+      const std::uint64_t bit = mantissa[i] >> 32;
+      fraction[i] = (fraction[i] << 1) | bit;
+      mantissa[i] >>= bit;
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t i = 0; i < Count; ++i) logarithms[i] = (whole[i] << 32) | fraction[i];
+}
+
+}  // namespace detail
+
 /// log2(value) in 2^-32, rounded down to within 4 of the last place; integer arithmetic alone. value >= 1.
 ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
-  const unsigned whole = detail::bit_width(value) - 1;
-  std::uint64_t mantissa = std::uint64_t{value} << (31 - whole);  // in [1, 2), 31 fraction bits
-  std::uint64_t fraction = 0;
-  for (int i = 0; i < 32; ++i) {
-    mantissa = (mantissa * mantissa) >> 31;
-    const std::uint64_t bit = mantissa >> 32;
-    fraction = (fraction << 1) | bit;
-    mantissa >>= bit;
-  }
-  return (std::uint64_t{whole} << 32) | fraction;
+  std::uint64_t logarithm[1] = {};
+  detail::log2_fixed_of({value}, logarithm);
+  return logarithm[0];
 }
 
 namespace detail {
@@ -124,9 +146,10 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   const std::uint64_t total = group.sum(own);
   const auto price = [&](std::uint32_t i) {
     const std::uint32_t f = work.frequencies[i];
-    const std::uint64_t now = log2_fixed(f);
-    work.gain[i] = work.weight[i] * (log2_fixed(f + 1) - now);
-    work.loss[i] = f > 1 ? work.weight[i] * (now - log2_fixed(f - 1)) : ~std::uint64_t{0};
+    std::uint64_t logarithms[3] = {};
+    log2_fixed_of({f > 1 ? f - 1 : 1U, f, f + 1}, logarithms);
+    work.gain[i] = work.weight[i] * (logarithms[2] - logarithms[1]);
+    work.loss[i] = f > 1 ? work.weight[i] * (logarithms[1] - logarithms[0]) : ~std::uint64_t{0};
   };
   own = 0;
   each([&](std::uint32_t i) {
