@@ -94,32 +94,37 @@ void expect_round_trips(bool pairs = false) {
 TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_rans) { expect_round_trips<ecq::rans>(); }
 TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_tans) { expect_round_trips<ecq::tans>(); }
 TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_huffman) { expect_round_trips<ecq::huffman>(); }
+TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_gap_arrays) { expect_round_trips<ecq::huffman_gaps>(); }
 TEST_F(decode_on_device, gives_back_what_the_host_stored) { expect_round_trips<ecq::raw>(); }
 
 TEST_F(decode_on_device, gives_back_pairs_of_rans) { expect_round_trips<ecq::rans>(true); }
 TEST_F(decode_on_device, gives_back_pairs_of_tans) { expect_round_trips<ecq::tans>(true); }
 TEST_F(decode_on_device, gives_back_pairs_of_huffman) { expect_round_trips<ecq::huffman>(true); }
 
-TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
+template <class Coder>
+void expect_codes_of_one_value_and_of_all_values() {
   for (const unsigned values : {1U, 2U, 200U, 256U}) {
     const auto codes = ecq_test::code_source(values).below(5000, values);
     const bytes elements(reinterpret_cast<const std::byte*>(codes.data()),
                          reinterpret_cast<const std::byte*>(codes.data()) + codes.size());
-    const auto got = decode(encoded<ecq::rans>({}, elements), 0, codes.size(), 0, leave_alone);
+    const auto got = decode(encoded<Coder>({}, elements), 0, codes.size(), 0, leave_alone);
     ASSERT_TRUE(got.verdict);
     ASSERT_EQ(got.elements, elements) << values;
   }
 }
 
-TEST_F(decode_on_device, writes_any_range_to_any_address) {
-  for (const auto& [format, pairs] :
-       {std::pair(std::optional<dtype>(), false), std::pair(std::optional(dtype::fp32), false),
-        std::pair(std::optional(dtype::bf16), false), std::pair(std::optional<dtype>(), true),
-        std::pair(std::optional(dtype::fp32), true), std::pair(std::optional(dtype::bf16), true)}) {
+TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
+  expect_codes_of_one_value_and_of_all_values<ecq::rans>();
+  expect_codes_of_one_value_and_of_all_values<ecq::huffman_gaps>();
+}
+
+template <class Coder>
+void expect_any_range_at_any_address(bool pairs) {
+  for (const auto format : {std::optional<dtype>(), std::optional(dtype::fp32), std::optional(dtype::bf16)}) {
     const std::size_t count = 5000;
     const std::size_t width = format ? ecq::size_of(*format) : 1;
     const bytes elements = elements_of(format, count);
-    const bytes blob = encoded<ecq::rans>(format, elements, {.chunk_bits = 10, .pairs = pairs});
+    const bytes blob = encoded<Coder>(format, elements, {.chunk_bits = 10, .pairs = pairs});
     ASSERT_EQ(ecq::encoded_stream::parse(blob)->pairs(), pairs);
     for (const std::size_t first : {0U, 1U, 4U, 1024U, 1500U, 4999U}) {
       for (const std::size_t many : {0U, 1U, 3U, 1024U, 2600U}) {
@@ -135,26 +140,49 @@ TEST_F(decode_on_device, writes_any_range_to_any_address) {
   }
 }
 
-TEST_F(decode_on_device, uses_the_table_of_each_chunk) {
+TEST_F(decode_on_device, writes_any_range_to_any_address) {
+  expect_any_range_at_any_address<ecq::rans>(false);
+  expect_any_range_at_any_address<ecq::rans>(true);
+  expect_any_range_at_any_address<ecq::huffman_gaps>(false);
+}
+
+template <class Coder>
+void expect_the_table_of_each_chunk() {
   bytes elements = elements_of({}, 8192);
   for (std::size_t i = 4096; i < elements.size(); ++i) elements[i] = std::byte{7};
   const std::vector<std::uint16_t> classes = {0, 0, 1, 1, 2, 2, 2, 2};
-  const bytes blob = encoded<ecq::rans>({}, elements, {.chunk_bits = 10, .class_of_chunk = classes});
+  const bytes blob = encoded<Coder>({}, elements, {.chunk_bits = 10, .class_of_chunk = classes});
   const auto got = decode(blob, 0, elements.size(), 0, leave_alone);
   ASSERT_TRUE(got.verdict);
   ASSERT_EQ(got.elements, elements);
 }
 
+TEST_F(decode_on_device, uses_the_table_of_each_chunk) {
+  expect_the_table_of_each_chunk<ecq::rans>();
+  expect_the_table_of_each_chunk<ecq::huffman_gaps>();
+}
+
+// Chunks of gap arrays have blocks of some thousand codes: the last one of a few, one that begins amid a group, and
+// code words that are longer than what a look-up sees.
+TEST_F(decode_on_device, decodes_chunks_of_many_blocks) {
+  auto codes = ecq_test::code_source(5).bell(60001, 2);
+  for (std::size_t i = 0; i < codes.size(); i += 997) codes[i] = static_cast<std::uint8_t>(i / 997);
+  const bytes elements(reinterpret_cast<const std::byte*>(codes.data()),
+                       reinterpret_cast<const std::byte*>(codes.data()) + codes.size());
+  const bytes blob = encoded<ecq::huffman_gaps>({}, elements, {.chunk_bits = 16});
+  ASSERT_EQ(decode(blob, 0, elements.size(), 0, leave_alone).elements, elements);
+}
+
 // Every verdict on damaged states and words is the host's.
 template <class Coder>
-void expect_verdicts_of_the_host() {
-  const bytes elements = elements_of({}, 3000);
-  const bytes good = encoded<Coder>({}, elements, {.chunk_bits = 10});
+void expect_verdicts_of_the_host(std::size_t count = 3000, unsigned chunk_bits = 10, std::uint64_t stride = 7) {
+  const bytes elements = elements_of({}, count);
+  const bytes good = encoded<Coder>({}, elements, {.chunk_bits = chunk_bits});
   const auto stream = ecq::encoded_stream::parse(good);
   ASSERT_TRUE(stream);
   for (const auto kind : {ecq::section_kind::states, ecq::section_kind::words}) {
     const ecq::section part = stream->header().at(kind);
-    for (std::uint64_t at = 0; at < part.size; at += 7) {
+    for (std::uint64_t at = 0; at < part.size; at += stride) {
       bytes bad = good;
       bad[part.offset + at] ^= static_cast<std::byte>(1U << (at % 8));
       const auto parsed = ecq::encoded_stream::parse(bad);
@@ -175,11 +203,16 @@ void expect_verdicts_of_the_host() {
 TEST_F(decode_on_device, rejects_what_the_host_rejects_of_rans) { expect_verdicts_of_the_host<ecq::rans>(); }
 TEST_F(decode_on_device, rejects_what_the_host_rejects_of_tans) { expect_verdicts_of_the_host<ecq::tans>(); }
 TEST_F(decode_on_device, rejects_what_the_host_rejects_of_huffman) { expect_verdicts_of_the_host<ecq::huffman>(); }
+TEST_F(decode_on_device, rejects_what_the_host_rejects_of_gap_arrays) {
+  expect_verdicts_of_the_host<ecq::huffman_gaps>();
+  expect_verdicts_of_the_host<ecq::huffman_gaps>(20000, 15, 301);
+}
 
 // An index that was damaged after the host had checked it sends no warp out of the stream.
-TEST_F(decode_on_device, checks_the_index_where_it_lies) {
+template <class Coder>
+void expect_an_index_to_be_checked() {
   const bytes elements = elements_of({}, 3000);
-  const bytes blob = encoded<ecq::rans>({}, elements, {.chunk_bits = 10});
+  const bytes blob = encoded<Coder>({}, elements, {.chunk_bits = 10});
   for (const std::uint64_t word : {std::uint64_t{1} << 20, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
     for (const std::uint64_t record : {0U, 1U, 3U}) {
       const auto got = decode(blob, 0, elements.size(), 0, [&](const ecq::encoded_stream& stream, std::byte* memory) {
@@ -191,6 +224,11 @@ TEST_F(decode_on_device, checks_the_index_where_it_lies) {
       EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt);
     }
   }
+}
+
+TEST_F(decode_on_device, checks_the_index_where_it_lies) {
+  expect_an_index_to_be_checked<ecq::rans>();
+  expect_an_index_to_be_checked<ecq::huffman_gaps>();
 }
 
 // The same for the escapes of pairs: those of other chunks, or of none.

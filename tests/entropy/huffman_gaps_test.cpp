@@ -3,25 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ecq/stream/lanes.hpp"
 #include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
+#include "support/decode_by_warp.hpp"
 
 namespace {
 
 using ecq_test::code_source;
 using table = ecq::huffman_gaps::table;
 
-// In one pass, and in two phases by both kinds of look-up tables: all agree.
+// In one pass, and in two phases by the body of a block of threads: both agree.
 struct decoders {
-  decoders(const table& code, ecq::split_map map) : once(code, map), wide(code, map), cascade(code, map) {}
+  decoders(const table& by, ecq::split_map with) : code(by), map(with), once(by, with) {}
 
+  table code;
+  ecq::split_map map;
   ecq::huffman_gaps::decoder once;
-  ecq::huffman_gaps::lut_decoder<ecq::huffman_wide> wide;
-  ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade> cascade;
 };
 
 using coded_chunk = ecq_test::coded_chunk<ecq::huffman_gaps>;
@@ -30,13 +33,15 @@ bool stored(const coded_chunk& chunk) { return chunk.word_count() == ecq::huffma
 
 ecq_test::decoded_chunk decode(const coded_chunk& chunk, const decoders& by) {
   auto once = chunk.decode(by.once);
-  const auto wide = chunk.decode(by.wide);
-  const auto cascade = chunk.decode(by.cascade);
-  EXPECT_EQ(once.verdict, wide.verdict);
-  EXPECT_EQ(once.verdict, cascade.verdict);
+  // Raw bits are 0, as the other decoder leaves them.
+  const std::vector<std::byte> raw(chunk.symbols + ecq::stream_tail_bytes);
+  const auto block = chunk.decode_by([&](const ecq::chunk_bytes& bytes, const std::byte*, std::uint8_t* out) {
+    return *ecq_test::decode_by_warp<ecq::byte_split>(ecq::huffman_gaps{}, by.code, by.map, bytes,
+                                                      {raw.data(), by.map.bits}, reinterpret_cast<std::byte*>(out));
+  });
+  EXPECT_EQ(once.verdict, block.verdict);
   if (once.verdict == ecq::errc::ok) {
-    EXPECT_EQ(once.codes, wide.codes);
-    EXPECT_EQ(once.codes, cascade.codes);
+    EXPECT_EQ(once.codes, block.codes);
   }
   return once;
 }

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/huffman_gap_chunk.hpp"
 #include "ecq/entropy/huffman_gaps.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/host_block.hpp"
 #include "ecq/stream/host_warp.hpp"
 #include "ecq/stream/pair_warp.hpp"
 
@@ -37,12 +39,18 @@ std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& tabl
         ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols},
         ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, {out, 0, chunk.symbols, true}});
   } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
-    // A block reads cascaded tables, where the host's decoder reads a wide one.
-    std::vector<std::uint8_t> symbols(chunk.symbols);
+    std::vector<std::uint32_t> image(3);
+    const ecq::warp_table described = ecq::append_gap_table(table, map, image);
+    const std::uint32_t* const entries = image.data() + described.first;
+    const auto code = ecq::gap_code_of(described, entries, map.bits, map.symbol_bits);
+    ecq::host_block threads(ecq::gap_code::shared_words(code.shortest != 0 ? code.shortest : ecq::gap_window_bits));
+    ecq::gap_chunk opened;
     const ecq::errc verdict =
-        ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>(table, map).decode(chunk, symbols.data());
-    ecq::join_elements<Split>(raw.bits, symbols.data(), raw.bytes, symbols.size(), out);
-    return verdict;
+        ecq::open_gap_chunk<ecq::host_block>(code, {nullptr, chunk.words, chunk.word_count, chunk.symbols}, opened);
+    if (verdict != ecq::errc::ok) return verdict;
+    return ecq::decode_gap_chunk(threads, entries, opened, 0, 1, [&](auto&& give) {
+      return give(ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, {out, 0, chunk.symbols, true}});
+    });
   }
   return std::nullopt;
 }
@@ -70,8 +78,8 @@ std::optional<ecq::errc> decode_pairs_by_warp(Coder, const typename Coder::table
     return verdict == ecq::errc::ok ? sink.verdict() : verdict;
   } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
     std::vector<std::uint8_t> decoded(chunk.symbols);
-    const ecq::errc verdict =
-        ecq::huffman_gaps::lut_decoder<ecq::huffman_cascade>(table, ecq::pair_map).decode(chunk, decoded.data());
+    const auto verdict = decode_by_warp<ecq::byte_split>(Coder{}, table, ecq::pair_map, chunk, {nullptr, 0},
+                                                         reinterpret_cast<std::byte*>(decoded.data()));
     if (verdict != ecq::errc::ok) return verdict;
     return ecq::join_pairs<Split>(list, decoded.data(), raw, {pairs.escapes, pairs.escape_count}, pairs.symbols,
                                   target.out);

@@ -24,6 +24,7 @@ namespace detail {
 /// Elements first, first + 1, ..., last - 1 of a stream, with `Pairs` one in pairs, to `out`: a chunk_user.
 template <element_split Split, bool Pairs>
 struct elements_to {
+  static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 0;
   static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : 4;
 

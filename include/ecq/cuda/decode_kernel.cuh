@@ -2,39 +2,21 @@
 /// \file
 /// The one kernel that decodes streams, a template over the coding of the stream and over what becomes of the chunks.
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/chunk_decoder.cuh"
+#include "ecq/cuda/chunk_user.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/device_warp.cuh"
+#include "ecq/cuda/gap_kernel.cuh"
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/tuning.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/stream/stream_warp.hpp"
 
 namespace ecq {
-
-/// Chunks of a stream, and how they are dealt to blocks.
-struct chunk_range {
-  std::uint64_t first = 0;
-  std::uint64_t end = 0;
-  unsigned warps = detail::most_warps;  ///< of a block that take chunks
-};
-
-/// What becomes of the chunks that a kernel decodes, a value that is passed to the kernel:
-///
-///  - `User::shared_bytes` of shared memory, a multiple of 16, are its own, and `load(shared)` is called first, by all
-///    threads of a block, which wait for each other afterwards;
-///  - `User::blocks` blocks of a stream of one table fit a multiprocessor, which bounds registers;
-///  - `user(chunk, decode)` is called by a warp for each chunk, as chunk_decoder says.
-template <class User>
-concept chunk_user = requires {
-  { User::shared_bytes } -> std::convertible_to<std::size_t>;
-  { User::blocks } -> std::convertible_to<unsigned>;
-};
 
 /// Decodes chunks for `user`, a warp a chunk, by any number of blocks of any number of whole warps. `Coding` is the
 /// stream's (visit_coding); dynamic shared memory: that of the user, then that of device_chunk_decoder. What does not
@@ -68,6 +50,9 @@ result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_r
   ECQ_CHECK(check_device(device, stream.device, "the stream"));
   ECQ_CHECK(check_aligned(verdict.memory(), 8, "the verdict"));
   if (chunks.first >= chunks.end) return {};
+  if constexpr (!User::pairs) {
+    if (stream.gaps) return launch_gaps(gpu, device, stream, chunks.first, chunks.end, user, verdict);
+  }
   return visit_coding(stream.coding, [&]<class Coding>(Coding) -> result<void> {
     const auto kernel = &decode_kernel<Coding, User>;
     const tuning_row& row = tuning_of(device.capability);

@@ -122,6 +122,7 @@ namespace detail {
 /// The weights of a block, with `Pairs` of a stream in pairs, to the places of its matrices: a chunk_user.
 template <weight_output Output, bool Pairs>
 struct weights_to {
+  static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
   static constexpr unsigned blocks = 4;
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -15,11 +16,20 @@
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/tuning.cuh"
+#include "ecq/entropy/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gap_table.hpp"
 #include "ecq/entropy/warp_table.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/stream_warp.hpp"
 
 namespace ecq {
+
+/// What is to be known of a stream of gap arrays besides.
+struct gap_stream {
+  unsigned shortest = 0;  ///< code word of any table
+  unsigned raw_bits = 0;  ///< of the split_map
+  unsigned symbol_bits = 0;
+};
 
 /// A stream that lies in device memory, which somebody else owns: what kernels need of it, and what the host needs to
 /// launch them. Trivially copyable.
@@ -29,6 +39,7 @@ struct device_stream {
   std::optional<warp_coding> coding;  ///< of the one table; nothing: tables of several codings
   std::uint32_t entries = 0;          ///< of the one table
   int device = 0;                     ///< number of the device that it lies on
+  std::optional<gap_stream> gaps;     ///< of gap arrays, which are for cuda/gap_kernel.cuh
 };
 
 /// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
@@ -38,7 +49,7 @@ struct device_stream {
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// errc::unsupported for coders that have no decoder on a device; out_of_memory.
+  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     device_image image(stream);
     try {
@@ -70,6 +81,7 @@ class device_image {
     on_device.view.entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset());
     on_device.format = stream_.format();
     on_device.device = device.number;
+    on_device.gaps = gaps_;
     if (tables_.size() == 1) {
       on_device.coding = tables_[0].coding;
       on_device.entries = tables_[0].entries;
@@ -82,10 +94,20 @@ class device_image {
 
   template <class Coder>
   result<void> add_tables() {
+    tables_.reserve(stream_.table_count());
     if constexpr (has_warp_table<Coder>) {
-      tables_.reserve(stream_.table_count());
       for (std::uint32_t index = 0; index < stream_.table_count(); ++index) {
         tables_.push_back(append_warp_table(stream_.table<Coder>(index), stream_.map(), entries_));
+      }
+      return {};
+    } else if constexpr (Coder::id == coder_id::huffman_gaps) {
+      if (stream_.pairs()) return error(errc::unsupported, "gap arrays of pairs have no decoder on a device");
+      gaps_ = {.shortest = gap_window_bits, .raw_bits = stream_.map().bits, .symbol_bits = stream_.map().symbol_bits};
+      for (std::uint32_t index = 0; index < stream_.table_count(); ++index) {
+        tables_.push_back(append_gap_table(stream_.table<Coder>(index), stream_.map(), entries_));
+        if (const unsigned length = tables_.back().bits_behind; length != 0) {
+          gaps_->shortest = (std::min)(gaps_->shortest, length);
+        }
       }
       return {};
     } else {
@@ -101,6 +123,7 @@ class device_image {
   encoded_stream stream_;
   std::vector<warp_table> tables_;
   std::vector<std::uint32_t> entries_;
+  std::optional<gap_stream> gaps_;
 };
 
 }  // namespace ecq

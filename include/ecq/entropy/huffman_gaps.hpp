@@ -33,15 +33,12 @@ struct huffman_gaps {
 
   using table = huffman_table<32>;
 
-  /// Bits of a gap: it is below the longest code word.
-  static constexpr unsigned gap_bits(unsigned longest) noexcept { return longest <= 16 ? 4 : 5; }
-
   /// Words of a chunk whose code words fill `windows` windows.
   static constexpr std::uint64_t words_of(std::uint64_t windows, unsigned longest) noexcept {
-    const std::uint64_t blocks = (windows + gap_block_threads - 1) / gap_block_threads;
-    return 2 + 2 * blocks + (windows * gap_bits(longest) + 15) / 16 + windows * (gap_window_bits / 16);
+    return gap_array_words(windows, gap_bits(longest));
   }
-  static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return (symbols + 1) / 2; }
+  static constexpr unsigned gap_bits(unsigned longest) noexcept { return gap_bits_of(longest); }
+  static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return gap_stored_words(symbols); }
 
   /// Takes chunks to their blocks.
   class chunk_opener {
@@ -79,22 +76,7 @@ struct huffman_gaps {
     std::array<code_word, 256> words_{};
   };
 
-  /// The kernels of the papers on the host, two phases for each block of threads. `Lut` is huffman_wide or
-  /// huffman_cascade: both decode the same.
-  template <class Lut>
-  class lut_decoder {
-   public:
-    lut_decoder(const table& code, split_map map) : opener_(code, map), raw_bits_(map.bits), lut_(code) {}
-
-    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
-
-   private:
-    chunk_opener opener_;
-    unsigned raw_bits_;
-    Lut lut_;
-  };
-
-  /// Decodes the same in one pass (entropy/huffman_gap_pass.hpp).
+  /// Decodes in one pass (entropy/huffman_gap_pass.hpp); a block of threads does it by entropy/huffman_gap_chunk.hpp.
   class decoder {
    public:
     decoder(const table& code, split_map map)
@@ -207,17 +189,6 @@ inline errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::uint
     if ((view.gaps[bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0}) return errc::corrupt;
   }
   return errc::ok;
-}
-
-template <class Lut>
-errc huffman_gaps::lut_decoder<Lut>::decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-  gap_array_view view;
-  errc verdict = opener_.open(chunk, out, view);
-  host_block threads;
-  for (std::uint32_t block = 0; verdict == errc::ok && block < view.blocks(); ++block) {
-    verdict = decode_gap_block(threads, lut_.view(), view, raw_bits_, block, out);
-  }
-  return verdict;
 }
 
 inline void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,

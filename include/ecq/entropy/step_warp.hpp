@@ -147,6 +147,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::ui
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::raw: return store_chunk_by_warp<Warp>(0, chunk, sink);
+    case warp_coding::huffman_gaps: return errc::corrupt;  // chunks that no warp decodes alone
     case warp_coding::constant: break;
   }
   return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);

@@ -26,7 +26,8 @@ enum class warp_coding : std::uint8_t {
   rans_wide,  ///< direct, of more than 2^12 slots
   tans,
   tans_constant,  ///< as constant, with the states of tans
-  huffman
+  huffman,
+  huffman_gaps  ///< by a block of threads: entropy/huffman_gap_table.hpp
 };
 
 /// What is to be known of a table beside its entries, which begin at `first` of an image that holds those of all

@@ -64,6 +64,14 @@ class warp_weight_sink {
     }
   }
 
+  /// From now on only symbols first, first + 1, ..., last - 1 of the chunk are written, which do not precede those
+  /// before.
+  ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
+    lowest_ = first;
+    behind_ = last;
+    groups_ = 0;
+  }
+
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
     const lanes codes = raw_bits_ == 0 ? symbols : symbols | spread_raw_bits(group, left);
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
@@ -110,8 +118,9 @@ class warp_weight_sink {
     while (current_ < to_.count && to_.matrices[current_].end() <= first) ++current_;
     if (current_ == to_.count) return;
     const warp_matrix& matrix = to_.matrices[current_];
-    if (!matrix.by_four || first < matrix.first_symbol) return;
-    const std::uint64_t groups = (matrix.end() - first) / group_symbols;
+    if (!matrix.by_four || first < matrix.first_symbol || first < begin_ + lowest_) return;
+    const std::uint64_t limit = begin_ + behind_;
+    const std::uint64_t groups = ((matrix.end() < limit ? matrix.end() : limit) - first) / group_symbols;
     if (groups == 0) return;
     groups_ = static_cast<std::uint32_t>(groups < most_groups ? groups : most_groups);
     affine_ = matrix.affine;
@@ -169,6 +178,7 @@ class warp_weight_sink {
     for (std::uint32_t i = 0; i < rounds_per_group && offset + i < left; ++i) {
       const std::uint64_t symbol = first + offset + i;
       if (symbol < matrix.first_symbol || symbol >= matrix.end()) continue;
+      if (symbol - begin_ < lowest_ || symbol - begin_ >= behind_) continue;
       const std::uint64_t number = symbol - matrix.first_symbol;
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
@@ -181,6 +191,8 @@ class warp_weight_sink {
   std::uint64_t begin_;
   const std::byte* raw_;
   unsigned raw_bits_;
+  std::uint32_t lowest_ = 0;  ///< symbols of the chunk that are written
+  std::uint32_t behind_ = ~0U;
   std::uint32_t current_ = 0;  ///< the first matrix that does not end before the next group
   /// How many groups from the next one on lie in the current matrix and are written four by four; where there are some,
   /// what is needed for them, so that nothing of the matrix is read again before a row or a group of weights ends.

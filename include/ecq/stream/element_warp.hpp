@@ -110,6 +110,12 @@ struct warp_element_sink {
   unsigned raw_bits;
   chunk_target target;
 
+  /// From now on only elements first, first + 1, ..., last - 1 of the chunk are written, if they were before.
+  ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
+    if (target.first < first) target.first = first;
+    if (target.last > last) target.last = last;
+  }
+
   ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
     if (raw_bits == low_bits<Split>) {

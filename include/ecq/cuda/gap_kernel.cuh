@@ -1,0 +1,109 @@
+#pragma once
+/// \file
+/// The kernel that decodes streams of gap arrays.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/chunk_decoder.cuh"
+#include "ecq/cuda/chunk_user.cuh"
+#include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/device_thread_block.cuh"
+#include "ecq/cuda/launch.cuh"
+#include "ecq/cuda/tuning.cuh"
+#include "ecq/cuda/verdict.cuh"
+#include "ecq/entropy/huffman_gap_chunk.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// A chunk that a block of threads decodes.
+struct gap_job {
+  stream_chunk found;
+  gap_chunk opened;
+  std::uint32_t loaded;  ///< number of the table that is near
+
+  static constexpr std::uint32_t words = 64;
+};
+static_assert(sizeof(gap_job) <= 4 * gap_job::words);
+
+}  // namespace detail
+
+/// Decodes chunks `first` and on for `user` in 2^parts_log2 parts each, `items` parts, a part a block of
+/// device_thread_block::threads threads, by any number of blocks. Dynamic shared memory: that of the user, then 2 *
+/// gap_entry::count + gap_job::words words, those of device_thread_block, and gap_code::shared_words of the shortest
+/// code word. What does not decode goes to `verdict` with its number; chunk checksums are not looked at.
+template <chunk_user User>
+__global__ void __launch_bounds__(device_thread_block::threads, 2 * User::blocks - 1)
+    decode_gaps_kernel(warp_stream stream, gap_stream gaps, std::uint64_t first, std::uint32_t items,
+                       unsigned parts_log2, User user, unsigned long long* verdict) {
+  auto* const shared = detail::dynamic_shared<std::byte>();
+  user.load(shared);
+  auto* const near = reinterpret_cast<std::uint32_t*>(shared + User::shared_bytes);
+  // What is the same for all threads lies in shared memory, as registers are scarce.
+  auto& job = *reinterpret_cast<detail::gap_job*>(near + 2 * gap_entry::count);
+  device_thread_block threads(near + 2 * gap_entry::count + detail::gap_job::words);
+  if (threadIdx.x == 0) job.loaded = ~0U;
+  for (std::uint32_t item = blockIdx.x; item < items; item += gridDim.x) {
+    const std::uint64_t number = first + (item >> parts_log2);
+    stream_chunk found;
+    errc outcome = find_chunk<device_warp>(stream, number, found);
+    if (outcome == errc::ok) {
+      const warp_table table = stream.tables[found.table];
+      const std::uint32_t* const entries = stream.entries + table.first;
+      gap_chunk opened;
+      outcome = open_gap_chunk<device_thread_block>(gap_code_of(table, entries, gaps.raw_bits, gaps.symbol_bits),
+                                                    found.coded, opened);
+      __syncthreads();
+      if (job.loaded != found.table && table.coding == warp_coding::huffman_gaps) {
+        detail::copy_to_shared(near, entries, 2 * gap_entry::count);
+      }
+      __syncthreads();
+      if (threadIdx.x == 0) job = {found, opened, table.coding == warp_coding::huffman_gaps ? found.table : job.loaded};
+      __syncthreads();
+    }
+    if (outcome == errc::ok) {
+      const auto part = item & ((1U << parts_log2) - 1);
+      outcome = decode_gap_chunk(threads, near, job.opened, part, 1U << parts_log2,
+                                 [&](auto&& give) { return user(job.found, give); });
+    }
+    if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
+      detail::report_failure(verdict, errc::corrupt, number);
+    }
+  }
+}
+
+namespace detail {
+
+/// As launch_decode for chunks begin, ..., end - 1 of a stream of gap arrays. Blocks stay, as each loads its tables;
+/// where there are fewer chunks than would keep them busy, each is dealt to several.
+template <chunk_user User>
+result<void> launch_gaps(const cuda& gpu, const device_traits& device, const device_stream& stream, std::uint64_t begin,
+                         std::uint64_t end, const User& user, const device_verdict& verdict) {
+  constexpr std::uint64_t turns = 2;  // parts that each block must find for chunks to be left whole
+  constexpr std::uint64_t most_chunks = std::uint64_t{1} << 24;
+  const auto kernel = &decode_gaps_kernel<User>;
+  const std::size_t words = 2 * gap_entry::count + gap_job::words + device_thread_block::own_words +
+                            gap_code::shared_words(stream.gaps->shortest);
+  launch_shape shape = {0, device_thread_block::threads, User::shared_bytes + sizeof(std::uint32_t) * words};
+  ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
+  const std::uint64_t staying = (std::max)(std::uint64_t{device.multiprocessors} * resident, std::uint64_t{1});
+  const std::uint64_t steps = stream.view.word_count / stream.view.chunks / (gap_block_threads * 4) + 1;  // of a chunk
+  for (; begin < end; begin += most_chunks) {
+    const std::uint64_t count = (std::min)(end - begin, most_chunks);
+    unsigned parts_log2 = 0;
+    while (count << parts_log2 < turns * staying && steps >> parts_log2 > 1) ++parts_log2;
+    const auto items = static_cast<std::uint32_t>(count << parts_log2);
+    shape.blocks = static_cast<std::size_t>((std::min)(std::uint64_t{items}, staying));
+    ECQ_CHECK(launch(gpu, "launching a decoder", kernel, shape, stream.view, *stream.gaps, begin, items, parts_log2,
+                     user, verdict.memory()));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+}  // namespace ecq
