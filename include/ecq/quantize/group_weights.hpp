@@ -39,10 +39,7 @@ ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, 
   ECQ_EXACT_FLOAT_BODY
   static_assert(row_padding == lanes_of_tile);
   constexpr std::size_t steps = row_padding / lanes_at_once;
-  const std::size_t width = row_sums(row.size());
-  double sums[Count][most_row_sums];
-  for (auto& some : sums) std::fill_n(some, width, 0.0);
-  for (std::size_t first = 0; first < row.size(); first += tile_weights) {
+  const auto tile_at = [&](std::size_t first) {
     const std::size_t last = (std::min)(first + tile_weights, row.size());
     std::array<std::array<float_lanes, steps>, Count> partial{};
     for (std::size_t at = first; at < last; at += row_padding) {
@@ -61,14 +58,30 @@ ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, 
         for (std::size_t index = 0; index < steps; ++index) step(index);
       }
     }
+    return std::bit_cast<std::array<std::array<float, row_padding>, Count>>(partial);
+  };
+  std::array<double, Count> folded;
+  if (row.size() <= tile_weights) {  // all other sums are zero
+    const auto tile = tile_at(0);
+    for (std::size_t sum = 0; sum < Count; ++sum) {
+      double lanes[row_padding];
+      for (std::size_t lane = 0; lane < row_padding; ++lane) lanes[lane] = static_cast<double>(tile[sum][lane]);
+      folded[sum] = fold<row_padding>(lanes);
+    }
+    return folded;
+  }
+  const std::size_t width = row_sums(row.size());
+  double sums[Count][most_row_sums];
+  for (auto& some : sums) std::fill_n(some, width, 0.0);
+  for (std::size_t first = 0; first < row.size(); first += tile_weights) {
+    const auto tile = tile_at(first);
     const std::size_t column = first / tile_weights * row_padding % width;
     for (std::size_t sum = 0; sum < Count; ++sum) {
-      const auto lanes = std::bit_cast<std::array<float, row_padding>>(partial[sum]);
-      for (std::size_t lane = 0; lane < row_padding; ++lane)
-        sums[sum][column + lane] += static_cast<double>(lanes[lane]);
+      for (std::size_t lane = 0; lane < row_padding; ++lane) {
+        sums[sum][column + lane] += static_cast<double>(tile[sum][lane]);
+      }
     }
   }
-  std::array<double, Count> folded;
   for (std::size_t sum = 0; sum < Count; ++sum) {
     folded[sum] = width == most_row_sums ? fold<most_row_sums>(sums[sum]) : fold<fewest_row_sums>(sums[sum]);
   }
