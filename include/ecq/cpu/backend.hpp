@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ecq/cpu/instruction_set.hpp"
@@ -26,14 +29,14 @@ struct cpu {
   }
 };
 
-/// Calls `task(index)` for every index below `count`, in no particular order; `task` returns result<void>. Of the
-/// tasks that fail, the error of the lowest index is returned, so errors do not depend on timing; std::bad_alloc
-/// becomes errc::out_of_memory. Once a task has failed, tasks of higher index may be skipped.
-template <class Task>
-result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
+namespace detail {
+
+/// parallel_for of `call(task, index)`: compiled once, whatever the task.
+inline result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
+                              result<void> (*call)(void* task, std::size_t index)) {
   const auto guarded = [&](std::size_t index) -> result<void> {
     try {
-      return task(index);
+      return call(task, index);
     } catch (const std::bad_alloc&) {
       return error(errc::out_of_memory, "allocation failed");
     }
@@ -76,6 +79,19 @@ result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
   const auto worst = std::min_element(failed_at.begin(), failed_at.end());
   if (*worst == count) return {};
   return std::move(failures[static_cast<std::size_t>(worst - failed_at.begin())]);
+}
+
+}  // namespace detail
+
+/// Calls `task(index)` for every index below `count`, in no particular order; `task` returns result<void>. Of the
+/// tasks that fail, the error of the lowest index is returned, so errors do not depend on timing; std::bad_alloc
+/// becomes errc::out_of_memory. Once a task has failed, tasks of higher index may be skipped.
+template <class Task>
+result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
+  using task_type = std::remove_reference_t<Task>;
+  return detail::run_tasks(
+      backend, count, const_cast<std::remove_const_t<task_type>*>(std::addressof(task)),
+      [](void* one, std::size_t index) -> result<void> { return (*static_cast<task_type*>(one))(index); });
 }
 
 }  // namespace ecq

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/result.hpp"
@@ -18,9 +19,13 @@ namespace ecq::detail {
 /// each, until all groups are decoded. A chunk that runs out of words stays where it is.
 template <std::size_t Width, class Cursor, class Advance>
 void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
-  // Chunks of one length lie together, so that they run side by side to their ends.
-  std::stable_sort(cursors.begin(), cursors.end(),
-                   [](const Cursor* a, const Cursor* b) { return a->left / group_symbols > b->left / group_symbols; });
+  // Chunks of one length lie together, so that they run side by side to their ends. There are few.
+  const auto groups_left = [](const Cursor* cursor) { return cursor->left / group_symbols; };
+  for (std::size_t i = 1; i < cursors.size(); ++i) {
+    for (std::size_t at = i; at > 0 && groups_left(cursors[at]) > groups_left(cursors[at - 1]); --at) {
+      std::swap(cursors[at], cursors[at - 1]);
+    }
+  }
   for (std::size_t first = 0; first < cursors.size(); first += Width) {
     auto run = cursors.subspan(first, (std::min)(Width, cursors.size() - first));
     while (!run.empty()) {
