@@ -2,9 +2,10 @@
 """Instructions that the kernels take for an element, counted in the compiler's listing.
 
 Of each kernel the loop is looked at that does the work: the smallest one with look-ups in shared memory that stores
-four elements at once, or 16 bytes. Counted is the shortest way through it that does so, which is the one that whole
-groups of elements take; elements are what these stores hold. Nothing is run, so no GPU is needed: nvcc, and cuobjdump
-of the CUDA toolkit. Kernels for tables in global memory (any_coding) have a loop for each coding, and are not counted.
+(encoders: loads) four elements at once, or 16 bytes. Counted is the shortest way through it of those that do so most
+often, which is the one that whole groups of elements take; elements are what these accesses hold. Nothing is run, so
+no GPU is needed: nvcc, and cuobjdump of the CUDA toolkit. Kernels for tables in global memory (any_coding) have a loop
+for each coding, and are not counted.
 """
 import argparse
 import collections
@@ -21,14 +22,19 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCES = os.path.join(ROOT, "tests", "cuda", "compile_*_kernel.cu")
 
-# What an element is, by the kernel's name; the first pattern that is found counts. Bytes of an element, and whether
-# stores or loads of the loop tell how many there are.
-ELEMENTS = [
-    (r"histogram|count_|encode|compress", 1, "load"),
-    (r"quantize", 2, "load"),
-    (r"weights_to<(bf16|fp16)>|exponent_split<(bf16|fp16)>", 2, "store"),
-    (r"weights_to<float>|exponent_split<fp32>", 4, "store"),
-    (r"byte_split|exponent_split<fp8", 1, "store"),
+# How elements are counted, by the kernel's name: the first pattern that is found tells the accesses of memory that hold
+# them. Of quantisers the loop is meant that evaluates the equation of a row, from weights as FP32 in shared memory.
+ACCESSES = [
+    (r"any_coding", None),
+    (r"quantize_kernel", ("LDS",)),
+    (r"encode_kernel", ("LDG", "LD")),
+    (r"decode", ("STG", "ST")),
+]
+# Bytes of an element.
+ELEMENT_BYTES = [
+    (r"quantize_kernel|weights_to<float|exponent_split<fp32", 4),
+    (r"weights_to<(bf16|fp16)|exponent_split<(bf16|fp16)", 2),
+    (r"", 1),
 ]
 
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
@@ -142,20 +148,20 @@ def looks_up(one):
 
 
 def hot_way(code, blocks, followers, head, body, wanted):
-    """The shortest way once round a loop that meets `wanted`, if any does: its instructions."""
+    """Of the ways once round a loop that meet `wanted` most often the shortest: its instructions."""
     order, back = in_depth(head, followers, body)
     # best[meets] = (instructions, block before, meets before) on the way to a block
     best = {block: {} for block in order}
-    best[head][False] = (0, None, None)
+    best[head][0] = (0, None, None)
     ends = []
     for block in order:
         part = code[slice(*blocks[block])]
         for meets, (count, _, _) in list(best[block].items()):
-            now = meets or any(map(wanted, part))
+            now = meets + sum(map(wanted, part))
             value = (count + len(part), block, meets)
             for to in followers[block]:
                 if to == head:
-                    ends.append((not now, value))
+                    ends.append((-now, value))
                 elif to in body and (block, to) not in back and (now not in best[to] or value[0] < best[to][now][0]):
                     best[to][now] = value
     if not ends:
@@ -173,8 +179,14 @@ def hot_loop(code, wanted):
     blocks, followers = blocks_of(code)
     loops = {head: body for head, body in loops_of(followers).items()
              if any(looks_up(one) for block in body for one in code[slice(*blocks[block])])}
-    ways = [(len(body), hot_way(code, blocks, followers, head, body, wanted)) for head, body in loops.items()]
-    return min(((size, way) for size, way in ways if any(map(wanted, way))), default=(0, []), key=lambda one: one[0])[1]
+    ways = []
+    for head, body in loops.items():
+        way = hot_way(code, blocks, followers, head, body, wanted)
+        # Coders ask all lanes of a warp whose state is full; loops that copy do not.
+        asks = any(one.kind == "VOTE" for one in way)
+        if any(map(wanted, way)):
+            ways.append((not asks, len(body), way))
+    return min(ways, default=(0, 0, []), key=lambda one: one[:2])[2]
 
 
 def codings():
@@ -211,16 +223,15 @@ def rows_of(path, arch):
     resources = resources_of(dump("-res-usage"))
     for mangled, name in plain_names(list(code)):
         row = {"kernel": name, "arch": arch}
-        element_bytes, told_by = next(((width, how) for pattern, width, how in ELEMENTS if re.search(pattern, name)),
-                                      (1, "store"))
-        kinds_of_access = ("STG", "ST") if told_by == "store" else ("LDG", "LD")
+        accesses = next((kinds for pattern, kinds in ACCESSES if re.search(pattern, name)), None)
+        element_bytes = next(width for pattern, width in ELEMENT_BYTES if re.search(pattern, name))
 
-        def wanted(one, least=min(16, 4 * element_bytes), kinds=kinds_of_access):
+        def wanted(one, least=4 if "encode" in name else min(16, 4 * element_bytes), kinds=accesses):
             return one.kind in kinds and one.bytes >= least
 
-        way = [] if "any_coding" in name else hot_loop(code[mangled], wanted)
+        way = [] if accesses is None else hot_loop(code[mangled], wanted)
         kinds = collections.Counter(one.kind for one in way)
-        elements = sum(one.bytes for one in way if wanted(one)) / element_bytes
+        elements = sum(one.bytes for one in way if wanted(one)) // element_bytes
         row["loop"] = len(way)
         row["elements"] = elements
         row["per_element"] = round(len(way) / elements, 2) if elements else None
