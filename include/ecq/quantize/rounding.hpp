@@ -92,18 +92,18 @@ struct rounding<Format> {
 
   template <class Floats>
   ECQ_HOST_DEVICE static Floats nearest(Floats magnitudes) noexcept {
+    using words = bits_of_lanes<Floats>;
+    constexpr std::uint32_t up = std::uint32_t{dropped} << 23;
     if constexpr (sizeof(Floats) == sizeof(float)) {  // a device adds and compares integers at once
-      constexpr std::uint32_t least = (first_exponent + std::uint32_t{dropped}) << 23;
-      const std::uint32_t above =
-          (__builtin_bit_cast(std::uint32_t, magnitudes) & 0x7f800000U) + (std::uint32_t{dropped} << 23);
-      const auto pushed = __builtin_bit_cast(float, above > least ? above : least);
+      const words above = (__builtin_bit_cast(words, magnitudes) & 0x7f800000U) + up;
+      constexpr words least = (first_exponent << 23) + up;
+      const auto pushed = __builtin_bit_cast(Floats, larger_of(above, least));
+      return (magnitudes + pushed) - pushed;
+    } else {
+      const Floats normal = larger_of(magnitudes, every_lane<Floats>(smallest_normal));
+      const auto pushed = __builtin_bit_cast(Floats, (__builtin_bit_cast(words, normal) & 0x7f800000U) + up);
       return (magnitudes + pushed) - pushed;
     }
-    const auto binades =
-        __builtin_bit_cast(bits_of_lanes<Floats>, larger_of(magnitudes, every_lane<Floats>(smallest_normal))) &
-        0x7f800000U;
-    const auto pushed = __builtin_bit_cast(Floats, binades + (std::uint32_t{dropped} << 23));
-    return (magnitudes + pushed) - pushed;
   }
 
   template <class Floats>
