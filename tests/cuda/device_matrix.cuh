@@ -31,7 +31,7 @@ class device_matrix {
     std::vector<Element> elements((rows - 1) * stride + columns, Element(1e4F));
     for (std::size_t i = 0; i < weights.size(); ++i) elements[i / columns * stride + i % columns] = Element(weights[i]);
     made.bytes_.resize(elements.size() * sizeof(Element));
-    std::memcpy(made.bytes_.data(), elements.data(), made.bytes_.size());
+    if (!elements.empty()) std::memcpy(made.bytes_.data(), elements.data(), made.bytes_.size());
     made.memory_ = std::make_unique<device_memory>(made.bytes_.size());
     copy_to_device(*made.memory_, made.bytes_);
     made.weights_ = {made.memory_->data(), ecq::dtype_of<Element>, rows, columns, stride};

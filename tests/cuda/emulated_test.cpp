@@ -245,7 +245,7 @@ TEST_F(emulated_device_DeathTest, finds_what_is_written_beside_device_memory) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && __has_builtin(__builtin_clear_padding)
 TEST_F(emulated_device_DeathTest, finds_parameters_that_point_to_the_host) {
   std::vector<std::uint32_t> words(10);
   EXPECT_DEATH(static_cast<void>(launch({}, "testing", &write_word, {1, 1}, words.data(), 0)), "the host's memory");

@@ -298,7 +298,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       block.x > ecq_emulated::most_threads || block.y != 1 || block.z != 1 || config->numAttrs != 0) {
     return device.told(cudaErrorInvalidConfiguration);
   }
-  const auto travels = [](const auto& parameter) {
+#if __has_builtin(__builtin_clear_padding)
+  const auto check = [](auto parameter) {
+    __builtin_clear_padding(&parameter);
     for (std::size_t at = 0; at + 8 <= sizeof parameter; at += 8) {
       std::uint64_t word;
       std::memcpy(&word, reinterpret_cast<const std::byte*>(&parameter) + at, 8);
@@ -307,12 +309,15 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       }
     }
   };
+#endif
   struct call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> parameters;
   };
   const call made = {kernel, {std::forward<Arguments>(arguments)...}};
-  std::apply([&](const auto&... parameters) { (travels(parameters), ...); }, made.parameters);
+#if __has_builtin(__builtin_clear_padding)
+  std::apply([&](const auto&... parameters) { (check(parameters), ...); }, made.parameters);
+#endif
   return device.enqueue([&device, config = *config, made] {
     const auto body = [](void* context) {
       const auto& one = *static_cast<const call*>(context);
