@@ -114,6 +114,7 @@ void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
       return four;
     });
     const auto left = static_cast<std::uint32_t>(pairs.size()) - first;
+    ecq::detail::fetch_ahead(sink, first / ecq::group_symbols);
     sink(codes, first / ecq::group_symbols, (std::min)(left, ecq::group_symbols));
   }
 }

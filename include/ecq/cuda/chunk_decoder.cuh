@@ -61,7 +61,7 @@ class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
       const warp_table& table = stream.tables[0];
       detail::copy_to_shared(shared, stream.entries + table.first, table.entries);
       __syncthreads();
-      return shared;
+      return device_warp::kept(shared);
     } else {
       return stream.entries;
     }

@@ -23,6 +23,17 @@ struct device_warp {
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
+  /// A pointer to shared memory that stays in a register: the compiler would find it anew in every loop.
+  template <class Entry>
+  static __device__ const Entry* kept(const Entry* shared) {
+#if defined(ECQ_EMULATED_CUDA)
+    return shared;
+#else
+    auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("" : "+r"(address));
+    return static_cast<const Entry*>(__cvta_shared_to_generic(address));
+#endif
+  }
   /// `x`, which is the same in all lanes, as a value that the compiler knows to be so.
   static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
   template <class Body>
@@ -36,8 +47,17 @@ struct device_warp {
   static __device__ flags below(lanes a, lanes b) { return a < b; }
   static __device__ flags at_least(lanes a, lanes b) { return a >= b; }
   static __device__ flags both(flags a, flags b) { return a && b; }
+  static __device__ bool any(flags set) { return __any_sync(0xFFFFFFFFU, set) != 0; }
   static __device__ std::uint32_t ballot(flags set) { return __ballot_sync(0xFFFFFFFFU, set); }
   static __device__ std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(__popc(ballot)); }
+  static __device__ lanes lower_lanes() {
+    lanes lower = (1U << lane_numbers()) - 1U;
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("" : "+r"(lower));  // as above
+#endif
+    return lower;
+  }
+  static __device__ lanes count_bits(lanes x) { return count(x); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
   static __device__ lanes multiply_high(lanes a, lanes b) { return __umulhi(a, b); }
@@ -51,8 +71,25 @@ struct device_warp {
     return low;
 #endif
   }
+  static __device__ lanes merge_bits(lanes a, lanes b, std::uint32_t mask) {
+#if defined(ECQ_EMULATED_CUDA)
+    return (a & mask) | (b & ~mask);
+#else
+    lanes merged;  // one instruction, where the compiler sees two constants
+    asm("lop3.b32 %0, %1, %2, %3, 0xE4;" : "=r"(merged) : "r"(a), "r"(b), "r"(mask));
+    return merged;
+#endif
+  }
   static __device__ lanes permute_bytes(lanes a, lanes b, unsigned selector) { return __byte_perm(a, b, selector); }
-  static __device__ lanes permute_bytes_by(lanes a, lanes b, lanes selector) { return __byte_perm(a, b, selector); }
+  static __device__ lanes permute_bytes_by(lanes a, lanes b, lanes selector) {
+#if defined(ECQ_EMULATED_CUDA)
+    return __byte_perm(a, b, selector);
+#else
+    lanes bytes;  // the intrinsic function would take care of bits 3
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));
+    return bytes;
+#endif
+  }
   static __device__ lanes shuffle(lanes x, lanes lane) { return __shfl_sync(0xFFFFFFFFU, x, static_cast<int>(lane)); }
   static __device__ lanes funnel_right(lanes low, lanes high, lanes bits) { return __funnelshift_r(low, high, bits); }
 
@@ -83,28 +120,43 @@ struct device_warp {
     return *reinterpret_cast<const Word*>(from);
   }
 
-  /// `from` is aligned to 16 bytes.
+  template <std::size_t Words, class Byte>
+  static __device__ Byte* own_place(Byte* from) {
+    Byte* const own = from + 4 * Words * lane_numbers();
+#if defined(ECQ_EMULATED_CUDA)
+    return own;
+#else
+    auto address = __cvta_generic_to_global(own);
+    asm volatile("" : "+l"(address));  // added up once, not in every loop
+    return static_cast<Byte*>(const_cast<void*>(static_cast<const void*>(__cvta_global_to_generic(address))));
+#endif
+  }
+  /// A place aligned to 4 * Words bytes, of which only a power of two counts that is 16 at most.
   template <std::size_t Words>
-  static __device__ void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
-    static_assert(Words == 1 || Words % 2 == 0);
-    const std::byte* const own = from + 4 * Words * lane_numbers();
+  static __device__ void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     ECQ_UNROLL
     for (std::size_t i = 0; i < Words; ++i) words[i] = 0;
     if (!which) return;
-    if constexpr (Words == 1) {
-      words[0] = *reinterpret_cast<const std::uint32_t*>(own);
-    } else {
+    if constexpr (Words % 4 == 0) {
+      ECQ_UNROLL
+      for (std::size_t i = 0; i < Words; i += 4) {
+        const auto four = *reinterpret_cast<const ::uint4*>(from + 4 * i);
+        words[i] = four.x;
+        words[i + 1] = four.y;
+        words[i + 2] = four.z;
+        words[i + 3] = four.w;
+      }
+    } else if constexpr (Words % 2 == 0) {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 2) {
-        const auto two = *reinterpret_cast<const ::uint2*>(own + 4 * i);
+        const auto two = *reinterpret_cast<const ::uint2*>(from + 4 * i);
         words[i] = two.x;
         words[i + 1] = two.y;
       }
+    } else {
+      ECQ_UNROLL
+      for (std::size_t i = 0; i < Words; ++i) words[i] = reinterpret_cast<const std::uint32_t*>(from)[i];
     }
-  }
-
-  static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
-    if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
   }
 
   /// `to` is aligned to what is written.
@@ -124,31 +176,39 @@ struct device_warp {
   /// `to` is aligned to 4 * Words bytes, or 16 if that is less.
   template <std::size_t Words>
   static __device__ void store(std::byte* to, const lanes (&words)[Words]) {
+    store_own(own_place<Words>(to), words);
+  }
+  template <std::size_t Words>
+  static __device__ void store_own(std::byte* to, const lanes (&words)[Words]) {
     static_assert(Words == 1 || Words == 2 || Words % 4 == 0);
-    std::byte* const own = to + 4 * Words * lane_numbers();
     if constexpr (Words == 1) {
-      *reinterpret_cast<std::uint32_t*>(own) = words[0];
+      *reinterpret_cast<std::uint32_t*>(to) = words[0];
     } else if constexpr (Words == 2) {
-      *reinterpret_cast<::uint2*>(own) = make_uint2(words[0], words[1]);
+      *reinterpret_cast<::uint2*>(to) = make_uint2(words[0], words[1]);
     } else {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 4) {
-        *reinterpret_cast<::uint4*>(own + 4 * i) = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+        *reinterpret_cast<::uint4*>(to + 4 * i) = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
       }
     }
   }
   template <std::size_t Words>
   static __device__ void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
                                      std::uint32_t last) {
+    store_own_bytes(own_place<Words>(to), words, first, last);
+  }
+  template <std::size_t Words>
+  static __device__ void store_own_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
+                                         std::uint32_t last) {
     std::uint32_t own = 4 * Words * lane_numbers();
     lanes left[Words];
     ECQ_UNROLL
     for (std::size_t i = 0; i < Words; ++i) left[i] = words[i];
     ECQ_NO_UNROLL
-    for (std::size_t word = 0; word < Words; ++word) {  // one after another moves to the front
+    for (std::size_t word = 0; word < Words; ++word, to += 4) {  // one after another moves to the front
       ECQ_UNROLL
       for (std::uint32_t i = 0; i < 4; ++i, ++own) {
-        if (own >= first && own < last) to[own] = static_cast<std::byte>(left[0] >> (8 * i));
+        if (own >= first && own < last) to[i] = static_cast<std::byte>(left[0] >> (8 * i));
       }
       ECQ_UNROLL
       for (std::size_t i = 1; i < Words; ++i) left[i - 1] = left[i];

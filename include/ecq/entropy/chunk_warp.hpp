@@ -32,6 +32,7 @@ struct warp_words {
   const std::byte* first;
   std::uint32_t count;
   std::uint32_t taken = 0;
+  lanes lower = Warp::lower_lanes();
 
   /// Lanes of `active` whose state is below 2^16 take the next words, ascending: up to 32, whether they are there or
   /// not.
@@ -39,13 +40,20 @@ struct warp_words {
     const auto due = Warp::both(active, Warp::below(state, lanes(bit_stack_bottom)));
     const std::uint32_t ballot = Warp::ballot(due);
     // All lanes load, due or not: that is less work than to ask.
-    const lanes word = Warp::template load<std::uint16_t>(Warp::all(), first, Warp::set_below(ballot) + lanes(taken));
+    const lanes word =
+        Warp::template load<std::uint16_t>(Warp::all(), first, Warp::count_bits(lanes(ballot) & lower) + lanes(taken));
     state = Warp::select(due, Warp::permute_bytes(word, state, 0x5410), state);  // (state << 16) | word
     taken += Warp::count(ballot);
   }
 
   ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
 };
+
+/// Asks for what a sink that can do so needs of group `group`, to be there when that has been decoded.
+template <class Sink>
+ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
+  if constexpr (requires { sink.fetch(group); }) sink.fetch(group);
+}
 
 }  // namespace detail
 
@@ -54,7 +62,8 @@ struct warp_words {
 ///  - `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
 ///    returns a value whose byte Step::code_byte is the decoded byte;
 ///  - `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left`
-///    codes exist from here on.
+///    codes exist from here on; a `sink.fetch(group)`, if there is one, is called before group `group` is decoded,
+///    which may turn out to be damaged.
 ///
 /// The verdict is that of the scalar decoder.
 template <class Warp, class Step, class Sink>
@@ -69,25 +78,30 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());
   if (Warp::ballot(Warp::below(state, lanes(detail::bit_stack_bottom))) != 0) return errc::corrupt;
   detail::warp_words<Warp> words = {chunk.words, chunk.word_count};
-  const std::uint32_t whole = chunk.symbols / group_symbols;
+  const std::uint32_t whole = Warp::uniform(chunk.symbols / group_symbols);
+  const auto next = [&] {
+    const lanes found = step(state, Warp::all());
+    words.renormalize(Warp::all(), state);
+    return found;
+  };
   for (std::uint32_t group = 0; group < whole; ++group) {
-    lanes found[rounds_per_group];
-    ECQ_UNROLL
-    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
-      found[round] = step(state, Warp::all());
-      words.renormalize(Warp::all(), state);
-      // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
-      if (round % 2 == 1 && words.overrun()) return errc::corrupt;
-    }
+    detail::fetch_ahead(sink, group);
+    // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
+    const lanes first = next();
+    const lanes second = next();
+    if (words.overrun()) break;
+    const lanes third = next();
+    const lanes found[rounds_per_group] = {first, second, third, next()};
+    if (words.overrun()) break;
     sink(pack(found), group, group_symbols);
   }
-  if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0) {
+  if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0 && !words.overrun()) {
     lanes found[rounds_per_group];
     for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
       const auto active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(left, round)));
-      lanes next = state;
-      found[round] = step(next, active);
-      state = Warp::select(active, next, state);
+      lanes moved = state;
+      found[round] = step(moved, active);
+      state = Warp::select(active, moved, state);
       words.renormalize(active, state);
       if (words.overrun()) return errc::corrupt;
     }
@@ -105,6 +119,7 @@ ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& ch
   std::uint32_t left = chunk.symbols;
   for (std::uint32_t group = 0; left > 0; ++group) {
     const std::uint32_t here = left < group_symbols ? left : group_symbols;
+    detail::fetch_ahead(sink, group);
     sink(lanes(code * 0x01010101U), group, here);
     left -= here;
   }

@@ -22,9 +22,10 @@ struct rans_alias_step {
 
   const std::uint32_t* entries;
   unsigned bits;
+  std::uint32_t mask;  ///< of `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
-    const lanes bucket = state & ((1U << bits) - 1U);
+    const lanes bucket = state & mask;
     const lanes offset = (state & 0xFFFFU) >> bits;
     const lanes own = Warp::gather(entries, bucket);
     const auto is_own = Warp::below(offset, own & 0xFFFFU);
@@ -44,9 +45,10 @@ struct rans_direct_step {
 
   const std::uint32_t* entries;
   unsigned bits;
+  std::uint32_t mask;  ///< of `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
-    const lanes entry = Warp::gather(entries, state & ((1U << bits) - 1U));
+    const lanes entry = Warp::gather(entries, state & mask);
     state = (entry >> 20) * (state >> bits) + ((entry >> 8) & 0xFFFU);
     return entry;
   }
@@ -60,9 +62,10 @@ struct rans_wide_step {
 
   const std::uint32_t* entries;
   unsigned bits;
+  std::uint32_t mask;  ///< of `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
-    const lanes slot = state & ((1U << bits) - 1U);
+    const lanes slot = state & mask;
     const lanes entry = Warp::gather(entries, slot);
     const lanes four = Warp::gather(entries + (std::size_t{1} << bits), slot >> 2);
     state = (entry >> 16) * (state >> bits) + (entry & 0xFFFFU);
@@ -95,10 +98,11 @@ struct huffman_step {
 
   const std::uint32_t* entries;
   unsigned bits;
+  std::uint32_t mask;  ///< of `bits` bits
   unsigned bits_behind;
 
   ECQ_HOST_DEVICE lanes operator()(lanes& stack, typename Warp::flags) const {
-    lanes entry = Warp::gather(entries, stack & ((1U << bits) - 1U));
+    lanes entry = Warp::gather(entries, stack & mask);
     if (bits_behind != 0) {
       const auto longer = Warp::below(entry & 31U, lanes(1U));
       if (Warp::ballot(longer) != 0) {
@@ -119,17 +123,18 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::ui
                                           const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const unsigned bits = table.bits;
+  const std::uint32_t mask = Warp::uniform((1U << bits) - 1U);
   switch (table.coding) {
     case warp_coding::rans_alias: {
-      rans_alias_step<Warp> step = {entries, bits};
+      rans_alias_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::rans_direct: {
-      rans_direct_step<Warp> step = {entries, bits};
+      rans_direct_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::rans_wide: {
-      rans_wide_step<Warp> step = {entries, bits};
+      rans_wide_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::tans:
@@ -143,7 +148,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::ui
       return Warp::ballot(Warp::below(lanes(0U), step.state)) == 0 ? verdict : errc::corrupt;
     }
     case warp_coding::huffman: {
-      huffman_step<Warp> step = {entries, bits, table.bits_behind};
+      huffman_step<Warp> step = {entries, bits, mask, table.bits_behind};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::raw: return store_chunk_by_warp<Warp>(0, chunk, sink);

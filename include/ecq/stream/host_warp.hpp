@@ -85,7 +85,17 @@ struct host_warp {
   static flags at_least(const lanes& a, const lanes& b) { return ~below(a, b); }
   static flags both(flags a, flags b) { return a & b; }
   static std::uint32_t ballot(flags set) { return set; }
+  /// Whether a lane is set: less than to ask for a ballot.
+  static bool any(flags set) { return set != 0; }
   static std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(std::popcount(ballot)); }
+
+  /// For each lane the ballot of all lower ones.
+  static lanes lower_lanes() {
+    return lanes::each([](std::uint32_t i) { return (1U << i) - 1U; });
+  }
+  static lanes count_bits(const lanes& x) {
+    return lanes::each([&](std::uint32_t i) { return count(x.value[i]); });
+  }
 
   /// For each lane how many lower lanes are set in `ballot`.
   static lanes set_below(std::uint32_t ballot) {
@@ -101,6 +111,9 @@ struct host_warp {
     return lanes::each(
         [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
   }
+  /// The bits of `a` where `mask` has them set, else those of `b`.
+  static lanes merge_bits(const lanes& a, const lanes& b, std::uint32_t mask) { return (a & mask) | (b & ~mask); }
+
   /// x >> bits modulo 32.
   static lanes shift_right(const lanes& x, const lanes& bits) {
     return lanes::each([&](std::uint32_t i) { return x.value[i] >> (bits.value[i] % 32); });
@@ -113,7 +126,8 @@ struct host_warp {
   static lanes permute_bytes(const lanes& a, const lanes& b, unsigned selector) {
     return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector); });
   }
-  /// As above by the selector of each lane, of which the low 16 bits count; bit 3 of its nibbles is 0.
+  /// As above by the selector of each lane, of which the low 16 bits count. Where bit 3 of a nibble is set the byte is
+  /// any.
   static lanes permute_bytes_by(const lanes& a, const lanes& b, const lanes& selector) {
     return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector.value[i]); });
   }
@@ -162,10 +176,16 @@ struct host_warp {
     return load_le<Word>(from);
   }
 
-  /// Lane i reads its words, low byte first, from from[4 * Words * i] on; unspecified in lanes that are not set in
-  /// `which`.
+  /// What load_own and store_own of as many words take for the memory from `from` on: a place that is a lane's own and
+  /// moves on with it, where lanes have places of their own.
+  template <std::size_t Words, class Byte>
+  static Byte* own_place(Byte* from) {
+    return from;
+  }
+  /// Lane i reads its words, low byte first, from byte 4 * Words * i of a place on; unspecified in lanes that are not
+  /// set in `which`.
   template <std::size_t Words>
-  static void load_words(flags which, const std::byte* from, lanes (&words)[Words]) {
+  static void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     for (std::uint32_t i = 0; i < Words; ++i) {
       words[i] = load<std::uint32_t>(which, from, lane_numbers() * lanes(Words) + lanes(i));
     }
@@ -194,7 +214,16 @@ struct host_warp {
   static void store(std::byte* to, const lanes (&words)[Words]) {
     store_bytes(to, words, 0, 4 * Words * lane_count);
   }
-  /// As above, but only to[first], ..., to[last - 1].
+  /// As above to the place of own_place.
+  template <std::size_t Words>
+  static void store_own(std::byte* to, const lanes (&words)[Words]) {
+    store(to, words);
+  }
+  template <std::size_t Words>
+  static void store_own_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
+    store_bytes(to, words, first, last);
+  }
+  /// As store, but only to[first], ..., to[last - 1].
   template <std::size_t Words>
   static void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
     for (std::uint32_t at = first; at < 4 * Words * lane_count && at < last; ++at) {

@@ -51,13 +51,13 @@ class warp_pair_splitter {
   using lanes = typename Warp::lanes;
   static constexpr bool listed = Split::symbol_bits > 4;  ///< otherwise nibbles are symbols
 
-  /// Four symbols a word, those of lower numbers first.
+  /// Four symbols a word, those of lower numbers first; if nibbles are symbols, all eight in the first word.
   struct eight_symbols {
     lanes words[2];
   };
 
   ECQ_HOST_DEVICE explicit warp_pair_splitter(const warp_pairs& pairs)
-      : pairs_(pairs), escape_(pairs.list.escape ? 0x88888888U : 0U) {}
+      : pairs_(pairs), escape_(Warp::uniform(pairs.list.escape ? 0x88888888U : 0U)) {}
 
   /// The nibbles of a group as they are, but 0 where there is no symbol: for groups that have less than all of them.
   ECQ_HOST_DEVICE lanes existing(const lanes& pairs, std::uint32_t group) {
@@ -79,26 +79,24 @@ class warp_pair_splitter {
   ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles) {
     eight_symbols found;
     if constexpr (!listed) {
-      const lanes even = nibbles & 0x0F0F0F0FU;
-      const lanes odd = (nibbles >> 4) & 0x0F0F0F0FU;
-      found.words[0] = Warp::permute_bytes(even, odd, 0x5140);
-      found.words[1] = Warp::permute_bytes(even, odd, 0x7362);
+      found.words[0] = nibbles;
+      found.words[1] = lanes(0U);
     } else {
       // A permutation of bytes picks by three bits of a nibble, from either half of the list; the fourth one chooses.
       const lanes place = nibbles & 0x77777777U;
-      const lanes half = ((nibbles >> 1) & 0x44444444U) | lanes(0x32103210U);
+      const lanes half = Warp::merge_bits(nibbles >> 1, lanes(0x32103210U), 0x44444444U);
       found.words[0] = listed_symbols(place, half);
       found.words[1] = listed_symbols(place >> 16, half >> 16);
       // In the fourth bit of each nibble that is 15.
       const lanes escaped = (place + lanes(0x11111111U)) & nibbles & lanes(escape_);
-      if (Warp::ballot(Warp::below(lanes(0U), escaped)) != 0) resolve(escaped, found);
+      if (Warp::any(Warp::below(lanes(0U), escaped))) resolve(escaped, found);
     }
     return found;
   }
 
   /// Whether the pairs of all groups were such as they are: all lanes ask together, behind the last one.
   ECQ_HOST_DEVICE errc verdict() const {
-    const bool bad = Warp::ballot(Warp::below(lanes(0U), bad_)) != 0;
+    const bool bad = Warp::any(Warp::below(lanes(0U), bad_));
     return bad || taken_ != pairs_.escape_count ? errc::corrupt : errc::ok;
   }
 
@@ -122,15 +120,23 @@ class warp_pair_splitter {
     }
     Warp::each_lane([&](std::uint32_t lane) {
       std::uint32_t at = Warp::at(next, lane);
+      std::uint32_t marks = Warp::at(escaped, lane);
       ECQ_UNROLL
-      for (unsigned i = 0; i < lane_pair_symbols; ++i) {
-        if ((Warp::at(escaped, lane) >> (4 * i + 3) & 1U) == 0) continue;
-        const bool there = at < pairs_.escape_count;
-        const std::uint32_t symbol = there ? static_cast<std::uint32_t>(pairs_.escapes[at]) : 0;
-        if (!there || symbol > largest) Warp::at(bad_, lane) = 1;
-        std::uint32_t& word = Warp::at(found.words[i / 4], lane);
-        word = (word & ~(0xFFU << (8 * (i % 4)))) | (symbol << (8 * (i % 4)));
-        ++at;
+      for (lanes& word : found.words) {
+        std::uint32_t& symbols = Warp::at(word, lane);
+        // One after another comes to the lowest byte: this is seldom run, and registers are for what often is.
+        ECQ_NO_UNROLL
+        for (unsigned i = 0; i < rounds_per_group; ++i) {
+          if ((marks & 8U) != 0) {
+            const bool there = at < pairs_.escape_count;
+            const std::uint32_t symbol = there ? static_cast<std::uint32_t>(pairs_.escapes[at]) : 0;
+            if (!there || symbol > largest) Warp::at(bad_, lane) = 1;
+            symbols = (symbols & ~0xFFU) | symbol;
+            ++at;
+          }
+          symbols = (symbols >> 8) | (symbols << 24);
+          marks >>= 4;
+        }
       }
     });
   }
@@ -156,19 +162,25 @@ struct warp_pair_join {
     lanes words[raw_words];
   };
 
+  /// What load() takes for the raw bits of a group from `from` on.
+  ECQ_HOST_DEVICE static const std::byte* place(const std::byte* from) {
+    if constexpr (low != 0 && low % 4 == 0) return Warp::template own_place<raw_words>(from);
+    return from;
+  }
+
   /// Of lanes in `which`. A lane has `low` bytes, and up to 7 behind them are read.
-  ECQ_HOST_DEVICE static raw_bits load(typename Warp::flags which, const std::byte* from) {
+  ECQ_HOST_DEVICE static raw_bits load(typename Warp::flags which, const std::byte* place) {
     raw_bits loaded;
     if constexpr (low == 0) {
       loaded.words[0] = lanes(0U);
     } else if constexpr (low % 4 == 0) {
-      Warp::load_words(which, from, loaded.words);
+      Warp::load_own(which, place, loaded.words);
     } else {
       const lanes first_byte = Warp::lane_numbers() * lanes(low);
       lanes read[raw_words];
       ECQ_UNROLL
       for (unsigned i = 0; i < raw_words; ++i) {
-        read[i] = Warp::template load<std::uint32_t>(which, from, (first_byte >> 2) + lanes(i));
+        read[i] = Warp::template load<std::uint32_t>(which, place, (first_byte >> 2) + lanes(i));
       }
       ECQ_UNROLL
       for (unsigned i = 0; i < raw_words; ++i) {
@@ -184,13 +196,25 @@ struct warp_pair_join {
     if constexpr (width == 8 && low == 0) {
       made.words[0] = symbols[0];
       made.words[1] = symbols[1];
+    } else if constexpr (!warp_pair_splitter<Warp, Split>::listed) {
+      // Symbols are the nibbles themselves: even elements, then odd ones, sign, symbol and mantissa of four at once.
+      const lanes& nibbles = symbols[0];
+      const lanes& kept = raw.words[0];
+      const lanes mantissas = kept >> 1;
+      const auto four = [](const lanes& symbol, const lanes& mantissa, const lanes& sign) {
+        return Warp::merge_bits(Warp::merge_bits(symbol, mantissa, 0x78787878U), sign, 0x7F7F7F7FU);
+      };
+      const lanes even = four(nibbles << 3, mantissas, kept << 7);
+      const lanes odd = four(nibbles >> 1, mantissas >> 4, kept << 3);
+      made.words[0] = Warp::permute_bytes(even, odd, 0x5140);
+      made.words[1] = Warp::permute_bytes(even, odd, 0x7362);
     } else if constexpr (width == 16 && low == 8) {
       ECQ_UNROLL
       for (unsigned i = 0; i < 2; ++i) {
         // Raw bytes of which neighbours have each other's sign, so that turning both elements of a word as one puts
         // each sign where it belongs.
         const lanes swapped = Warp::permute_bytes(raw.words[i], raw.words[i], 0x2301);
-        const lanes turned = (raw.words[i] & 0xFEFEFEFEU) | (swapped & 0x01010101U);
+        const lanes turned = Warp::merge_bits(raw.words[i], swapped, 0xFEFEFEFEU);
         const lanes first = Warp::permute_bytes(turned, symbols[i], 0x5140);
         const lanes second = Warp::permute_bytes(turned, symbols[i], 0x7362);
         made.words[2 * i] = Warp::funnel_right(first, first, lanes(1U));
@@ -225,7 +249,7 @@ struct warp_pair_join {
 }  // namespace detail
 
 /// Writes elements of `Split` from pairs; `raw` holds the chunk's raw bits, low_bits<Split> an element. One sink serves
-/// one chunk, groups ascending, and has a verdict of its own.
+/// one chunk, all its groups, ascending, and has a verdict of its own.
 template <class Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -234,29 +258,24 @@ class warp_pair_sink {
 
   /// `raw` is aligned to 16 bytes.
   ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target)
-      : split_(pairs), symbols_(pairs.symbols), raw_(raw), target_(target) {
-    // Groups that are written whole, and whole words at a time.
-    const std::uint32_t last = target.last < pairs.symbols ? target.last : pairs.symbols;
-    const std::uint32_t end = last / detail::pair_group;
-    whole_begin_ = target.first / detail::pair_group + (target.first % detail::pair_group != 0 ? 1 : 0);
-    wholes_ = target.aligned && end > whole_begin_ ? end - whole_begin_ : 0;
+      : split_(pairs),
+        raw_(join::place(raw)),
+        out_(Warp::template own_place<width / 4>(target.out)),
+        first_(target.first),
+        last_(target.last < pairs.symbols ? target.last : pairs.symbols),
+        wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)) {}
+
+  /// Asks for the raw bits of a group that is written whole.
+  ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
+    if (group < wholes_) ahead_ = join::load(Warp::all(), raw_ + group * raw_bytes);
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
-    std::byte* const to = target_.out + std::size_t{group} * (detail::pair_group * (width / 8));
-    const std::byte* const raw = raw_ + std::size_t{group} * (detail::pair_group / 8 * low_bits<Split>);
-    if (group - whole_begin_ < wholes_) {
-      const auto kept = join::load(Warp::all(), raw);
-      Warp::store(to, join::join(split_(pairs).words, kept).words);
-      return;
+    if (group < wholes_) {
+      Warp::store_own(out_ + group * group_bytes, join::join(split_(pairs).words, ahead_).words);
+    } else {
+      write_some(split_(split_.existing(pairs, group)).words, group);
     }
-    const std::uint32_t begin = group * detail::pair_group;
-    const std::uint32_t left = symbols_ - begin < detail::pair_group ? symbols_ - begin : detail::pair_group;
-    const auto kept = join::load(Warp::below(Warp::lane_numbers() * lanes(8U), lanes(left)), raw);
-    const auto made = join::join(split_(split_.existing(pairs, group)).words, kept);
-    const std::uint32_t first = target_.first > begin ? target_.first - begin : 0;
-    const std::uint32_t last = target_.last > begin ? target_.last - begin : 0;
-    Warp::store_bytes(to, made.words, first * (width / 8), (last < left ? last : left) * (width / 8));
   }
 
   /// As warp_pair_splitter::verdict.
@@ -265,12 +284,26 @@ class warp_pair_sink {
  private:
   using join = detail::warp_pair_join<Warp, Split>;
 
+  static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< of a group
+  static constexpr std::size_t group_bytes = detail::pair_group / 8 * width;
+
+  /// Those elements of a group that are there and wanted, byte by byte.
+  ECQ_HOST_DEVICE void write_some(const lanes (&symbols)[2], std::uint32_t group) const {
+    const std::uint32_t begin = group * detail::pair_group;
+    const std::uint32_t first = first_ > begin ? first_ - begin : 0;
+    const std::uint32_t last = last_ > begin ? last_ - begin : 0;
+    const auto kept = join::load(Warp::below(Warp::lane_numbers() << 3, lanes(last)), raw_ + group * raw_bytes);
+    Warp::store_own_bytes(out_ + group * group_bytes, join::join(symbols, kept).words, first * (width / 8),
+                          last * (width / 8));
+  }
+
   detail::warp_pair_splitter<Warp, Split> split_;
-  std::uint32_t symbols_;
-  const std::byte* raw_;
-  chunk_target target_;
-  std::uint32_t whole_begin_;  ///< groups whole_begin_, ..., whole_begin_ + wholes_ - 1 are written whole
-  std::uint32_t wholes_;
+  const std::byte* raw_;  ///< places, as out_
+  std::byte* out_;
+  std::uint32_t first_;  ///< elements first_, ..., last_ - 1 are written
+  std::uint32_t last_;
+  std::uint32_t wholes_;  ///< leading groups that are written whole
+  typename join::raw_bits ahead_{};
 };
 
 /// Hands codes of one byte that came in pairs on to a sink that takes them singly, as a stream without pairs would.
