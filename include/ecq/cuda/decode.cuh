@@ -72,7 +72,7 @@ inline result<void> decode_elements(const cuda& gpu, const device_stream& stream
   const std::uint64_t last = first + count;
   const chunk_range chunks = {first >> bits, ((last - 1) >> bits) + 1};
   return visit_split(stream.format, [&]<class Split>() {
-    if (stream.view.pairs) {
+    if (stream.view.pairs != 0) {
       return detail::launch_decode(gpu, stream, chunks, detail::elements_to<Split, true>{first, last, out.data()},
                                    verdict);
     }

@@ -164,7 +164,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
   const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
   const chunk_range all = {0, block.stream.view.chunks};
-  if (block.stream.view.pairs) {
+  if (block.stream.view.pairs != 0) {
     return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
   }
   return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);

@@ -33,8 +33,8 @@ struct warp_stream {
   std::uint32_t state_bytes = 0;  ///< of a chunk
   unsigned chunk_bits = 0;
   unsigned raw_bits = 0;               ///< of an element
-  bool pairs = false;                  ///< symbols are coded in pairs
-  bool escape = false;                 ///< their list has an escape
+  std::uint32_t pairs = 0;             ///< 1: symbols are coded in pairs
+  std::uint32_t escape = 0;            ///< 1: their list has an escape
   const std::byte* nibbles = nullptr;  ///< null if nibbles are symbols
   const std::byte* escapes = nullptr;
   std::uint64_t escape_count = 0;
@@ -57,8 +57,8 @@ inline warp_stream warp_stream_at(const stream_header& header, const std::byte* 
           .state_bytes = header.chunks == 0 ? 0U : static_cast<std::uint32_t>(state_bytes / header.chunks),
           .chunk_bits = header.chunk_bits,
           .raw_bits = header.raw_bits(),
-          .pairs = header.pairs,
-          .escape = nibble_bytes > nibble_list::bytes,
+          .pairs = header.pairs ? 1U : 0U,
+          .escape = nibble_bytes > nibble_list::bytes ? 1U : 0U,
           .nibbles = nibble_bytes != 0 ? at(section_kind::nibbles) : nullptr,
           .escapes = at(section_kind::escapes),
           .escape_count = header.at(section_kind::escapes).size};
@@ -114,8 +114,8 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
   for (unsigned i = 0; i < 4; ++i) {
     found.list.words[i] = Warp::template load_one<std::uint32_t>(stream.nibbles + 4 * i);
   }
-  found.list.escape = stream.escape;
-  if (!stream.escape) return errc::ok;
+  found.list.escape = stream.escape != 0;
+  if (stream.escape == 0) return errc::ok;
   const std::byte* const record = stream.nibbles + nibble_list::bytes + 8 * number;
   const auto first = Warp::template load_one<std::uint64_t>(record);
   const auto last = Warp::template load_one<std::uint64_t>(record + 8);
@@ -140,7 +140,7 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
   found.elements = Warp::uniform(static_cast<std::uint32_t>(left < whole ? left : whole));
   found.raw = stream.raw + found.begin / 8 * stream.raw_bits;
   found.raw_bits = stream.raw_bits;
-  const auto symbols = stream.pairs ? static_cast<std::uint32_t>(pairs_of(found.elements)) : found.elements;
+  const auto symbols = stream.pairs != 0 ? static_cast<std::uint32_t>(pairs_of(found.elements)) : found.elements;
   if (first_word > last_word || last_word > stream.word_count || last_word - first_word > symbols ||
       found.table >= stream.table_count) {
     return errc::corrupt;
@@ -149,7 +149,7 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
                  .words = stream.words + 2 * first_word,
                  .word_count = static_cast<std::uint32_t>(last_word - first_word),
                  .symbols = symbols};
-  return stream.pairs ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
+  return stream.pairs != 0 ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
 }
 
 /// Decodes the chunks of a stream into sinks of entropy/chunk_warp.hpp, one chunk a warp. `Coding` is coded_as<...> or
