@@ -124,7 +124,7 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
-  static constexpr unsigned blocks = 4;
+  static constexpr unsigned blocks = Pairs ? 3 : 4;
 
   warp_weights weights;
 
