@@ -77,11 +77,31 @@ class device_thread_block {
   static __device__ std::uint32_t misalignment(const std::byte* from) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from)) & 3U;
   }
+  /// `table` is in shared memory.
   static __device__ void load_pair(const std::uint32_t* table, std::uint32_t index, std::uint32_t& even,
                                    std::uint32_t& odd) {
+#if defined(ECQ_EMULATED_CUDA)
     const ::uint2 pair = reinterpret_cast<const ::uint2*>(table)[index];
+#else
+    // Written as a sum of products, for which there is one instruction; the compiler would shift before it masks.
+    auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(table));
+    asm("mad.lo.u32 %0, %1, 8, %2;" : "=r"(address) : "r"(index), "r"(address));
+    const ::uint2 pair = *static_cast<const ::uint2*>(__cvta_shared_to_generic(address));
+#endif
     even = pair.x;
     odd = pair.y;
+  }
+
+  /// `shared`, which is in shared memory, as an address that the compiler has in a register and does not work out again
+  /// at every access.
+  static __device__ const std::uint32_t* in_register(const std::uint32_t* shared) {
+#if defined(ECQ_EMULATED_CUDA)
+    return shared;
+#else
+    auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    asm("mov.u32 %0, %0;" : "+r"(address));
+    return static_cast<const std::uint32_t*>(__cvta_shared_to_generic(address));
+#endif
   }
 
   static __device__ std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, std::uint32_t bits) {

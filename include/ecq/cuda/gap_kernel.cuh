@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(device_thread_block::threads, 2 * User::blocks
     }
     if (outcome == errc::ok) {
       const auto part = item & ((1U << parts_log2) - 1);
-      outcome = decode_gap_chunk(threads, near, job.opened, part, 1U << parts_log2,
+      outcome = decode_gap_chunk(threads, device_thread_block::in_register(near), job.opened, part, 1U << parts_log2,
                                  [&](auto&& give) { return user(job.found, give); });
     }
     if (outcome != errc::ok && device_warp::lane_numbers() == 0) {

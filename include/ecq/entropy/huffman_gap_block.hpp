@@ -142,12 +142,12 @@ ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_co
   for (;;) {
     std::uint32_t even = 0;
     std::uint32_t info = 0;
-    Block::load_pair(entries, bits.next(), even, info);
-    if (((sum + info) & gap_window_bits) == 0) {
+    do {  // nothing but what every look-up needs
+      Block::load_pair(entries, bits.next(), even, info);
       sum += info;
-      bits.take(info);
-      continue;
-    }
+      bits.take(info);  // of gap_entry::beyond none
+    } while ((sum & gap_window_bits) == 0);
+    sum -= info;
     if ((info & gap_window_bits) == 0) {
       const std::uint32_t inner = gap_window_bits - 1 - (sum & 0x7FU);  // bits of the window behind the next one
       const std::uint32_t ends = gap_entry::ends(info);
@@ -185,15 +185,16 @@ struct gap_writer {
 template <class Block>
 ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block> bits,
                                  std::uint32_t end, gap_writer& writer) {
-  while (writer.at != end) {
+  if (writer.at == end) return;
+  for (;;) {
     std::uint32_t bytes = 0;
     std::uint32_t info = 0;
-    Block::load_pair(entries, bits.next(), bytes, info);
-    const std::uint32_t behind = writer.at + 8 * gap_entry::codes(info);
-    if (behind < end) {
+    for (;;) {
+      Block::load_pair(entries, bits.next(), bytes, info);
+      const std::uint32_t behind = writer.at + 8 * gap_entry::codes(info);
+      if (behind >= end) break;
       bits.take(info);
       writer.put<Block>(bytes, behind);
-      continue;
     }
     if ((info & gap_window_bits) == 0) {
       writer.put<Block>(bytes & (~0U >> (32 - (end - writer.at))), end);
@@ -202,6 +203,7 @@ ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& c
     const std::uint32_t entry = code.look_up(bits.words[0]);
     bits.take_word(huffman_entry::length(entry));
     writer.put<Block>(huffman_entry::value(entry), writer.at + 8);
+    if (writer.at == end) return;
   }
 }
 
