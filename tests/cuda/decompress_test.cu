@@ -23,6 +23,7 @@ struct extent {
 };
 
 /// Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
+template <class Coder = ecq::rans>
 ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = false) {
   ecq::packed_block block;
   std::uint64_t symbols = 0;
@@ -41,7 +42,7 @@ ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = fa
   }
   std::vector<std::uint8_t> codes = random.bell(symbols, 9);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - 128);
-  auto stream = ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10, .pairs = pairs});
+  auto stream = ecq::encode_stream<Coder>(ecq::cpu{}, codes, {.chunk_bits = 10, .pairs = pairs});
   EXPECT_TRUE(stream);
   block.stream = std::move(*stream);
   return block;
@@ -75,9 +76,9 @@ std::vector<std::byte> weights_of_the_host(const ecq::packed_block& block, std::
   return bytes;
 }
 
-template <class Output>
+template <class Output, class Coder = ecq::rans>
 void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::size_t padding, bool pairs = false) {
-  const ecq::packed_block block = made_block(extents, pairs);
+  const ecq::packed_block block = made_block<Coder>(extents, pairs);
   auto image = padding == 0 ? ecq::device_block_image::of(block)
                             : ecq::device_block_image::of(block, padded_places(block, padding));
   ASSERT_TRUE(image) << image.error().to_string();
@@ -98,6 +99,14 @@ TEST_F(decompress_on_device, gives_the_weights_of_the_host) {
   for (const std::size_t padding : {0U, 4U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}}, padding);
     expect_the_weights_of_the_host<float>({{1, 3000}, {3000, 1}, {20, 64}}, padding);
+  }
+}
+
+TEST_F(decompress_on_device, gives_the_weights_of_gap_arrays) {
+  using coder = ecq::huffman_gaps;
+  for (const std::size_t padding : {0U, 3U}) {
+    expect_the_weights_of_the_host<ecq::bf16, coder>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}}, padding);
+    expect_the_weights_of_the_host<float, coder>({{3, 3000}, {20, 64}}, padding);
   }
 }
 
