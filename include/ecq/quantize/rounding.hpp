@@ -80,7 +80,8 @@ struct rounding {
 
 #if !defined(__FAST_MATH__)  // which lets compilers cancel the additions below
 
-/// FP8: to m is added the power of two that leaves `mantissa_bits` bits of m above the last place of the sum.
+/// FP8: to m is added the power of two that leaves `mantissa_bits` bits of m above the last place of the sum. The bits
+/// of the sum then count steps of m's binade, as codes do.
 template <class Format>
   requires(Format::layout::bits == 8)
 struct rounding<Format> {
@@ -92,29 +93,35 @@ struct rounding<Format> {
 
   template <class Floats>
   ECQ_HOST_DEVICE static Floats nearest(Floats magnitudes) noexcept {
-    using words = bits_of_lanes<Floats>;
-    constexpr std::uint32_t up = std::uint32_t{dropped} << 23;
-    if constexpr (sizeof(Floats) == sizeof(float)) {  // a device adds and compares integers at once
-      const words above = (__builtin_bit_cast(words, magnitudes) & 0x7f800000U) + up;
-      constexpr words least = (first_exponent << 23) + up;
-      const auto pushed = __builtin_bit_cast(Floats, larger_of(above, least));
-      return (magnitudes + pushed) - pushed;
-    } else {
-      const Floats normal = larger_of(magnitudes, every_lane<Floats>(smallest_normal));
-      const auto pushed = __builtin_bit_cast(Floats, (__builtin_bit_cast(words, normal) & 0x7f800000U) + up);
-      return (magnitudes + pushed) - pushed;
-    }
+    const auto pushed = __builtin_bit_cast(Floats, pushed_by(magnitudes));
+    return (magnitudes + pushed) - pushed;
   }
 
   template <class Floats>
   ECQ_HOST_DEVICE static bits_of_lanes<Floats> encode(Floats reals) noexcept {
-    using words_of = bits_of_lanes<Floats>;
-    const Floats rounded = nearest(smaller_of(magnitude_of(reals), every_lane<Floats>(Format::largest)));
-    const auto words = __builtin_bit_cast(words_of, rounded);
-    // Adding the smallest normal number makes a subnormal code the mantissa of a number of the next exponent.
-    const auto low = __builtin_bit_cast(words_of, rounded + smallest_normal) - (first_exponent << 23);
-    const words_of codes = (rounded < smallest_normal ? low : words - ((first_exponent - 1U) << 23)) >> dropped;
-    return codes | (codes == 0U ? words_of{} : (__builtin_bit_cast(words_of, reals) >> 31) << 7);
+    using words = bits_of_lanes<Floats>;
+    const Floats magnitudes = smaller_of(magnitude_of(reals), every_lane<Floats>(Format::largest));
+    const words pushed = pushed_by(magnitudes);
+    const words steps = __builtin_bit_cast(words, magnitudes + __builtin_bit_cast(Floats, pushed)) - pushed;
+    const words codes = steps + ((pushed - least_pushed) >> dropped);
+    return codes | (codes == 0U ? words{} : (__builtin_bit_cast(words, reals) >> 31) << 7);
+  }
+
+ private:
+  static constexpr std::uint32_t up = std::uint32_t{dropped} << 23;
+  static constexpr std::uint32_t least_pushed = (first_exponent << 23) + up;
+
+  /// Bits of that power of two; subnormal numbers belong to the lowest binade.
+  template <class Floats>
+  ECQ_HOST_DEVICE static bits_of_lanes<Floats> pushed_by(Floats magnitudes) noexcept {
+    using words = bits_of_lanes<Floats>;
+    if constexpr (sizeof(Floats) == sizeof(float)) {  // a device adds and compares integers at once
+      const words above = (__builtin_bit_cast(words, magnitudes) & 0x7f800000U) + up;
+      return above > least_pushed ? above : least_pushed;
+    } else {
+      const Floats normal = larger_of(magnitudes, every_lane<Floats>(smallest_normal));
+      return (__builtin_bit_cast(words, normal) & 0x7f800000U) + up;
+    }
   }
 };
 
