@@ -11,5 +11,6 @@
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/encode.cuh"
 #include "ecq/cuda/quantize.cuh"
+#include "ecq/cuda/resident_stream.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/ecq.hpp"

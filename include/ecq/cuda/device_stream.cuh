@@ -42,44 +42,37 @@ struct device_stream {
   std::optional<gap_stream> gaps;     ///< of gap arrays, which are for cuda/gap_kernel.cuh
 };
 
-/// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
-///
-///   ECQ_TRY(image, device_image::of(stream));
-///   cudaMalloc(&memory, image.bytes());
-///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
-class device_image {
+namespace detail {
+
+/// The decode tables of a stream on their way to a device.
+class device_tables {
  public:
   /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; out_of_memory.
-  static result<device_image> of(const encoded_stream& stream) {
-    device_image image(stream);
+  static result<device_tables> of(const encoded_stream& stream) {
+    device_tables made;
     try {
-      ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return image.add_tables<Coder>(); }));
+      ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
     } catch (const std::bad_alloc&) {
       return error(errc::out_of_memory, "no memory for the decode tables of a stream");
     }
-    return image;
+    return made;
   }
 
-  /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }
 
-  /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object and the stream's bytes must live until that is done. Errors: invalid_argument, unsupported, device_error.
-  result<device_stream> upload(const cuda& gpu, void* memory) const {
-    auto* const to = static_cast<std::byte*>(memory);
-    ECQ_CHECK(detail::check_aligned(memory, 256, "memory for a stream"));
-    ECQ_TRY(device, detail::current_device());
-    const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
-      return detail::copy_to_device(gpu, to + offset, from, "copying a stream to the device");
-    };
-    ECQ_CHECK(copy(0, stream_.bytes()));
-    ECQ_CHECK(copy(tables_offset(), std::as_bytes(std::span(tables_))));
-    ECQ_CHECK(copy(entries_offset(), std::as_bytes(std::span(entries_))));
+  /// What is to be known of a stream whose header is `header` and which lies at `stream` on the current device; the
+  /// tables go to `to`, aligned to 256, in order of gpu.stream.
+  result<device_stream> upload(const cuda& gpu, const stream_header& header, const std::byte* stream,
+                               std::byte* to) const {
+    ECQ_TRY(device, current_device());
+    constexpr const char* doing = "copying decode tables to the device";
+    ECQ_CHECK(copy_to_device(gpu, to, std::as_bytes(std::span(tables_)), doing));
+    ECQ_CHECK(copy_to_device(gpu, to + entries_offset(), std::as_bytes(std::span(entries_)), doing));
     device_stream on_device;
-    on_device.view = warp_stream_at(stream_.header(), to);
-    on_device.view.tables = reinterpret_cast<const warp_table*>(to + tables_offset());
+    on_device.view = warp_stream_at(header, stream);
+    on_device.view.tables = reinterpret_cast<const warp_table*>(to);
     on_device.view.entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset());
-    on_device.format = stream_.format();
+    on_device.format = header.format;
     on_device.device = device.number;
     on_device.gaps = gaps_;
     if (tables_.size() == 1) {
@@ -90,21 +83,19 @@ class device_image {
   }
 
  private:
-  explicit device_image(const encoded_stream& stream) : stream_(stream) {}
-
   template <class Coder>
-  result<void> add_tables() {
-    tables_.reserve(stream_.table_count());
+  result<void> add(const encoded_stream& stream) {
+    tables_.reserve(stream.table_count());
     if constexpr (has_warp_table<Coder>) {
-      for (std::uint32_t index = 0; index < stream_.table_count(); ++index) {
-        tables_.push_back(append_warp_table(stream_.table<Coder>(index), stream_.map(), entries_));
+      for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
+        tables_.push_back(append_warp_table(stream.table<Coder>(index), stream.map(), entries_));
       }
       return {};
     } else if constexpr (Coder::id == coder_id::huffman_gaps) {
-      if (stream_.pairs()) return error(errc::unsupported, "gap arrays of pairs have no decoder on a device");
-      gaps_ = {.shortest = gap_window_bits, .raw_bits = stream_.map().bits, .symbol_bits = stream_.map().symbol_bits};
-      for (std::uint32_t index = 0; index < stream_.table_count(); ++index) {
-        tables_.push_back(append_gap_table(stream_.table<Coder>(index), stream_.map(), entries_));
+      if (stream.pairs()) return error(errc::unsupported, "gap arrays of pairs have no decoder on a device");
+      gaps_ = {.shortest = gap_window_bits, .raw_bits = stream.map().bits, .symbol_bits = stream.map().symbol_bits};
+      for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
+        tables_.push_back(append_gap_table(stream.table<Coder>(index), stream.map(), entries_));
         if (const unsigned length = tables_.back().bits_behind; length != 0) {
           gaps_->shortest = (std::min)(gaps_->shortest, length);
         }
@@ -115,15 +106,48 @@ class device_image {
     }
   }
 
-  std::uint64_t tables_offset() const { return detail::aligned_on_device(stream_.bytes().size()); }
-  std::uint64_t entries_offset() const {
-    return detail::aligned_on_device(tables_offset() + sizeof(warp_table) * tables_.size());
-  }
+  std::uint64_t entries_offset() const { return aligned_on_device(sizeof(warp_table) * tables_.size()); }
 
-  encoded_stream stream_;
   std::vector<warp_table> tables_;
   std::vector<std::uint32_t> entries_;
   std::optional<gap_stream> gaps_;
+};
+
+}  // namespace detail
+
+/// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
+///
+///   ECQ_TRY(image, device_image::of(stream));
+///   cudaMalloc(&memory, image.bytes());
+///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
+class device_image {
+ public:
+  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; out_of_memory.
+  static result<device_image> of(const encoded_stream& stream) {
+    ECQ_TRY(tables, detail::device_tables::of(stream));
+    return device_image(stream, std::move(tables));
+  }
+
+  /// Bytes of device memory that upload() fills.
+  std::uint64_t bytes() const noexcept { return tables_offset() + tables_.bytes(); }
+
+  /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
+  /// object and the stream's bytes must live until that is done. Errors: invalid_argument, unsupported, device_error.
+  result<device_stream> upload(const cuda& gpu, void* memory) const {
+    auto* const to = static_cast<std::byte*>(memory);
+    ECQ_CHECK(detail::check_aligned(memory, 256, "memory for a stream"));
+    ECQ_CHECK(detail::copy_to_device(gpu, to, stream_.bytes(), "copying a stream to the device"));
+    return tables_.upload(gpu, stream_.header(), to, to + tables_offset());
+  }
+
+ private:
+  device_image(const encoded_stream& stream, detail::device_tables tables)
+      : stream_(stream), tables_(std::move(tables)) {}
+
+  std::uint64_t tables_offset() const { return detail::aligned_on_device(stream_.bytes().size()); }
+
+  encoded_stream stream_;
+  detail::device_tables tables_;
 };
 
 }  // namespace ecq
