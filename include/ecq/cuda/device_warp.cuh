@@ -159,6 +159,10 @@ struct device_warp {
     }
   }
 
+  static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
+    if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
+  }
+
   /// `to` is aligned to what is written.
   template <class Element>
   static __device__ void store_four(std::byte* to, const float (&four)[4]) {

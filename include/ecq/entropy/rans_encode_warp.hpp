@@ -38,6 +38,7 @@ class warp_symbol_source {
   /// The low `raw_bits` bits of symbols are not coded.
   ECQ_HOST_DEVICE warp_symbol_source(const std::byte* elements, unsigned raw_bits)
       : elements_(elements),
+        own_(Warp::template own_place<width / 8>(elements)),
         turn_((detail::symbol_at<Split> + raw_bits + 32 - 4) % 32),
         mask_(raw_bits < Split::symbol_bits ? ((1U << (Split::symbol_bits - raw_bits)) - 1U) * entry_bytes : 0U) {}
 
@@ -47,7 +48,7 @@ class warp_symbol_source {
   };
 
   ECQ_HOST_DEVICE void load(std::uint32_t group, four_elements& four) const {
-    Warp::load_words(Warp::all(), elements_ + std::size_t{group} * (group_symbols * width / 8), four.words);
+    Warp::load_own(Warp::all(), own_ + std::size_t{group} * (group_symbols * width / 8), four.words);
   }
   /// The offsets for the four elements of each lane.
   ECQ_HOST_DEVICE void find(const four_elements& four, lanes (&offsets)[rounds_per_group]) const {
@@ -74,6 +75,7 @@ class warp_symbol_source {
   }
 
   const std::byte* elements_;
+  const std::byte* own_;
   unsigned turn_;
   std::uint32_t mask_;
 };
