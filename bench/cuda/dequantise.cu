@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "bench.cuh"
 // after what watches launches
 #include "ecq/cuda/decompress.cuh"
@@ -37,6 +39,28 @@ ecq::result<figure> dequantising(const ecq::packed_block& block, std::size_t row
   return std::move(found);
 }
 
+/// The time from a block on the host, such as in a mapped container, to one on the device that can be decoded.
+ecq::result<figure> opening(const ecq::packed_block& block) {
+  const ecq::cuda gpu;
+  figure found;
+  ECQ_TRY(image, ecq::device_block_image::of(block));
+  ECQ_TRY(memory, device_memory::of(image.bytes()));
+  std::vector<double> all;
+  for (int turn = 0; turn < 5; ++turn) {
+    const auto begun = std::chrono::steady_clock::now();
+    ECQ_TRY(opened, ecq::device_block_image::of(block));
+    ECQ_TRY(on_device, opened.upload(gpu, memory.data()));
+    ECQ_CHECK(ecq::detail::check_cuda(cudaStreamSynchronize(gpu.stream), "copying a block to the device"));
+    all.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+    found.elements = on_device.elements;
+  }
+  ECQ_CHECK(check_same(memory.data(), block.stream));
+  std::sort(all.begin(), all.end());
+  found.seconds = all[all.size() / 2];
+  found.bits = 8 * static_cast<double>(image.bytes()) / static_cast<double>(found.elements);
+  return found;
+}
+
 }  // namespace
 
 void dequantise(session& run, std::size_t size) {
@@ -46,6 +70,12 @@ void dequantise(session& run, std::size_t size) {
   const std::size_t rows = size / (matrices * columns * sizeof(ecq::bf16));
   for (const workload& work : workloads) {
     bytes codes;
+    run.row({"open", work.name, "rans_direct, to the device", size}, [&]() -> ecq::result<figure> {
+      codes = elements_of(work, matrices * rows * columns);
+      ECQ_CHECK(measure_copy(run, size));
+      ECQ_TRY(block, block_of(coder::rans_direct, ecq::dtype::int8, codes, matrices, rows, columns, {}));
+      return opening(block);
+    });
     for (const coder one : ways) {
       for (const unsigned chunk_bits : {0U, 13U}) {
         const std::string how =

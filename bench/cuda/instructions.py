@@ -4,8 +4,9 @@
 Of each kernel the loop is looked at that does the work: the smallest one with look-ups in shared memory that stores
 (encoders: loads) four elements at once, or 16 bytes. Counted is the shortest way through it of those that do so most
 often, which is the one that whole groups of elements take; elements are what these accesses hold. Nothing is run, so
-no GPU is needed: nvcc, and cuobjdump of the CUDA toolkit. Kernels for tables in global memory (any_coding) have a loop
-for each coding, and are not counted.
+no GPU is needed: nvcc, and cuobjdump of the CUDA toolkit. Not counted are kernels for tables in global memory
+(any_coding), which have a loop for each coding, and for gap arrays, whose work an element depends on the codes.
+Shared memory is what a kernel has without asking.
 """
 import argparse
 import collections
@@ -25,7 +26,7 @@ SOURCES = os.path.join(ROOT, "tests", "cuda", "compile_*_kernel.cu")
 # How elements are counted, by the kernel's name: the first pattern that is found tells the accesses of memory that hold
 # them. Of quantisers the loop is meant that evaluates the equation of a row, from weights as FP32 in shared memory.
 ACCESSES = [
-    (r"any_coding", None),
+    (r"any_coding|decode_gaps", None),
     (r"quantize_kernel", ("LDS",)),
     (r"encode_kernel", ("LDG", "LD")),
     (r"decode", ("STG", "ST")),
@@ -284,9 +285,10 @@ def main():
         commit = options.commit or subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], text=True,
                                                   capture_output=True).stdout.strip() or "unknown"
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"nvcc": re.search(r"V([0-9.]+)", version).group(1), "commit": commit,
-                       "date": datetime.date.today().isoformat(), "kernels": rows}, file, indent=1)
-            file.write("\n")
+            head = {"nvcc": re.search(r"V([0-9.]+)", version).group(1), "commit": commit,
+                    "date": datetime.date.today().isoformat()}
+            lines = ",\n".join("  " + json.dumps(row) for row in rows)
+            file.write(json.dumps(head)[:-1] + ', "kernels": [\n' + lines + "\n]}\n")
 
 
 if __name__ == "__main__":

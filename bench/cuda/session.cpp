@@ -53,7 +53,7 @@ void session::add(const subject& about, ecq::result<figure> found) {
     return;
   }
   if (rows_.empty()) {
-    std::printf("%-10s %-16s %-28s %5s %7s %8s %8s %7s %5s %6s\n", "", "what", "how", "MiB", "bits", "GB/s", "G/s",
+    std::printf("%-10s %-16s %-34s %5s %7s %8s %8s %7s %5s %6s\n", "", "what", "how", "MiB", "bits", "GB/s", "G/s",
                 "of copy", "regs", "shared");
   }
   int registers = 0;
@@ -64,7 +64,7 @@ void session::add(const subject& about, ecq::result<figure> found) {
   }
   const double of_copy = copies_[about.bytes] / found->seconds;
   rows_.push_back({about, *found, of_copy});
-  std::printf("%-10s %-16s %-28s %5zu %7.3f %8.1f %8.1f %7.3f %5d %6zu\n", about.verb.c_str(), about.workload.c_str(),
+  std::printf("%-10s %-16s %-34s %5zu %7.3f %8.1f %8.1f %7.3f %5d %6zu\n", about.verb.c_str(), about.workload.c_str(),
               about.how.c_str(), about.bytes >> 20, found->bits,
               static_cast<double>(about.bytes) * 1e-9 / found->seconds,
               static_cast<double>(found->elements) * 1e-9 / found->seconds, of_copy, registers, shared);
