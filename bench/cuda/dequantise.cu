@@ -3,6 +3,7 @@
 #include "bench.cuh"
 // after what watches launches
 #include "ecq/cuda/decompress.cuh"
+#include "ecq/cuda/resident_stream.cuh"
 #include "suites.hpp"
 
 namespace ecq_bench {
@@ -39,24 +40,43 @@ ecq::result<figure> dequantising(const ecq::packed_block& block, std::size_t row
   return std::move(found);
 }
 
-/// The time from a block on the host, such as in a mapped container, to one on the device that can be decoded.
-ecq::result<figure> opening(const ecq::packed_block& block) {
-  const ecq::cuda gpu;
-  figure found;
-  ECQ_TRY(image, ecq::device_block_image::of(block));
-  ECQ_TRY(memory, device_memory::of(image.bytes()));
+/// Seconds by the host's clock that `open` takes until the device has done its part, the median of five.
+template <class Open>
+ecq::result<double> waited_for(const ecq::cuda& gpu, Open&& open) {
   std::vector<double> all;
   for (int turn = 0; turn < 5; ++turn) {
     const auto begun = std::chrono::steady_clock::now();
-    ECQ_TRY(opened, ecq::device_block_image::of(block));
-    ECQ_TRY(on_device, opened.upload(gpu, memory.data()));
-    ECQ_CHECK(ecq::detail::check_cuda(cudaStreamSynchronize(gpu.stream), "copying a block to the device"));
+    ECQ_CHECK(open());
+    ECQ_CHECK(ecq::detail::check_cuda(cudaStreamSynchronize(gpu.stream), "opening a block"));
     all.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-    found.elements = on_device.elements;
   }
-  ECQ_CHECK(check_same(memory.data(), block.stream));
   std::sort(all.begin(), all.end());
-  found.seconds = all[all.size() / 2];
+  return all[all.size() / 2];
+}
+
+/// From a block on the host, such as in a mapped container, to one that a device decodes; or with `Resident` from the
+/// bytes of its stream in device memory to one that is opened there.
+template <bool Resident>
+ecq::result<figure> opening(const ecq::packed_block& block) {
+  const ecq::cuda gpu;
+  ECQ_TRY(image, ecq::device_block_image::of(block));
+  ECQ_TRY(memory, device_memory::of(image.bytes()));
+  ECQ_TRY(uploaded, image.upload(gpu, memory.data()));
+  ECQ_CHECK(check_same(memory.data(), block.stream));  // the stream comes first in an image
+  ECQ_TRY(tables, device_memory::of(image.bytes()));
+  ECQ_TRY(seconds, waited_for(gpu, [&]() -> ecq::result<void> {
+            if constexpr (Resident) {
+              ECQ_TRY(opened, ecq::resident_stream::open(gpu, {memory.data(), block.stream.size()}));
+              ECQ_CHECK(opened.upload(gpu, tables.data()));
+            } else {
+              ECQ_TRY(opened, ecq::device_block_image::of(block));
+              ECQ_CHECK(opened.upload(gpu, memory.data()));
+            }
+            return {};
+          }));
+  figure found;
+  found.seconds = seconds;
+  found.elements = uploaded.elements;
   found.bits = 8 * static_cast<double>(image.bytes()) / static_cast<double>(found.elements);
   return found;
 }
@@ -70,12 +90,16 @@ void dequantise(session& run, std::size_t size) {
   const std::size_t rows = size / (matrices * columns * sizeof(ecq::bf16));
   for (const workload& work : workloads) {
     bytes codes;
-    run.row({"open", work.name, "rans_direct, to the device", size}, [&]() -> ecq::result<figure> {
-      codes = elements_of(work, matrices * rows * columns);
-      ECQ_CHECK(measure_copy(run, size));
-      ECQ_TRY(block, block_of(coder::rans_direct, ecq::dtype::int8, codes, matrices, rows, columns, {}));
-      return opening(block);
-    });
+    const auto open = [&](const char* how, auto&& opened) {
+      run.row({"open", work.name, how, size}, [&]() -> ecq::result<figure> {
+        if (codes.empty()) codes = elements_of(work, matrices * rows * columns);
+        ECQ_CHECK(measure_copy(run, size));
+        ECQ_TRY(block, block_of(coder::rans_direct, ecq::dtype::int8, codes, matrices, rows, columns, {}));
+        return opened(block);
+      });
+    };
+    open("rans_direct, from the host", opening<false>);
+    open("rans_direct, where it lies", opening<true>);
     for (const coder one : ways) {
       for (const unsigned chunk_bits : {0U, 13U}) {
         const std::string how =
