@@ -37,7 +37,7 @@ static_assert(sizeof(gap_job) <= 4 * gap_job::words);
 /// gap_entry::count + gap_job::words words, those of device_thread_block, and gap_code::shared_words of the shortest
 /// code word. What does not decode goes to `verdict` with its number; chunk checksums are not looked at.
 template <chunk_user User>
-__global__ void __launch_bounds__(device_thread_block::threads, 2 * User::blocks - 1)
+__global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1)
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, std::uint64_t first, std::uint32_t items,
                        unsigned parts_log2, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();

@@ -240,6 +240,14 @@ ECQ_HOST_DEVICE std::uint32_t load_gap_word(const std::byte* from, std::uint32_t
   return Block::load_half(from, 2 * index) | (Block::load_half(from, 2 * index + 1) << 16);
 }
 
+/// The gaps from that of `window` on, 17 bits of them or more.
+template <class Block>
+ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32_t window) {
+  const std::uint32_t bit = window * chunk.gap_bits;
+  const std::uint32_t low = Block::load_half(chunk.gaps, bit / 16);
+  return (low | (Block::load_half(chunk.gaps, bit / 16 + 1) << 16)) >> (bit % 16);
+}
+
 }  // namespace detail
 
 /// Codes `begin` to `end` of a chunk, in the words that threads share: `begin` is byte begin % group_symbols of them.
@@ -255,11 +263,10 @@ template <class Block>
 ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entries, const gap_code& code,
                                       const gap_array_view& chunk, std::uint32_t block, gap_codes& decoded) {
   constexpr std::uint32_t each = gap_block_threads / Block::threads;  // windows of a thread
-  static_assert(each * Block::threads == gap_block_threads);
+  static_assert(each * Block::threads == gap_block_threads && each <= 2, "17 bits have no more than 3 gaps");
   struct thread_state {
     detail::gap_bits<Block> bits[each];
-    std::uint32_t codes[each];
-    std::uint32_t last_gap;  // of the chunk's last window
+    std::uint32_t codes;  // of each window, a byte each
     detail::gap_writer writer;
   };
   using of_threads = typename Block::template of_each<std::uint32_t>;
@@ -278,14 +285,9 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
     const std::uint32_t first = block * gap_block_threads + thread * each;
     count = 0;
     bad = 0;
-    own.last_gap = 0;
-    ECQ_UNROLL
-    for (std::uint32_t i = 0; i < each; ++i) own.codes[i] = 0;
+    own.codes = 0;
     if (first > last) return;
-    const std::uint32_t gap_bit = first * chunk.gap_bits;
-    std::uint32_t gaps =
-        (Block::load_half(chunk.gaps, gap_bit / 16) | (Block::load_half(chunk.gaps, gap_bit / 16 + 1) << 16)) >>
-        (gap_bit % 16);
+    std::uint32_t gaps = detail::load_gaps<Block>(chunk, first);
     const std::uint32_t skew = Block::misalignment(chunk.bits);
     const std::uint32_t gap_mask = (1U << chunk.gap_bits) - 1U;
     ECQ_UNROLL
@@ -304,12 +306,9 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
         own.bits[i].words[word] = Block::funnel_right(four[word], four[word + 1], from);
       }
       if (window == 0 && gap != 0) bad = 1;
-      if (window == last) {
-        own.last_gap = gap;
-        break;
-      }
+      if (window == last) break;
       const detail::gap_count counted = detail::count_codes(entries, code, own.bits[i], gap);
-      own.codes[i] = counted.codes;
+      own.codes |= counted.codes << (8 * i);
       count += counted.codes;
       if (counted.over != (gaps & gap_mask)) bad = 1;
     }
@@ -331,10 +330,11 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < each; ++i) {
       const bool is_last = first + i == last;
-      const std::uint32_t codes = is_last ? rest : own.codes[i];
+      const std::uint32_t codes = is_last ? rest : own.codes >> (8 * i) & 0xFFU;
       detail::write_codes(entries, code, own.bits[i], own.writer.at + 8 * codes, own.writer);
       if (is_last) {
-        const std::uint32_t bit = own.last_gap + detail::bits_of_codes(entries, code, own.bits[i], codes);
+        const std::uint32_t gap = detail::load_gaps<Block>(chunk, last) & ((1U << chunk.gap_bits) - 1U);
+        const std::uint32_t bit = gap + detail::bits_of_codes(entries, code, own.bits[i], codes);
         const std::uint64_t left = own.bits[i].words[0] | (std::uint64_t{own.bits[i].words[1]} << 32);
         if (bit == 0 || bit > gap_window_bits || (bit < gap_window_bits && left << bit != 0)) bad = 1;
       }
