@@ -107,6 +107,8 @@ TEST_F(compress_on_device, takes_blocks_without_weights) {
   std::vector<device_matrix> none;
   none.push_back(device_matrix::of<bf16>({}, 1));
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.target_bits = 3.0}}, none);
+  none.push_back(device_matrix::of<bf16>(ecq_test::row_varying(5, 40), 5));  // whose scales come first
+  expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 1.0}}, none);
 }
 
 TEST_F(compress_on_device, names_what_is_wrong) {

@@ -84,7 +84,7 @@ class compression_plan {
                                                std::to_string(matrix.columns) + " weights: more than 2^43");
       }
       plan.weights += matrix.size();
-      plan.scales += matrix.rows;
+      plan.scales += per_channel{}.layout(matrix.rows, matrix.columns).count();
     }
     plan.encoding = {.chunk_bits = stream.chunk_bits};
     ECQ_TRY(capacity, encoded_capacity(std::nullopt, plan.weights, plan.encoding));
@@ -176,7 +176,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
       made.layout = codec.quantizer.layout(matrix.rows, matrix.columns);
       made.first_symbol = symbol;
       symbol += matrix.size();
-      scale += matrix.rows;
+      scale += made.layout.count();
     }
     const entquant& how = codec.quantizer;
     if (how.target_bits) {
