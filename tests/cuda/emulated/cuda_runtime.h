@@ -16,6 +16,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #define ECQ_EMULATED_CUDA 1
 #define __global__
@@ -105,11 +106,7 @@ class device {
     if (error != cudaSuccess) last_ = error;
     return error;
   }
-  cudaError_t last(bool forget) {
-    const cudaError_t error = last_;
-    if (forget) last_ = cudaSuccess;
-    return error;
-  }
+  cudaError_t last() { return std::exchange(last_, cudaSuccess); }
 
   cudaError_t enqueue(std::function<void()> work) {
     if (failure_.empty()) waiting_.push_back(std::move(work));
@@ -175,11 +172,9 @@ inline const char* cudaGetErrorString(cudaError_t error) {
     default: return "an error";
   }
 }
-inline cudaError_t cudaGetLastError() { return ecq_emulated::device::only().last(true); }
-inline cudaError_t cudaPeekAtLastError() { return ecq_emulated::device::only().last(false); }
+inline cudaError_t cudaGetLastError() { return ecq_emulated::device::only().last(); }
 inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 inline cudaError_t cudaDeviceSynchronize() { return ecq_emulated::device::only().synchronize(); }
 inline cudaError_t cudaDeviceReset() { return ecq_emulated::device::only().reset(), cudaSuccess; }
 inline cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
@@ -209,16 +204,6 @@ inline cudaError_t cudaFree(void* memory) {
   if (memory == nullptr || ecq_emulated::device_heap::only().release(static_cast<std::byte*>(memory))) return status;
   return ecq_emulated::device::only().told(cudaErrorInvalidValue);
 }
-inline cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
-  *left = ecq_emulated::device_heap::only().left();
-  *all = ecq_emulated::device_heap::capacity;
-  return cudaSuccess;
-}
-inline cudaError_t cudaMallocHost(void** memory, std::size_t size) {
-  *memory = std::malloc(size);
-  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-inline cudaError_t cudaFreeHost(void* memory) { return std::free(memory), cudaSuccess; }
 
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind,
                                    cudaStream_t = nullptr) {

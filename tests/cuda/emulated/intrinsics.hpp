@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <type_traits>
 
 #include "cuda/emulated/block.hpp"
@@ -126,12 +124,6 @@ Value __shfl_up_sync(unsigned mask, Value value, unsigned by, int width = 32, un
   return ecq_emulated::shuffle("__shfl_up_sync", mask, value, inside ? lane - by : lane, line);
 }
 template <class Value>
-Value __shfl_down_sync(unsigned mask, Value value, unsigned by, int width = 32, unsigned line = __builtin_LINE()) {
-  const unsigned lane = ecq_emulated::lane();
-  const bool inside = lane % static_cast<unsigned>(width) + by < static_cast<unsigned>(width);
-  return ecq_emulated::shuffle("__shfl_down_sync", mask, value, inside ? lane + by : lane, line);
-}
-template <class Value>
 Value __shfl_xor_sync(unsigned mask, Value value, int with, int width = 32, unsigned line = __builtin_LINE()) {
   const unsigned lane = ecq_emulated::lane();
   const unsigned source = (lane ^ static_cast<unsigned>(with)) % 32;
@@ -150,12 +142,6 @@ template <class Value>
 Value __reduce_add_sync(unsigned mask, Value value, unsigned line = __builtin_LINE()) {
   return ecq_emulated::reduce<ecq_emulated::sum>("__reduce_add_sync", mask, value, line);
 }
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value, unsigned line = __builtin_LINE()) {
-  return ecq_emulated::reduce<std::bit_or<>>("__reduce_or_sync", mask, value, line);
-}
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value, unsigned line = __builtin_LINE()) {
-  return ecq_emulated::reduce<std::bit_and<>>("__reduce_and_sync", mask, value, line);
-}
 
 inline void __syncthreads(unsigned line = __builtin_LINE()) {
   ecq_emulated::block::current().barrier("__syncthreads", false, line);
@@ -166,11 +152,6 @@ inline int __syncthreads_count(int set, unsigned line = __builtin_LINE()) {
 inline int __syncthreads_or(int set, unsigned line = __builtin_LINE()) {
   return ecq_emulated::block::current().barrier("__syncthreads_or", set != 0, line).set != 0 ? 1 : 0;
 }
-inline int __syncthreads_and(int set, unsigned line = __builtin_LINE()) {
-  return ecq_emulated::block::current().barrier("__syncthreads_and", set == 0, line).set == 0 ? 1 : 0;
-}
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 
 template <class Value>
 Value atomicAdd(Value* at, std::type_identity_t<Value> value) {
@@ -181,55 +162,13 @@ Value atomicMin(Value* at, std::type_identity_t<Value> value) {
   return ecq_emulated::exchange(at, [&](Value old) { return (std::min)(old, value); });
 }
 template <class Value>
-Value atomicMax(Value* at, std::type_identity_t<Value> value) {
-  return ecq_emulated::exchange(at, [&](Value old) { return (std::max)(old, value); });
-}
-template <class Value>
 Value atomicOr(Value* at, std::type_identity_t<Value> value) {
   return ecq_emulated::exchange(at, [&](Value old) { return old | value; });
 }
-template <class Value>
-Value atomicAnd(Value* at, std::type_identity_t<Value> value) {
-  return ecq_emulated::exchange(at, [&](Value old) { return old & value; });
-}
-template <class Value>
-Value atomicExch(Value* at, std::type_identity_t<Value> value) {
-  return ecq_emulated::exchange(at, [&](Value) { return value; });
-}
-template <class Value>
-Value atomicCAS(Value* at, std::type_identity_t<Value> expected, std::type_identity_t<Value> value) {
-  return ecq_emulated::exchange(at, [&](Value old) { return old == expected ? value : old; });
-}
-
-template <class Value>
-Value __ldg(const Value* at) {
-  return *at;
-}
-template <class Value>
-Value __ldcs(const Value* at) {
-  return *at;
-}
-template <class Value>
-void __stcs(Value* at, std::type_identity_t<Value> value) {
-  *at = value;
-}
 
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __popcll(unsigned long long x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
-inline int __ffsll(long long x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned long long>(x)) + 1; }
-inline unsigned __brev(unsigned x) {
-  unsigned reversed = 0;
-  for (unsigned i = 0; i < 32; ++i) reversed |= (x >> i & 1U) << (31 - i);
-  return reversed;
-}
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((std::uint64_t{a} * b) >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  __extension__ using wide = unsigned __int128;
-  return static_cast<unsigned long long>((wide{a} * b) >> 64);
-}
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const std::uint64_t both = (std::uint64_t{b} << 32) | a;
   unsigned bytes = 0;
@@ -246,22 +185,3 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
 }
 
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-
-// One rounding each, whatever the compiler makes of products and sums.
-inline float __fmul_rn(float a, float b) {
-  volatile float exact = a * b;
-  return exact;
-}
-inline float __fadd_rn(float a, float b) {
-  volatile float exact = a + b;
-  return exact;
-}
-inline float __fsub_rn(float a, float b) {
-  volatile float exact = a - b;
-  return exact;
-}
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }

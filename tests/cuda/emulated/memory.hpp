@@ -65,7 +65,6 @@ class device_heap {
     const std::size_t offset = static_cast<std::size_t>(first - found->first);
     return offset <= found->second.size && size <= found->second.size - offset;
   }
-  std::size_t left() const { return capacity - used_; }
 
   /// Whether `word` is the address of something that the host has and the device has not. Small addresses are taken for
   /// numbers.
