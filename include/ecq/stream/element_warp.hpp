@@ -60,6 +60,20 @@ struct warp_raw_bits {
 ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
 ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
 
+/// Four elements of 16 bits from symbols and raw bits of 8 bits each, turned right by one.
+template <class Warp>
+ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typename Warp::lanes& raw,
+                                typename Warp::lanes& first_two, typename Warp::lanes& last_two) {
+  using lanes = typename Warp::lanes;
+  // Raw bytes of which neighbours have each other's lowest bit, so that turning both elements of a word as one puts
+  // each where it belongs.
+  const lanes swapped = Warp::merge_bits(raw, Warp::permute_bytes(raw, raw, 0x2301), 0xFEFEFEFEU);
+  const lanes first = Warp::permute_bytes(swapped, symbols, 0x5140);
+  const lanes last = Warp::permute_bytes(swapped, symbols, 0x7362);
+  first_two = Warp::funnel_right(first, first, lanes(1U));
+  last_two = Warp::funnel_right(last, last, lanes(1U));
+}
+
 /// Split::restore of all elements in a word at once.
 template <class Warp, element_split Split>
 ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) {
@@ -100,25 +114,29 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
           to % (together * width < 16 ? together * width : 16) == 0};
 }
 
-/// Writes elements of `Split`, of which `raw` holds the chunk's raw bits, `raw_bits` each.
+/// Writes elements of `Split`.
 template <class Warp, element_split Split>
-struct warp_element_sink {
+class warp_element_sink {
+ public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  const std::byte* raw;  ///< aligned to 4 bytes
-  unsigned raw_bits;
-  chunk_target target;
+  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` an element.
+  ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target)
+      : raw_(raw), raw_bits_(raw_bits), target_(target), out_(Warp::template own_place<width / 8>(target.out)) {
+    find_wholes();
+  }
 
   /// From now on only elements first, first + 1, ..., last - 1 of the chunk are written, if they were before.
   ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
-    if (target.first < first) target.first = first;
-    if (target.last > last) target.last = last;
+    if (target_.first < first) target_.first = first;
+    if (target_.last > last) target_.last = last;
+    find_wholes();
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
-    if (raw_bits == low_bits<Split>) {
+    if (raw_bits_ == low_bits<Split>) {
       store(joined<low_bits<Split>>(codes, group, left), group, left);
     } else {
       store(joined<any>(codes, group, left), group, left);
@@ -134,15 +152,17 @@ struct warp_element_sink {
 
   template <unsigned Bits>
   ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
-    const unsigned bits = Bits != any ? Bits : raw_bits;
+    const unsigned bits = Bits != any ? Bits : raw_bits_;
     if constexpr (Bits == 0) return {{codes}};
-    const detail::warp_raw_bits<Warp, width> kept(raw, bits, group, left);
+    const detail::warp_raw_bits<Warp, width> kept(raw_, bits, group, left);
     four_elements made;
     if constexpr (width == 8) {
       constexpr std::uint32_t high = detail::four_times(0xFFU & ~((1U << low_bits<Split>)-1U));
       const lanes four =
           kept.of(0, bits) | (kept.of(1, bits) << 8) | (kept.of(2, bits) << 16) | (kept.of(3, bits) << 24);
       made.words[0] = ((codes << low_bits<Split>)&high) | four;
+    } else if constexpr (width == 16 && Bits == 8) {
+      detail::join_bytes<Warp>(codes, kept.words[0], made.words[0], made.words[1]);
     } else if constexpr (width == 16) {
       made.words[0] = element(codes, kept, 0, bits) | (element(codes, kept, 1, bits) << 16);
       made.words[1] = element(codes, kept, 2, bits) | (element(codes, kept, 3, bits) << 16);
@@ -150,8 +170,10 @@ struct warp_element_sink {
       ECQ_UNROLL
       for (unsigned i = 0; i < 4; ++i) made.words[i] = element(codes, kept, i, bits);
     }
-    ECQ_UNROLL
-    for (lanes& word : made.words) word = detail::restored<Warp, Split>(word);
+    if constexpr (width != 16 || Bits != 8) {
+      ECQ_UNROLL
+      for (lanes& word : made.words) word = detail::restored<Warp, Split>(word);
+    }
     return made;
   }
 
@@ -161,17 +183,32 @@ struct warp_element_sink {
     return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
   }
 
+  static constexpr std::size_t group_bytes = group_symbols / 8 * width;
+
   ECQ_HOST_DEVICE void store(const four_elements& made, std::uint32_t group, std::uint32_t left) const {
-    const std::uint32_t begin = group * group_symbols;
-    std::byte* const to = target.out + std::size_t{begin} * (width / 8);
-    if (target.aligned && target.first <= begin && target.last >= begin + group_symbols) {
-      Warp::store(to, made.words);
+    if (group - first_whole_ < wholes_) {
+      Warp::store_own(out_ + group * group_bytes, made.words);
       return;
     }
-    const std::uint32_t first = target.first > begin ? target.first - begin : 0;
-    const std::uint32_t last = target.last > begin ? target.last - begin : 0;
-    Warp::store_bytes(to, made.words, first * (width / 8), (last < left ? last : left) * (width / 8));
+    const std::uint32_t begin = group * group_symbols;
+    const std::uint32_t first = target_.first > begin ? target_.first - begin : 0;
+    const std::uint32_t last = target_.last > begin ? target_.last - begin : 0;
+    Warp::store_own_bytes(out_ + group * group_bytes, made.words, first * (width / 8),
+                          (last < left ? last : left) * (width / 8));
   }
+
+  ECQ_HOST_DEVICE void find_wholes() {
+    const std::uint32_t end = target_.last / group_symbols;
+    first_whole_ = Warp::uniform((target_.first + group_symbols - 1) / group_symbols);
+    wholes_ = Warp::uniform(target_.aligned && end > first_whole_ ? end - first_whole_ : 0U);
+  }
+
+  const std::byte* raw_;
+  unsigned raw_bits_;
+  chunk_target target_;
+  std::byte* out_;             ///< a place
+  std::uint32_t first_whole_;  ///< groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole
+  std::uint32_t wholes_;
 };
 
 }  // namespace ecq

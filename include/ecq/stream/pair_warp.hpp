@@ -211,14 +211,7 @@ struct warp_pair_join {
     } else if constexpr (width == 16 && low == 8) {
       ECQ_UNROLL
       for (unsigned i = 0; i < 2; ++i) {
-        // Raw bytes of which neighbours have each other's sign, so that turning both elements of a word as one puts
-        // each sign where it belongs.
-        const lanes swapped = Warp::permute_bytes(raw.words[i], raw.words[i], 0x2301);
-        const lanes turned = Warp::merge_bits(raw.words[i], swapped, 0xFEFEFEFEU);
-        const lanes first = Warp::permute_bytes(turned, symbols[i], 0x5140);
-        const lanes second = Warp::permute_bytes(turned, symbols[i], 0x7362);
-        made.words[2 * i] = Warp::funnel_right(first, first, lanes(1U));
-        made.words[2 * i + 1] = Warp::funnel_right(second, second, lanes(1U));
+        join_bytes<Warp>(symbols[i], raw.words[i], made.words[2 * i], made.words[2 * i + 1]);
       }
     } else {
       constexpr unsigned in_word = 32 / width;
