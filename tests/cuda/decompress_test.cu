@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -145,6 +146,48 @@ TEST_F(decompress_on_device, fills_the_buffer_that_each_call_names) {
   const auto expected = weights_of_the_host<ecq::bf16>(block, image->places(), on_device->elements);
   EXPECT_EQ(even.read(), expected);
   EXPECT_EQ(odd.read(), expected);
+}
+
+// Lossless weights come back bit for bit, in one launch, whatever they mean.
+TEST_F(decompress_on_device, gives_back_lossless_weights) {
+  ecq::packed_block block;
+  const auto bits = ecq_test::code_source(3).bell(2 * 3000, 30);
+  std::vector<std::byte> elements(bits.size());
+  std::memcpy(elements.data(), bits.data(), bits.size());
+  for (const auto& [rows, columns, first] : {std::tuple(40U, 50U, 0U), std::tuple(10U, 100U, 2000U)}) {
+    ecq::packed_matrix& matrix = block.matrices.emplace_back();
+    matrix.shape = {rows, columns};
+    matrix.format = ecq::dtype::bf16;
+    matrix.layout = ecq::without_groups(rows, columns);
+    matrix.first_symbol = first;
+  }
+  auto stream = ecq::encode_exponents<ecq::rans>(ecq::cpu{}, ecq::dtype::bf16, elements, {.chunk_bits = 10});
+  ASSERT_TRUE(stream);
+  block.stream = std::move(*stream);
+  const std::vector<ecq::matrix_place> behind = {{8, 50}, {2008, 100}};
+  for (const std::size_t shift : {0U, 8U}) {
+    const auto image = shift == 0 ? ecq::device_block_image::of(block) : ecq::device_block_image::of(block, behind);
+    ASSERT_TRUE(image) << image.error().to_string();
+    const ecq_test::device_memory memory(image->bytes());
+    const ecq_test::device_memory flag(8);
+    const ecq::device_verdict verdict(flag.data());
+    const auto on_device = image->upload({}, memory.data());
+    ASSERT_TRUE(on_device);
+    const ecq_test::device_memory out(on_device->bytes<ecq::bf16>());
+    ASSERT_TRUE(verdict.clear({}));
+    ASSERT_TRUE(ecq::decompress<ecq::bf16>({}, *on_device, {out.data(), out.size()}, verdict));
+    ASSERT_TRUE(verdict.wait({}));
+    std::vector<std::byte> expected(2 * shift, std::byte{0x5A});
+    expected.insert(expected.end(), elements.begin(), elements.end());
+    ASSERT_EQ(out.read(), expected);
+    const auto other = ecq::decompress<ecq::fp16>({}, *on_device, {out.data(), out.size()}, verdict);
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().code(), ecq::errc::unsupported);
+  }
+  const std::vector<ecq::matrix_place> apart = {{0, 50}, {2048, 100}};
+  const auto refused = ecq::device_block_image::of(block, apart);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ecq::errc::unsupported);
 }
 
 TEST_F(decompress_on_device, names_buffers_that_are_too_small_or_not_aligned) {

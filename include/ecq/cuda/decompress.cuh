@@ -7,10 +7,12 @@
 #include <new>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/verdict.cuh"
@@ -30,6 +32,8 @@ struct device_block {
   const std::uint16_t* scales = nullptr;
   std::uint32_t count = 0;     ///< of matrices
   std::uint64_t elements = 0;  ///< that the buffer of all matrices has
+  bool lossless = false;       ///< there are no matrices here: the stream's elements are the weights, and lie in order
+  std::uint64_t first = 0;     ///< of lossless blocks: element of the buffer where the stream's first one goes
 
   /// Bytes of the buffer for weights of type `Output`.
   template <class Output>
@@ -38,7 +42,7 @@ struct device_block {
   }
 };
 
-/// A packed block of quantised matrices on its way to a device. The block's stream must outlive it.
+/// A packed block on its way to a device. The block's stream must outlive it.
 ///
 ///   ECQ_TRY(image, device_block_image::of(block));
 ///   cudaMalloc(&memory, image.bytes());
@@ -48,17 +52,19 @@ struct device_block {
 ///   // matrix i then begins at element image.places()[i].offset of it
 class device_block_image {
  public:
-  /// Matrices at dense_places. Errors: those of block_decoder::open, device_image::of and warp_block::of.
+  /// Matrices at dense_places, lossless ones at the places that their elements have in the stream. Errors: those of
+  /// block_decoder::open, device_image::of and warp_block::of.
   static result<device_block_image> of(packed_block_view block) {
     try {
       ECQ_TRY(opened, block_decoder::open(block));
-      return make(opened, dense_places(block.matrices));
+      return make(opened, is_lossless(block.matrices) ? stream_places(block.matrices) : dense_places(block.matrices));
     } catch (const std::bad_alloc&) {
       return no_memory();
     }
   }
 
-  /// Matrix i at places[i], which must not overlap. Errors: as above, and invalid_argument as elements_at.
+  /// Matrix i at places[i], which must not overlap. Errors: as above, and invalid_argument as elements_at; unsupported
+  /// for lossless matrices that are to lie other than in the stream, but for where the first one begins.
   static result<device_block_image> of(packed_block_view block, std::span<const matrix_place> places) {
     try {
       ECQ_TRY(opened, block_decoder::open(block));
@@ -89,7 +95,9 @@ class device_block_image {
                         .values = reinterpret_cast<const float*>(to + values_offset()),
                         .scales = reinterpret_cast<const std::uint16_t*>(to + scales_offset()),
                         .count = static_cast<std::uint32_t>(block_.matrices.size()),
-                        .elements = elements_};
+                        .elements = elements_,
+                        .lossless = lossless_,
+                        .first = first_};
   }
 
  private:
@@ -101,8 +109,38 @@ class device_block_image {
   static result<device_block_image> make(const block_decoder& opened, std::vector<matrix_place> places) {
     ECQ_TRY(elements, elements_at(opened.matrices(), places));
     ECQ_TRY(stream, device_image::of(opened.stream()));
+    if (is_lossless(opened.matrices())) {
+      ECQ_TRY(first, shift_of(opened.matrices(), places));
+      device_block_image image(std::move(stream), {}, std::move(places), first + opened.stream().size());
+      image.lossless_ = true;
+      image.first_ = first;
+      return image;
+    }
     ECQ_TRY(block, warp_block::of(opened.matrices(), places));
     return device_block_image(std::move(stream), std::move(block), std::move(places), elements);
+  }
+
+  static bool is_lossless(std::span<const packed_matrix> matrices) {
+    return !matrices.empty() && matrices.front().lossless();
+  }
+
+  static std::vector<matrix_place> stream_places(std::span<const packed_matrix> matrices) {
+    std::vector<matrix_place> places;
+    for (const packed_matrix& matrix : matrices) places.push_back({matrix.first_symbol, matrix.layout.columns});
+    return places;
+  }
+
+  /// By how much all places lie behind those in the stream, which elements_at has checked.
+  static result<std::uint64_t> shift_of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
+    const std::uint64_t shift = places.front().offset - matrices.front().first_symbol;
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      const auto& [offset, stride] = places[i];
+      const std::uint64_t symbol = matrices[i].first_symbol;
+      if (offset >= symbol && offset - symbol == shift && stride == matrices[i].layout.columns) continue;
+      return error(errc::unsupported, "lossless matrix " + std::to_string(i) + " '" + matrices[i].name +
+                                          "' elsewhere than the stream has it");
+    }
+    return shift;
   }
 
   std::uint64_t values_offset() const { return detail::aligned_on_device(stream_.bytes()); }
@@ -115,7 +153,14 @@ class device_block_image {
   warp_block block_;
   std::vector<matrix_place> places_;
   std::uint64_t elements_;
+  bool lossless_ = false;
+  std::uint64_t first_ = 0;
 };
+
+/// Element types that devices decode the weights of a block to: those of lossless blocks alone among them.
+template <class Element>
+concept device_output =
+    weight_output<Element> || std::is_same_v<Element, fp8_e4m3> || std::is_same_v<Element, fp8_e5m2>;
 
 namespace detail {
 
@@ -153,8 +198,9 @@ struct weights_to {
 
 /// All weights of a block into `out`, device memory aligned to 16 bytes, with block.bytes<Output>() bytes at least, in
 /// order of gpu.stream; what lies between the matrices stays as it is. What is wrong with the block's bytes, a code
-/// that is no finite number included, `verdict` tells. Errors: invalid_argument, device_error, unsupported.
-template <weight_output Output>
+/// that is no finite number included, `verdict` tells. Errors: invalid_argument, device_error; unsupported where the
+/// weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
+template <device_output Output>
 result<void> decompress(const cuda& gpu, const device_block& block, std::span<std::byte> out,
                         const device_verdict& verdict) {
   if (out.size() < block.template bytes<Output>()) {
@@ -162,12 +208,24 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
                                              std::to_string(block.template bytes<Output>()));
   }
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
-  const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
-  const chunk_range all = {0, block.stream.view.chunks};
-  if (block.stream.view.pairs != 0) {
-    return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
+  if (block.lossless) {
+    if (block.stream.format != dtype_of<Output>) {
+      return error(errc::unsupported, "lossless weights in another format than their own");
+    }
+    const std::uint64_t begin = block.first * sizeof(Output);
+    return decode_elements(gpu, block.stream, 0, out.subspan(begin, block.stream.view.elements * sizeof(Output)),
+                           verdict);
   }
-  return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
+  if constexpr (weight_output<Output>) {
+    const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
+    const chunk_range all = {0, block.stream.view.chunks};
+    if (block.stream.view.pairs != 0) {
+      return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
+    }
+    return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
+  } else {
+    return error(errc::unsupported, "quantised weights as FP8");
+  }
 }
 
 }  // namespace ecq
