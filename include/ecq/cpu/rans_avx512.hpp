@@ -15,6 +15,7 @@
 #include "ecq/cpu/alias_lookup.hpp"
 #include "ecq/cpu/join_avx512.hpp"
 #include "ecq/cpu/prefetch_avx512.hpp"
+#include "ecq/cpu/side_by_side.hpp"
 #include "ecq/entropy/rans_cursor.hpp"
 #include "ecq/entropy/rans_slots.hpp"
 
@@ -305,28 +306,25 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
 /// As above for 1 .. 4 chunks, without joining them.
 inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
-  switch (count) {
-    case 4: return advance_together<4>(table, cursors, groups);
-    case 3: return advance_together<3>(table, cursors, groups);
-    case 2: return advance_together<2>(table, cursors, groups);
-    default: return advance_together<1>(table, cursors, groups);
-  }
+  if (count == 1) return advance_together<1>(table, cursors, groups);
+  if (count == 2) return advance_together<2>(table, cursors, groups);
+  return advance_filled<4>(cursors, count,
+                           [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
 }
 
-/// As above for 1 .. many_chunks chunks. The last one fills the places that are left: it writes the same bytes again.
+/// As above for 1 .. many_chunks chunks.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
-  rans_cursor copy = *cursors[count - 1];
-  rans_cursor* all[many_chunks];
-  for (std::size_t i = 0; i < many_chunks; ++i) all[i] = i < count ? cursors[i] : &copy;
-  bool advanced = false;
-  const auto by = [&]<class Writer>() {
-    advanced = count <= few_chunks ? advance_together<Writer, few_chunks>(table, join, all, groups)
-                                   : advance_together<Writer, many_chunks>(table, join, all, groups);
-  };
-  if (!with_writer(join, by)) by.template operator()<symbol_writer>();
-  return advanced;
+  return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
+    bool advanced = false;
+    const auto by = [&]<class Writer>() {
+      advanced = count <= few_chunks ? advance_together<Writer, few_chunks>(table, join, all, groups)
+                                     : advance_together<Writer, many_chunks>(table, join, all, groups);
+    };
+    if (!with_writer(join, by)) by.template operator()<symbol_writer>();
+    return advanced;
+  });
 }
 
 }  // namespace ecq::detail::avx512

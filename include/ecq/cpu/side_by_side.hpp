@@ -37,6 +37,16 @@ void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
   }
 }
 
+/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given. A copy of the last one fills the places
+/// that are left: it writes the same bytes again.
+template <std::size_t Width, class Cursor, class Advance>
+bool advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
+  Cursor copy = *cursors[count - 1];
+  Cursor* all[Width];
+  for (std::size_t i = 0; i < Width; ++i) all[i] = i < count ? cursors[i] : &copy;
+  return advance(all);
+}
+
 /// Decodes chunks in batches: `begin(cursor, i)` puts a cursor at the beginning of chunk i, or says false where that is
 /// none; `advance(cursors)` takes those that began on as far as it can; `finish(cursor, i)` is the verdict on chunk i.
 template <class Cursor, class Begin, class Advance, class Finish>
