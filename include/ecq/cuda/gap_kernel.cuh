@@ -24,7 +24,7 @@ namespace detail {
 struct gap_job {
   stream_chunk found;
   gap_chunk opened;
-  std::uint32_t loaded;  ///< number of the table that is near
+  std::uint32_t loaded;  ///< number of the table whose entries are in shared memory
 
   static constexpr std::uint32_t words = 64;
 };
@@ -32,23 +32,29 @@ static_assert(sizeof(gap_job) <= 4 * gap_job::words);
 
 }  // namespace detail
 
-/// Decodes chunks `first` and on for `user` in 2^parts_log2 parts each, `items` parts, a part a block of
-/// device_thread_block::threads threads, by any number of blocks. Dynamic shared memory: that of the user, then 2 *
-/// gap_entry::count + gap_job::words words, those of device_thread_block, and gap_code::shared_words of the shortest
-/// code word. What does not decode goes to `verdict` with its number; chunk checksums are not looked at.
+/// Chunks `first` and on of a stream in 2^parts_log2 parts each, `items` parts.
+struct gap_deal {
+  std::uint64_t first;
+  std::uint32_t items;
+  std::uint32_t parts_log2;
+};
+
+/// Decodes chunks for `user`, a part a block of device_thread_block::threads threads, by any number of blocks. Dynamic
+/// shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of device_thread_block, and
+/// gap_code::shared_words of the shortest code word. What does not decode goes to `verdict` with its number; chunk
+/// checksums are not looked at.
 template <chunk_user User>
 __global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1)
-    decode_gaps_kernel(warp_stream stream, gap_stream gaps, std::uint64_t first, std::uint32_t items,
-                       unsigned parts_log2, User user, unsigned long long* verdict) {
+    decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);
-  auto* const near = reinterpret_cast<std::uint32_t*>(shared + User::shared_bytes);
+  auto* const fast_entries = reinterpret_cast<std::uint32_t*>(shared + User::shared_bytes);
   // What is the same for all threads lies in shared memory, as registers are scarce.
-  auto& job = *reinterpret_cast<detail::gap_job*>(near + 2 * gap_entry::count);
-  device_thread_block threads(near + 2 * gap_entry::count + detail::gap_job::words);
+  auto& job = *reinterpret_cast<detail::gap_job*>(fast_entries + 2 * gap_entry::count);
+  device_thread_block threads(fast_entries + 2 * gap_entry::count + detail::gap_job::words);
   if (threadIdx.x == 0) job.loaded = ~0U;
-  for (std::uint32_t item = blockIdx.x; item < items; item += gridDim.x) {
-    const std::uint64_t number = first + (item >> parts_log2);
+  for (std::uint32_t item = blockIdx.x; item < deal.items; item += gridDim.x) {
+    const std::uint64_t number = deal.first + (item >> deal.parts_log2);
     stream_chunk found;
     errc outcome = find_chunk<device_warp>(stream, number, found);
     if (outcome == errc::ok) {
@@ -59,16 +65,16 @@ __global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1
                                                     found.coded, opened);
       __syncthreads();
       if (job.loaded != found.table && table.coding == warp_coding::huffman_gaps) {
-        detail::copy_to_shared(near, entries, 2 * gap_entry::count);
+        detail::copy_to_shared(fast_entries, entries, 2 * gap_entry::count);
       }
       __syncthreads();
       if (threadIdx.x == 0) job = {found, opened, table.coding == warp_coding::huffman_gaps ? found.table : job.loaded};
       __syncthreads();
     }
     if (outcome == errc::ok) {
-      const auto part = item & ((1U << parts_log2) - 1);
-      outcome = decode_gap_chunk(threads, device_thread_block::in_register(near), job.opened, part, 1U << parts_log2,
-                                 [&](auto&& give) { return user(job.found, give); });
+      const auto part = item & ((1U << deal.parts_log2) - 1);
+      outcome = decode_gap_chunk(threads, device_thread_block::in_register(fast_entries), job.opened, part,
+                                 1U << deal.parts_log2, [&](auto&& give) { return user(job.found, give); });
     }
     if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
       detail::report_failure(verdict, errc::corrupt, number);
@@ -94,12 +100,12 @@ result<void> launch_gaps(const cuda& gpu, const device_traits& device, const dev
   const std::uint64_t steps = stream.view.word_count / stream.view.chunks / (gap_block_threads * 4) + 1;  // of a chunk
   for (; begin < end; begin += most_chunks) {
     const std::uint64_t count = (std::min)(end - begin, most_chunks);
-    unsigned parts_log2 = 0;
+    std::uint32_t parts_log2 = 0;
     while (count << parts_log2 < turns * staying && steps >> parts_log2 > 1) ++parts_log2;
     const auto items = static_cast<std::uint32_t>(count << parts_log2);
     shape.blocks = static_cast<std::size_t>((std::min)(std::uint64_t{items}, staying));
-    ECQ_CHECK(launch(gpu, "launching a decoder", kernel, shape, stream.view, *stream.gaps, begin, items, parts_log2,
-                     user, verdict.memory()));
+    ECQ_CHECK(launch(gpu, "launching a decoder", kernel, shape, stream.view, *stream.gaps,
+                     gap_deal{begin, items, parts_log2}, user, verdict.memory()));
   }
   return {};
 }

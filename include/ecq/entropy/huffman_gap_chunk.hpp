@@ -114,10 +114,11 @@ ECQ_HOST_DEVICE void sink_gap_codes(Block& threads, std::uint32_t symbols, const
   sink.limit(decoded.begin, decoded.end);
   threads.each_warp([&](std::uint32_t number) {
     const std::uint32_t begin = first + number * share;
-    for (std::uint32_t group = begin; group < begin + share && group < behind; ++group) {
+    const std::uint32_t end = begin + share < behind ? begin + share : behind;
+    const std::uint32_t* from = threads.shared() + (begin - first) * lane_count;
+    for (std::uint32_t group = begin; group < end; ++group, from += lane_count) {
       const std::uint32_t left = symbols - group * group_symbols;
-      sink(warp::gather(threads.shared() + (group - first) * lane_count, warp::lane_numbers()), group,
-           left < group_symbols ? left : group_symbols);
+      sink(warp::gather(from, warp::lane_numbers()), group, left < group_symbols ? left : group_symbols);
     }
   });
 }
