@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -39,12 +40,18 @@ class block_decoder {
   /// errc::corrupt or what encoded_stream::parse returns if matrices and stream do not fit together.
   static result<block_decoder> open(packed_block_view block) {
     ECQ_TRY(stream, encoded_stream::parse(block.stream));
-    for (std::size_t index = 0; index < block.matrices.size(); ++index) {
-      if (auto checked = check(block.matrices[index], stream); !checked) {
-        return std::move(checked).error().within(label(block.matrices[index], index));
+    ECQ_CHECK(check(block.matrices, stream.header()));
+    return block_decoder(block.matrices, std::move(stream));
+  }
+
+  /// errc::corrupt unless `matrices` fit the stream whose header is `header`, as open() checks.
+  static result<void> check(std::span<const packed_matrix> matrices, const stream_header& header) {
+    for (std::size_t index = 0; index < matrices.size(); ++index) {
+      if (auto checked = check(matrices[index], header); !checked) {
+        return std::move(checked).error().within(label(matrices[index], index));
       }
     }
-    return block_decoder(block.matrices, std::move(stream));
+    return {};
   }
 
   std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
@@ -120,17 +127,17 @@ class block_decoder {
     return matrix.name.empty() ? "matrix " + std::to_string(index) : "matrix '" + matrix.name + "'";
   }
 
-  static result<void> check(const packed_matrix& matrix, const encoded_stream& stream) {
-    const std::uint64_t symbols = stream.size();
+  static result<void> check(const packed_matrix& matrix, const stream_header& header) {
+    const std::uint64_t symbols = header.symbols;
+    const std::optional<dtype>& format = header.format;
     const group_layout& layout = matrix.layout;
     if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) {
       return error(errc::corrupt, "groups without rows or columns");
     }
-    if (matrix.lossless() ? stream.format() != matrix.format
-                          : stream.format().has_value() || size_of(matrix.format) != 1) {
+    if (matrix.lossless() ? format != matrix.format : format.has_value() || size_of(matrix.format) != 1) {
       return error(errc::corrupt, std::string(matrix.lossless() ? "weights" : "codes") + " of " +
                                       std::string(to_string(matrix.format)) + " in a stream of " +
-                                      (stream.format() ? std::string(to_string(*stream.format())) : "codes"));
+                                      (format ? std::string(to_string(*format)) : "codes"));
     }
     if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
       return error(errc::corrupt, "shape " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +

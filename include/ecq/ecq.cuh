@@ -8,6 +8,7 @@
 #include "ecq/cuda/compress.cuh"
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decompress.cuh"
+#include "ecq/cuda/device_block.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/encode.cuh"
 #include "ecq/cuda/quantize.cuh"

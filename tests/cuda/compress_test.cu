@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "cuda/device_matrix.cuh"
 #include "cuda/device_memory.cuh"
+#include "ecq/cuda/decompress.cuh"
 #include "ecq/decompress.hpp"
 #include "ecq/format/int8.hpp"
 #include "support/weights.hpp"
@@ -100,6 +102,47 @@ TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_a_lambda) {
 TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_target_bits) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.target_bits = 3.0}}, some_matrices());
   expect_the_block_of_the_cpu<ecq::int8>({{.target_bits = 9.5}}, some_matrices());
+}
+
+// What the device compressed it decodes where it lies: the weights that the CPU decodes.
+TEST_F(compress_on_device, opens_what_it_compressed) {
+  const ecq::cuda gpu;
+  const auto matrices = some_matrices();
+  const auto weights = on_device(matrices);
+  const codec<ecq::fp8_e4m3> how{{.lambda = 14.5}};
+  const auto bytes = ecq::compression_bytes(how, weights);
+  ASSERT_TRUE(bytes);
+  const device_memory block(bytes->block);
+  const device_memory workspace(bytes->workspace);
+  const device_memory flag(8);
+  const ecq::device_verdict verdict(flag.data());
+  ASSERT_TRUE(verdict.clear(gpu));
+  const auto packed =
+      ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()}, verdict);
+  ASSERT_TRUE(packed);
+  const auto opened = packed->open(gpu, verdict);
+  ASSERT_TRUE(opened) << opened.error().message();
+  const device_memory tables(opened->bytes());
+  const auto resident = opened->upload(gpu, tables.data());
+  ASSERT_TRUE(resident);
+  const device_memory out(resident->bytes<float>());
+  ASSERT_TRUE(ecq::decompress<float>(gpu, *resident, {out.data(), out.size()}, verdict));
+  ASSERT_TRUE(verdict.wait(gpu));
+  const auto written = out.read();
+
+  const auto by_cpu = compressed_by_cpu(how, matrices);
+  ASSERT_TRUE(by_cpu);
+  const auto decoder = ecq::block_decoder::open(*by_cpu);
+  ASSERT_TRUE(decoder);
+  for (std::size_t i = 0; i < by_cpu->matrices.size(); ++i) {
+    const ecq::group_layout& layout = by_cpu->matrices[i].layout;
+    std::vector<float> expected(layout.rows * layout.columns);
+    ASSERT_TRUE(decoder->decode(ecq::cpu{}, i, 0, ecq::matrix_view(expected.data(), layout.rows, layout.columns)));
+    EXPECT_EQ(std::memcmp(written.data() + opened->places()[i].offset * sizeof(float), expected.data(),
+                          expected.size() * sizeof(float)),
+              0)
+        << i;
+  }
 }
 
 TEST_F(compress_on_device, takes_blocks_without_weights) {

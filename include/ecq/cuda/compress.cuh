@@ -15,6 +15,7 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/device_block.cuh"
 #include "ecq/cuda/encode.cuh"
 #include "ecq/cuda/quantize.cuh"
 #include "ecq/cuda/verdict.cuh"
@@ -41,6 +42,15 @@ struct device_packed_block {
   /// The block on the host: that of compressor::compress there, byte for byte. Waits for gpu.stream.
   /// Errors: those of compress() that only the device could see, out_of_memory, device_error.
   result<packed_block> fetch(const cuda& gpu, const device_verdict& verdict) const;
+
+  /// The block for decoding where it lies; nothing but header, tables, index and scales is copied. Waits for
+  /// gpu.stream. Errors: as of fetch, and of resident_block::open.
+  result<resident_block> open(const cuda& gpu, const device_verdict& verdict) const;
+
+ private:
+  /// Bytes of the stream, and the matrices with their scales.
+  result<std::uint64_t> fetch_matrices(const cuda& gpu, const device_verdict& verdict,
+                                       std::vector<packed_matrix>& fetched) const;
 };
 
 /// What compress(gpu, codec, matrices, ...) will ask for. Errors: as there.
@@ -125,6 +135,11 @@ class compression_plan {
   device_stream_options encoding;
 };
 
+inline result<void> copy_to_host(const cuda& gpu, void* to, const void* from, std::size_t size) {
+  return check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, gpu.stream),
+                    "copying a block from the device");
+}
+
 inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t bytes, const char* what) {
   if (memory.size() >= bytes && reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0) return {};
   return error(errc::invalid_argument, std::string(what) + " of " + std::to_string(memory.size()) + " bytes, not " +
@@ -196,30 +211,42 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
   }
 }
 
+inline result<std::uint64_t> device_packed_block::fetch_matrices(const cuda& gpu, const device_verdict& verdict,
+                                                                 std::vector<packed_matrix>& fetched) const {
+  std::uint64_t size = 0;
+  std::vector<bf16> all(scales.size());
+  ECQ_CHECK(detail::copy_to_host(gpu, &size, stream_bytes, sizeof size));
+  ECQ_CHECK(detail::copy_to_host(gpu, all.data(), scales.data(), all.size() * sizeof(bf16)));
+  ECQ_CHECK(verdict.wait(gpu));
+  if (size > stream.size()) return error(errc::corrupt, "a stream of " + std::to_string(size) + " bytes");
+  fetched = matrices;
+  auto next = all.begin();
+  for (packed_matrix& matrix : fetched) {
+    const auto end = next + static_cast<std::ptrdiff_t>(matrix.layout.count());
+    matrix.scales.assign(next, end);
+    next = end;
+  }
+  return size;
+}
+
 inline result<packed_block> device_packed_block::fetch(const cuda& gpu, const device_verdict& verdict) const {
-  const auto copy = [&](void* to, const void* from, std::size_t size) {
-    return detail::check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, gpu.stream),
-                              "copying a block from the device");
-  };
   try {
     packed_block block;
-    std::uint64_t size = 0;
-    std::vector<bf16> all(scales.size());
-    ECQ_CHECK(copy(&size, stream_bytes, sizeof size));
-    ECQ_CHECK(copy(all.data(), scales.data(), all.size() * sizeof(bf16)));
-    ECQ_CHECK(verdict.wait(gpu));
-    if (size > stream.size()) return error(errc::corrupt, "a stream of " + std::to_string(size) + " bytes");
+    ECQ_TRY(size, fetch_matrices(gpu, verdict, block.matrices));
     block.stream.resize(static_cast<std::size_t>(size));
-    ECQ_CHECK(copy(block.stream.data(), stream.data(), block.stream.size()));
-    block.matrices = matrices;
-    auto next = all.begin();
-    for (packed_matrix& matrix : block.matrices) {
-      const auto end = next + static_cast<std::ptrdiff_t>(matrix.layout.count());
-      matrix.scales.assign(next, end);
-      next = end;
-    }
+    ECQ_CHECK(detail::copy_to_host(gpu, block.stream.data(), stream.data(), block.stream.size()));
     ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
     return block;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for a block");
+  }
+}
+
+inline result<resident_block> device_packed_block::open(const cuda& gpu, const device_verdict& verdict) const {
+  try {
+    std::vector<packed_matrix> fetched;
+    ECQ_TRY(size, fetch_matrices(gpu, verdict, fetched));
+    return resident_block::open(gpu, fetched, stream.first(static_cast<std::size_t>(size)));
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for a block");
   }

@@ -4,158 +4,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
-#include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/device_block.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/decompress.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
-#include "ecq/quantize/warp_block.hpp"
 #include "ecq/result.hpp"
 #include "ecq/stream/pair_warp.hpp"
 
 namespace ecq {
-
-/// A block that lies in device memory, which somebody else owns. Trivially copyable.
-struct device_block {
-  device_stream stream;
-  const warp_matrix* matrices = nullptr;
-  const float* values = nullptr;
-  const std::uint16_t* scales = nullptr;
-  std::uint32_t count = 0;     ///< of matrices
-  std::uint64_t elements = 0;  ///< that the buffer of all matrices has
-  bool lossless = false;       ///< there are no matrices here: the stream's elements are the weights, and lie in order
-  std::uint64_t first = 0;     ///< of lossless blocks: element of the buffer where the stream's first one goes
-
-  /// Bytes of the buffer for weights of type `Output`.
-  template <class Output>
-  std::uint64_t bytes() const noexcept {
-    return elements * sizeof(Output);
-  }
-};
-
-/// A packed block on its way to a device. The block's stream must outlive it.
-///
-///   ECQ_TRY(image, device_block_image::of(block));
-///   cudaMalloc(&memory, image.bytes());
-///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
-///   // as often as the weights are wanted, into any buffer of on_device.bytes<bf16>() bytes:
-///   ECQ_CHECK(decompress<bf16>(ecq::cuda{queue}, on_device, out, verdict));
-///   // matrix i then begins at element image.places()[i].offset of it
-class device_block_image {
- public:
-  /// Matrices at dense_places, lossless ones at the places that their elements have in the stream. Errors: those of
-  /// block_decoder::open, device_image::of and warp_block::of.
-  static result<device_block_image> of(packed_block_view block) {
-    try {
-      ECQ_TRY(opened, block_decoder::open(block));
-      return make(opened, is_lossless(block.matrices) ? stream_places(block.matrices) : dense_places(block.matrices));
-    } catch (const std::bad_alloc&) {
-      return no_memory();
-    }
-  }
-
-  /// Matrix i at places[i], which must not overlap. Errors: as above, and invalid_argument as elements_at; unsupported
-  /// for lossless matrices that are to lie other than in the stream, but for where the first one begins.
-  static result<device_block_image> of(packed_block_view block, std::span<const matrix_place> places) {
-    try {
-      ECQ_TRY(opened, block_decoder::open(block));
-      return make(opened, {places.begin(), places.end()});
-    } catch (const std::bad_alloc&) {
-      return no_memory();
-    }
-  }
-
-  /// Where each matrix of the block goes.
-  std::span<const matrix_place> places() const noexcept { return places_; }
-
-  /// Bytes of device memory that upload() fills.
-  std::uint64_t bytes() const noexcept { return scales_offset() + sizeof(std::uint16_t) * block_.scales.size() + 2; }
-
-  /// As device_image::upload.
-  result<device_block> upload(const cuda& gpu, void* memory) const {
-    auto* const to = static_cast<std::byte*>(memory);
-    ECQ_TRY(stream, stream_.upload(gpu, memory));
-    const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
-      return detail::copy_to_device(gpu, to + offset, from, "copying a block to the device");
-    };
-    ECQ_CHECK(copy(values_offset(), std::as_bytes(std::span(block_.values))));
-    ECQ_CHECK(copy(matrices_offset(), std::as_bytes(std::span(block_.matrices))));
-    ECQ_CHECK(copy(scales_offset(), std::as_bytes(std::span(block_.scales))));
-    return device_block{.stream = stream,
-                        .matrices = reinterpret_cast<const warp_matrix*>(to + matrices_offset()),
-                        .values = reinterpret_cast<const float*>(to + values_offset()),
-                        .scales = reinterpret_cast<const std::uint16_t*>(to + scales_offset()),
-                        .count = static_cast<std::uint32_t>(block_.matrices.size()),
-                        .elements = elements_,
-                        .lossless = lossless_,
-                        .first = first_};
-  }
-
- private:
-  device_block_image(device_image stream, warp_block block, std::vector<matrix_place> places, std::uint64_t elements)
-      : stream_(std::move(stream)), block_(std::move(block)), places_(std::move(places)), elements_(elements) {}
-
-  static error no_memory() { return error(errc::out_of_memory, "no memory for the matrices of a block"); }
-
-  static result<device_block_image> make(const block_decoder& opened, std::vector<matrix_place> places) {
-    ECQ_TRY(elements, elements_at(opened.matrices(), places));
-    ECQ_TRY(stream, device_image::of(opened.stream()));
-    if (is_lossless(opened.matrices())) {
-      ECQ_TRY(first, shift_of(opened.matrices(), places));
-      device_block_image image(std::move(stream), {}, std::move(places), first + opened.stream().size());
-      image.lossless_ = true;
-      image.first_ = first;
-      return image;
-    }
-    ECQ_TRY(block, warp_block::of(opened.matrices(), places));
-    return device_block_image(std::move(stream), std::move(block), std::move(places), elements);
-  }
-
-  static bool is_lossless(std::span<const packed_matrix> matrices) {
-    return !matrices.empty() && matrices.front().lossless();
-  }
-
-  static std::vector<matrix_place> stream_places(std::span<const packed_matrix> matrices) {
-    std::vector<matrix_place> places;
-    for (const packed_matrix& matrix : matrices) places.push_back({matrix.first_symbol, matrix.layout.columns});
-    return places;
-  }
-
-  /// By how much all places lie behind those in the stream, which elements_at has checked.
-  static result<std::uint64_t> shift_of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
-    const std::uint64_t shift = places.front().offset - matrices.front().first_symbol;
-    for (std::size_t i = 0; i < matrices.size(); ++i) {
-      const auto& [offset, stride] = places[i];
-      const std::uint64_t symbol = matrices[i].first_symbol;
-      if (offset >= symbol && offset - symbol == shift && stride == matrices[i].layout.columns) continue;
-      return error(errc::unsupported, "lossless matrix " + std::to_string(i) + " '" + matrices[i].name +
-                                          "' elsewhere than the stream has it");
-    }
-    return shift;
-  }
-
-  std::uint64_t values_offset() const { return detail::aligned_on_device(stream_.bytes()); }
-  std::uint64_t matrices_offset() const { return values_offset() + sizeof block_.values; }
-  std::uint64_t scales_offset() const {
-    return detail::aligned_on_device(matrices_offset() + sizeof(warp_matrix) * block_.matrices.size());
-  }
-
-  device_image stream_;
-  warp_block block_;
-  std::vector<matrix_place> places_;
-  std::uint64_t elements_;
-  bool lossless_ = false;
-  std::uint64_t first_ = 0;
-};
 
 /// Element types that devices decode the weights of a block to: those of lossless blocks alone among them.
 template <class Element>

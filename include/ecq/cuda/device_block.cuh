@@ -1,0 +1,191 @@
+#pragma once
+/// \file
+/// Blocks in device memory, and how they come there.
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/cuda/backend.cuh"
+#include "ecq/cuda/device_stream.cuh"
+#include "ecq/cuda/resident_stream.cuh"
+#include "ecq/decompress.hpp"
+#include "ecq/quantize/dequantize_warp.hpp"
+#include "ecq/quantize/warp_block.hpp"
+#include "ecq/result.hpp"
+
+namespace ecq {
+
+/// A block that lies in device memory, which somebody else owns. Trivially copyable.
+struct device_block {
+  device_stream stream;
+  const warp_matrix* matrices = nullptr;
+  const float* values = nullptr;
+  const std::uint16_t* scales = nullptr;
+  std::uint32_t count = 0;     ///< of matrices
+  std::uint64_t elements = 0;  ///< that the buffer of all matrices has
+  bool lossless = false;       ///< there are no matrices here: the stream's elements are the weights, and lie in order
+  std::uint64_t first = 0;     ///< of lossless blocks: element of the buffer where the stream's first one goes
+
+  /// Bytes of the buffer for weights of type `Output`.
+  template <class Output>
+  std::uint64_t bytes() const noexcept {
+    return elements * sizeof(Output);
+  }
+};
+
+namespace detail {
+
+/// A block on its way to a device: `Stream` is its stream, which has bytes() and upload().
+template <class Stream>
+class block_image {
+ public:
+  /// Where each matrix of the block goes.
+  std::span<const matrix_place> places() const noexcept { return places_; }
+
+  /// Bytes of device memory that upload() fills.
+  std::uint64_t bytes() const noexcept { return scales_offset() + sizeof(std::uint16_t) * block_.scales.size() + 2; }
+
+  /// As device_image::upload.
+  result<device_block> upload(const cuda& gpu, void* memory) const {
+    auto* const to = static_cast<std::byte*>(memory);
+    ECQ_TRY(stream, stream_.upload(gpu, memory));
+    const auto copy = [&](std::uint64_t offset, std::span<const std::byte> from) {
+      return copy_to_device(gpu, to + offset, from, "copying a block to the device");
+    };
+    ECQ_CHECK(copy(values_offset(), std::as_bytes(std::span(block_.values))));
+    ECQ_CHECK(copy(matrices_offset(), std::as_bytes(std::span(block_.matrices))));
+    ECQ_CHECK(copy(scales_offset(), std::as_bytes(std::span(block_.scales))));
+    return device_block{.stream = stream,
+                        .matrices = reinterpret_cast<const warp_matrix*>(to + matrices_offset()),
+                        .values = reinterpret_cast<const float*>(to + values_offset()),
+                        .scales = reinterpret_cast<const std::uint16_t*>(to + scales_offset()),
+                        .count = static_cast<std::uint32_t>(block_.matrices.size()),
+                        .elements = elements_,
+                        .lossless = lossless_,
+                        .first = first_};
+  }
+
+ protected:
+  /// Of `matrices`, which have been checked against the stream and its `symbols`; without places at dense_places,
+  /// lossless ones where their elements are in the stream.
+  static result<block_image> make(Stream stream, std::uint64_t symbols, std::span<const packed_matrix> matrices,
+                                  std::optional<std::span<const matrix_place>> places) {
+    const bool lossless = !matrices.empty() && matrices.front().lossless();
+    block_image image(std::move(stream));
+    image.places_ = places     ? std::vector<matrix_place>(places->begin(), places->end())
+                    : lossless ? stream_places(matrices)
+                               : dense_places(matrices);
+    ECQ_TRY(elements, elements_at(matrices, image.places_));
+    image.elements_ = elements;
+    if (lossless) {
+      ECQ_TRY(first, shift_of(matrices, image.places_));
+      image.lossless_ = true;
+      image.first_ = first;
+      image.elements_ = first + symbols;
+      return image;
+    }
+    ECQ_TRY(block, warp_block::of(matrices, image.places_));
+    image.block_ = std::move(block);
+    return image;
+  }
+
+  static error no_memory() { return error(errc::out_of_memory, "no memory for the matrices of a block"); }
+
+ private:
+  explicit block_image(Stream stream) : stream_(std::move(stream)) {}
+
+  static std::vector<matrix_place> stream_places(std::span<const packed_matrix> matrices) {
+    std::vector<matrix_place> places;
+    for (const packed_matrix& matrix : matrices) places.push_back({matrix.first_symbol, matrix.layout.columns});
+    return places;
+  }
+
+  /// By how much all places lie behind those in the stream, which elements_at has checked.
+  static result<std::uint64_t> shift_of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
+    const std::uint64_t shift = places.front().offset - matrices.front().first_symbol;
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      const auto& [offset, stride] = places[i];
+      const std::uint64_t symbol = matrices[i].first_symbol;
+      if (offset >= symbol && offset - symbol == shift && stride == matrices[i].layout.columns) continue;
+      return error(errc::unsupported, "lossless matrix " + std::to_string(i) + " '" + matrices[i].name +
+                                          "' elsewhere than the stream has it");
+    }
+    return shift;
+  }
+
+  std::uint64_t values_offset() const { return aligned_on_device(stream_.bytes()); }
+  std::uint64_t matrices_offset() const { return values_offset() + sizeof block_.values; }
+  std::uint64_t scales_offset() const {
+    return aligned_on_device(matrices_offset() + sizeof(warp_matrix) * block_.matrices.size());
+  }
+
+  Stream stream_;
+  warp_block block_;
+  std::vector<matrix_place> places_;
+  std::uint64_t elements_ = 0;
+  bool lossless_ = false;
+  std::uint64_t first_ = 0;
+};
+
+}  // namespace detail
+
+/// A packed block on its way to a device. The block's stream must outlive it.
+///
+///   ECQ_TRY(image, device_block_image::of(block));
+///   cudaMalloc(&memory, image.bytes());
+///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
+///   // as often as the weights are wanted, into any buffer of on_device.bytes<bf16>() bytes:
+///   ECQ_CHECK(decompress<bf16>(ecq::cuda{queue}, on_device, out, verdict));
+///   // matrix i then begins at element image.places()[i].offset of it
+class device_block_image : public detail::block_image<device_image> {
+ public:
+  /// Matrix i at places[i], which must not overlap; without places at dense_places, lossless ones at the places that
+  /// their elements have in the stream. Errors: those of block_decoder::open, device_image::of and warp_block::of,
+  /// invalid_argument as elements_at; unsupported for lossless matrices that are to lie other than in the stream, but
+  /// for where the first one begins.
+  static result<device_block_image> of(packed_block_view block,
+                                       std::optional<std::span<const matrix_place>> places = std::nullopt) {
+    try {
+      ECQ_TRY(opened, block_decoder::open(block));
+      ECQ_TRY(stream, device_image::of(opened.stream()));
+      ECQ_TRY(image, make(std::move(stream), opened.stream().size(), block.matrices, places));
+      return device_block_image(std::move(image));
+    } catch (const std::bad_alloc&) {
+      return no_memory();
+    }
+  }
+
+ private:
+  explicit device_block_image(block_image image) : block_image(std::move(image)) {}
+};
+
+/// As above for a block whose stream lies in device memory already: encoded there, or read by the device.
+class resident_block : public detail::block_image<resident_stream> {
+ public:
+  /// `matrices` are on the host; `stream` as for resident_stream::open, which waits for gpu.stream. Errors: those of
+  /// resident_stream::open and device_block_image::of.
+  static result<resident_block> open(const cuda& gpu, std::span<const packed_matrix> matrices,
+                                     std::span<const std::byte> stream,
+                                     std::optional<std::span<const matrix_place>> places = std::nullopt) {
+    try {
+      ECQ_TRY(opened, resident_stream::open(gpu, stream));
+      ECQ_CHECK(block_decoder::check(matrices, opened.header()));
+      const std::uint64_t symbols = opened.header().symbols;
+      ECQ_TRY(image, make(std::move(opened), symbols, matrices, places));
+      return resident_block(std::move(image));
+    } catch (const std::bad_alloc&) {
+      return no_memory();
+    }
+  }
+
+ private:
+  explicit resident_block(block_image image) : block_image(std::move(image)) {}
+};
+
+}  // namespace ecq
