@@ -98,6 +98,12 @@ struct device_warp {
     return table[index];
   }
 
+  static __device__ void gather_two(const std::uint32_t* table, lanes index, lanes (&words)[2]) {
+    const ::uint2 two = reinterpret_cast<const ::uint2*>(table)[index];
+    words[0] = two.x;
+    words[1] = two.y;
+  }
+
   template <class Entry>
   static __device__ void gather_four(const Entry* table, lanes offset, lanes (&words)[4]) {
     static_assert(sizeof(Entry) == 16);

@@ -26,14 +26,13 @@ struct rans_alias_step {
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
     const lanes bucket = state & mask;
-    const lanes offset = (state & 0xFFFFU) >> bits;
-    const lanes own = Warp::gather(entries, bucket);
-    const auto is_own = Warp::below(offset, own & 0xFFFFU);
-    const lanes at = (bucket << 1) + Warp::select(is_own, lanes(0U), lanes(1U));
-    const lanes entry = Warp::gather(entries + (std::size_t{1} << bits), at);
-    const lanes rank = (offset + Warp::select(is_own, lanes(0U), own >> 16)) & 0xFFFFU;
-    state = (entry & 0xFFFFU) * (state >> 16) + rank;
-    return entry;
+    const lanes slot = state & 0xFFFFU;
+    const auto is_alias = Warp::below(Warp::gather(entries, bucket), slot);
+    const lanes at = (bucket << 1) + Warp::select(is_alias, lanes(1U), lanes(0U));
+    lanes entry[2];
+    Warp::gather_two(entries + (std::size_t{1} << bits), at, entry);
+    state = (entry[0] & 0xFFFFU) * (state >> 16) + ((slot >> bits) + entry[1]);
+    return entry[0];
   }
 };
 

@@ -33,8 +33,10 @@ enum class warp_coding : std::uint8_t {
 /// What is to be known of a table beside its entries, which begin at `first` of an image that holds those of all
 /// tables of a stream. Decoded bytes are symbols shifted left by the map's raw bits.
 ///
-///  - rans_alias: of each of the 2^bits buckets divider (bits 0..15) and adjust (16..31); then of each bucket frequency
-///    (0..15) and decoded byte (16..23) of its own symbol, and after it those of its alias;
+///  - rans_alias: of each of the 2^bits buckets the last slot that is not its alias's; then of each bucket frequency
+///  (bits
+///    0..15) and decoded byte (16..23) of its own symbol, what to add to slot >> bits for a rank, modulo 2^32, and
+///    after these two those of its alias;
 ///  - rans_direct: of each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
 ///  - rans_wide: of each slot rank (0..15) and frequency (16..31); then all decoded bytes, four an entry;
 ///  - tans: of each of the 2^bits states the bits that it takes (0..4), decoded byte (8..15) and base (16..31);
@@ -58,20 +60,33 @@ inline std::uint32_t four_bytes(const std::uint8_t* from) {
   return from[0] | (std::uint32_t{from[1]} << 8) | (std::uint32_t{from[2]} << 16) | (std::uint32_t{from[3]} << 24);
 }
 
+/// Appends nothing that is looked up where the image has an odd number of entries: pairs of them are read at once.
+inline void align_to_pairs(std::vector<std::uint32_t>& image) { image.resize((image.size() + 1) / 2 * 2); }
+
 inline void append_alias_entries(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
   const frequency_table& used = table.frequencies;
   const alias_table aliases = alias_table::build(table.used_frequencies(), table.bucket_bits);
-  const std::size_t buckets = std::size_t{1} << table.bucket_bits;
-  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    image.push_back(aliases.divider[bucket] | (std::uint32_t{aliases.adjust[bucket]} << 16));
+  const std::uint32_t buckets = 1U << table.bucket_bits;
+  for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    const std::uint32_t own_slots = std::uint32_t{aliases.divider[bucket]} << table.bucket_bits;
+    // The slots below own_slots are not only the bucket's: it has one of every 2^bucket_bits.
+    image.push_back(own_slots == 0 ? 65535U : own_slots - 1);
   }
-  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    for (const std::size_t number : {bucket, std::size_t{aliases.alias[bucket]}}) {
-      // Buckets beyond the symbols have divider 0, full ones no alias: what stands there is never looked up.
-      image.push_back(number < used.count
-                          ? used.frequencies[number] | (std::uint32_t{map.join(used.symbols[number], 0)} << 16)
-                          : 0U);
-    }
+  for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    const std::uint32_t alias = aliases.alias[bucket];
+    const std::uint32_t own = aliases.divider[bucket] == 0 ? alias : bucket;
+    // Ranks are at least 0, so what is known of `adjust` modulo 2^16 tells it.
+    const std::uint32_t adjust = aliases.adjust[bucket];
+    const std::uint32_t beyond = adjust + aliases.divider[bucket] < 65536 ? adjust : adjust - 65536U;
+    const auto add = [&](std::uint32_t number, std::uint32_t more) {
+      // Of full buckets no alias is looked up.
+      const bool used_at_all = number < used.count;
+      image.push_back(used_at_all ? used.frequencies[number] | (std::uint32_t{map.join(used.symbols[number], 0)} << 16)
+                                  : 0U);
+      image.push_back(more);
+    };
+    add(own, own == bucket ? 0 : beyond);
+    add(alias, beyond);
   }
 }
 
@@ -148,6 +163,7 @@ inline warp_table append_warp_table(const rans_table& table, split_map map, std:
   const frequency_table& used = table.frequencies;
   if (used.count == 1) return detail::constant_warp_table(warp_coding::constant, used.symbols[0], map);
   if (table.mapping == slot_mapping::alias) {
+    detail::align_to_pairs(image);
     return detail::described(warp_coding::rans_alias, table.bucket_bits, image,
                              [&] { detail::append_alias_entries(table, map, image); });
   }

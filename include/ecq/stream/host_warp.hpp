@@ -150,6 +150,13 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
   }
 
+  /// The words 2 * index and 2 * index + 1 of `table`, which on a device is aligned to 8 bytes, of each lane.
+  static void gather_two(const std::uint32_t* table, const lanes& index, lanes (&words)[2]) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      for (std::size_t i = 0; i < 2; ++i) words[i].value[lane] = table[2 * index.value[lane] + i];
+    }
+  }
+
   /// The four words of an entry of 16 bytes, `offset` bytes behind the first one, of each lane.
   template <class Entry>
   static void gather_four(const Entry* table, const lanes& offset, lanes (&words)[4]) {
