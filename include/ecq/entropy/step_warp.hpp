@@ -27,8 +27,8 @@ struct rans_alias_step {
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
     const lanes bucket = state & mask;
     const lanes slot = state & 0xFFFFU;
-    const auto is_alias = Warp::below(Warp::gather(entries, bucket), slot);
-    const lanes at = (bucket << 1) + Warp::select(is_alias, lanes(1U), lanes(0U));
+    const lanes is_alias = (Warp::gather(entries, bucket) - slot) >> 31;  // both are below 2^16
+    const lanes at = (bucket << 1) + is_alias;
     lanes entry[2];
     Warp::gather_two(entries + (std::size_t{1} << bits), at, entry);
     state = (entry[0] & 0xFFFFU) * (state >> 16) + ((slot >> bits) + entry[1]);
