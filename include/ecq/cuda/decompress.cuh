@@ -32,7 +32,11 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler keeps more addresses than for those before
+#else
   static constexpr unsigned blocks = Pairs ? 3 : 4;
+#endif
 
   warp_weights weights;
 
