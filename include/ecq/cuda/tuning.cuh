@@ -28,9 +28,8 @@ struct tuning_row {
 /// Nothing here was measured. What the figures come from, alike for all of them so far:
 ///
 ///  - `warps`: 8 warps of up to 64 registers are a quarter of the 65,536 of a multiprocessor. The largest table takes
-///  16
-///    KiB and values 1 KiB of shared memory; 4 blocks take 68 of the 164 KiB of 8.0, the 228 of 9.0 and 10.0, and the
-///    100 of 12.0, which holds no more than 5. Blocks of 4 warps would need twice that for as many warps.
+///    16 KiB and values 1 KiB of shared memory; 4 blocks take 68 of the 164 KiB of 8.0, the 228 of 9.0 and 10.0, and
+///    the 100 of 12.0, which holds no more than 5. Blocks of 4 warps would need twice that for as many warps.
 ///  - `turns`: 8 chunks of 2^13 bytes share a table of a quarter of their size, which comes from the L2 cache. With 4
 ///    turns that is 6 % of what they write; in fewer, the last turn, which finds warps idle, would lose more than that.
 inline constexpr tuning_row tuning_rows[] = {{80, 8, 4}, {90, 8, 4}, {100, 8, 4}, {120, 8, 4}};

@@ -40,10 +40,11 @@ enum class warp_coding : std::uint8_t {
 ///  - rans_direct: of each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
 ///  - rans_wide: of each slot rank (0..15) and frequency (16..31); then all decoded bytes, four an entry;
 ///  - tans: of each of the 2^bits states the bits that it takes (0..4), decoded byte (8..15) and base (16..31);
-///  - huffman: by the first `bits` bits of a stack length of the code word (0..4) and decoded byte (8..15); where the
-///  word
-///    is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits, which follow the
-///    first one in order of their numbers and tell the whole length;
+///  - huffman: by the first `bits` bits of a stack the length of the code word (bits 0..4) and the decoded byte
+///  (8..15);
+///    where the word is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits; such
+///    tables follow the first one in order of their numbers;
+///    their entries tell the whole length;
 ///  - raw, constant, tans_constant: none.
 struct warp_table {
   std::uint32_t first = 0;
