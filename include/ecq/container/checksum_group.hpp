@@ -53,9 +53,9 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
     more = blocks >= together;
     if (more) fetch();  // on their way while those before are taken in
     ECQ_UNROLL
-    for (std::uint32_t block = 0; block < together; ++block) {
+    for (const auto& block : now) {
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], now[block][i]);
+      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], block[i]);
     }
   }
   for (; blocks > 0; --blocks, at += 32) {

@@ -198,6 +198,7 @@ class staged_row {
 /// The summary of row `row`, for every thread. A weight that is not finite is reported. `staging` and `capacity` as for
 /// staged_row; Block::threads is threads_of_row().
 template <class Block>
+// NOLINTNEXTLINE(readability-non-const-parameter): staged_row writes to `staging`
 ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
                                           std::uint64_t capacity) {
   detail::staged_row<Block> staged(block, weights, row, staging, capacity);
@@ -307,7 +308,8 @@ ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::ui
 template <class Format, class Block, class Sink>
 ECQ_HOST_DEVICE std::uint16_t quantize_row(Block& block, const block_weights& weights, std::uint64_t row,
                                            const row_summary& summary, double balance,
-                                           detail::balanced_scale_search& search, float* staging,
+                                           detail::balanced_scale_search& search,
+                                           float* staging,  // NOLINT(readability-non-const-parameter): as above
                                            std::uint64_t capacity, const Sink& sink) {
   detail::staged_row<Block> staged(block, weights, row, staging, capacity);
   const detail::row_step step = detail::find_scale<Format>(block, search, staged, summary, weights.columns, balance);

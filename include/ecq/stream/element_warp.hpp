@@ -108,7 +108,7 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
   // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
   const std::uintptr_t to =
       reinterpret_cast<std::uintptr_t>(out) + static_cast<std::uintptr_t>((begin - first) * width);
-  return {reinterpret_cast<std::byte*>(to),
+  return {reinterpret_cast<std::byte*>(to),  // NOLINT(performance-no-int-to-ptr)
           Warp::uniform(first > begin ? static_cast<std::uint32_t>(first - begin) : 0U),
           Warp::uniform(static_cast<std::uint32_t>((last < end ? last : end) - begin)),
           to % (together * width < 16 ? together * width : 16) == 0};

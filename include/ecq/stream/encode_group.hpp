@@ -101,7 +101,7 @@ ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, s
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < together; ++i) Group::load_four(job.elements + 16 * (at + i * stride), words[i]);
     ECQ_UNROLL
-    for (std::uint32_t i = 0; i < together; ++i) count(words[i]);
+    for (const auto& four : words) count(four);
   }
   for (; at < vectors; at += stride) {
     std::uint32_t words[4];

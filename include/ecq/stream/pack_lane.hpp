@@ -56,8 +56,8 @@ ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, st
     std::uint32_t in[4];
     Memory::load_four(elements + std::size_t{16} * vector, in);
     ECQ_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      pending |= std::uint64_t{word::low(word::arranged(in[i]), bits)} << filled;
+    for (const std::uint32_t elements_of_word : in) {
+      pending |= std::uint64_t{word::low(word::arranged(elements_of_word), bits)} << filled;
       filled += word::elements * bits;
       if (filled < 32) continue;
       if constexpr (Bits != any_bits && Bits % 4 == 0) {
