@@ -54,6 +54,8 @@
 /// \def ECQ_KERNELS_BEGIN
 /// Before functions that use AVX-512, ECQ_KERNELS_END behind them: GCC's own headers start some results from an
 /// uninitialised register on purpose, and it warns of that.
+/// \def ECQ_KERNELS_END
+/// Ends what ECQ_KERNELS_BEGIN began.
 #if defined(__GNUC__) && !defined(__clang__)
 #define ECQ_KERNELS_BEGIN                                                                    \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") \

@@ -28,7 +28,7 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 }  // namespace detail
 
 /// Decodes chunks in a kernel, each by one warp, into any sink of entropy/chunk_warp.hpp:
-///
+/// \code
 ///   template <class Coding>  // from visit_coding(stream.coding, ...) on the host
 ///   __global__ void kernel(ecq::warp_stream stream, ...) {
 ///     extern __shared__ uint4 shared[];  // device_chunk_decoder<Coding>::shared_bytes(...) bytes
@@ -38,7 +38,7 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 ///       return into([&](std::uint32_t codes, std::uint32_t group, std::uint32_t left) { ... });
 ///     });
 ///   }
-///
+/// \endcode
 /// The sink is called once a group of 128 elements, of which `left` exist; the four bytes of `codes` are the decoded
 /// bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. With chunk.raw_bits != 0 raw bits are to
 /// be joined to them (stream/element_warp.hpp does). No call where the index leads out of the stream.

@@ -34,12 +34,16 @@ enum class section_kind : std::uint32_t {
   escapes = 9
 };
 
-/// "ECQS", and the version that this library reads and writes.
+/// "ECQS".
 inline constexpr std::uint32_t stream_magic = 0x53514345;
+
+/// What this library reads and writes.
 inline constexpr std::uint16_t stream_version = 1;
 
-/// Of the fixed header and of each entry of the directory behind it, in bytes.
+/// Of the header before its directory.
 inline constexpr std::uint64_t fixed_header_bytes = 64;
+
+/// Of each section's entry.
 inline constexpr std::uint64_t directory_entry_bytes = 24;
 
 /// Where the checksum of the header is.
