@@ -69,15 +69,6 @@ struct encode_sizes {
   }
 };
 
-/// The value of an attribute of the current device.
-inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
-  ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "asking what the device can do"));
-  return static_cast<std::uint64_t>(value);
-}
-
 /// Steps 1 to 3: all that is done for chunks before their words have a place.
 template <element_split Split>
 result<void> launch_encode(const cuda& gpu, const encode_job& job) {

@@ -4,7 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/result.hpp"
@@ -21,13 +23,25 @@ struct launch_shape {
   std::size_t shared = 0;
 };
 
-/// Lets `kernel` have the shared memory of `shape`.
+/// The value of an attribute of the current device.
+inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
+  ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "asking what the device can do"));
+  return static_cast<std::uint64_t>(value);
+}
+
+/// Lets `kernel`, which has no shared memory but dynamic, have that of `shape`: all that the device gives a block,
+/// since the limit is the kernel's. Another thread of the host may be about to launch it with more than this one.
 template <class... Parameters>
 result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
   if (shape.shared <= plain_shared_bytes) return {};
-  return check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                         cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared)),
-                    doing);
+  ECQ_TRY(most, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  return check_cuda(
+      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>((std::max)(most, std::uint64_t{shape.shared}))),
+      doing);
 }
 
 /// Blocks of `shape`, whose number does not count, that a multiprocessor of the current device holds at once.

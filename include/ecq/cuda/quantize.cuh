@@ -164,12 +164,8 @@ class row_plan {
 
   /// The longest row that a block has shared memory for.
   static result<std::uint64_t> most_staged() {
-    int device = 0;
-    int bytes = 0;
-    ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
-    ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-                         "asking for the shared memory of a block"));
-    const std::uint64_t left = static_cast<std::uint64_t>(bytes) - shared_bytes_of_row<most_row_sums>(0);
+    ECQ_TRY(bytes, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    const std::uint64_t left = bytes - shared_bytes_of_row<most_row_sums>(0);
     return left / sizeof(float) / tile_weights * tile_weights;
   }
 

@@ -1,0 +1,44 @@
+#include "ecq/cuda/launch.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cuda/device_memory.cuh"
+
+namespace {
+
+using ecq::detail::allow_shared;
+using ecq::detail::launch_shape;
+using ecq_test::device_memory;
+
+class launch_on_device : public ecq_test::device_test {};
+
+__global__ void write_last_word(std::uint32_t* out, std::uint32_t words) {
+  auto* const shared = ecq::detail::dynamic_shared<std::uint32_t>();
+  shared[words - 1] = words;
+  *out = shared[words - 1];
+}
+
+// Threads of the host that launch a kernel with unlike amounts of shared memory may come in between one another.
+TEST_F(launch_on_device, takes_no_shared_memory_from_other_launches) {
+  const device_memory out(sizeof(std::uint32_t));
+  const launch_shape large = {1, 1, 90000};
+  const launch_shape small = {1, 1, 60000};
+  ASSERT_TRUE(allow_shared("testing", &write_last_word, large));
+  ASSERT_TRUE(allow_shared("testing", &write_last_word, small));
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(1);
+  config.dynamicSmemBytes = large.shared;
+  const auto words = static_cast<std::uint32_t>(large.shared / sizeof(std::uint32_t));
+  ASSERT_EQ(cudaLaunchKernelEx(&config, &write_last_word, reinterpret_cast<std::uint32_t*>(out.data()), words),
+            cudaSuccess);
+  std::uint32_t written = 0;
+  std::memcpy(&written, out.read().data(), sizeof written);
+  EXPECT_EQ(written, words);
+}
+
+}  // namespace
