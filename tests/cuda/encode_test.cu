@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_memory.cuh"
@@ -113,6 +114,24 @@ TEST_F(encode_on_device, says_how_much_room_it_needs) {
   }
   EXPECT_EQ(encode(dtype::fp8_e4m3, elements, 10, expected.size()).stream, expected);
 }
+
+#if defined(ECQ_EMULATED_CUDA)
+// As devices of compute capability 12.0 have it: alias slots stay in global memory.
+TEST_F(encode_on_device, writes_the_bytes_of_the_host_with_little_shared_memory) {
+  std::size_t& most = ecq_emulated::device::only().shared_of_block;
+  const std::size_t before = std::exchange(most, std::size_t{99} << 10);
+  EXPECT_LT(most, ecq::detail::encode_shared_bytes<true>);
+  for (const auto format : ecq_test::stream_formats) {
+    for (const std::size_t count : {1U, 1025U, 9003U}) {
+      expect_bytes_of_the_host(format, elements_of(format, count), 10);
+    }
+  }
+  for (const unsigned values : {1U, 2U, 33U, 65U, 256U}) {
+    expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(values).below(5000, values)), 11);
+  }
+  most = before;
+}
+#endif
 
 TEST_F(encode_on_device, names_what_cannot_be) {
   const auto code_of = [](const auto& outcome) { return outcome ? ecq::errc::ok : outcome.error().code(); };

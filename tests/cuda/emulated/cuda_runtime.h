@@ -124,6 +124,7 @@ class device {
     return told(status());
   }
 
+  std::size_t shared_of_block = most_shared_bytes;      ///< that kernels may ask for; tests may make it less
   std::map<const void*, std::size_t> shared_of_kernel;  ///< where more than is plain was asked for
 
   /// All blocks of a grid, in some order.
@@ -189,7 +190,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMultiProcessorCount: *value = ecq_emulated::multiprocessors; break;
     case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = ecq_emulated::most_shared_bytes; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(ecq_emulated::device::only().shared_of_block);
+      break;
     default: return cudaErrorInvalidValue;
   }
   return cudaSuccess;
@@ -253,7 +256,7 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {
   const auto bytes = static_cast<std::size_t>(value);
-  if (value < 0 || bytes > ecq_emulated::most_shared_bytes) {
+  if (value < 0 || bytes > ecq_emulated::device::only().shared_of_block) {
     return ecq_emulated::device::only().told(cudaErrorInvalidValue);
   }
   ecq_emulated::device::only().shared_of_kernel[reinterpret_cast<const void*>(kernel)] = bytes;
@@ -276,7 +279,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const std::size_t most = asked == device.shared_of_kernel.end()
                                ? ecq_emulated::plain_shared_bytes
                                : (std::max)(ecq_emulated::plain_shared_bytes, asked->second);
-  if (config->dynamicSmemBytes > most) return device.told(cudaErrorInvalidValue);
+  if (config->dynamicSmemBytes > (std::min)(most, device.shared_of_block)) return device.told(cudaErrorInvalidValue);
   const dim3& grid = config->gridDim;
   const dim3& block = config->blockDim;
   if (grid.x == 0 || grid.x > 0x7FFFFFFFU || grid.y != 1 || grid.z != 1 || block.x == 0 ||
