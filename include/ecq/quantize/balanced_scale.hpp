@@ -24,8 +24,10 @@ ECQ_HOST_DEVICE constexpr double power_of_two_f64(int exponent) noexcept {
 
 /// weight = +-magnitude * 2^this in a group whose largest weight is `largest`: magnitudes then lie below 4.
 ECQ_HOST_DEVICE constexpr int exponent_of_group(float largest) noexcept {
-  if (!(largest > 0.0F)) return 0;
-  const int biased = static_cast<int>(__builtin_bit_cast(std::uint32_t, largest) >> 23);
+  // By its bits, since a subnormal number may compare as zero.
+  const auto bits = __builtin_bit_cast(std::uint32_t, largest);
+  if (bits - 1U >= 0x7f800000U) return 0;  // zero, negative or NaN
+  const int biased = static_cast<int>(bits >> 23);
   return (biased < 1 ? 1 : biased > 253 ? 253 : biased) - 127;
 }
 
@@ -142,7 +144,7 @@ class balanced_scale_search {
     const double half_step = bounded(excess / (2.0 * slope), -octave, octave);
     float next = with_short_significand(static_cast<float>(scale * ((1.0 - half_step) / (1.0 + half_step))));
     if (below_ != 0.0F && above_ != 0.0F && (round_ > 8 || next <= below_ || next >= above_)) {
-      next = with_short_significand(below_ / 2.0F + above_ / 2.0F);
+      next = with_short_significand(0.5F * below_ + 0.5F * above_);  // exact; a quotient may not be
       if (next <= below_ || next >= above_ || above_ - below_ < below_ * 0x1p-9F) return finish(next);
     }
     if (next < absmax_ * 0x1p-4F) return finish(absmax_);

@@ -218,7 +218,7 @@ ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& wei
   const float factor = detail::power_of_two(-exponent);
   typename Block::template own<detail::group_sums> sums{};
   staged.sum(sums,
-             [&](float weight, float& sum, float&) { sum += Block::multiply(detail::magnitude_of(weight), factor); });
+             [&](float weight, float& sum, float&) { sum += detail::magnitude_of(Block::multiply(weight, factor)); });
   return block.decide(sums, [&](const detail::group_sums& all) {
     return row_summary{all.distortion, Block::multiply(largest, factor), exponent};
   });
@@ -259,10 +259,11 @@ ECQ_HOST_DEVICE row_step stored_step(float scale, int exponent) noexcept {
   return step_at<Block>(static_cast<float>(stored), true);
 }
 
-/// |w| * factor is the magnitude of w.
+/// |w * factor| is the magnitude of w: not |w| * factor, since to take a magnitude may flush a subnormal number to
+/// zero.
 template <class Block, class Format>
 ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at, float& distortion, float& kept) {
-  const float magnitude = Block::multiply(magnitude_of(weight), factor);
+  const float magnitude = magnitude_of(Block::multiply(weight, factor));
   const float value = rounding<Format>::nearest(smaller_of(magnitude * at.inverse, Format::largest));
   distortion += magnitude_of(value * at.scale - magnitude);  // the product is exact
   if (value > 0.0F) kept += magnitude;
