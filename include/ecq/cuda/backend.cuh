@@ -33,6 +33,8 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorInvalidDevice:
+    case cudaErrorInvalidDeviceFunction:  // so says who is asked how much of it fits, or is allowed
+    case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNoKernelImageForDevice: code = errc::unsupported; break;
     case cudaErrorMemoryAllocation: code = errc::out_of_memory; break;
     default: break;
