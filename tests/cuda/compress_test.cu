@@ -145,6 +145,33 @@ TEST_F(compress_on_device, opens_what_it_compressed) {
   }
 }
 
+TEST_F(compress_on_device, says_with_which_lambda) {
+  const ecq::cuda gpu;
+  const auto matrices = some_matrices();
+  const auto weights = on_device(matrices);
+  for (const codec<ecq::fp8_e4m3>& how : {codec<ecq::fp8_e4m3>{{.lambda = 14.5}}, {{.target_bits = 3.0}}}) {
+    const auto bytes = ecq::compression_bytes(how, weights);
+    ASSERT_TRUE(bytes);
+    const device_memory block(bytes->block);
+    const device_memory workspace(bytes->workspace);
+    const device_memory flag(8);
+    const ecq::device_verdict verdict(flag.data());
+    ASSERT_TRUE(verdict.clear(gpu));
+    const auto packed =
+        ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()}, verdict);
+    ASSERT_TRUE(packed) << packed.error().message();
+    ASSERT_TRUE(verdict.wait(gpu));
+    double lambda = 0;
+    ASSERT_EQ(cudaMemcpy(&lambda, packed->lambda, sizeof lambda, cudaMemcpyDeviceToHost), cudaSuccess);
+    const auto again = compressed<ecq::fp8_e4m3>({{.lambda = lambda}}, matrices);
+    ASSERT_TRUE(again) << again.error().message();
+    const auto fetched = packed->fetch(gpu, verdict);
+    ASSERT_TRUE(fetched);
+    EXPECT_EQ(again->stream, fetched->stream);
+    EXPECT_EQ(lambda, how.quantizer.lambda.value_or(lambda));
+  }
+}
+
 TEST_F(compress_on_device, takes_blocks_without_weights) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 1.0}}, {});
   std::vector<device_matrix> none;

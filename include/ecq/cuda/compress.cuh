@@ -200,6 +200,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
       ECQ_CHECK(quantize<Format>(gpu, quantized, packed.lambda, scratch.data(), verdict));
     } else {
       ECQ_CHECK(quantize<Format>(gpu, quantized, *how.lambda, scratch.data(), verdict));
+      ECQ_CHECK(detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, packed.lambda, *how.lambda));
     }
     const std::span<const std::byte> elements(reinterpret_cast<const std::byte*>(codes),
                                               static_cast<std::size_t>(plan.weights));
