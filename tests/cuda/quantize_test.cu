@@ -190,6 +190,38 @@ TEST_F(quantize_on_device, refuses_what_makes_no_sense) {
             errc::invalid_argument);
 }
 
+// A kernel that came upon such an address would leave a device that nothing works on any more.
+TEST_F(quantize_on_device, refuses_memory_that_is_not_aligned) {
+  const device_memory memory(1 << 16);
+  std::byte* const at = memory.data();
+  const ecq::device_weights weights = {at, ecq::dtype::bf16, 1, 1, 1};
+  const auto outcome = [&](std::size_t scales, std::size_t lambda, std::size_t workspace, std::size_t flag) {
+    const auto code_of = [](const auto& done) { return done ? errc::ok : done.error().code(); };
+    const ecq::device_quantization task = {weights, reinterpret_cast<std::uint8_t*>(at),
+                                           reinterpret_cast<bf16*>(at + scales)};
+    const ecq::device_verdict verdict(at + flag);
+    auto* const found = reinterpret_cast<double*>(at + lambda);
+    const auto quantized = code_of(ecq::quantize<ecq::int8>({}, std::span(&task, 1), found, at + workspace, verdict));
+    if (scales % 2 == 0) {
+      EXPECT_EQ(
+          code_of(ecq::lambda_for_bits<ecq::int8>({}, std::span(&weights, 1), 3, 0, found, at + workspace, verdict)),
+          quantized);
+    }
+    if (lambda % 8 == 0) {
+      EXPECT_EQ(code_of(ecq::quantize<ecq::int8>({}, std::span(&task, 1), 1.0, at + workspace, verdict)), quantized);
+    }
+    return quantized;
+  };
+  EXPECT_EQ(outcome(1, 512, 1024, 768), errc::invalid_argument);
+  EXPECT_EQ(outcome(2, 516, 1024, 768), errc::invalid_argument);
+  EXPECT_EQ(outcome(2, 512, 1024 + 128, 768), errc::invalid_argument);
+  EXPECT_EQ(outcome(2, 512, 1024, 772), errc::invalid_argument);
+  EXPECT_EQ(outcome(2, 512, 1024, 768), errc::ok);
+  const ecq::device_quantization task = {weights, reinterpret_cast<std::uint8_t*>(at), reinterpret_cast<bf16*>(at)};
+  EXPECT_FALSE(ecq::quantize<ecq::int8>({}, std::span(&task, 1), 1.0, nullptr, ecq::device_verdict(at)));
+  EXPECT_FALSE(ecq::quantize<ecq::int8>({}, std::span(&task, 1), 1.0, at + 1024, ecq::device_verdict(nullptr)));
+}
+
 TEST_F(quantize_on_device, tells_of_a_lambda_that_makes_no_sense) {
   const matrix one = matrix::of<bf16>(ecq_test::gaussian(2, 40), 2);
   const device_memory codes(80);

@@ -132,6 +132,7 @@ inline result<void> encode_elements(const cuda& gpu, std::optional<dtype> format
     return error(errc::invalid_argument,
                  "memory for encoding is not aligned: elements to 16 bytes, workspace to 256, stream to 64, size to 8");
   }
+  ECQ_CHECK(detail::check_aligned(verdict.memory(), 8, "the verdict"));
   std::byte* const memory = workspace.data();
   const encode_job job = {
       .elements = elements.data(),

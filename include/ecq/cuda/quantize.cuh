@@ -206,6 +206,13 @@ inline void place_search(workspace_layout& workspace, quantize_work& work) {
   work.counts = workspace.take<std::uint64_t>(std::uint64_t{256} * work.count);
 }
 
+/// What kernels would meet too late: an access that is not aligned ends the use of a device, not just of a call.
+inline result<void> check_quantize_memory(const double* lambda, const void* workspace, const device_verdict& verdict) {
+  ECQ_CHECK(check_aligned(lambda, alignof(double), "lambda"));
+  ECQ_CHECK(check_aligned(workspace, 256, "workspace"));
+  return check_aligned(verdict.memory(), 8, "the verdict");
+}
+
 inline std::uint64_t weights_of(std::span<const device_weights> matrices) {
   std::uint64_t weights = 0;
   for (const device_weights& matrix : matrices) weights += matrix.size();
@@ -232,15 +239,15 @@ inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantizatio
 template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, const double* lambda,
                       void* workspace, const device_verdict& verdict) {
+  ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   try {
     detail::row_plan plan;
     std::uint64_t weights = 0;
     for (const device_quantization& matrix : matrices) {
       const device_weights& from = matrix.weights;
       if (from.size() == 0) continue;
-      if (matrix.codes == nullptr || matrix.scales == nullptr) {
-        return error(errc::invalid_argument, "no place for codes or scales");
-      }
+      if (matrix.codes == nullptr) return error(errc::invalid_argument, "no place for codes");
+      ECQ_CHECK(detail::check_aligned(matrix.scales, sizeof(bf16), "the place for scales"));
       ECQ_CHECK(plan.add(from, {.rows = from.rows, .columns = from.columns}, weights));
       plan.matrices().back().codes = matrix.codes;
       plan.matrices().back().scales = reinterpret_cast<std::uint16_t*>(matrix.scales);
@@ -269,6 +276,7 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
   if (!(lambda >= 0.0) || !(lambda < 1e30)) {
     return error(errc::invalid_argument, "lambda is " + std::to_string(lambda) + ", not a number of at least 0");
   }
+  ECQ_CHECK(detail::check_aligned(workspace, 256, "workspace"));
   auto* const place =
       reinterpret_cast<double*>(static_cast<std::byte*>(workspace) + quantize_workspace_bytes(matrices) - 256);
   ECQ_CHECK(detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, place, lambda));
@@ -305,6 +313,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
     return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
   }
+  ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   const std::uint64_t weights = detail::weights_of(matrices);
   if (weights == 0) return detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, lambda, 0.0);
   try {
