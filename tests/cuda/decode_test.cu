@@ -208,6 +208,23 @@ TEST_F(decode_on_device, rejects_what_the_host_rejects_of_gap_arrays) {
   expect_verdicts_of_the_host<ecq::huffman_gaps>(20000, 15, 301);
 }
 
+// What a step of a chunk finds wrong depends on no warp that is in the next step already: there each warp has four
+// times as many codes, by which the position of the second block is wrong.
+TEST_F(decode_on_device, finds_the_same_wrong_in_all_warps_of_a_block) {
+  constexpr std::size_t few = 8 * 4096;  // 8 blocks of words of 4 bits
+  bytes elements(few + 8 * 16384);       // and 8 blocks of words of 1 bit
+  for (std::size_t i = 0; i < few; ++i) elements[i] = static_cast<std::byte>(1 + i % 8);
+  bytes blob = encoded<ecq::huffman_gaps>({}, elements, {.chunk_bits = 18});
+  ASSERT_EQ(decode(blob, 0, elements.size(), 0, leave_alone).elements, elements);
+  std::byte* const position =
+      blob.data() + ecq::encoded_stream::parse(blob)->header().at(ecq::section_kind::words).offset + 8;
+  ASSERT_EQ(ecq::load_le<std::uint32_t>(position), 4096U);
+  ecq::store_le(position, std::uint32_t{4096 + 4096 - 1024});
+  const auto got = decode(blob, 0, elements.size(), 0, leave_alone);
+  ASSERT_FALSE(got.verdict);
+  EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt) << got.verdict.error().to_string();
+}
+
 // An index that was damaged after the host had checked it sends no warp out of the stream.
 template <class Coder>
 void expect_an_index_to_be_checked() {

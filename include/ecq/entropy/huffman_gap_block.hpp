@@ -315,9 +315,12 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
   });
   std::uint32_t sum = 0;
   const bool miscounted = threads.exclusive_sum(counts, sum, wrong);
-  if (miscounted || begin > end || end > chunk.symbols || (block == 0 && begin != 0)) return errc::corrupt;
   const std::uint32_t rest = end - begin - sum;  // less than 0 is much
-  if (rest > (has_last ? code.most_codes() : 0)) return errc::corrupt;
+  if (miscounted || begin > end || end > chunk.symbols || (block == 0 && begin != 0) ||
+      rest > (has_last ? code.most_codes() : 0)) {
+    threads.meet();  // whoever comes to the next block puts its count where others read this block's
+    return errc::corrupt;
+  }
   // Phase 2: the same again, now to where the codes belong: groups of the chunk begin at multiples of their size.
   const std::uint32_t origin = begin % group_symbols;
   const std::uint32_t end_at = 8 * (origin + end - begin);
