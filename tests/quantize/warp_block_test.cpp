@@ -44,11 +44,12 @@ TEST(warp_block, counts_the_last_row_without_what_follows_it) {
 }
 
 TEST(warp_block, names_places_that_cannot_be) {
-  constexpr std::uint64_t huge = std::uint64_t{1} << 63;
+  constexpr std::uint64_t huge = std::uint64_t{1} << 60;
   for (const auto& places : {std::vector<matrix_place>{{0, 129}},
                              {{0, 128}, {512, 2}},
                              {{0, 129}, {huge - 1, 2}},
                              {{0, huge}, {0, 2}},
+                             {{4 * huge, 129}, {512, 2}},  // as many bytes of FP32 as from 0 on, modulo 2^64
                              {{~std::uint64_t{0}, 129}, {0, 2}}}) {
     const auto got = ecq::elements_at(two, places);
     ASSERT_FALSE(got);

@@ -43,14 +43,15 @@ inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> mat
 }
 
 /// Elements of a buffer with room for `matrices` at `places`, one for each. Errors: invalid_argument for another number
-/// of places, rows that are shorter than the matrix's, and ends beyond 2^63.
+/// of places, rows that are shorter than the matrix's, and ends beyond 2^60, so that their bytes are a number of 64
+/// bits.
 inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
                                          std::span<const matrix_place> places) {
   if (places.size() != matrices.size()) {
     return error(errc::invalid_argument, "places for " + std::to_string(places.size()) + " matrices of a block of " +
                                              std::to_string(matrices.size()));
   }
-  constexpr std::uint64_t most = std::uint64_t{1} << 63;
+  constexpr std::uint64_t most = std::uint64_t{1} << 60;
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const std::uint64_t rows = matrices[i].layout.rows;
