@@ -25,9 +25,11 @@ inline constexpr bool is_backend<cuda> = true;
 
 namespace detail {
 
-/// What CUDA's verdict means: unsupported without a device or a kernel for it, out_of_memory, else device_error.
+/// What CUDA's verdict means: unsupported without a device or a kernel for it, out_of_memory, else device_error. An
+/// error that is told so is no longer CUDA's last one, which the caller may ask for after a launch of its own.
 inline result<void> check_cuda(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return {};
+  static_cast<void>(cudaGetLastError());
   errc code = errc::device_error;
   switch (status) {
     case cudaErrorNoDevice:

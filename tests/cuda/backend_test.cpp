@@ -1,0 +1,40 @@
+// What CUDA's errors become: on the emulated device alone, as compute-sanitizer takes a wrong call for a failure.
+#include "ecq/cuda/backend.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "cuda/device_memory.cuh"
+#include "ecq/cuda/launch.cuh"
+
+namespace {
+
+using ecq::errc;
+
+TEST(backend, names_what_cuda_says) {
+  const auto code_of = [](cudaError_t status) { return ecq::detail::check_cuda(status, "asking").error().code(); };
+  EXPECT_TRUE(ecq::detail::check_cuda(cudaSuccess, "asking"));
+  // Those of no device, then those of a device that no kernel was compiled for: CUDA's own words for its error 98 are
+  // "or is not compiled for the proper device architecture".
+  for (const auto status :
+       {cudaErrorNoDevice, cudaErrorInsufficientDriver, cudaErrorInvalidDevice, cudaErrorInvalidDeviceFunction,
+        cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion}) {
+    EXPECT_EQ(code_of(status), errc::unsupported) << status;
+  }
+  EXPECT_EQ(code_of(cudaErrorMemoryAllocation), errc::out_of_memory);
+  EXPECT_EQ(code_of(cudaErrorLaunchFailure), errc::device_error);
+}
+
+__global__ void nothing() {}
+
+// Whoever looks for the error of a launch by cudaGetLastError does not find one that was told before.
+TEST(backend, leaves_no_error_behind) {
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  const auto got = ecq::detail::launch({}, "launching too many threads", &nothing, {1, 4096});
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), errc::device_error);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+}  // namespace
