@@ -107,6 +107,7 @@ int main(int count, char** arguments) {
   session run(std::move(options));
   describe(run, device);
   std::printf("%s\n", device.name);
+  run.write_json();
   for (const std::size_t mib : run.chosen().mib) {
     ecq_bench::decode_elements(run, mib << 20);
     ecq_bench::dequantise(run, mib << 20);

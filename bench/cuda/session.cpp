@@ -44,7 +44,9 @@ void session::spent(const subject& about, double seconds) { spent_[row_name(abou
 void session::add(const subject& about, ecq::result<figure> found) {
   if (!found) {
     const std::string why = found.error().to_string();
-    const bool known = found.error().code() == ecq::errc::unsupported;
+    const ecq::errc code = found.error().code();
+    // Small devices have no room for the largest sizes, which is no failure of what is measured.
+    const bool known = code == ecq::errc::unsupported || code == ecq::errc::out_of_memory;
     left_out_.emplace_back(row_name(about) + ", " + std::to_string(about.bytes >> 20) + " MiB", why);
     if (!known) {
       std::fprintf(stderr, "bench_cuda: %s: %s\n", row_name(about).c_str(), why.c_str());
@@ -71,11 +73,14 @@ void session::add(const subject& about, ecq::result<figure> found) {
   std::fflush(stdout);
 }
 
-void session::write_json() const {
+void session::write_json() {
   if (options_.json.empty()) return;
-  std::FILE* const file = std::fopen(options_.json.c_str(), "w");
+  // Under its name the file is complete at any time, whenever a run may be ended.
+  const std::string unfinished = options_.json + ".part";
+  std::FILE* const file = std::fopen(unfinished.c_str(), "w");
   if (file == nullptr) {
-    std::fprintf(stderr, "bench_cuda: cannot write %s\n", options_.json.c_str());
+    std::fprintf(stderr, "bench_cuda: cannot write %s\n", unfinished.c_str());
+    failed_ = true;
     return;
   }
   std::fprintf(file, "{\n");
@@ -85,6 +90,7 @@ void session::write_json() const {
   std::fprintf(file, "  \"copies\": [");
   const char* comma = "\n";
   for (const auto& [bytes, seconds] : copies_) {
+    if (seconds == 0) continue;  // it could not be measured
     std::fprintf(file, "%s    {\"bytes\": %zu, \"gb_per_s\": %.2f}", comma, bytes,
                  static_cast<double>(bytes) * 1e-9 / seconds);
     comma = ",\n";
@@ -114,7 +120,10 @@ void session::write_json() const {
     comma = ",\n";
   }
   std::fprintf(file, "\n  ],\n  \"seconds\": %.1f\n}\n", elapsed());
-  std::fclose(file);
+  const bool written = std::ferror(file) == 0;
+  if (std::fclose(file) == 0 && written && std::rename(unfinished.c_str(), options_.json.c_str()) == 0) return;
+  std::fprintf(stderr, "bench_cuda: cannot write %s\n", options_.json.c_str());
+  failed_ = true;
 }
 
 }  // namespace ecq_bench

@@ -48,14 +48,16 @@ class session {
 
   explicit session(options chosen);
 
-  /// Measures unless the time will not do, by what the same row took at a smaller size; prints the row. What `measure`
-  /// finds unsupported is left out and noted; any other error fails the session.
+  /// Measures unless the time will not do, by what the same row took at a smaller size; prints the row, and writes all
+  /// so far as JSON, since the next kernel may be one that never ends. What `measure` finds unsupported, or has no room
+  /// for, is left out and noted; any other error fails the session.
   template <class Measure>
   void row(const subject& about, Measure&& measure) {
     if (!wanted(about)) return;
     const double begun = elapsed();
     add(about, measure());
     spent(about, elapsed() - begun);
+    write_json();
   }
 
   /// The time of a copy of `bytes` on the device, once known.
@@ -67,7 +69,7 @@ class session {
   bool failed() const { return failed_; }
 
   /// All figures so far.
-  void write_json() const;
+  void write_json();
 
  private:
   bool wanted(const subject& about);
