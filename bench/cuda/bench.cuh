@@ -131,16 +131,21 @@ inline std::vector<kernel_facts> facts_of_launched() {
       facts.shared = attributes.sharedSizeBytes + one.dynamic_shared;
       facts.spilled = attributes.localSizeBytes;
     }
+#if CUDART_VERSION >= 12030
     const char* mangled = nullptr;
     if (cudaFuncGetName(&mangled, one.function) == cudaSuccess) {
       int status = 0;
       const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
                                                          &std::free);
       facts.name = status == 0 ? plain.get() : mangled;
-      facts.name.resize((std::min)(facts.name.size(), facts.name.rfind(">(") + 1));
+      // Parameters go: behind a template's arguments, which may have parentheses themselves, else behind the name.
+      const std::size_t arguments = facts.name.rfind(">(");
+      facts.name.resize(
+          (std::min)(arguments != std::string::npos ? arguments + 1 : facts.name.find('('), facts.name.size()));
       for (std::size_t at; (at = facts.name.find("ecq::")) != std::string::npos;) facts.name.erase(at, 5);
       if (facts.name.starts_with("void ")) facts.name.erase(0, 5);
     }
+#endif
 #endif
     all.push_back(std::move(facts));
   }
