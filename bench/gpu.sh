@@ -3,13 +3,15 @@
 # need one, runs the small ones again under compute-sanitizer, and measures. Needs CMake, ninja, nvcc and a host
 # compiler, and nothing from a network.
 set -euo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
 usage: bench/gpu.sh [options]
 
-  --googletest DIR  sources of GoogleTest, where no package of it is installed (Debian: /usr/src/googletest)
+  --googletest DIR  sources of GoogleTest, where no package of it is installed (Debian: /usr/src/googletest); without
+                    either nothing is tested, but all is measured
   --results DIR     where the figures go, as <gpu>-<date>.json and .txt (docs/results)
   --mib N[,N...]    sizes of the weights (8,64,512,2048)
   --seconds N       that all may take (540): tests and sanitizers first, then figures, the largest sizes last
@@ -36,8 +38,8 @@ while (($#)); do
   esac
   (($# > 1)) || { usage >&2 && exit 2; }
   case $1 in
-    --googletest) googletest=$2 ;;
-    --results) results=$2 ;;
+    --googletest) googletest=$(cd "$called_from" && realpath -m -- "$2") ;;
+    --results) results=$(cd "$called_from" && realpath -m -- "$2") ;;
     --mib) sizes=$2 ;;
     --seconds) seconds=$2 ;;
     --commit) commit=$2 ;;
@@ -60,6 +62,8 @@ ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -1 
 PATH=$PATH:/usr/local/cuda/bin
 gpu=$(ask name)
 [[ -n $gpu ]] || { echo "gpu.sh: no GPU (nvidia-smi names none)" >&2 && exit 1; }
+[[ -z $googletest || -e $googletest/CMakeLists.txt ]] ||
+  { echo "gpu.sh: no sources of GoogleTest in $googletest" >&2 && exit 2; }
 [[ -n $commit ]] || commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 date=$(date -u +%F)
 say "$gpu, commit $commit"
@@ -68,14 +72,18 @@ build=build/gpu
 mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=native -DECQ_BUILD_CUDA=ON \
   -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_BENCHMARKS=OFF \
-  ${googletest:+-DECQ_GOOGLETEST_SOURCE="$googletest"} >"$build/configure.log" ||
+  -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" >"$build/configure.log" ||
   { cat "$build/configure.log" >&2 && exit 1; }
-# What does not build must not keep the rest from being measured.
+# What does not build must not keep the rest from being measured, nor be measured as it was before.
 failed=()
-cmake --build "$build" -- -k 0 || failed+=(build)
+rm -f "$build"/bin/*
+within $((seconds > 240 ? seconds - 120 : seconds)) cmake --build "$build" -- -k 0 || failed+=(build)
 
 declare -A outcome
-if [[ -x $build/bin/test_cuda ]]; then
+if [[ ! -x $build/bin/test_cuda ]]; then
+  outcome[tests]="not built"
+  failed+=("tests not built")
+else
   say "Tests"
   outcome[tests]=passed
   within 120 "$build/bin/test_cuda" --gtest_brief=1 2>&1 | tee "$build/tests.log" || outcome[tests]=failed
@@ -124,18 +132,24 @@ if [[ -x $build/bin/bench_cuda ]]; then
   for key in "${!outcome[@]}"; do notes+=(--note "$key=${outcome[$key]}"); done
   within $((budget + 5)) "$build/bin/bench_cuda" --mib "$sizes" --seconds "$budget" --json "$results/$name-$date.json" \
     "${notes[@]}" | tee "$results/$name-$date.txt" || failed+=(bench_cuda)
-  if [[ $nvcomp == yes ]]; then
-    say "nvCOMP's ANS on the same bytes"
-    within 15 "$build/bin/bench_cuda" --mib 256 --dump "$build" || failed+=("dumping data")
-    within 60 python3 bench/cuda/nvcomp_peer.py --json "$results/$name-$date-nvcomp.json" "$build"/*.bytes |
-      tee -a "$results/$name-$date.txt" || failed+=(nvcomp_peer.py)
-  else
-    say "nvCOMP not found (Python package nvidia-nvcomp): skipped"
-  fi
+else
+  failed+=("figures: bench_cuda not built")
 fi
 if [[ -x $build/bin/example_layers ]]; then
   say "Layers decoded ahead of cuBLAS"
-  within 60 "$build/bin/example_layers" --json | tee "$results/$name-$date-layers.json" || failed+=(example_layers)
+  within 60 "$build/bin/example_layers" --json >"$build/layers.json" || failed+=(example_layers)
+  if [[ -s $build/layers.json ]]; then tee "$results/$name-$date-layers.json" <"$build/layers.json"; fi
 fi
-say "Written to $results/$name-$date.json"
+if [[ $nvcomp == no ]]; then
+  say "nvCOMP not found (Python package nvidia-nvcomp): skipped"
+elif [[ -x $build/bin/bench_cuda ]]; then
+  say "nvCOMP's ANS on the same bytes"
+  rm -f "$build"/*.bytes
+  within 15 "$build/bin/bench_cuda" --mib 256 --dump "$build" || failed+=("dumping data")
+  within 60 python3 bench/cuda/nvcomp_peer.py --json "$results/$name-$date-nvcomp.json" "$build"/*.bytes |
+    tee -a "$results/$name-$date.txt" || failed+=(nvcomp_peer.py)
+  rm -f "$build"/*.bytes
+fi
+say "Results:"
+compgen -G "$results/$name-$date*" || failed+=("no results")
 ((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2 && exit 1; }
