@@ -6,6 +6,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -71,11 +72,16 @@ class device_memory {
 
 #if defined(ECQ_EMULATED_CUDA)  // which shows that all works, and no more
 inline constexpr std::size_t most_buffers = 2;
-inline constexpr int turns = 1;
+inline constexpr std::size_t turns = 1;
+inline constexpr double warm_up_seconds = 0;
 #else
 inline constexpr std::size_t most_buffers = 16;
-inline constexpr int turns = 9;
+inline constexpr std::size_t turns = 9;
+inline constexpr double warm_up_seconds = 0.02;
 #endif
+
+/// Up to here chunks of other than the default size are measured too. Beyond, a row takes the host some seconds.
+inline constexpr std::size_t most_for_other_chunks = std::size_t{512} << 20;
 
 /// So many that what they hold does not stay in the cache.
 inline std::size_t rotated_buffers(std::size_t bytes) {
@@ -92,7 +98,8 @@ inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::s
 }
 
 /// Seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of `turns` turns of all calls after
-/// one that does not count.
+/// those that do not count: one, and more until warm_up_seconds are over, since the clock of a device that had nothing
+/// to do while the host encoded takes longer to rise than small sizes take to decode.
 template <class Launch>
 ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
   cudaEvent_t events[2] = {};
@@ -100,14 +107,16 @@ ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
     const auto check = [](cudaError_t status) { return ecq::detail::check_cuda(status, "measuring time"); };
     for (cudaEvent_t& event : events) ECQ_CHECK(check(cudaEventCreate(&event)));
     std::vector<double> all;
-    for (int turn = 0; turn <= turns; ++turn) {
+    const auto begun = std::chrono::steady_clock::now();
+    for (bool warm = false; all.size() < turns;) {
       ECQ_CHECK(check(cudaEventRecord(events[0])));
       for (std::size_t i = 0; i < calls; ++i) ECQ_CHECK(launch(i));
       ECQ_CHECK(check(cudaEventRecord(events[1])));
       ECQ_CHECK(check(cudaEventSynchronize(events[1])));
       float milliseconds = 0;
       ECQ_CHECK(check(cudaEventElapsedTime(&milliseconds, events[0], events[1])));
-      if (turn > 0) all.push_back(milliseconds * 1e-3 / static_cast<double>(calls));
+      if (warm) all.push_back(milliseconds * 1e-3 / static_cast<double>(calls));
+      warm = warm || std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() >= warm_up_seconds;
     }
     std::nth_element(all.begin(), all.begin() + turns / 2, all.end());
     return all[turns / 2];
@@ -166,13 +175,19 @@ ecq::result<figure> measured(const ecq::device_verdict& verdict, std::size_t cal
   return found;
 }
 
-/// errc::corrupt unless `bytes` of device memory are what is expected.
+/// errc::corrupt unless `bytes` of device memory are what is expected. Piece by piece, since memory of the host that is
+/// new costs more than the copy does.
 inline ecq::result<void> check_same(const std::byte* device, std::span<const std::byte> expected) {
-  bytes got(expected.size());
-  ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(got.data(), device, got.size(), cudaMemcpyDeviceToHost),
-                                    "reading what a device wrote"));
-  if (same(got, expected)) return {};
-  return ecq::error(ecq::errc::corrupt, "the device wrote something else than the CPU");
+  bytes got((std::min)(expected.size(), std::size_t{64} << 20));
+  for (std::size_t at = 0; at < expected.size(); at += got.size()) {
+    const std::span<const std::byte> part = expected.subspan(at, (std::min)(got.size(), expected.size() - at));
+    ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(got.data(), device + at, part.size(), cudaMemcpyDeviceToHost),
+                                      "reading what a device wrote"));
+    if (!same({got.data(), part.size()}, part)) {
+      return ecq::error(ecq::errc::corrupt, "the device wrote something else than the CPU");
+    }
+  }
+  return {};
 }
 
 /// Measures, once a size, how long a copy on the device takes, in buffers of its own.

@@ -49,6 +49,7 @@ void decode_elements(session& run, std::size_t size) {
   for (const workload& work : element_workloads) {
     bytes made;
     for (const way& one : ways) {
+      if (one.chunk_bits != 0 && size > most_for_other_chunks) continue;
       const std::string how = std::string(name_of(one.which)) + (one.pairs ? ", pairs" : "") +
                               (one.chunk_bits != 0 ? ", 2^" + std::to_string(one.chunk_bits) + " a chunk" : "");
       run.row({"decode", work.name, how, size}, [&]() -> ecq::result<figure> {

@@ -102,6 +102,7 @@ void dequantise(session& run, std::size_t size) {
     open("rans_direct, where it lies", opening<true>);
     for (const coder one : ways) {
       for (const unsigned chunk_bits : {0U, 13U}) {
+        if (chunk_bits != 0 && size > most_for_other_chunks) continue;
         const std::string how =
             name_of(one) + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : std::string());
         run.row({"dequantise", work.name, how, size}, [&]() -> ecq::result<figure> {
