@@ -106,6 +106,7 @@ int main(int count, char** arguments) {
     std::fputs("bench_cuda: no CUDA device\n", stderr);
     return 1;
   }
+  options.lost = [] { return cudaDeviceSynchronize() != cudaSuccess; };
   session run(std::move(options));
   describe(run, device);
   std::printf("%s\n", device.name);

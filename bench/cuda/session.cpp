@@ -34,8 +34,9 @@ bool session::wanted(const subject& about) {
   const double expected = before == spent_.end() ? 0
                                                  : before->second.second * static_cast<double>(about.bytes) /
                                                        static_cast<double>(before->second.first);
-  if (elapsed() + expected <= options_.seconds) return true;
-  left_out_.emplace_back(name + ", " + std::to_string(about.bytes >> 20) + " MiB", "no time left");
+  if (!lost_ && elapsed() + expected <= options_.seconds) return true;
+  left_out_.emplace_back(name + ", " + std::to_string(about.bytes >> 20) + " MiB",
+                         lost_ ? "the device was lost before" : "no time left");
   return false;
 }
 
@@ -51,6 +52,8 @@ void session::add(const subject& about, ecq::result<figure> found) {
     if (!known) {
       std::fprintf(stderr, "bench_cuda: %s: %s\n", row_name(about).c_str(), why.c_str());
       failed_ = true;
+      // A kernel's fault fails all that comes after it in the process, whose fault it is not.
+      lost_ = options_.lost != nullptr && options_.lost();
     }
     return;
   }

@@ -44,13 +44,14 @@ class session {
     std::string json;                                        ///< the file that figures go to, or none
     std::string only;                                        ///< what has to stand in "verb workload how"
     std::vector<std::pair<std::string, std::string>> notes;  ///< as they are into the JSON
+    bool (*lost)() = nullptr;                                ///< whether the device takes no work any more
   };
 
   explicit session(options chosen);
 
   /// Measures unless the time will not do, by what the same row took at a smaller size; prints the row, and writes all
   /// so far as JSON, since the next kernel may be one that never ends. What `measure` finds unsupported, or has no room
-  /// for, is left out and noted; any other error fails the session.
+  /// for, is left out and noted; any other error fails the session. Nothing is measured on a device that is lost.
   template <class Measure>
   void row(const subject& about, Measure&& measure) {
     if (!wanted(about)) return;
@@ -89,6 +90,7 @@ class session {
   std::vector<row_of_table> rows_;
   std::vector<std::pair<std::string, std::string>> left_out_;
   bool failed_ = false;
+  bool lost_ = false;
 };
 
 }  // namespace ecq_bench
