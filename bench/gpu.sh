@@ -91,6 +91,8 @@ else
   if grep -q SKIPPED "$build/tests.log"; then outcome[tests]=skipped; fi
   [[ ${outcome[tests]} == passed ]] || failed+=("tests ${outcome[tests]}")
 
+  # However long building took, figures get half of what is left.
+  each=$(((seconds - SECONDS) / 2 / ${#tools[@]}))
   for tool in "${tools[@]}"; do
     if ! command -v compute-sanitizer >/dev/null; then
       say "compute-sanitizer not found: skipped"
@@ -100,7 +102,7 @@ else
     # Tests that launch thousands of kernels would take minutes; what is damaged on purpose reads words that nobody
     # wrote, within the stream's own bytes.
     status=0
-    within 40 compute-sanitizer --tool "$tool" --error-exitcode 3 "$build/bin/test_cuda" --gtest_brief=1 \
+    within $((each < 40 ? each : 40)) compute-sanitizer --tool "$tool" --error-exitcode 3 "$build/bin/test_cuda" --gtest_brief=1 \
       --gtest_filter='-*rejects_what_the_host_rejects*' >"$build/$tool.log" 2>&1 || status=$?
     # In some containers it refuses every device.
     if grep -q 'Device not supported' "$build/$tool.log"; then
