@@ -118,6 +118,11 @@ else
   done
 fi
 
+if [[ -x $build/bin/example_decode_in_kernel ]]; then
+  say "Example: decoding in a kernel of one's own"
+  within 30 "$build/bin/example_decode_in_kernel" || failed+=(example_decode_in_kernel)
+fi
+
 # A program of NVIDIA's own as a peer, on the same bytes, where Python has its package.
 nvcomp=no
 if python3 -c 'import nvidia.nvcomp' 2>/dev/null; then nvcomp=yes; fi
