@@ -75,7 +75,7 @@ inline constexpr std::size_t most_buffers = 2;
 inline constexpr std::size_t turns = 1;
 inline constexpr double warm_up_seconds = 0;
 #else
-inline constexpr std::size_t most_buffers = 16;
+inline constexpr std::size_t most_buffers = 32;
 inline constexpr std::size_t turns = 9;
 inline constexpr double warm_up_seconds = 0.02;
 #endif
