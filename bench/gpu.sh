@@ -86,7 +86,7 @@ if [[ ! -x $build/bin/test_cuda ]]; then
 else
   say "Tests"
   outcome[tests]=passed
-  within 120 "$build/bin/test_cuda" --gtest_brief=1 2>&1 | tee "$build/tests.log" || outcome[tests]=failed
+  within 120 "$build/bin/test_cuda" 2>&1 | tee "$build/tests.log" || outcome[tests]=failed
   # Where there is a GPU nothing may be left out.
   if grep -q SKIPPED "$build/tests.log"; then outcome[tests]=skipped; fi
   [[ ${outcome[tests]} == passed ]] || failed+=("tests ${outcome[tests]}")
@@ -102,7 +102,7 @@ else
     # Tests that launch thousands of kernels would take minutes; what is damaged on purpose reads words that nobody
     # wrote, within the stream's own bytes.
     status=0
-    within $((each < 40 ? each : 40)) compute-sanitizer --tool "$tool" --error-exitcode 3 "$build/bin/test_cuda" --gtest_brief=1 \
+    within $((each < 40 ? each : 40)) compute-sanitizer --tool "$tool" --error-exitcode 3 "$build/bin/test_cuda" \
       --gtest_filter='-*rejects_what_the_host_rejects*' >"$build/$tool.log" 2>&1 || status=$?
     # In some containers it refuses every device.
     if grep -q 'Device not supported' "$build/$tool.log"; then
