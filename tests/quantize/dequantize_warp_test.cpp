@@ -143,4 +143,23 @@ TEST(dequantize_warp, meets_codes_that_are_no_numbers) {
   }
 }
 
+// Where a row of nearly 2^32 columns ends, and the scale with it. Of all its weights only those around exist.
+TEST(dequantize_warp, ends_the_longest_rows_where_they_end) {
+  constexpr std::uint64_t columns = (std::uint64_t{1} << 32) - 4;
+  constexpr std::uint64_t begin = columns + 4 - 1024;
+  ecq::packed_matrix matrix;
+  matrix.format = ecq::dtype::int8;
+  matrix.layout = ecq::per_channel{}.layout(2, columns);
+  matrix.scales = {ecq::bf16(1.0F), ecq::bf16(2.0F)};
+  const auto planned = ecq::warp_block::of({&matrix, 1}, ecq::dense_places({&matrix, 1}));
+  ASSERT_TRUE(planned);
+  alignas(16) float out[2048] = {};
+  const std::uintptr_t to = reinterpret_cast<std::uintptr_t>(out) - begin * sizeof(float);
+  const ecq::warp_weights weights = {planned->matrices.data(), 1, planned->values.data(), planned->scales.data(),
+                                     reinterpret_cast<std::byte*>(to)};  // NOLINT(performance-no-int-to-ptr)
+  ecq::warp_weight_sink<ecq::host_warp, float> sink(weights, begin, nullptr, 0);
+  for (std::uint32_t group = 0; group < 16; ++group) sink(ecq::host_warp::lanes(0x01010101U), group, 128);
+  for (std::uint64_t i = 0; i < 2048; ++i) ASSERT_EQ(out[i], begin + i < columns ? 1.0F : 2.0F) << i;
+}
+
 }  // namespace

@@ -17,6 +17,7 @@
 #include "ecq/packed.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
 #include "ecq/result.hpp"
+#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 
@@ -118,7 +119,8 @@ struct warp_block {
                         .affine = is_affine(from.format),
                         .by_four = from.first_symbol % 4 == 0 && layout.columns % 4 == 0 &&
                                    layout.columns_per_group % 4 == 0 && place.offset % 4 == 0 &&
-                                   place.row_stride % 4 == 0,
+                                   place.row_stride % 4 == 0 &&
+                                   layout.columns <= most - group_symbols,  // a lane's column goes beyond by a group
                         .first_scale = scales.size(),
                         .offset = place.offset,
                         .row_stride = place.row_stride});
