@@ -126,6 +126,7 @@ struct device_warp {
     return *reinterpret_cast<const Word*>(from);
   }
 
+  /// `from` is in global memory.
   template <std::size_t Words, class Byte>
   static __device__ Byte* own_place(Byte* from) {
     Byte* const own = from + 4 * Words * lane_numbers();
