@@ -210,4 +210,23 @@ TEST_F(decompress_on_device, names_buffers_that_are_too_small_or_not_aligned) {
   EXPECT_EQ(shifted.error().code(), ecq::errc::invalid_argument);
 }
 
+// cudaMalloc() gives no address for a buffer of no bytes.
+TEST_F(decompress_on_device, takes_blocks_without_weights) {
+  for (const std::vector<extent>& extents : {std::vector<extent>{}, {{0, 64}}}) {
+    const ecq::packed_block block = made_block(extents);
+    const auto image = ecq::device_block_image::of(block);
+    ASSERT_TRUE(image) << image.error().to_string();
+    const ecq_test::device_memory memory(image->bytes());
+    const ecq_test::device_memory flag(8);
+    const auto on_device = image->upload({}, memory.data());
+    ASSERT_TRUE(on_device);
+    const ecq::device_verdict verdict(flag.data());
+    ASSERT_TRUE(verdict.clear({}));
+    ASSERT_EQ(on_device->bytes<float>(), 0U);
+    const auto got = ecq::decompress<float>({}, *on_device, {}, verdict);
+    EXPECT_TRUE(got) << got.error().to_string();
+    EXPECT_TRUE(verdict.wait({}));
+  }
+}
+
 }  // namespace

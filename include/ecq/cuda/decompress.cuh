@@ -74,6 +74,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
     return error(errc::invalid_argument, std::to_string(out.size()) + " bytes for weights of " +
                                              std::to_string(block.template bytes<Output>()));
   }
+  if (block.elements == 0) return {};  // and `out` may be nowhere, as memory of no bytes is
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
   if (block.lossless) {
     if (block.stream.format != dtype_of<Output>) {
