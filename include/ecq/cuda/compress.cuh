@@ -67,6 +67,7 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   ECQ_TRY(bytes, compression_bytes(codec, matrices));
 ///   // allocate bytes.block and bytes.workspace
+///   ECQ_CHECK(verdict.clear(ecq::cuda{queue}));
 ///   ECQ_TRY(packed, compress(ecq::cuda{queue}, codec, matrices, block, workspace, verdict));
 ///   ECQ_TRY(on_host, packed.fetch(ecq::cuda{queue}, verdict));
 ///

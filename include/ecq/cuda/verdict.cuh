@@ -12,8 +12,9 @@
 
 namespace ecq {
 
-/// What became of work on a device: 8 bytes of device memory that the caller owns, aligned to 8. Several calls may
-/// share one; of what they report the first counts: by kind as errc orders them, then by number.
+/// What became of work on a device: 8 bytes of device memory that the caller owns, aligned to 8. To be cleared before
+/// the first call, and again once it has told of something, which it keeps. Several calls may share one; of what they
+/// report the first counts: by kind as errc orders them, then by number.
 class device_verdict {
  public:
   explicit device_verdict(void* memory) : memory_(static_cast<unsigned long long*>(memory)) {}
@@ -23,13 +24,17 @@ class device_verdict {
     return detail::check_cuda(cudaMemsetAsync(memory_, 0xFF, sizeof *memory_, gpu.stream), "clearing a verdict");
   }
 
-  /// Waits for gpu.stream. Errors: what was reported, with its number; device_error.
+  /// Waits for gpu.stream. Errors: what was reported, with its number; device_error; invalid_argument where it finds
+  /// what nothing reports, as in memory that was never cleared.
   result<void> wait(const cuda& gpu) const {
     unsigned long long reported = 0;
     ECQ_CHECK(detail::check_cuda(
         cudaMemcpyAsync(&reported, memory_, sizeof reported, cudaMemcpyDeviceToHost, gpu.stream), "reading a verdict"));
     ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
     if (reported == ~0ULL) return {};
+    if (reported >> 56 == 0 || reported >> 56 > static_cast<unsigned>(errc::device_error)) {
+      return error(errc::invalid_argument, "a verdict that was not cleared before");
+    }
     const auto kind = static_cast<errc>(reported >> 56);
     const std::string number = std::to_string(reported & ((1ULL << 56) - 1));
     switch (kind) {

@@ -1,0 +1,25 @@
+#include "ecq/cuda/verdict.cuh"
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "cuda/device_memory.cuh"
+
+namespace {
+
+class verdict_on_device : public ecq_test::device_test {};
+
+TEST_F(verdict_on_device, does_not_take_what_nobody_cleared_for_a_verdict) {
+  const ecq_test::device_memory memory(8);
+  const ecq::device_verdict verdict(memory.data());
+  for (const int garbage : {0, 0xCB}) {
+    ASSERT_EQ(cudaMemset(memory.data(), garbage, 8), cudaSuccess);
+    const auto found = verdict.wait({});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), ecq::errc::invalid_argument);
+  }
+  ASSERT_TRUE(verdict.clear({}));
+  EXPECT_TRUE(verdict.wait({}));
+}
+
+}  // namespace
