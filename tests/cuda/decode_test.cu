@@ -162,6 +162,30 @@ TEST_F(decode_on_device, uses_the_table_of_each_chunk) {
   expect_the_table_of_each_chunk<ecq::huffman_gaps>();
 }
 
+// Tables of a few bytes must not become more than memory has.
+template <class Coder>
+void expect_no_more_entries_than_allowed() {
+  const std::vector<std::uint16_t> classes = {0, 0, 1, 1};
+  const bytes blob = encoded<Coder>({}, elements_of({}, 4096), {.chunk_bits = 10, .class_of_chunk = classes});
+  const auto stream = ecq::encoded_stream::parse(blob);
+  ASSERT_EQ(stream->table_count(), 2U);
+  const auto whole = ecq::detail::device_tables::of(*stream);
+  ASSERT_TRUE(whole);
+  const std::size_t entries = static_cast<std::size_t>(whole->bytes() - 256) / sizeof(std::uint32_t);
+  EXPECT_TRUE(ecq::detail::device_tables::of(*stream, entries));
+  for (const std::size_t less : {entries - 1, entries / 4}) {
+    const auto refused = ecq::detail::device_tables::of(*stream, less);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ecq::errc::limit_exceeded);
+  }
+}
+
+TEST(device_tables, take_no_more_memory_than_is_allowed) {
+  expect_no_more_entries_than_allowed<ecq::rans>();
+  expect_no_more_entries_than_allowed<ecq::tans>();
+  expect_no_more_entries_than_allowed<ecq::huffman_gaps>();
+}
+
 // Chunks of gap arrays have blocks of some thousand codes: the last one of a few, one that begins amid a group, and
 // code words that are longer than what a look-up sees.
 TEST_F(decode_on_device, decodes_chunks_of_many_blocks) {

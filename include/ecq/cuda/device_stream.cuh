@@ -44,12 +44,18 @@ struct device_stream {
 
 namespace detail {
 
+/// Entries of all decode tables of a stream: 512 MiB. A table of a few bytes may stand for 80 KiB of them, and there
+/// may be 65536 in a stream of 10 MB; those that the encoder writes, 256 at most, have less than a twentieth of this.
+inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
+
 /// The decode tables of a stream on their way to a device.
 class device_tables {
  public:
-  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; out_of_memory.
-  static result<device_tables> of(const encoded_stream& stream) {
+  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; limit_exceeded for more
+  /// than `most` entries; out_of_memory.
+  static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
+    made.most_ = most;
     try {
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
     } catch (const std::bad_alloc&) {
@@ -89,6 +95,7 @@ class device_tables {
     if constexpr (has_warp_table<Coder>) {
       for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
         tables_.push_back(append_warp_table(stream.table<Coder>(index), stream.map(), entries_));
+        ECQ_CHECK(check_size());
       }
       return {};
     } else if constexpr (Coder::id == coder_id::huffman_gaps) {
@@ -99,6 +106,7 @@ class device_tables {
         if (const unsigned length = tables_.back().bits_behind; length != 0) {
           gaps_->shortest = (std::min)(gaps_->shortest, length);
         }
+        ECQ_CHECK(check_size());
       }
       return {};
     } else {
@@ -106,11 +114,17 @@ class device_tables {
     }
   }
 
+  result<void> check_size() const {
+    if (entries_.size() <= most_) return {};
+    return stream_error(errc::limit_exceeded, "decode tables of more than " + std::to_string(most_) + " entries");
+  }
+
   std::uint64_t entries_offset() const { return aligned_on_device(sizeof(warp_table) * tables_.size()); }
 
   std::vector<warp_table> tables_;
   std::vector<std::uint32_t> entries_;
   std::optional<gap_stream> gaps_;
+  std::size_t most_ = 0;
 };
 
 }  // namespace detail
@@ -122,7 +136,8 @@ class device_tables {
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; out_of_memory.
+  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; limit_exceeded for more
+  /// than 512 MiB of decode tables; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     ECQ_TRY(tables, detail::device_tables::of(stream));
     return device_image(stream, std::move(tables));

@@ -106,9 +106,8 @@ class resident_stream {
   /// `stream` begins at a stream, aligned to 64 bytes of the current device's memory, and may be longer than it. Waits
   /// for gpu.stream, twice. Checks all that encoded_stream::parse checks. What kernels read of the index afterwards
   /// they check again, so that bytes which change cannot lead them out of the stream. Takes as much of the host's
-  /// address space as the stream is long, and as much memory as its header, tables and index.
-  /// Errors: those of encoded_stream::parse, unsupported for coders that have no decoder on a device, invalid_argument,
-  /// device_error.
+  /// address space as the stream is long, and as much memory as its header, tables, index and decode tables.
+  /// Errors: those of encoded_stream::parse and device_image::of, invalid_argument, device_error.
   static result<resident_stream> open(const cuda& gpu, std::span<const std::byte> stream) {
     ECQ_CHECK(detail::check_aligned(stream.data(), stream_header::alignment, "the stream"));
     ECQ_TRY(excerpt, detail::excerpt_of(gpu, stream));
