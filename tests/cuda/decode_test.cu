@@ -249,6 +249,63 @@ TEST_F(decode_on_device, finds_the_same_wrong_in_all_warps_of_a_block) {
   EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt) << got.verdict.error().to_string();
 }
 
+/// Decodes chunks of 1024 elements into memory that the block shares, and writes what is there then.
+template <ecq::element_split Split, bool Pairs>
+__global__ void decode_into_shared(ecq::warp_stream stream, std::byte* out, unsigned long long* verdict) {
+  constexpr std::uint32_t width = ecq::element_bits<Split> / 8;
+  auto* const shared = ecq::detail::dynamic_shared<std::byte>();
+  const ecq::device_chunk_decoder<ecq::any_coding> decode(stream, nullptr);
+  for (std::uint64_t chunk = 0; chunk < stream.chunks; ++chunk) {
+    std::uint32_t elements = 0;
+    const ecq::errc outcome = decode(chunk, [&](const ecq::stream_chunk& found, auto&& into) {
+      elements = found.elements;
+      const ecq::chunk_target target = {shared, 0, elements, true};
+      if constexpr (Pairs) {
+        ecq::warp_pair_sink<ecq::device_warp_to_shared, Split> sink(found.pairs, found.raw, target);
+        const ecq::errc decoded = into(sink);
+        return decoded != ecq::errc::ok ? decoded : sink.verdict();
+      } else {
+        return into(ecq::warp_element_sink<ecq::device_warp_to_shared, Split>{found.raw, found.raw_bits, target});
+      }
+    });
+    if (outcome != ecq::errc::ok) ecq::detail::report_failure(verdict, outcome, chunk);
+    __syncwarp();
+    for (std::uint32_t i = threadIdx.x; i < elements * width; i += 32) out[chunk * 1024 * width + i] = shared[i];
+    __syncwarp();
+  }
+}
+
+template <bool Pairs>
+void expect_decoding_into_shared_memory() {
+  const bytes elements = elements_of(dtype::bf16, 5001);
+  const bytes blob = encoded<ecq::rans>(dtype::bf16, elements, {.chunk_bits = 10, .pairs = Pairs});
+  const auto parsed = ecq::encoded_stream::parse(blob);
+  ASSERT_TRUE(parsed);
+  const auto image = ecq::device_image::of(*parsed);
+  ASSERT_TRUE(image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory out(elements.size());
+  const ecq_test::device_memory flag(8);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  const auto stream = image->upload(gpu, memory.data());
+  ASSERT_TRUE(stream);
+  ASSERT_EQ(stream->view.pairs != 0, Pairs);
+  ASSERT_TRUE(verdict.clear(gpu));
+  const auto launched = ecq::detail::launch(gpu, "testing", &decode_into_shared<ecq::exponent_split<ecq::bf16>, Pairs>,
+                                            {1, 32, 2 * std::size_t{1024}}, stream->view, out.data(), verdict.memory());
+  ASSERT_TRUE(launched) << launched.error().to_string();
+  const auto told = verdict.wait(gpu);
+  ASSERT_TRUE(told) << told.error().to_string();
+  EXPECT_EQ(out.read(), elements);
+}
+
+// A kernel of one's own that wants weights whole, where all its threads reach them.
+TEST_F(decode_on_device, decodes_into_memory_that_a_block_shares) {
+  expect_decoding_into_shared_memory<false>();
+  expect_decoding_into_shared_memory<true>();
+}
+
 // An index that was damaged after the host had checked it sends no warp out of the stream.
 template <class Coder>
 void expect_an_index_to_be_checked() {

@@ -41,8 +41,8 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 /// \endcode
 /// The sink is called once a group of 128 elements, of which `left` exist; the four bytes of `codes` are the decoded
 /// bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. With chunk.raw_bits != 0 raw bits are to
-/// be joined to them (stream/element_warp.hpp does, into global memory). No call where the index leads out of the
-/// stream.
+/// be joined to them, which the sinks of stream/element_warp.hpp and pair_warp.hpp do: into global memory over
+/// device_warp, into shared memory over device_warp_to_shared. No call where the index leads out of the stream.
 template <class Coding>
 class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
  public:

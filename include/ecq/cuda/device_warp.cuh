@@ -245,4 +245,12 @@ struct device_warp {
   }
 };
 
+/// device_warp for sinks that write to memory which a block shares, or to any: warp_element_sink, warp_pair_sink.
+struct device_warp_to_shared : device_warp {
+  template <std::size_t Words, class Byte>
+  static __device__ Byte* own_place(Byte* from) {
+    return from + 4 * Words * lane_numbers();
+  }
+};
+
 }  // namespace ecq

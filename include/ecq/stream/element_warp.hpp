@@ -91,7 +91,7 @@ ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) 
 
 }  // namespace detail
 
-/// Where a warp writes the elements of a chunk: on a device in global memory, not in that which a block shares.
+/// Where a warp writes the elements of a chunk: with device_warp in global memory.
 struct chunk_target {
   std::byte* out;       ///< of the chunk's first element, whether it is written or not
   std::uint32_t first;  ///< elements first, first + 1, ..., last - 1 of the chunk are written, all others not
