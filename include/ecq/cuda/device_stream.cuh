@@ -147,7 +147,9 @@ class device_image {
   std::uint64_t bytes() const noexcept { return tables_offset() + tables_.bytes(); }
 
   /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object and the stream's bytes must live until that is done. Errors: invalid_argument, unsupported, device_error.
+  /// object and the stream's bytes must live until that is done. Waits for what is on the stream before where CUDA does
+  /// to copy from memory that is not page-locked, as that of the tables. Errors: invalid_argument, unsupported,
+  /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);
     ECQ_CHECK(detail::check_aligned(memory, 256, "memory for a stream"));

@@ -123,7 +123,8 @@ class resident_stream {
   std::uint64_t bytes() const noexcept { return tables_.bytes(); }
 
   /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object must live until that is done. Errors: invalid_argument, unsupported, device_error.
+  /// object must live until that is done. Waits as device_image::upload. Errors: invalid_argument, unsupported,
+  /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     ECQ_CHECK(detail::check_aligned(memory, 256, "memory for decode tables"));
     return tables_.upload(gpu, header_, stream_, static_cast<std::byte*>(memory));
