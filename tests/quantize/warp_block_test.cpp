@@ -55,6 +55,13 @@ TEST(warp_block, names_places_that_cannot_be) {
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code(), errc::invalid_argument);
   }
+  // One without weights has a place all the same.
+  for (const auto& [rows, columns] : {std::pair{0, 2}, {2, 0}}) {
+    const std::vector<ecq::packed_matrix> none = {
+        matrix_of(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), 0)};
+    EXPECT_TRUE(ecq::elements_at(none, std::vector<matrix_place>{{huge, 0}}));
+    EXPECT_FALSE(ecq::elements_at(none, std::vector<matrix_place>{{4 * huge, 2}}));
+  }
 }
 
 TEST(warp_block, names_matrices_that_no_sink_takes) {

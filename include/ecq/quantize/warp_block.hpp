@@ -57,9 +57,9 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const std::uint64_t rows = matrices[i].layout.rows;
     const std::uint64_t columns = matrices[i].layout.columns;
-    if (rows == 0 || columns == 0) continue;
     const auto& [offset, stride] = places[i];
-    if (stride < columns || offset > most - columns || (rows - 1) > (most - columns - offset) / stride) {
+    if ((rows == 0 || columns == 0) && offset <= most) continue;
+    if (rows == 0 || stride < columns || offset > most - columns || (rows - 1) > (most - columns - offset) / stride) {
       return error(errc::invalid_argument, "matrix " + std::to_string(i) + " '" + matrices[i].name + "': rows of " +
                                                std::to_string(columns) + " weights cannot begin " +
                                                std::to_string(stride) + " elements apart from element " +
