@@ -204,11 +204,6 @@ struct device_warp {
     }
   }
   template <std::size_t Words>
-  static __device__ void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
-                                     std::uint32_t last) {
-    store_own_bytes(own_place<Words>(to), words, first, last);
-  }
-  template <std::size_t Words>
   static __device__ void store_own_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first,
                                          std::uint32_t last) {
     std::uint32_t own = 4 * Words * lane_numbers();

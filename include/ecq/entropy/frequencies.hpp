@@ -39,10 +39,6 @@ ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
   return width + static_cast<unsigned>(value);
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// log2_fixed of several values at once: each is a chain of multiplications that waits for itself.
 template <std::size_t Count>
 ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count],

@@ -44,13 +44,6 @@ struct gap_array_view {
     return (two >> (bit % 8)) & ((1U << gap_bits) - 1U);
   }
 
-  /// 32 bits from bit `bit` of `window` on, the first in bit 0.
-  ECQ_HOST_DEVICE std::uint32_t window_at(std::uint32_t window, std::uint32_t bit) const {
-    const std::byte* from = bits + std::size_t{8} * window + bit / 8;
-    const std::uint64_t five = word_at(from) | (static_cast<std::uint64_t>(from[4]) << 32);
-    return static_cast<std::uint32_t>(five >> (bit % 8));
-  }
-
  private:
   ECQ_HOST_DEVICE static std::uint32_t word_at(const std::byte* from) {
     return static_cast<std::uint32_t>(from[0]) | (static_cast<std::uint32_t>(from[1]) << 8) |

@@ -219,20 +219,16 @@ struct host_warp {
   /// Lane i writes its words, low byte first, to to[4 * Words * i] and on.
   template <std::size_t Words>
   static void store(std::byte* to, const lanes (&words)[Words]) {
-    store_bytes(to, words, 0, 4 * Words * lane_count);
+    store_own_bytes(to, words, 0, 4 * Words * lane_count);
   }
   /// As above to the place of own_place.
   template <std::size_t Words>
   static void store_own(std::byte* to, const lanes (&words)[Words]) {
     store(to, words);
   }
+  /// As store_own, but only to[first], ..., to[last - 1].
   template <std::size_t Words>
   static void store_own_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
-    store_bytes(to, words, first, last);
-  }
-  /// As store, but only to[first], ..., to[last - 1].
-  template <std::size_t Words>
-  static void store_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
     for (std::uint32_t at = first; at < 4 * Words * lane_count && at < last; ++at) {
       to[at] = static_cast<std::byte>(words[at / 4 % Words].value[at / (4 * Words)] >> (8 * (at % 4)));
     }
