@@ -68,19 +68,18 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
   ECQ_CHECK(check_cuda(cudaMemcpyAsync(head, stream.data(), front, cudaMemcpyDeviceToHost, gpu.stream),
                        "reading a stream's header"));
   ECQ_CHECK(wait_for(gpu));
-  const auto total = load_le<std::uint64_t>(head + 32);
+  const auto total = bytes_said_by(head);
   if (total > stream.size()) {
     return stream_error(errc::truncated, std::to_string(stream.size()) + " bytes of " + std::to_string(total));
   }
   ECQ_TRY(excerpt, stream_excerpt::of(stream, total));
   // A directory that is wrong is found wrong by whoever parses what was copied until then.
   std::uint64_t copied = 0;
-  const std::size_t sections = (std::min)(std::size_t{load_le<std::uint16_t>(head + 14)}, max_stream_sections);
+  const std::size_t sections = (std::min)(entries_said_by(head), max_stream_sections);
   for (std::size_t i = 0; i < sections; ++i) {
-    const std::byte* const entry = head + stream_header::fixed_bytes + i * stream_header::entry_bytes;
-    const auto kind = static_cast<section_kind>(load_le<std::uint32_t>(entry));
-    const auto offset = load_le<std::uint64_t>(entry + 8);
-    const auto size = load_le<std::uint64_t>(entry + 16);
+    const section_entry entry = section_entry_at(head, i);
+    const auto kind = static_cast<section_kind>(entry.kind);
+    const auto& [offset, size] = entry.part;
     if (offset < copied || offset > total || size > total - offset) break;
     const bool bulk = kind == section_kind::states || kind == section_kind::raw_bits || kind == section_kind::words ||
                       kind == section_kind::escapes;

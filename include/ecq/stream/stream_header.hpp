@@ -241,6 +241,25 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
   return stream_error(errc::corrupt, "byte " + std::to_string(bad - blob.begin()) + " of the padding is not zero");
 }
 
+/// An entry of the directory, as it stands there.
+struct section_entry {
+  std::uint32_t kind;
+  std::uint32_t flags;
+  section part;
+};
+
+/// Entry `number` of the directory behind `header`.
+inline section_entry section_entry_at(const std::byte* header, std::size_t number) {
+  const std::byte* const from = header + stream_header::fixed_bytes + number * stream_header::entry_bytes;
+  return {load_le<std::uint32_t>(from),
+          load_le<std::uint32_t>(from + 4),
+          {load_le<std::uint64_t>(from + 8), load_le<std::uint64_t>(from + 16)}};
+}
+
+/// What a header says of the directory's entries, and of the stream's bytes.
+inline std::size_t entries_said_by(const std::byte* header) { return load_le<std::uint16_t>(header + 14); }
+inline std::uint64_t bytes_said_by(const std::byte* header) { return load_le<std::uint64_t>(header + 32); }
+
 /// Reads the directory of `blob` into `header`, whose total size has been checked against the blob.
 inline result<void> read_directory(std::span<const std::byte> blob, std::size_t entries, stream_header& header) {
   std::uint64_t end = stream_header::fixed_bytes + entries * stream_header::entry_bytes;
@@ -251,10 +270,10 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
                                            std::to_string(blob.size()) + " bytes");
   }
   for (std::size_t i = 0; i < entries; ++i) {
-    const std::byte* entry = blob.data() + stream_header::fixed_bytes + i * stream_header::entry_bytes;
-    const auto kind = load_le<std::uint32_t>(entry);
-    const auto flags = load_le<std::uint32_t>(entry + 4);
-    const section part = {load_le<std::uint64_t>(entry + 8), load_le<std::uint64_t>(entry + 16)};
+    const section_entry entry = section_entry_at(blob.data(), i);
+    const std::uint32_t kind = entry.kind;
+    const std::uint32_t flags = entry.flags;
+    const section& part = entry.part;
     const auto where = [&] { return "section " + std::to_string(i) + " (kind " + std::to_string(kind) + ")"; };
     if (part.offset % stream_header::alignment != 0 || part.offset < end || part.size == 0 || part.offset > room ||
         part.size > room - part.offset) {
@@ -309,7 +328,7 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   header.chunk_bits = static_cast<unsigned>(from[12]);
   header.symbols = load_le<std::uint64_t>(from + 16);
   header.chunks = load_le<std::uint64_t>(from + 24);
-  header.total_bytes = load_le<std::uint64_t>(from + 32);
+  header.total_bytes = detail::bytes_said_by(from);
   header.tables = load_le<std::uint32_t>(from + 40);
   const auto all_bits = static_cast<unsigned>(8 * header.element_bytes());
   const unsigned fewest = never_coded_bits(header.format);
@@ -344,7 +363,7 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
                         std::to_string(blob.size()) + " bytes hold a stream of " + std::to_string(header.total_bytes));
   }
   ECQ_CHECK(detail::check_zero(blob, 45, checksum_offset));
-  ECQ_CHECK(detail::read_directory(blob, load_le<std::uint16_t>(from + 14), header));
+  ECQ_CHECK(detail::read_directory(blob, detail::entries_said_by(from), header));
   if (header.checksum(blob) != load_le<std::uint64_t>(from + checksum_offset)) {
     return stream_error(errc::checksum_mismatch, "header, tables or chunk index are not what was written");
   }
