@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_matrix.cuh"
@@ -36,9 +37,11 @@ std::vector<ecq::device_weights> on_device(const std::vector<device_matrix>& mat
   return all;
 }
 
-/// What the device makes of `matrices`, fetched.
-template <class Format>
-ecq::result<ecq::packed_block> compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
+/// Compresses `matrices` on the device; `use(packed, verdict)` is called while their block is there, and returns a
+/// result.
+template <class Format, class Use>
+auto with_compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices, Use&& use)
+    -> decltype(use(std::declval<const ecq::device_packed_block&>(), std::declval<const ecq::device_verdict&>())) {
   const ecq::cuda gpu;
   const auto weights = on_device(matrices);
   ECQ_TRY(bytes, ecq::compression_bytes(how, weights));
@@ -49,10 +52,17 @@ ecq::result<ecq::packed_block> compressed(const codec<Format>& how, const std::v
   ECQ_CHECK(verdict.clear(gpu));
   ECQ_TRY(packed, ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()},
                                 verdict));
-  auto fetched = packed.fetch(gpu, verdict);
+  auto made = use(packed, verdict);
   block.read();
   workspace.read();
-  return fetched;
+  return made;
+}
+
+/// What the device makes of `matrices`, fetched.
+template <class Format>
+ecq::result<ecq::packed_block> compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
+  return with_compressed(how, matrices,
+                         [](const auto& packed, const auto& verdict) { return packed.fetch({}, verdict); });
 }
 
 template <class Format>
@@ -104,31 +114,27 @@ TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_target_bits) {
   expect_the_block_of_the_cpu<ecq::int8>({{.target_bits = 9.5}}, some_matrices());
 }
 
+struct weights_in_place {
+  std::vector<std::byte> weights;
+  std::vector<ecq::matrix_place> places;
+};
+
 // What the device compressed it decodes where it lies: the weights that the CPU decodes.
 TEST_F(compress_on_device, opens_what_it_compressed) {
   const ecq::cuda gpu;
   const auto matrices = some_matrices();
-  const auto weights = on_device(matrices);
   const codec<ecq::fp8_e4m3> how{{.lambda = 14.5}};
-  const auto bytes = ecq::compression_bytes(how, weights);
-  ASSERT_TRUE(bytes);
-  const device_memory block(bytes->block);
-  const device_memory workspace(bytes->workspace);
-  const device_memory flag(8);
-  const ecq::device_verdict verdict(flag.data());
-  ASSERT_TRUE(verdict.clear(gpu));
-  const auto packed =
-      ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()}, verdict);
-  ASSERT_TRUE(packed);
-  const auto opened = packed->open(gpu, verdict);
-  ASSERT_TRUE(opened) << opened.error().message();
-  const device_memory tables(opened->bytes());
-  const auto resident = opened->upload(gpu, tables.data());
-  ASSERT_TRUE(resident);
-  const device_memory out(resident->bytes<float>());
-  ASSERT_TRUE(ecq::decompress<float>(gpu, *resident, {out.data(), out.size()}, verdict));
-  ASSERT_TRUE(verdict.wait(gpu));
-  const auto written = out.read();
+  const auto written =
+      with_compressed(how, matrices, [&](const auto& packed, const auto& verdict) -> ecq::result<weights_in_place> {
+        ECQ_TRY(opened, packed.open(gpu, verdict));
+        const device_memory tables(opened.bytes());
+        ECQ_TRY(resident, opened.upload(gpu, tables.data()));
+        const device_memory out(resident.template bytes<float>());
+        ECQ_CHECK(ecq::decompress<float>(gpu, resident, {out.data(), out.size()}, verdict));
+        ECQ_CHECK(verdict.wait(gpu));
+        return weights_in_place{out.read(), {opened.places().begin(), opened.places().end()}};
+      });
+  ASSERT_TRUE(written) << written.error().to_string();
 
   const auto by_cpu = compressed_by_cpu(how, matrices);
   ASSERT_TRUE(by_cpu);
@@ -138,7 +144,7 @@ TEST_F(compress_on_device, opens_what_it_compressed) {
     const ecq::group_layout& layout = by_cpu->matrices[i].layout;
     std::vector<float> expected(layout.rows * layout.columns);
     ASSERT_TRUE(decoder->decode(ecq::cpu{}, i, 0, ecq::matrix_view(expected.data(), layout.rows, layout.columns)));
-    EXPECT_EQ(std::memcmp(written.data() + opened->places()[i].offset * sizeof(float), expected.data(),
+    EXPECT_EQ(std::memcmp(written->weights.data() + written->places[i].offset * sizeof(float), expected.data(),
                           expected.size() * sizeof(float)),
               0)
         << i;
@@ -146,29 +152,19 @@ TEST_F(compress_on_device, opens_what_it_compressed) {
 }
 
 TEST_F(compress_on_device, says_with_which_lambda) {
-  const ecq::cuda gpu;
   const auto matrices = some_matrices();
-  const auto weights = on_device(matrices);
   for (const codec<ecq::fp8_e4m3>& how : {codec<ecq::fp8_e4m3>{{.lambda = 14.5}}, {{.target_bits = 3.0}}}) {
-    const auto bytes = ecq::compression_bytes(how, weights);
-    ASSERT_TRUE(bytes);
-    const device_memory block(bytes->block);
-    const device_memory workspace(bytes->workspace);
-    const device_memory flag(8);
-    const ecq::device_verdict verdict(flag.data());
-    ASSERT_TRUE(verdict.clear(gpu));
-    const auto packed =
-        ecq::compress(gpu, how, weights, {block.data(), block.size()}, {workspace.data(), workspace.size()}, verdict);
-    ASSERT_TRUE(packed) << packed.error().message();
-    ASSERT_TRUE(verdict.wait(gpu));
     double lambda = 0;
-    ASSERT_EQ(cudaMemcpy(&lambda, packed->lambda, sizeof lambda, cudaMemcpyDeviceToHost), cudaSuccess);
-    const auto again = compressed<ecq::fp8_e4m3>({{.lambda = lambda}}, matrices);
-    ASSERT_TRUE(again) << again.error().message();
-    const auto fetched = packed->fetch(gpu, verdict);
-    ASSERT_TRUE(fetched);
-    EXPECT_EQ(again->stream, fetched->stream);
+    const auto fetched = with_compressed(how, matrices, [&](const auto& packed, const auto& verdict) {
+      auto block = packed.fetch({}, verdict);
+      EXPECT_EQ(cudaMemcpy(&lambda, packed.lambda, sizeof lambda, cudaMemcpyDeviceToHost), cudaSuccess);
+      return block;
+    });
+    ASSERT_TRUE(fetched) << fetched.error().to_string();
     EXPECT_EQ(lambda, how.quantizer.lambda.value_or(lambda));
+    const auto again = compressed<ecq::fp8_e4m3>({{.lambda = lambda}}, matrices);
+    ASSERT_TRUE(again) << again.error().to_string();
+    EXPECT_EQ(again->stream, fetched->stream);
   }
 }
 
