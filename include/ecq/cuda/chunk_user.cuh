@@ -24,7 +24,7 @@ struct chunk_range {
 ///    threads of a block, which wait for each other afterwards;
 ///  - `User::blocks` blocks of a stream of one table fit a multiprocessor, which bounds registers;
 ///  - `user(chunk, decode)` is called by a warp for each chunk, as chunk_decoder says; of gap arrays by all warps of a
-///  block, which decode a part of it each, and as often as the block has decoded codes for them all.
+///    block, which decode a part of it each, and as often as the block has decoded codes for them all.
 template <class User>
 concept chunk_user = requires {
   { User::pairs } -> std::convertible_to<bool>;

@@ -34,17 +34,15 @@ enum class warp_coding : std::uint8_t {
 /// tables of a stream. Decoded bytes are symbols shifted left by the map's raw bits.
 ///
 ///  - rans_alias: of each of the 2^bits buckets the last slot that is not its alias's; then of each bucket frequency
-///  (bits
-///    0..15) and decoded byte (16..23) of its own symbol, what to add to slot >> bits for a rank, modulo 2^32, and
+///    (0..15) and decoded byte (16..23) of its own symbol, what to add to slot >> bits for a rank, modulo 2^32, and
 ///    after these two those of its alias;
 ///  - rans_direct: of each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
 ///  - rans_wide: of each slot rank (0..15) and frequency (16..31); then all decoded bytes, four an entry;
 ///  - tans: of each of the 2^bits states the bits that it takes (0..4), decoded byte (8..15) and base (16..31);
-///  - huffman: by the first `bits` bits of a stack the length of the code word (bits 0..4) and the decoded byte
-///  (8..15);
+///  - huffman: by the first `bits` bits of a stack the length of the code word (0..4) and the decoded byte (8..15);
 ///    where the word is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits; such
-///    tables follow the first one in order of their numbers;
-///    their entries tell the whole length;
+///    tables follow the first one in order of their numbers, and their entries tell the whole length;
+///  - huffman_gaps: as append_gap_table says;
 ///  - raw, constant, tans_constant: none.
 struct warp_table {
   std::uint32_t first = 0;
