@@ -1,162 +1,313 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one command and within nine minutes: builds for the GPU at hand, runs the tests that
-# need one, runs the small ones again under compute-sanitizer, and measures. Needs CMake, ninja, nvcc and a host
-# compiler, and nothing from a network.
-set -euo pipefail
+# Everything that needs a GPU, what tells most first: where it is lent for minutes, whatever ends the run leaves the
+# figures before. Needs nothing from a network; nvcc, CMake and ninja only where binaries built elsewhere do not run.
+# shellcheck disable=SC2317  # stages are called by their names
+set -uo pipefail
 called_from=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 usage() {
   cat <<'TEXT'
-usage: bench/gpu.sh [options]
+usage: bench/gpu.sh [options] [stage...]
 
+stages, in the order in which they are run by default:
+  headline    ten figures, each compared with the CPU's bytes
+  profile     six kernels under Nsight Compute (ncu)
+  tests       the tests labelled gpu, a process a suite
+  layers      layers of a language model decoded ahead of cuBLAS, and a kernel of one's own
+  others      all other figures
+  peers       nvCOMP on the same bytes, where Python has the package nvidia-nvcomp
+and those that have to be asked for:
+  build       builds what all of them run, for --arch; needs no GPU. To be carried to where one is
+  sanitizers  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
+
+options:
+  --results DIR     where everything goes (docs/results/<gpu>-<date>); what lies there stays
+  --seconds N       that all may take (540)
+  --binaries DIR    built before (build/gpu/bin); what is not there, or does not run here, is built here
+  --arch N          compute capability to build for (build: 90; else that of the GPU at hand)
+  --mib N[,N...]    sizes of the other figures (64,512)
   --googletest DIR  sources of GoogleTest, where no package of it is installed (Debian: /usr/src/googletest); without
-                    either nothing is tested, but all is measured
-  --results DIR     where the figures go, as <gpu>-<date>.json and .txt (docs/results)
-  --mib N[,N...]    sizes of the weights (8,64,512,2048)
-  --seconds N       that all may take (540): tests and sanitizers first, then figures, the largest sizes last
-  --quick           sizes 8,64, and of the sanitizers memcheck alone
+                    either there are no tests
   --commit TEXT     what is measured, where git does not know (also: environment variable ECQ_COMMIT)
 TEXT
 }
 
-googletest=
-results=docs/results
-sizes=8,64,512,2048
+results=
 seconds=540
-tools=(memcheck racecheck initcheck synccheck)
+carried=$PWD/build/gpu/bin
+arch=
+sizes=64,512
+googletest=
 commit=${ECQ_COMMIT:-}
+stages=()
+path_of() { (cd "$called_from" && realpath -m -- "$1"); }
 while (($#)); do
   case $1 in
-    --quick)
-      sizes=8,64
-      tools=(memcheck)
-      shift
-      continue
-      ;;
     -h | --help) usage && exit ;;
+    build | headline | profile | tests | layers | others | peers | sanitizers) stages+=("$1") && shift && continue ;;
   esac
   (($# > 1)) || { usage >&2 && exit 2; }
   case $1 in
-    --googletest) googletest=$(cd "$called_from" && realpath -m -- "$2") ;;
-    --results) results=$(cd "$called_from" && realpath -m -- "$2") ;;
-    --mib) sizes=$2 ;;
+    --results) results=$(path_of "$2") ;;
     --seconds) seconds=$2 ;;
+    --binaries) carried=$(path_of "$2") ;;
+    --arch) arch=$2 ;;
+    --mib) sizes=$2 ;;
+    --googletest) googletest=$(path_of "$2") ;;
     --commit) commit=$2 ;;
     *) usage >&2 && exit 2 ;;
   esac
   shift 2
 done
+[[ $seconds =~ ^[0-9]+$ ]] || { usage >&2 && exit 2; }
+((${#stages[@]})) || stages=(headline profile tests layers others peers)
 
-say() { printf '\033[1m==> [%3d s] %s\033[0m\n' "$SECONDS" "$*"; }
-# within <seconds> <command>...: no longer than that, nor than what is left of all.
+say() { printf '==> [%3d s] %s\n' "$SECONDS" "$*"; }
+left() { echo $((seconds - SECONDS)); }
+# within <seconds> <command>...: no longer than that, nor than what is left of all. In the background, since bash hears
+# no signal while it waits in the foreground.
+child=
 within() {
-  local most=$((seconds - SECONDS > $1 ? $1 : seconds - SECONDS))
+  local most=$1 status
   shift
-  timeout -k 5 $((most > 1 ? most : 1)) "$@"
+  ((most <= $(left))) || most=$(left)
+  timeout -k 5 $((most > 1 ? most : 1)) "$@" &
+  child=$!
+  wait "$child"
+  status=$?
+  child=
+  return "$status"
 }
-# Whether a log of compute-sanitizer has a finding, whose details are set in, or a test that failed.
-has_finding() { grep -qE '^=========  +[^ ]|: Failure$' "$1"; }
-ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -1 || true; }
+ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -1; }
 
 PATH=$PATH:/usr/local/cuda/bin
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
+[[ -n $commit ]] || commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
+date=$(date -u +%F)
+programs=(bench_cuda test_cuda example_layers example_decode_in_kernel)
+
+# ---- building
+
+built_here=$PWD/build/gpu-here
+# configure <folder> <architecture>: warnings are none of this machine's business, and what is made here may run on
+# another one, whose C++ library is older.
+configure() {
+  command -v nvcc >/dev/null || { echo "nvcc not found" && return 1; }
+  cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$2" -DECQ_BUILD_CUDA=ON \
+    -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_BENCHMARKS=OFF -DECQ_WARNINGS_AS_ERRORS=OFF \
+    -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -s" -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" 2>&1
+}
+
+# find_program <name>: sets $program to one that runs here, or fails and says why in $outcome. One that is carried, if it
+# is for this device; else one that is built here.
+probed=
+configured=
+find_program() {
+  if [[ -z $probed ]]; then
+    probed=no
+    if [[ ! -x $carried/bench_cuda ]]; then
+      say "No binaries in $carried: building here"
+    elif within 60 "$carried/bench_cuda" --probe; then
+      probed=yes
+    else
+      say "The binaries in $carried do not run on this machine: building here"
+    fi
+  fi
+  program=$carried/$1
+  if [[ $probed == yes && -x $program ]]; then return; fi
+  program=$built_here/bin/$1
+  if [[ -z $configured ]]; then
+    configured=no
+    rm -rf "${built_here:?}/bin"
+    if configure "$built_here" "${arch:-native}"; then configured=yes; fi
+  fi
+  if [[ $configured == no ]]; then
+    outcome="$1 is not built: could not be configured"
+    return 1
+  fi
+  say "Building $1"
+  within 400 cmake --build "$built_here" --target "$1" 2>&1 && [[ -x $program ]] && return
+  outcome="$1 is not built"
+  return 1
+}
+
+stage_build() {
+  local name begun=$SECONDS
+  seconds=1000000
+  configure "$PWD/build/gpu" "${arch:-90}-real" || { outcome="not configured" && return 1; }
+  # One that does not compile leaves the others. Stale ones would be measured for new ones.
+  rm -rf build/gpu/bin
+  cmake --build build/gpu --target "${programs[@]}" -- -k 0 2>&1
+  for name in "${programs[@]}"; do
+    [[ -x build/gpu/bin/$name ]] || outcome="without $name"
+  done
+  ls -l build/gpu/bin
+  [[ -x build/gpu/bin/bench_cuda ]] || { outcome="bench_cuda is not built" && return 1; }
+  say "$(du -sk build/gpu/bin | cut -f1) KiB in build/gpu/bin, built in $((SECONDS - begun)) s on $(nproc) cores"
+  [[ $outcome == complete ]]
+}
+
+# ---- measuring
+
+# bench <which rows> <most seconds>: to <which rows>.json.
+bench() {
+  local rows=$1 most=$2
+  shift 2
+  find_program bench_cuda || return
+  # The last row needs some seconds beyond what it was begun in.
+  ((most <= $(left) - 5)) || most=$(($(left) - 5))
+  new_file "$rows.json"
+  within $((most + 10)) "$program" --rows "$rows" --seconds "$most" --json "$results/$rows.json" \
+    --note "date=$date" --note "commit=$commit" --note "driver=$(ask driver_version)" \
+    --note "clocks=$(ask clocks.max.sm) multiprocessors, $(ask clocks.max.mem) memory at most" "$@" ||
+    { outcome="some rows failed, or its time was over" && return 1; }
+}
+
+stage_headline() { bench headline 120; }
+stage_others() { bench others 1000 --mib "$sizes"; }
+
+# A row of bench_cuda, and the kernel that is looked at, after launches that warm up.
+profiles=(
+  'dequantise int8, 3 bits, a layer tans, 2^13 a chunk|decode_kernel'
+  'dequantise int8, 3 bits, a matrix tans, 2^13 a chunk|decode_kernel'
+  'decode BF16 Gaussian rans_direct, pairs, 64 MiB|decode_kernel'
+  'decode FP8 N(0, 1) tans, pairs, 64 MiB|decode_kernel'
+  'encode bytes, 3 bits rans, 64 MiB|encode_kernel'
+  'quantise BF16 N(0, 0.02) lambda 14.5, 64 MiB|quantize_kernel'
+)
+stage_profile() {
+  local one missing=0
+  command -v ncu >/dev/null || { outcome="left out: ncu not found" && return 1; }
+  find_program bench_cuda || return
+  new_file profile.txt
+  for one in "${profiles[@]}"; do
+    say "ncu: ${one%|*}"
+    # The clocks stay as they are: they may be someone else's, too.
+    within 40 ncu --set full --clock-control none --kernel-name "regex:${one#*|}" --launch-skip 2 --launch-count 1 \
+      --kill yes --print-details all "$program" --in-process --only "${one%|*}" --mib 64 >"$scratch/profile" 2>&1
+    grep -q Duration "$scratch/profile" || { missing=$((missing + 1)) && tail -5 "$scratch/profile"; }
+    { printf '\n#### %s\n' "${one%|*}" && cat "$scratch/profile"; } >>"$results/profile.txt"
+  done
+  ((missing == 0)) || { outcome="$missing of ${#profiles[@]} kernels without a profile" && return 1; }
+}
+
+# by_suite <log> <most seconds> <command>...: test_cuda by that command, a process a suite, since a kernel's fault fails
+# what comes after it in a process. Counts in $passed, and names in $failures.
+by_suite() {
+  local log=$1 end=$((SECONDS + $2)) suite status
+  shift 2
+  passed=0
+  failures=()
+  for suite in $("$program" --gtest_list_tests | sed -n 's/^\([^ ]*\.\)\( .*\)\?$/\1/p'); do
+    ((SECONDS < end && $(left) > 0)) || { failures+=("no time left from $suite on") && break; }
+    within 60 "$@" "$program" --gtest_filter="$suite*" >"$scratch/suite" 2>&1
+    status=$?
+    cat "$scratch/suite" >>"$results/$log"
+    # Where there is a GPU nothing may be left out.
+    if ((status == 0)) && ! grep -q 'SKIPPED' "$scratch/suite"; then
+      passed=$((passed + 1))
+    else
+      failures+=("$suite ($status)")
+      tail -20 "$scratch/suite"
+    fi
+  done
+}
+
+stage_tests() {
+  find_program test_cuda || return
+  new_file tests.log
+  by_suite tests.log 240 env
+  outcome="$passed suites passed"
+  ((${#failures[@]} == 0)) || { outcome+=", failed: ${failures[*]}" && return 1; }
+  ((passed > 0)) || { outcome="no test was found" && return 1; }
+}
+
+stage_layers() {
+  find_program example_decode_in_kernel || return
+  within 30 "$program" || { outcome="example_decode_in_kernel failed" && return 1; }
+  find_program example_layers || return
+  new_file layers.json
+  within 60 "$program" --json >"$scratch/layers" || { outcome="example_layers failed" && return 1; }
+  tee "$results/layers.json" <"$scratch/layers"
+}
+
+stage_peers() {
+  python3 -c 'import nvidia.nvcomp' 2>/dev/null || { outcome="left out: Python has no nvidia-nvcomp" && return; }
+  find_program bench_cuda || return
+  within 30 "$program" --mib 256 --dump "$scratch" || { outcome="no data" && return 1; }
+  new_file nvcomp.json
+  within 60 python3 bench/cuda/nvcomp_peer.py --json "$results/nvcomp.json" "$scratch"/*.bytes ||
+    { outcome="nvcomp_peer.py failed" && return 1; }
+}
+
+stage_sanitizers() {
+  local tool said=() bad=0 each=$(($(left) / 4))
+  command -v compute-sanitizer >/dev/null || { outcome="left out: compute-sanitizer not found" && return 1; }
+  find_program test_cuda || return
+  new_file sanitizers.log
+  for tool in memcheck racecheck initcheck synccheck; do
+    say "compute-sanitizer, $tool"
+    # In some containers it refuses every device.
+    by_suite sanitizers.log "$each" compute-sanitizer --tool "$tool" --error-exitcode 3
+    said+=("$tool: $passed suites clean${failures[*]:+, not: ${failures[*]}}")
+    bad=$((bad + ${#failures[@]}))
+  done
+  outcome=$(printf '%s; ' "${said[@]}")
+  ((bad == 0))
+}
+
+# ---- the run
+
+if [[ ${stages[*]} == build ]]; then
+  outcome=complete
+  stage_build || { echo "gpu.sh: build: $outcome" >&2 && exit 1; }
+  exit
+fi
 gpu=$(ask name)
 [[ -n $gpu ]] || { echo "gpu.sh: no GPU (nvidia-smi names none)" >&2 && exit 1; }
 [[ -z $googletest || -e $googletest/CMakeLists.txt ]] ||
   { echo "gpu.sh: no sources of GoogleTest in $googletest" >&2 && exit 2; }
-[[ -n $commit ]] || commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
-date=$(date -u +%F)
-say "$gpu, commit $commit"
+[[ -n $results ]] || results=$PWD/docs/results/$(tr -cs '[:alnum:]' - <<<"$gpu" | sed 's/-*$//')-$date
+mkdir -p "$results" || echo "gpu.sh: what cannot be written to $results is shown here alone" >&2
+scratch=$(mktemp -d)
 
-build=build/gpu
-mkdir -p "$build"
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=native -DECQ_BUILD_CUDA=ON \
-  -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_BENCHMARKS=OFF \
-  -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" >"$build/configure.log" ||
-  { cat "$build/configure.log" >&2 && exit 1; }
-# What does not build must not keep the rest from being measured, nor be measured as it was before.
-failed=()
-rm -f "$build"/bin/*
-within $((seconds > 240 ? seconds - 120 : seconds)) cmake --build "$build" -- -k 0 || failed+=(build)
+# new_file <name>: what an earlier run left under that name keeps another one.
+new_file() { [[ ! -e $results/$1 ]] || mv --backup=numbered -- "$results/$1" "$results/$1.before"; }
+# note <text>: a line of the summary, which is there whatever ends the run.
+note() {
+  echo "$*"
+  echo "$*" >>"$results/summary.txt"
+}
 
-declare -A outcome
-if [[ ! -x $build/bin/test_cuda ]]; then
-  outcome[tests]="not built"
-  failed+=("tests not built")
-else
-  say "Tests"
-  outcome[tests]=passed
-  within 120 "$build/bin/test_cuda" 2>&1 | tee "$build/tests.log" || outcome[tests]=failed
-  # Where there is a GPU nothing may be left out.
-  if grep -q SKIPPED "$build/tests.log"; then outcome[tests]=skipped; fi
-  [[ ${outcome[tests]} == passed ]] || failed+=("tests ${outcome[tests]}")
+exec > >(trap '' TERM INT && exec tee -a "$results/log.txt") 2>&1
+logging=$!
+current=
+finish() {
+  trap - EXIT
+  [[ -z $child ]] || kill "$child"
+  [[ -z $current ]] || note "$current: stopped after $SECONDS s"
+  rm -rf "$scratch"
+  ls -l "$results"
+  exec >&- 2>&-
+  wait "$logging"
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
 
-  # However long building took, figures get half of what is left.
-  each=$(((seconds - SECONDS) / 2 / ${#tools[@]}))
-  for tool in "${tools[@]}"; do
-    if ! command -v compute-sanitizer >/dev/null; then
-      say "compute-sanitizer not found: skipped"
-      break
-    fi
-    say "compute-sanitizer, $tool"
-    # Tests that launch thousands of kernels would take minutes; what is damaged on purpose reads words that nobody
-    # wrote, within the stream's own bytes.
-    status=0
-    within $((each < 40 ? each : 40)) compute-sanitizer --tool "$tool" --error-exitcode 3 "$build/bin/test_cuda" \
-      --gtest_filter='-*rejects_what_the_host_rejects*' >"$build/$tool.log" 2>&1 || status=$?
-    # In some containers it refuses every device.
-    if grep -q 'Device not supported' "$build/$tool.log"; then
-      outcome[$tool]="skipped: device not supported"
-    elif ((status == 0)); then
-      outcome[$tool]=clean
-    elif ((status == 124 || status == 137)) && ! has_finding "$build/$tool.log"; then
-      outcome[$tool]="clean as far as it came: out of time"
-    else
-      outcome[$tool]=failed && failed+=("$tool") && tail -20 "$build/$tool.log"
-    fi
-    echo "${outcome[$tool]}"
-  done
-fi
-
-if [[ -x $build/bin/example_decode_in_kernel ]]; then
-  say "Example: decoding in a kernel of one's own"
-  within 30 "$build/bin/example_decode_in_kernel" || failed+=(example_decode_in_kernel)
-fi
-
-# A program of NVIDIA's own as a peer, on the same bytes, where Python has its package.
-nvcomp=no
-if python3 -c 'import nvidia.nvcomp' 2>/dev/null; then nvcomp=yes; fi
-
-name=$(tr -cs '[:alnum:]' - <<<"$gpu" | sed 's/-*$//')
-mkdir -p "$results"
-if [[ -x $build/bin/bench_cuda ]]; then
-  budget=$((seconds - SECONDS - 5))
-  if [[ $nvcomp == yes ]]; then budget=$((budget - 30)); fi
-  if [[ -x $build/bin/example_layers ]]; then budget=$((budget - 20)); fi
-  say "Measuring, $budget seconds at most"
-  notes=(--note "date=$date" --note "commit=$commit" --note "driver=$(ask driver_version)"
-    --note "clocks=$(ask clocks.max.sm) multiprocessors, $(ask clocks.max.mem) memory at most")
-  for key in "${!outcome[@]}"; do notes+=(--note "$key=${outcome[$key]}"); done
-  within $((budget + 5)) "$build/bin/bench_cuda" --mib "$sizes" --seconds "$budget" --json "$results/$name-$date.json" \
-    "${notes[@]}" | tee "$results/$name-$date.txt" || failed+=(bench_cuda)
-else
-  failed+=("figures: bench_cuda not built")
-fi
-if [[ -x $build/bin/example_layers ]]; then
-  say "Layers decoded ahead of cuBLAS"
-  within 60 "$build/bin/example_layers" --json >"$build/layers.json" || failed+=(example_layers)
-  if [[ -s $build/layers.json ]]; then tee "$results/$name-$date-layers.json" <"$build/layers.json"; fi
-fi
-if [[ $nvcomp == no ]]; then
-  say "nvCOMP not found (Python package nvidia-nvcomp): skipped"
-elif [[ -x $build/bin/bench_cuda ]]; then
-  say "nvCOMP's ANS on the same bytes"
-  rm -f "$build"/*.bytes
-  within 15 "$build/bin/bench_cuda" --mib 256 --dump "$build" || failed+=("dumping data")
-  within 60 python3 bench/cuda/nvcomp_peer.py --json "$results/$name-$date-nvcomp.json" "$build"/*.bytes |
-    tee -a "$results/$name-$date.txt" || failed+=(nvcomp_peer.py)
-  rm -f "$build"/*.bytes
-fi
-say "Results:"
-compgen -G "$results/$name-$date*" || failed+=("no results")
-((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2 && exit 1; }
+note "$gpu, commit $commit, $date, driver $(ask driver_version), $(ask clocks.max.sm) at most"
+failed=0
+for current in "${stages[@]}"; do
+  if (($(left) < 5)); then
+    note "$current: no time left"
+    failed=1
+    continue
+  fi
+  say "$current"
+  echo "$current: begun after $SECONDS s" >>"$results/summary.txt"
+  outcome=complete
+  "stage_$current" || failed=1
+  note "$current: $outcome, after $SECONDS s"
+done
+current=
+exit $failed

@@ -19,8 +19,12 @@ target_compile_options(
   ecq_warnings
   INTERFACE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
 )
+# The same for .cu files, whose host compiler sees what nvcc has made of them.
+add_library(ecq_cuda_warnings INTERFACE)
+target_compile_options(ecq_cuda_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 if(ECQ_WARNINGS_AS_ERRORS)
   target_compile_options(ecq_warnings INTERFACE -Werror)
+  target_compile_options(ecq_cuda_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
 endif()
 
 # ecq_require(target debian_package switch): a missing dependency stops the configuration, and says what helps.

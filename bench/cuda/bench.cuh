@@ -59,9 +59,9 @@ class device_memory {
   ~device_memory() {
     if (memory_ != nullptr) cudaFree(memory_);
   }
-  static ecq::result<device_memory> of(std::size_t bytes) {
+  static ecq::result<device_memory> of(std::size_t size) {
     device_memory made;
-    ECQ_CHECK(ecq::detail::check_cuda(cudaMalloc(&made.memory_, bytes), "allocating device memory"));
+    ECQ_CHECK(ecq::detail::check_cuda(cudaMalloc(&made.memory_, size), "allocating device memory"));
     return ecq::result<device_memory>(std::move(made));
   }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
@@ -84,14 +84,14 @@ inline constexpr double warm_up_seconds = 0.02;
 inline constexpr std::size_t most_for_other_chunks = std::size_t{512} << 20;
 
 /// So many that what they hold does not stay in the cache.
-inline std::size_t rotated_buffers(std::size_t bytes) {
-  return std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 2, most_buffers);
+inline std::size_t rotated_buffers(std::size_t size) {
+  return std::clamp<std::size_t>((std::size_t{256} << 20) / size, 2, most_buffers);
 }
 
-inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::size_t bytes) {
+inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::size_t size) {
   std::vector<device_memory> made;
   for (std::size_t i = 0; i < count; ++i) {
-    ECQ_TRY(one, device_memory::of(bytes));
+    ECQ_TRY(one, device_memory::of(size));
     made.push_back(std::move(one));
   }
   return ecq::result<std::vector<device_memory>>(std::move(made));
@@ -131,7 +131,7 @@ ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
 /// The kernels since `launched` was cleared, by their own names.
 inline std::vector<kernel_facts> facts_of_launched() {
   std::vector<kernel_facts> all;
-  for (const launched_kernel& one : launched) {
+  for ([[maybe_unused]] const launched_kernel& one : launched) {
     kernel_facts facts;
 #if !defined(ECQ_EMULATED_CUDA)
     cudaFuncAttributes attributes{};
@@ -192,8 +192,7 @@ inline ecq::result<void> check_same(const std::byte* device, std::span<const std
 
 /// Measures, once a size, how long a copy on the device takes, in buffers of its own.
 inline ecq::result<void> measure_copy(session& run, std::size_t size) {
-  double& known = run.copy_seconds(size);
-  if (known > 0) return {};
+  if (run.copy_seconds(size) > 0) return {};
   const std::size_t count = rotated_buffers(size);
   ECQ_TRY(places, buffers(count + 1, size));
   ECQ_TRY(seconds, seconds_of(count, [&](std::size_t i) {
@@ -201,7 +200,7 @@ inline ecq::result<void> measure_copy(session& run, std::size_t size) {
                 cudaMemcpyAsync(places[i].data(), places[i + 1].data(), size, cudaMemcpyDeviceToDevice),
                 "copying on the device");
           }));
-  known = seconds;
+  run.know_copy(size, seconds);
   return {};
 }
 

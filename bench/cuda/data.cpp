@@ -113,21 +113,22 @@ ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::s
 }
 
 ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
-                                        std::size_t matrices, std::size_t rows, std::size_t columns,
-                                        const ecq::stream_options& options) {
+                                        std::span<const extent> matrices, const ecq::stream_options& options) {
   ecq::packed_block block;
   ECQ_TRY(stream, encoded(which, {}, codes, options));
   block.stream = std::move(stream);
   random_numbers random(1);
-  for (std::size_t i = 0; i < matrices; ++i) {
+  std::uint64_t symbols = 0;
+  for (const extent& one : matrices) {
     ecq::packed_matrix& matrix = block.matrices.emplace_back();
-    matrix.name = std::to_string(i);
-    matrix.shape = {rows, columns};
+    matrix.name = std::to_string(block.matrices.size() - 1);
+    matrix.shape = {one.rows, one.columns};
     matrix.original = ecq::dtype::bf16;
     matrix.format = format;
-    matrix.layout = ecq::per_channel{}.layout(rows, columns);
-    matrix.first_symbol = i * rows * columns;
-    for (std::size_t row = 0; row < rows; ++row) {
+    matrix.layout = ecq::per_channel{}.layout(one.rows, one.columns);
+    matrix.first_symbol = symbols;
+    symbols += one.size();
+    for (std::size_t row = 0; row < one.rows; ++row) {
       matrix.scales.push_back(ecq::bf16(static_cast<float>(0.01 + 0.01 * random.uniform())));
     }
   }

@@ -44,10 +44,16 @@ bytes elements_of(const workload& work, std::size_t size);
 ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
                            const ecq::stream_options& options);
 
-/// Codes of `format` in `matrices` matrices of rows x columns with a scale a row.
+struct extent {
+  std::size_t rows;
+  std::size_t columns;
+
+  std::size_t size() const { return rows * columns; }
+};
+
+/// Codes of `format` in matrices of these extents with a scale a row.
 ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
-                                        std::size_t matrices, std::size_t rows, std::size_t columns,
-                                        const ecq::stream_options& options);
+                                        std::span<const extent> matrices, const ecq::stream_options& options);
 
 /// The weights of matrix `index` as BF16, by the CPU.
 ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, std::size_t index);

@@ -10,33 +10,116 @@ namespace ecq_bench {
 
 namespace {
 
-constexpr std::size_t matrices = 4;
-constexpr std::size_t columns = 4096;
+/// A block as often as buffers rotate, in device memory, and room for the weights of each.
+class blocks_on_device {
+ public:
+  static ecq::result<blocks_on_device> of(const ecq::packed_block& block) {
+    blocks_on_device made;
+    ECQ_TRY(image, ecq::device_block_image::of(block));
+    made.places_.assign(image.places().begin(), image.places().end());
+    std::size_t weights = 0;
+    for (const auto& matrix : block.matrices) weights += matrix.layout.rows * matrix.layout.columns;
+    const std::size_t count = rotated_buffers(weights * sizeof(ecq::bf16));
+    ECQ_TRY(inputs, buffers(count, image.bytes()));
+    made.inputs_ = std::move(inputs);
+    for (const device_memory& input : made.inputs_) {
+      ECQ_TRY(on_device, image.upload(ecq::cuda{}, input.data()));
+      made.blocks_.push_back(on_device);
+    }
+    ECQ_CHECK(ecq::detail::check_cuda(cudaDeviceSynchronize(), "uploading blocks"));  // from an image that ends here
+    ECQ_TRY(outputs, buffers(count, made.bytes()));
+    made.outputs_ = std::move(outputs);
+    ECQ_TRY(flag, device_memory::of(8));
+    made.flag_ = std::move(flag);
+    return ecq::result<blocks_on_device>(std::move(made));
+  }
 
-ecq::result<figure> dequantising(const ecq::packed_block& block, std::size_t rows) {
-  const std::size_t matrix_bytes = rows * columns * sizeof(ecq::bf16);
-  const std::size_t count = rotated_buffers(matrices * matrix_bytes);
-  ECQ_TRY(outputs, buffers(count, matrices * matrix_bytes));
-  ECQ_TRY(flag, device_memory::of(8));
-  const ecq::cuda gpu;
-  const ecq::device_verdict verdict(flag.data());
-  ECQ_TRY(image, ecq::device_block_image::of(block));
-  ECQ_TRY(inputs, buffers(count, image.bytes()));
-  std::vector<ecq::device_block> blocks;
-  for (const device_memory& input : inputs) {
-    ECQ_TRY(on_device, image.upload(gpu, input.data()));
-    blocks.push_back(on_device);
+  std::size_t count() const { return blocks_.size(); }
+  std::size_t bytes() const { return blocks_[0].bytes<ecq::bf16>(); }
+  ecq::device_verdict verdict() const { return ecq::device_verdict(flag_.data()); }
+  ecq::result<void> decompress(const ecq::cuda& gpu, std::size_t i) const {
+    return ecq::decompress<ecq::bf16>(gpu, blocks_[i], {outputs_[i].data(), bytes()}, verdict());
   }
-  ECQ_TRY(found, measured(verdict, count, [&](std::size_t i) {
-            return ecq::decompress<ecq::bf16>(gpu, blocks[i], {outputs[i].data(), matrices * matrix_bytes}, verdict);
+  /// errc::corrupt unless the weights are those that the CPU finds.
+  ecq::result<void> check(const ecq::packed_block& block) const {
+    for (std::size_t i = 0; i < block.matrices.size(); ++i) {
+      ECQ_TRY(expected, weights_of(block, i));
+      ECQ_CHECK(check_same(outputs_.back().data() + places_[i].offset * sizeof(ecq::bf16),
+                           std::as_bytes(std::span(expected))));
+    }
+    return {};
+  }
+
+ private:
+  std::vector<ecq::matrix_place> places_;
+  std::vector<device_memory> inputs_, outputs_;
+  std::vector<ecq::device_block> blocks_;
+  device_memory flag_;
+};
+
+void count_weights(figure& found, const ecq::packed_block& block) {
+  std::size_t scales = 0;
+  found.elements = 0;
+  for (const auto& matrix : block.matrices) {
+    found.elements += matrix.layout.rows * matrix.layout.columns;
+    scales += matrix.scales.size() * sizeof(ecq::bf16);
+  }
+  found.bits = 8 * static_cast<double>(block.stream.size() + scales) / static_cast<double>(found.elements);
+}
+
+ecq::result<figure> dequantising(const ecq::packed_block& block) {
+  ECQ_TRY(all, blocks_on_device::of(block));
+  ECQ_TRY(found, measured(all.verdict(), all.count(), [&](std::size_t i) { return all.decompress(ecq::cuda{}, i); }));
+  ECQ_CHECK(all.check(block));
+  count_weights(found, block);
+  return std::move(found);
+}
+
+struct stream_with_graphs {
+  cudaStream_t stream = nullptr;
+  std::vector<cudaGraphExec_t> graphs;
+
+  stream_with_graphs() = default;
+  stream_with_graphs(const stream_with_graphs&) = delete;
+  stream_with_graphs& operator=(const stream_with_graphs&) = delete;
+  ~stream_with_graphs() {
+    for (cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+
+  /// What `enqueue` puts on the stream becomes one more graph.
+  template <class Enqueue>
+  ecq::result<void> capture(Enqueue&& enqueue) {
+    const auto check = [](cudaError_t status) { return ecq::detail::check_cuda(status, "capturing a graph"); };
+    if (stream == nullptr) ECQ_CHECK(check(cudaStreamCreate(&stream)));
+    ECQ_CHECK(check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)));
+    const ecq::result<void> enqueued = enqueue(ecq::cuda{stream});
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    ECQ_CHECK(enqueued);
+    ECQ_CHECK(check(ended));
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t instantiated = cudaGraphInstantiate(&made, graph, 0);
+    cudaGraphDestroy(graph);
+    ECQ_CHECK(check(instantiated));
+    graphs.push_back(made);
+    return {};
+  }
+};
+
+/// The same from a graph that was captured once.
+ecq::result<figure> replaying(const ecq::packed_block& block) {
+  ECQ_TRY(all, blocks_on_device::of(block));
+  stream_with_graphs captured;
+  for (std::size_t i = 0; i < all.count(); ++i) {
+    ECQ_CHECK(captured.capture([&](const ecq::cuda& gpu) { return all.decompress(gpu, i); }));
+  }
+  // The stream waits for the default one and that for it, so that the clock of `measured` holds.
+  ECQ_TRY(found, measured(all.verdict(), all.count(), [&](std::size_t i) {
+            return ecq::detail::check_cuda(cudaGraphLaunch(captured.graphs[i], captured.stream), "replaying a graph");
           }));
-  for (std::size_t i = 0; i < matrices; ++i) {
-    ECQ_TRY(expected, weights_of(block, i));
-    ECQ_CHECK(check_same(outputs.back().data() + i * matrix_bytes, std::as_bytes(std::span(expected))));
-  }
-  found.elements = matrices * rows * columns;
-  const auto scales = static_cast<double>(matrices * rows * sizeof(ecq::bf16));
-  found.bits = 8 * (static_cast<double>(block.stream.size()) + scales) / static_cast<double>(found.elements);
+  ECQ_CHECK(all.check(block));
+  count_weights(found, block);
   return std::move(found);
 }
 
@@ -81,36 +164,75 @@ ecq::result<figure> opening(const ecq::packed_block& block) {
   return found;
 }
 
+constexpr workload code_workloads[] = {{"2.1 bits", {}, 0.79}, {"3 bits", {}, 1.49}, {"4 bits", {}, 2.98}};
+
+/// Rows about Int8 codes of `work` in matrices of these extents, which are made when the first one is measured.
+class rows_of_block {
+ public:
+  rows_of_block(session& run, const workload& work, const std::string& where, std::span<const extent> matrices)
+      : run_(run), work_(work), name_("int8, " + std::string(work.name) + where), matrices_(matrices) {
+    for (const extent& one : matrices) weights_ += one.size();
+  }
+
+  /// `measure(block)` of chunks of 2^chunk_bits codes, or of the default size where that is 0.
+  template <class Measure>
+  void row(const char* verb, coder which, unsigned chunk_bits, const char* remark, Measure&& measure) {
+    const std::string chunk = chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : std::string();
+    const std::size_t size = weights_ * sizeof(ecq::bf16);
+    run_.row({verb, name_, name_of(which) + chunk + remark, size}, [&]() -> ecq::result<figure> {
+      if (codes_.empty()) codes_ = elements_of(work_, weights_);
+      ECQ_CHECK(measure_copy(run_, size));
+      ECQ_TRY(block, block_of(which, ecq::dtype::int8, codes_, matrices_, {.chunk_bits = chunk_bits}));
+      return measure(block);
+    });
+  }
+
+ private:
+  session& run_;
+  const workload& work_;
+  std::string name_;
+  std::span<const extent> matrices_;
+  std::size_t weights_ = 0;
+  bytes codes_;
+};
+
+constexpr coder ways[] = {coder::rans_direct, coder::tans, coder::huffman};
+
 }  // namespace
 
 void dequantise(session& run, std::size_t size) {
-  constexpr workload workloads[] = {
-      {"int8, 2.1 bits", {}, 0.79}, {"int8, 3 bits", {}, 1.49}, {"int8, 4 bits", {}, 2.98}};
-  constexpr coder ways[] = {coder::rans_direct, coder::tans, coder::huffman};
-  const std::size_t rows = size / (matrices * columns * sizeof(ecq::bf16));
-  for (const workload& work : workloads) {
-    bytes codes;
-    const auto open = [&](const char* how, auto&& opened) {
-      run.row({"open", work.name, how, size}, [&]() -> ecq::result<figure> {
-        if (codes.empty()) codes = elements_of(work, matrices * rows * columns);
-        ECQ_CHECK(measure_copy(run, size));
-        ECQ_TRY(block, block_of(coder::rans_direct, ecq::dtype::int8, codes, matrices, rows, columns, {}));
-        return opened(block);
-      });
-    };
-    open("rans_direct, from the host", opening<false>);
-    open("rans_direct, where it lies", opening<true>);
+  const std::vector<extent> matrices(4, {size / (4 * 4096 * sizeof(ecq::bf16)), 4096});
+  for (const workload& work : code_workloads) {
+    rows_of_block rows(run, work, "", matrices);
+    rows.row("open", coder::rans_direct, 0, ", from the host", opening<false>);
+    rows.row("open", coder::rans_direct, 0, ", where it lies", opening<true>);
     for (const coder one : ways) {
-      for (const unsigned chunk_bits : {0U, 13U}) {
+      for (const unsigned chunk_bits : {0U, 13U, 14U}) {
         if (chunk_bits != 0 && size > most_for_other_chunks) continue;
-        const std::string how =
-            name_of(one) + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : std::string());
-        run.row({"dequantise", work.name, how, size}, [&]() -> ecq::result<figure> {
-          if (codes.empty()) codes = elements_of(work, matrices * rows * columns);
-          ECQ_CHECK(measure_copy(run, size));
-          ECQ_TRY(block, block_of(one, ecq::dtype::int8, codes, matrices, rows, columns, {.chunk_bits = chunk_bits}));
-          return dequantising(block, rows);
-        });
+        rows.row("dequantise", one, chunk_bits, "", dequantising);
+      }
+    }
+  }
+}
+
+void dequantise_layers(session& run, std::size_t) {
+#if defined(ECQ_EMULATED_CUDA)
+  constexpr std::size_t hidden = 256;
+#else
+  constexpr std::size_t hidden = 4096;
+#endif
+  // A layer of a language model of 8 G weights: q, k, v, o, and a gated network of three matrices; 218 M weights.
+  constexpr extent square = {hidden, hidden};
+  constexpr extent shared_by_four = {hidden / 4, hidden};
+  constexpr extent wider = {hidden * 7 / 2, hidden};
+  constexpr extent layer[] = {square, shared_by_four, shared_by_four, square, wider, wider, {hidden, hidden * 7 / 2}};
+  const std::pair<std::string, std::span<const extent>> blocks[] = {{", a matrix", {&square, 1}}, {", a layer", layer}};
+  for (const auto& [where, matrices] : blocks) {
+    for (const workload& work : code_workloads) {
+      rows_of_block rows(run, work, where, matrices);
+      for (const coder one : ways) {
+        for (const unsigned chunk_bits : {0U, 13U, 14U}) rows.row("dequantise", one, chunk_bits, "", dequantising);
+        rows.row("replay", one, 13, "", replaying);
       }
     }
   }

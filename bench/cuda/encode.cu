@@ -46,9 +46,10 @@ ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elem
 void encode(session& run, std::size_t size) {
   for (const workload& work : element_workloads) {
     bytes made;
-    for (const unsigned chunk_bits : {0U, 13U}) {
+    for (const unsigned chunk_bits : {0U, 13U, 14U}) {
       if (chunk_bits != 0 && size > most_for_other_chunks) continue;
-      const std::string how = std::string("rans") + (chunk_bits != 0 ? ", 2^13 a chunk" : "");
+      const std::string how =
+          std::string("rans") + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : "");
       run.row({"encode", work.name, how, size}, [&]() -> ecq::result<figure> {
         if (made.empty()) made = elements_of(work, size);
         ECQ_CHECK(measure_copy(run, size));

@@ -1,16 +1,18 @@
 #pragma once
 /// \file
-/// A run of the benchmarks: what was asked for, the time that is left, and the figures.
+/// The process that measures: what was asked for, the time that is left, and the table.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ecq/result.hpp"
+#include "record.hpp"
 
 namespace ecq_bench {
 
@@ -29,6 +31,9 @@ struct subject {
   std::size_t bytes;     ///< of weights: what decoding writes or encoding reads
 };
 
+/// "verb workload how"
+std::string row_name(const subject& about);
+
 struct figure {
   std::uint64_t elements = 0;
   double bits = 0;     ///< an element, everything counted
@@ -40,56 +45,50 @@ class session {
  public:
   struct options {
     std::vector<std::size_t> mib = {8, 64, 512, 2048};
-    double seconds = 240;                                    ///< that all may take
-    std::string json;                                        ///< the file that figures go to, or none
-    std::string only;                                        ///< what has to stand in "verb workload how"
-    std::vector<std::pair<std::string, std::string>> notes;  ///< as they are into the JSON
-    bool (*lost)() = nullptr;                                ///< whether the device takes no work any more
+    std::chrono::steady_clock::time_point end;  ///< rows that would take longer are left out
+    std::string only;                           ///< what has to stand in "verb workload how, N MiB"
+    bool (*skipped)(const subject&) = nullptr;  ///< rows that somebody else measures
+    bool (*lost)() = nullptr;                   ///< whether the device takes no work any more
   };
 
-  explicit session(options chosen);
+  /// Rows whose names are in `done` are not measured again, nor is any row twice.
+  session(options chosen, std::set<std::string> done, teller tell);
 
-  /// Measures unless the time will not do, by what the same row took at a smaller size; prints the row, and writes all
-  /// so far as JSON, since the next kernel may be one that never ends. What `measure` finds unsupported, or has no room
-  /// for, is left out and noted; any other error fails the session. Nothing is measured on a device that is lost.
+  /// Measures unless the time will not do, by what the same row took at a smaller size; prints and tells the row. What
+  /// `measure` finds unsupported, or has no room for, is left out; any other error is a failure. Nothing is measured on
+  /// a device that is lost.
   template <class Measure>
   void row(const subject& about, Measure&& measure) {
     if (!wanted(about)) return;
-    const double begun = elapsed();
+    const auto begun = std::chrono::steady_clock::now();
     add(about, measure());
-    spent(about, elapsed() - begun);
-    write_json();
+    spent_[row_name(about)] = {about.bytes, std::chrono::steady_clock::now() - begun};
   }
 
-  /// The time of a copy of `bytes` on the device, once known.
-  double& copy_seconds(std::size_t bytes) { return copies_[bytes]; }
+  /// The time of a copy of `bytes` on the device, where it is known.
+  double copy_seconds(std::size_t bytes) const;
+  void know_copy(std::size_t bytes, double seconds);
 
-  void note(const std::string& key, const std::string& text) { options_.notes.emplace_back(key, text); }
+  void note(const std::string& key, const std::string& text);
   const options& chosen() const { return options_; }
-  double elapsed() const;
-  bool failed() const { return failed_; }
-
-  /// All figures so far.
-  void write_json();
+  void choose(std::string only) { options_.only = std::move(only); }
+  bool lost() const { return lost_; }
+  /// Rows so far that were asked for by name, measured or not.
+  std::size_t met() const { return met_; }
 
  private:
   bool wanted(const subject& about);
   void add(const subject& about, ecq::result<figure> found);
-  void spent(const subject& about, double seconds);
 
-  struct row_of_table {
-    subject about;
-    figure found;
-    double of_copy;
-  };
+  using spending = std::pair<std::size_t, std::chrono::steady_clock::duration>;
 
   options options_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::map<std::string, std::pair<std::size_t, double>> spent_;  ///< by row: bytes and seconds when last measured
+  std::set<std::string> done_;
+  teller tell_;
+  std::map<std::string, spending> spent_;  ///< by row: bytes and time when last measured
   std::map<std::size_t, double> copies_;
-  std::vector<row_of_table> rows_;
-  std::vector<std::pair<std::string, std::string>> left_out_;
-  bool failed_ = false;
+  std::size_t met_ = 0;
+  bool headed_ = false;
   bool lost_ = false;
 };
 

@@ -31,9 +31,9 @@ using ecq::result;
 using ecq::detail::check_cuda;
 
 struct options {
-  std::size_t layers = 8;
-  std::size_t hidden = 2048;
-  std::size_t batch = 16;
+  std::size_t layers = 4;
+  std::size_t hidden = 4096;
+  std::size_t batch = 1;
   bool json = false;
 };
 
@@ -391,9 +391,9 @@ result<bool> show(const options& how) {
 
 constexpr const char* usage =
     "usage: example_layers [--layers N] [--hidden N] [--batch N] [--json]\n"
-    "  --layers N   1..1000 (8), each of 13 * hidden^2 weights\n"
-    "  --hidden N   16..16384, a multiple of 16 (2048)\n"
-    "  --batch N    inputs that are computed together, 1..65536 (16)\n"
+    "  --layers N   1..1000 (4), each of 13 * hidden^2 weights\n"
+    "  --hidden N   16..16384, a multiple of 16 (4096, and so 218 M weights as in a language model of 8 G)\n"
+    "  --batch N    inputs that are computed together, 1..65536 (1)\n"
     "  --json       figures for programs\n";
 
 bool read_options(int count, char** arguments, options& how) {

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #define ECQ_EMULATED_CUDA 1
 #define __global__
@@ -70,6 +71,9 @@ struct cudaLaunchAttribute;
 using cudaStream_t = struct ecq_emulated_stream*;
 using cudaEvent_t = struct ecq_emulated_event*;
 struct ecq_emulated_stream {};
+using cudaGraph_t = std::vector<std::function<void()>>*;
+using cudaGraphExec_t = cudaGraph_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 struct ecq_emulated_event {
   std::chrono::steady_clock::time_point when;
 };
@@ -111,7 +115,7 @@ class device {
   cudaError_t last() { return std::exchange(last_, cudaSuccess); }
 
   cudaError_t enqueue(std::function<void()> work) {
-    if (failure_.empty()) waiting_.push_back(std::move(work));
+    if (failure_.empty()) (captured != nullptr ? captured->emplace_back() : waiting_.emplace_back()) = std::move(work);
     return told(status());
   }
   cudaError_t synchronize() {
@@ -126,11 +130,13 @@ class device {
     return told(status());
   }
 
+  cudaGraph_t captured = nullptr;                       ///< where work goes while a stream is captured
   std::size_t shared_of_block = most_shared_bytes;      ///< that kernels may ask for; tests may make it less
   std::map<const void*, std::size_t> shared_of_kernel;  ///< where more than is plain was asked for
 
-  /// All blocks of a grid, in some order.
+  /// All blocks of a grid, in some order. The kernel whose number is asked for by the environment fails.
   void run(const cudaLaunchConfig_t& config, void (*body)(void*), void* context) {
+    if (++kernels_ == faulty_) failure_ = "a fault was asked for";
     const std::uint64_t blocks = config.gridDim.x;
     const std::uint64_t offset = random_() % blocks;
     std::uint64_t stride = random_() % blocks + 1;
@@ -150,13 +156,17 @@ class device {
   std::byte* shared() { return shared_ + 16; }  // aligned to no more than is promised
 
  private:
+  static unsigned long of_environment(const char* name, unsigned long otherwise) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
+  }
+
   std::deque<std::function<void()>> waiting_;
   std::string failure_;
   cudaError_t last_ = cudaSuccess;
-  std::minstd_rand random_{[] {
-    const char* const seed = std::getenv("ECQ_EMULATED_SEED");
-    return static_cast<std::uint32_t>(seed == nullptr ? 1 : std::strtoul(seed, nullptr, 10));
-  }()};
+  unsigned long kernels_ = 0;
+  unsigned long faulty_ = of_environment("ECQ_EMULATED_FAULT", 0);
+  std::minstd_rand random_{static_cast<std::uint32_t>(of_environment("ECQ_EMULATED_SEED", 1))};
   alignas(256) std::byte shared_[most_shared_bytes + 512];
 };
 
@@ -252,6 +262,29 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaDeviceSynchronize(); }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->when - begin->when).count();
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  auto& device = ecq_emulated::device::only();
+  if (device.captured != nullptr) return device.told(cudaErrorInvalidValue);
+  device.captured = new std::vector<std::function<void()>>;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = std::exchange(ecq_emulated::device::only().captured, nullptr);
+  return *graph != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  *made = new std::vector<std::function<void()>>(*graph);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return delete graph, cudaSuccess; }
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  for (const auto& work : *graph) {
+    if (const cudaError_t status = ecq_emulated::device::only().enqueue(work); status != cudaSuccess) return status;
+  }
   return cudaSuccess;
 }
 
