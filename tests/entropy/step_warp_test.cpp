@@ -9,6 +9,7 @@
 #include "support/coded_chunk.hpp"
 #include "support/codes.hpp"
 #include "support/decode_both_ways.hpp"
+#include "support/recording_warp.hpp"
 
 namespace {
 
@@ -57,6 +58,35 @@ TYPED_TEST(step_warp, agrees_with_the_scalar_definition) {
     counted.add(codes);
     const auto plan = TypeParam::plan(std::span(&counted, 1));
     expect_that_warp_and_scalar_agree<TypeParam>(plan.tables[0], plan.map, codes);
+  }
+}
+
+// Words ahead are asked for, but no others than the chunk's, whose end may be that of all memory: nor where there are
+// fewer words than the states need.
+TYPED_TEST(step_warp, prefetches_words_of_the_chunk_alone) {
+  using ecq_test::recording_warp;
+  const auto codes = code_source(15).bell(9001, 15);
+  ecq::histogram counted;
+  counted.add(codes);
+  const auto plan = TypeParam::plan(std::span(&counted, 1));
+  std::vector<std::uint32_t> entries;
+  const ecq::warp_table table = ecq::append_warp_table(plan.tables[0], plan.map, entries);
+  for (const std::size_t size : {1U, 128U, 300U, 500U, 700U, 9001U}) {
+    const coded_chunk<TypeParam> chunk(plan.tables[0], plan.map, std::span(codes).first(size));
+    std::vector<std::byte> words = chunk.words;
+    words.resize(words.size() + ecq::stream_tail_bytes);
+    for (const std::uint32_t count : {chunk.word_count(), chunk.word_count() / 2, 0U}) {
+      recording_warp::prefetched.clear();
+      const auto verdict = ecq::decode_chunk_by_warp<recording_warp>(
+          table, entries.data(), ecq::warp_chunk{chunk.states.data(), words.data(), count, chunk.symbols},
+          [](const ecq::host_lanes&, std::uint32_t, std::uint32_t) {});
+      EXPECT_EQ(verdict == ecq::errc::ok, count == chunk.word_count());
+      for (const auto& asked : recording_warp::prefetched) {
+        ASSERT_TRUE(asked.within(words.data(), words.data() + std::size_t{2} * count)) << count << " words";
+      }
+      // All but those that are loaded before anything is known, and those of the last groups.
+      EXPECT_GE(4 * recording_warp::prefetched.size() + 192 + 128 + 256, std::size_t{2} * count);
+    }
   }
 }
 

@@ -7,10 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
+#include "support/recording_warp.hpp"
 
 namespace {
 
@@ -20,7 +22,7 @@ template <class Split>
 std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, const std::vector<std::byte>& raw,
                                       unsigned bits, std::uint32_t first, std::uint32_t last, bool aligned) {
   std::vector<std::byte> out(symbols.size() * sizeof(typename Split::element));
-  const ecq::warp_element_sink<ecq::host_warp, Split> sink{raw.data(), bits, {out.data(), first, last, aligned}};
+  ecq::warp_element_sink<ecq_test::recording_warp, Split> sink{raw.data(), bits, {out.data(), first, last, aligned}};
   const auto count = static_cast<std::uint32_t>(symbols.size());
   for (std::uint32_t group = 0; group * ecq::group_symbols < count; ++group) {
     const auto codes = ecq::host_lanes::each([&](std::uint32_t lane) {
@@ -32,12 +34,15 @@ std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, 
       return four;
     });
     const std::uint32_t left = count - group * ecq::group_symbols;
+    if (left >= ecq::group_symbols) ecq::detail::fetch_ahead(sink, group);
     sink(codes, group, left < ecq::group_symbols ? left : ecq::group_symbols);
   }
   return out;
 }
 
+// Raw bits that are prefetched are the chunk's; a sanitizer sees what is loaded.
 TEST(element_warp, joins_what_the_scalar_code_joins) {
+  std::size_t prefetched = 0;
   for (const auto format :
        {std::optional<ecq::dtype>(), std::optional(ecq::dtype::fp32), std::optional(ecq::dtype::fp16),
         std::optional(ecq::dtype::bf16), std::optional(ecq::dtype::fp8_e4m3), std::optional(ecq::dtype::fp8_e5m2)}) {
@@ -64,11 +69,17 @@ TEST(element_warp, joins_what_the_scalar_code_joins) {
             std::copy(elements + from * width, elements + to * width,
                       part.begin() + static_cast<std::ptrdiff_t>(from * width));
             ASSERT_EQ((joined_by_warp<Split>(symbols, raw, bits, from, to, aligned)), part);
+            for (const auto& asked : ecq_test::recording_warp::prefetched) {
+              ASSERT_TRUE(asked.within(raw.data(), raw.data() + ecq::raw_bytes(count, bits)));
+            }
+            prefetched += ecq_test::recording_warp::prefetched.size();
+            ecq_test::recording_warp::prefetched.clear();
           }
         }
       }
     });
   }
+  EXPECT_GT(prefetched, 0U);
 }
 
 }  // namespace

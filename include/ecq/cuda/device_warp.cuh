@@ -121,15 +121,21 @@ struct device_warp {
     return word;
   }
 
+  /// `from` is in global memory.
+  template <class Word>
+  static __device__ void prefetch(flags which, const std::byte* from, lanes index) {
+    if (which) prefetch_at(from + sizeof(Word) * index);
+  }
+
   template <class Word>
   static __device__ Word load_one(const std::byte* from) {
     return *reinterpret_cast<const Word*>(from);
   }
 
   /// `from` is in global memory.
-  template <std::size_t Words, class Byte>
+  template <std::size_t Words, class Word = std::uint32_t, class Byte>
   static __device__ Byte* own_place(Byte* from) {
-    Byte* const own = from + 4 * Words * lane_numbers();
+    Byte* const own = from + sizeof(Word) * Words * lane_numbers();
 #if defined(ECQ_EMULATED_CUDA)
     return own;
 #else
@@ -138,13 +144,13 @@ struct device_warp {
     return static_cast<Byte*>(const_cast<void*>(static_cast<const void*>(__cvta_global_to_generic(address))));
 #endif
   }
-  /// A place aligned to 4 * Words bytes, of which only a power of two counts that is 16 at most.
-  template <std::size_t Words>
+  /// A place aligned to sizeof(Word) * Words bytes, of which only a power of two counts that is 16 at most.
+  template <class Word = std::uint32_t, std::size_t Words>
   static __device__ void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     ECQ_UNROLL
     for (std::size_t i = 0; i < Words; ++i) words[i] = 0;
     if (!which) return;
-    if constexpr (Words % 4 == 0) {
+    if constexpr (sizeof(Word) == 4 && Words % 4 == 0) {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 4) {
         const auto four = *reinterpret_cast<const ::uint4*>(from + 4 * i);
@@ -153,7 +159,7 @@ struct device_warp {
         words[i + 2] = four.z;
         words[i + 3] = four.w;
       }
-    } else if constexpr (Words % 2 == 0) {
+    } else if constexpr (sizeof(Word) == 4 && Words % 2 == 0) {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 2) {
         const auto two = *reinterpret_cast<const ::uint2*>(from + 4 * i);
@@ -162,8 +168,14 @@ struct device_warp {
       }
     } else {
       ECQ_UNROLL
-      for (std::size_t i = 0; i < Words; ++i) words[i] = reinterpret_cast<const std::uint32_t*>(from)[i];
+      for (std::size_t i = 0; i < Words; ++i) words[i] = reinterpret_cast<const Word*>(from)[i];
     }
+  }
+
+  /// A place in global memory.
+  template <std::size_t Words>
+  static __device__ void prefetch_own(flags which, const std::byte* from) {
+    if (which) prefetch_at(from);
   }
 
   static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
@@ -222,6 +234,12 @@ struct device_warp {
   }
 
  private:
+  static __device__ void prefetch_at([[maybe_unused]] const std::byte* from) {
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from)));
+#endif
+  }
+
   /// Two elements of 16 bits, rounded to nearest, ties to even: one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {
@@ -242,9 +260,9 @@ struct device_warp {
 
 /// device_warp for sinks that write to memory which a block shares, or to any: warp_element_sink, warp_pair_sink.
 struct device_warp_to_shared : device_warp {
-  template <std::size_t Words, class Byte>
+  template <std::size_t Words, class Word = std::uint32_t, class Byte>
   static __device__ Byte* own_place(Byte* from) {
-    return from + 4 * Words * lane_numbers();
+    return from + sizeof(Word) * Words * lane_numbers();
   }
 };
 

@@ -28,11 +28,24 @@ namespace detail {
 template <class Warp>
 struct warp_words {
   using lanes = typename Warp::lanes;
+  /// How far ahead words are asked for: two groups of 6 bits a symbol.
+  static constexpr std::uint32_t words_ahead = 96;
+  static constexpr std::uint32_t words_asked = 2 * lane_count;
 
   const std::byte* first;
   std::uint32_t count;
   std::uint32_t taken = 0;
   lanes lower = Warp::lower_lanes();
+  const std::byte* ahead = Warp::template own_place<1>(first + std::size_t{2} * words_ahead);
+  /// As long as fewer are taken, all that prefetch() asks for are the chunk's.
+  std::uint32_t far_from_end =
+      Warp::uniform(count >= words_ahead + words_asked ? count - words_ahead - words_asked + 1 : 0U);
+
+  /// Asks for words that later groups take, none of them another chunk's or behind the last section, where there may be
+  /// no memory.
+  ECQ_HOST_DEVICE void prefetch() const {
+    if (taken < far_from_end) Warp::template prefetch_own<1>(Warp::all(), ahead + std::size_t{2} * taken);
+  }
 
   /// Lanes of `active` whose state is below 2^16 take the next words, ascending: up to 32, whether they are there or
   /// not.
@@ -49,7 +62,8 @@ struct warp_words {
   ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
 };
 
-/// Asks for what a sink that can do so needs of group `group`, to be there when that has been decoded.
+/// Asks for what a sink that can do so needs of group `group`, to be there when that has been decoded. Whoever calls a
+/// sink for a whole group calls this before.
 template <class Sink>
 ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
   if constexpr (requires { sink.fetch(group); }) sink.fetch(group);
@@ -62,8 +76,8 @@ ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
 ///  - `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
 ///    returns a value whose byte Step::code_byte is the decoded byte;
 ///  - `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left`
-///    codes exist from here on; a `sink.fetch(group)`, if there is one, is called before group `group` is decoded,
-///    which may turn out to be damaged.
+///    codes exist from here on; a `sink.fetch(group)`, if there is one, is called before group `group` is decoded if
+///    that is a whole one, which may turn out to be damaged.
 ///
 /// The verdict is that of the scalar decoder.
 template <class Warp, class Step, class Sink>
@@ -85,6 +99,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
     return found;
   };
   for (std::uint32_t group = 0; group < whole; ++group) {
+    words.prefetch();
     detail::fetch_ahead(sink, group);
     // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
     const lanes first = next();

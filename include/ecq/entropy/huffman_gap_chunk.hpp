@@ -118,6 +118,7 @@ ECQ_HOST_DEVICE void sink_gap_codes(Block& threads, std::uint32_t symbols, const
     const std::uint32_t* from = threads.shared() + (begin - first) * lane_count;
     for (std::uint32_t group = begin; group < end; ++group, from += lane_count) {
       const std::uint32_t left = symbols - group * group_symbols;
+      fetch_ahead(sink, group);
       sink(warp::gather(from, warp::lane_numbers()), group, left < group_symbols ? left : group_symbols);
     }
   });

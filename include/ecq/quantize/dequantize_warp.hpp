@@ -49,7 +49,8 @@ class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) each.
+  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) each, and is readable
+  /// stream_tail_bytes beyond them.
   ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
                                    unsigned raw_bits)
       : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits) {
@@ -92,7 +93,8 @@ class warp_weight_sink {
 
  private:
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
-    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left);
+    // A group's 128 bytes at most are no more than stream_tail_bytes.
+    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols);
     return kept.of(0, raw_bits_) | (kept.of(1, raw_bits_) << 8) | (kept.of(2, raw_bits_) << 16) |
            (kept.of(3, raw_bits_) << 24);
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/config.hpp"
 #include "ecq/entropy/symbol_map.hpp"
@@ -15,8 +16,7 @@ namespace ecq {
 namespace detail {
 
 /// The raw bits of a lane's four elements of a group, from bit 0 of the first word on. `raw` are those of the chunk,
-/// `bits` (1..Width) an element of Width bits; of the group `left` elements are there, and nothing is read for lanes
-/// behind them.
+/// `bits` (1..Width) an element of Width bits.
 template <class Warp, unsigned Width>
 struct warp_raw_bits {
   using lanes = typename Warp::lanes;
@@ -24,7 +24,17 @@ struct warp_raw_bits {
 
   lanes words[most_words + 1];  ///< the last one is 0
 
-  ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left) {
+  /// From words that were `fetched`, of which no bits are another lane's.
+  template <std::size_t Words>
+  ECQ_HOST_DEVICE explicit warp_raw_bits(const lanes (&fetched)[Words]) {
+    ECQ_UNROLL
+    for (unsigned i = 0; i <= most_words; ++i) words[i] = i < Words ? fetched[i] : lanes(0U);
+  }
+
+  /// From memory. Of the group `left` elements are there, and nothing is read for lanes behind them; `more` says
+  /// whether all of the next group is readable, which is then asked for.
+  ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left,
+                                bool more) {
     const std::byte* const from = raw + std::size_t{group} * (group_symbols / 8) * bits;
     const auto there = Warp::below(Warp::lane_numbers() << 2, lanes(left));
     const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
@@ -34,6 +44,9 @@ struct warp_raw_bits {
     ECQ_UNROLL
     for (unsigned i = 0; i <= most_words; ++i) {
       words[i] = i < needed ? Warp::template load<std::uint32_t>(there, from, first_word + lanes(i)) : lanes(0U);
+    }
+    if (more) {
+      Warp::template prefetch<std::uint32_t>(Warp::all(), from + std::size_t{group_symbols / 8} * bits, first_word);
     }
     ECQ_UNROLL
     for (unsigned i = 0; i < most_words; ++i) words[i] = Warp::funnel_right(words[i], words[i + 1], first_bit & 31U);
@@ -114,7 +127,7 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
           to % (together * width < 16 ? together * width : 16) == 0};
 }
 
-/// Writes elements of `Split`.
+/// Writes elements of `Split`. Before it is called for a whole group, fetch() has to be, and for no other group since.
 template <class Warp, element_split Split>
 class warp_element_sink {
  public:
@@ -123,7 +136,11 @@ class warp_element_sink {
 
   /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` an element.
   ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target)
-      : raw_(raw), raw_bits_(raw_bits), target_(target), out_(Warp::template own_place<width / 8>(target.out)) {
+      : raw_(raw),
+        raw_place_(own_words ? Warp::template own_place<raw_words, raw_word>(raw) : raw),
+        raw_bits_(raw_bits),
+        target_(target),
+        out_(Warp::template own_place<width / 8>(target.out)) {
     find_wholes();
   }
 
@@ -134,9 +151,20 @@ class warp_element_sink {
     find_wholes();
   }
 
+  /// Loads the raw bits of a group that is written whole, but does nothing with them, which would mean to wait for
+  /// them.
+  ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
+    if constexpr (own_words) {
+      if (group - first_whole_ >= wholes_) return;
+      Warp::template load_own<raw_word>(Warp::all(), raw_place_ + group * raw_group_bytes, ahead_);
+    }
+  }
+
   ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
-    if (raw_bits_ == low_bits<Split>) {
+    if (group - first_whole_ < wholes_) {
+      Warp::store_own(out_ + group * group_bytes, joined_whole(codes, group).words);
+    } else if (raw_bits_ == low_bits<Split>) {
       store(joined<low_bits<Split>>(codes, group, left), group, left);
     } else {
       store(joined<any>(codes, group, left), group, left);
@@ -144,17 +172,37 @@ class warp_element_sink {
   }
 
  private:
+  using kept_bits = detail::warp_raw_bits<Warp, width>;
   static constexpr unsigned any = ~0U;
+
+  static constexpr unsigned lane_bits = rounds_per_group * low_bits<Split>;
+  static constexpr bool own_words = lane_bits != 0 && lane_bits % 16 == 0;  ///< no two lanes share a word of raw bits
+  using raw_word = std::conditional_t<lane_bits % 32 == 0, std::uint32_t, std::uint16_t>;
+  static constexpr unsigned raw_words = own_words ? lane_bits / (8 * sizeof(raw_word)) : 1;
+  static constexpr std::size_t raw_group_bytes = group_symbols / 8 * low_bits<Split>;
 
   struct four_elements {
     lanes words[width / 8];
   };
 
+  ECQ_HOST_DEVICE four_elements joined_whole(const lanes& codes, std::uint32_t group) const {
+    if constexpr (own_words) {
+      return join<low_bits<Split>>(codes, kept_bits(ahead_), low_bits<Split>);
+    } else {
+      return joined<low_bits<Split>>(codes, group, group_symbols);
+    }
+  }
+
   template <unsigned Bits>
   ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
-    const unsigned bits = Bits != any ? Bits : raw_bits_;
     if constexpr (Bits == 0) return {{codes}};
-    const detail::warp_raw_bits<Warp, width> kept(raw_, bits, group, left);
+    const unsigned bits = Bits != any ? Bits : raw_bits_;
+    return join<Bits>(codes, kept_bits(raw_, bits, group, left, (group + 2) * group_symbols <= target_.last), bits);
+  }
+
+  /// `kept` are the raw bits of each lane's elements, `bits` each.
+  template <unsigned Bits>
+  ECQ_HOST_DEVICE static four_elements join(const lanes& codes, const kept_bits& kept, unsigned bits) {
     four_elements made;
     if constexpr (width == 8) {
       constexpr std::uint32_t high = detail::four_times(0xFFU & ~((1U << low_bits<Split>)-1U));
@@ -178,37 +226,40 @@ class warp_element_sink {
   }
 
   /// The arranged element `number` (0..3) of each lane.
-  ECQ_HOST_DEVICE static lanes element(const lanes& codes, const detail::warp_raw_bits<Warp, width>& kept,
-                                       unsigned number, unsigned bits) {
+  ECQ_HOST_DEVICE static lanes element(const lanes& codes, const kept_bits& kept, unsigned number, unsigned bits) {
     return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
   }
 
   static constexpr std::size_t group_bytes = group_symbols / 8 * width;
 
   ECQ_HOST_DEVICE void store(const four_elements& made, std::uint32_t group, std::uint32_t left) const {
-    if (group - first_whole_ < wholes_) {
-      Warp::store_own(out_ + group * group_bytes, made.words);
-      return;
-    }
     const std::uint32_t begin = group * group_symbols;
     const std::uint32_t first = target_.first > begin ? target_.first - begin : 0;
-    const std::uint32_t last = target_.last > begin ? target_.last - begin : 0;
-    Warp::store_own_bytes(out_ + group * group_bytes, made.words, first * (width / 8),
-                          (last < left ? last : left) * (width / 8));
+    const std::uint32_t behind = target_.last > begin ? target_.last - begin : 0;
+    const std::uint32_t last = behind < left ? behind : left;
+    if (target_.aligned && first == 0 && last == group_symbols) {
+      Warp::store_own(out_ + group * group_bytes, made.words);
+    } else {
+      Warp::store_own_bytes(out_ + group * group_bytes, made.words, first * (width / 8), last * (width / 8));
+    }
   }
 
   ECQ_HOST_DEVICE void find_wholes() {
     const std::uint32_t end = target_.last / group_symbols;
     first_whole_ = Warp::uniform((target_.first + group_symbols - 1) / group_symbols);
-    wholes_ = Warp::uniform(target_.aligned && end > first_whole_ ? end - first_whole_ : 0U);
+    const bool quick = target_.aligned && raw_bits_ == low_bits<Split> && end > first_whole_;
+    wholes_ = Warp::uniform(quick ? end - first_whole_ : 0U);
   }
 
   const std::byte* raw_;
+  const std::byte* raw_place_;  ///< a place
   unsigned raw_bits_;
   chunk_target target_;
-  std::byte* out_;             ///< a place
-  std::uint32_t first_whole_;  ///< groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole
+  std::byte* out_;  ///< a place
+  /// Groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole, and no bits of their symbols are raw.
+  std::uint32_t first_whole_;
   std::uint32_t wholes_;
+  lanes ahead_[raw_words] = {};  ///< what fetch() has loaded
 };
 
 }  // namespace ecq

@@ -177,6 +177,10 @@ struct host_warp {
     });
   }
 
+  /// Lanes set in `which` will load that word soon: a hint, of no use on the host.
+  template <class Word>
+  static void prefetch(flags, const std::byte*, const lanes&) {}
+
   /// The little-endian word at `from`, aligned to its size: the same in all lanes.
   template <class Word>
   static Word load_one(const std::byte* from) {
@@ -185,18 +189,22 @@ struct host_warp {
 
   /// What load_own and store_own of as many words take for the memory from `from` on: a place that is a lane's own and
   /// moves on with it, where lanes have places of their own.
-  template <std::size_t Words, class Byte>
+  template <std::size_t Words, class Word = std::uint32_t, class Byte>
   static Byte* own_place(Byte* from) {
     return from;
   }
-  /// Lane i reads its words, low byte first, from byte 4 * Words * i of a place on; unspecified in lanes that are not
-  /// set in `which`.
-  template <std::size_t Words>
+  /// Lane i reads its words, low byte first, from byte sizeof(Word) * Words * i of a place on; unspecified in lanes
+  /// that are not set in `which`.
+  template <class Word = std::uint32_t, std::size_t Words>
   static void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     for (std::uint32_t i = 0; i < Words; ++i) {
-      words[i] = load<std::uint32_t>(which, from, lane_numbers() * lanes(Words) + lanes(i));
+      words[i] = load<Word>(which, from, lane_numbers() * lanes(Words) + lanes(i));
     }
   }
+
+  /// Lanes set in `which` will soon read what load_own of as many words reads: a hint, as above.
+  template <std::size_t Words>
+  static void prefetch_own(flags, const std::byte*) {}
 
   /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
   static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {

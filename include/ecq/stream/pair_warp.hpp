@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "ecq/config.hpp"
+#include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/result.hpp"
@@ -320,6 +321,7 @@ class warp_pair_codes {
       const lanes codes =
           Warp::select(second, Warp::shuffle(found.words[1], lane), Warp::shuffle(found.words[0], lane));
       const std::uint32_t rest = left - half * group_symbols;
+      detail::fetch_ahead(sink_, 2 * group + half);
       sink_(codes, 2 * group + half, rest < group_symbols ? rest : group_symbols);
     }
   }

@@ -171,8 +171,12 @@ class chunk_decoder {
   /// chunk in the stream's bytes.
   template <class Use>
   ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
+    // What comes of a thread's own number looks different in each lane to the compiler, which then guards every vote.
+    const std::uint32_t low = Warp::uniform(static_cast<std::uint32_t>(number));
+    const std::uint32_t high = Warp::uniform(static_cast<std::uint32_t>(number >> 32));
     stream_chunk found;
-    if (const errc outcome = find_chunk<Warp>(stream_, number, found); outcome != errc::ok) return outcome;
+    const errc outcome = find_chunk<Warp>(stream_, (std::uint64_t{high} << 32) | low, found);
+    if (outcome != errc::ok) return outcome;
     const stream_chunk& chunk = found;
     return use(chunk, [&](auto&& sink) {
       if constexpr (Coding::one_table) {
