@@ -197,7 +197,8 @@ class warp_element_sink {
   ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     if constexpr (Bits == 0) return {{codes}};
     const unsigned bits = Bits != any ? Bits : raw_bits_;
-    return join<Bits>(codes, kept_bits(raw_, bits, group, left, (group + 2) * group_symbols <= target_.last), bits);
+    const bool more = !own_words && (group + 2) * group_symbols <= target_.last;  // own words are fetched
+    return join<Bits>(codes, kept_bits(raw_, bits, group, left, more), bits);
   }
 
   /// `kept` are the raw bits of each lane's elements, `bits` each.
