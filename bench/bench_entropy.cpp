@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coding.hpp"
-#include "ecq/entropy/rans_direct.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 
 namespace {
 

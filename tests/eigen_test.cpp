@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "ecq/matrix_view.hpp"
-#include "ecq/weights_view.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/format/weights_view.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
-#include "ecq/entropy/huffman_gaps.hpp"
-#include "ecq/entropy/rans_direct.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 
 namespace ecq_bench {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/stream_options.hpp"
 
 namespace ecq_bench {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/result.hpp"
+#include "ecq/base/result.hpp"
 #include "record.hpp"
 
 namespace ecq_bench {

@@ -22,7 +22,7 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/cuda/decompress.cuh"
-#include "ecq/entropy/rans_direct.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/result.hpp"
 
 namespace tool {
 

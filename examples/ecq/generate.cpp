@@ -12,8 +12,8 @@
 
 #include "../generate/synthetic_checkpoint.hpp"
 #include "command.hpp"
+#include "ecq/base/little_endian.hpp"
 #include "ecq/io/safetensors_writer.hpp"
-#include "ecq/stream/little_endian.hpp"
 #include "progress_bar.hpp"
 #include "text.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 
 namespace ecq_examples {
 

@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
 #include "quantile_table.hpp"

@@ -10,19 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/concepts.hpp"
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
-#include "ecq/entropy/rans.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/weights_view.hpp"
 
 namespace ecq {
 

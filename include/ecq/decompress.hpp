@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/concepts.hpp"
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
-#include "ecq/matrix_view.hpp"
+#include "ecq/format/number_format.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 
 namespace ecq {

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/decompress.hpp"
-#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/weights_view.hpp"
 
 namespace ecq {
 

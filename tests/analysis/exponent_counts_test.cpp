@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "ecq/base/matrix_view.hpp"
 #include "ecq/format/dtype.hpp"
-#include "ecq/matrix_view.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/container/writer.hpp"
-#include "ecq/entropy/huffman.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/quantize/entrollm.hpp"
 #include "support/files.hpp"
 #include "support/weights.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "container/sample_container.hpp"
-#include "ecq/container/checksum.hpp"
+#include "ecq/base/checksum.hpp"
 #include "ecq/io/safetensors.hpp"
 
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cuda/device_memory.cuh"
 #include "ecq/cuda/quantize.cuh"
-#include "ecq/weights_view.hpp"
+#include "ecq/format/weights_view.hpp"
 
 namespace ecq_test {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "ecq/compressor.hpp"
+#include "ecq/cuda/warp_block.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/quantize/entrollm.hpp"
-#include "ecq/quantize/warp_block.hpp"
-#include "ecq/stream/host_warp.hpp"
+#include "support/host_warp.hpp"
 #include "support/weights.hpp"
 
 namespace {

@@ -13,8 +13,8 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
-#include "ecq/entropy/huffman.hpp"
-#include "ecq/entropy/tans.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 #include "support/weights.hpp"
 
 namespace {

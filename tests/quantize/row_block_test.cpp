@@ -12,7 +12,7 @@
 
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/quantize/entquant.hpp"
-#include "ecq/quantize/host_row_block.hpp"
+#include "support/host_row_block.hpp"
 #include "support/quantized_by_rows.hpp"
 #include "support/weights.hpp"
 

@@ -10,8 +10,8 @@
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/bit_io.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
+#include "support/host_warp.hpp"
 #include "support/recording_warp.hpp"
 
 namespace {

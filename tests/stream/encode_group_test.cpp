@@ -9,11 +9,11 @@
 #include <optional>
 #include <vector>
 
-#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
 #include "support/elements.hpp"
+#include "support/host_warp.hpp"
 
 namespace {
 

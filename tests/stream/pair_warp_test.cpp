@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
 #include "support/decode_by_warp.hpp"
+#include "support/host_warp.hpp"
 #include "support/policies.hpp"
 
 namespace {

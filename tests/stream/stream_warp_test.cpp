@@ -10,8 +10,8 @@
 
 #include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "support/codes.hpp"
+#include "support/host_warp.hpp"
 
 namespace {
 

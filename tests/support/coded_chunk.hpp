@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/bit_io.hpp"
-#include "ecq/stream/lanes.hpp"
-#include "ecq/stream/little_endian.hpp"
 
 namespace ecq_test {
 

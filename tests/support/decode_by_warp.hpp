@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/entropy/huffman_gap_chunk.hpp"
-#include "ecq/entropy/huffman_gaps.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_chunk.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/stream/host_block.hpp"
-#include "ecq/stream/host_warp.hpp"
 #include "ecq/stream/pair_warp.hpp"
+#include "support/host_block.hpp"
+#include "support/host_warp.hpp"
 
 namespace ecq_test {
 

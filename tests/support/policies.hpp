@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "ecq/entropy/huffman.hpp"
-#include "ecq/entropy/huffman_gaps.hpp"
-#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/entropy/raw.hpp"
-#include "ecq/entropy/tans.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 #include "ecq/format/affine_uint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"

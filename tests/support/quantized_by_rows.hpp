@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "ecq/quantize/host_row_block.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/row_block.hpp"
-#include "ecq/weights_view.hpp"
+#include "support/host_row_block.hpp"
 
 namespace ecq_test {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ecq/stream/host_warp.hpp"
+#include "support/host_warp.hpp"
 
 namespace ecq_test {
 

@@ -14,14 +14,14 @@
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/hadamard.hpp"
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/number_format.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
+#include "ecq/format/weights_view.hpp"
 
 namespace ecq {
 

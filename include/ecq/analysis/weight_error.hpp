@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 
 namespace ecq {
 

@@ -16,15 +16,16 @@
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/compress_options.hpp"
 #include "ecq/checkpoint/lambda_search.hpp"
 #include "ecq/checkpoint/model_code.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/selection.hpp"
-#include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/container/writer.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/lossless.hpp"
@@ -32,7 +33,6 @@
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/finite.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/version.hpp"
 

@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/segment_queue.hpp"
-#include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/io/safetensors_writer.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

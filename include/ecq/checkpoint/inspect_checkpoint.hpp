@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/report.hpp"
-#include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -15,15 +15,15 @@
 #include "ecq/analysis/exponent_counts.hpp"
 #include "ecq/analysis/exponent_law.hpp"
 #include "ecq/analysis/hadamard.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/selection.hpp"
-#include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

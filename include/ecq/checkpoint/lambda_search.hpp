@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/compress_options.hpp"
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/target_bits.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq::detail {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/lambda_search.hpp"
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/quantize/entrollm.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 
 namespace ecq::detail {

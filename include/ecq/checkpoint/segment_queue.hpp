@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/container/reader.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/io/safetensors_writer.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq::detail {
 

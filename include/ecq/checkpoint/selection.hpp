@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "ecq/analysis/weight_error.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/progress.hpp"
-#include "ecq/config.hpp"
 #include "ecq/container/reader.hpp"
-#include "ecq/cpu/backend.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
-#include "ecq/container/checksum.hpp"
+#include "ecq/base/checksum.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/result.hpp"
-#include "ecq/stream/little_endian.hpp"
 
 namespace ecq {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

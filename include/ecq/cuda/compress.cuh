@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/device_block.cuh"
@@ -20,7 +21,6 @@
 #include "ecq/cuda/quantize.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/packed.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

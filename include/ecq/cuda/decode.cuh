@@ -9,11 +9,11 @@
 #include <span>
 #include <string>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/verdict.cuh"
-#include "ecq/result.hpp"
 #include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/pair_warp.hpp"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
@@ -15,7 +16,6 @@
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/decompress.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/pair_warp.hpp"
 
 namespace ecq {

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/resident_stream.cuh"
+#include "ecq/cuda/warp_block.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
-#include "ecq/quantize/warp_block.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

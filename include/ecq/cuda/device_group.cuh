@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// The group policies on a device: threads of a warp, or of a block. Mirrors stream/host_group.hpp.
+/// The group policies on a device: threads of a warp, or of a block. Mirrors base/host_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
-#include "ecq/stream/lanes.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 
 namespace ecq {
 

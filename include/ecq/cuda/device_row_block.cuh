@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// The block policy of quantize/row_block.hpp on a device. Mirrors quantize/host_row_block.hpp.
+/// The block policy of quantize/row_block.hpp on a device. Mirrors tests/support/host_row_block.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/format/fp16.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -1,13 +1,14 @@
 #pragma once
 /// \file
-/// The block policy on a device: a thread is a thread, a value of its own a register. Mirrors stream/host_block.hpp.
+/// The block policy on a device: a thread is a thread, a value of its own a register. Mirrors
+/// tests/support/host_block.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/cuda/device_warp.cuh"
-#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 

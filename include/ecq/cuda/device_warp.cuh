@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// The warp policy on a device: a lane is a thread, its value a register. Mirrors stream/host_warp.hpp.
+/// The warp policy on a device: a lane is a thread, its value a register. Mirrors tests/support/host_warp.hpp.
 
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/cuda/device_group.cuh"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
-#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 

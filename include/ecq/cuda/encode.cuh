@@ -12,11 +12,11 @@
 #include <span>
 #include <string>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/encode_kernel.cuh"
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/verdict.cuh"
-#include "ecq/result.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 
 namespace ecq {

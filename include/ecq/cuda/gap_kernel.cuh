@@ -14,7 +14,7 @@
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/tuning.cuh"
 #include "ecq/cuda/verdict.cuh"
-#include "ecq/entropy/huffman_gap_chunk.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_chunk.hpp"
 
 namespace ecq {
 

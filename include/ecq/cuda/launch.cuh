@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
-#include "ecq/result.hpp"
 
 namespace ecq::detail {
 

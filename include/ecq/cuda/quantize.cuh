@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/quantize_kernel.cuh"
@@ -23,7 +24,6 @@
 #include "ecq/format/dtype.hpp"
 #include "ecq/quantize/regularizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

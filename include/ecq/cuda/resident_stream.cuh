@@ -13,12 +13,12 @@
 #include <string>
 #include <utility>
 
-#include "ecq/container/limits.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/device_stream.cuh"
-#include "ecq/result.hpp"
 #include "ecq/stream/encoded_stream.hpp"
-#include "ecq/stream/little_endian.hpp"
+#include "ecq/stream/limits.hpp"
 
 namespace ecq {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// How a warp walks through a chunk, whatever its coder: written once over a warp policy (stream/host_warp.hpp on the
-/// host, cuda/device_warp.cuh on a device), a step that decodes a symbol a lane, and a sink that takes them.
+/// How a warp walks through a chunk, whatever its coder: written once over a warp policy (tests/support/host_warp.hpp
+/// on the host, cuda/device_warp.cuh on a device), a step that decodes a symbol a lane, and a sink that takes them.
 
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
-#include "ecq/entropy/bit_stack.hpp"
-#include "ecq/result.hpp"
-#include "ecq/stream/lanes.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/bit_stack/bit_stack.hpp"
 
 namespace ecq {
 

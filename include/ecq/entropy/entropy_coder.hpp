@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

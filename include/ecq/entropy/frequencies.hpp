@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <span>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/host_group.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/stream/host_group.hpp"
 
 namespace ecq {
 

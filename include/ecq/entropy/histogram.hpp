@@ -9,8 +9,8 @@
 #include <mutex>
 #include <span>
 
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {

@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

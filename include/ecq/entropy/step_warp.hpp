@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/warp_table.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

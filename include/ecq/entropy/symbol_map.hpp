@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/format/dtype.hpp"
 
 namespace ecq {

@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "ecq/entropy/alias_table.hpp"
-#include "ecq/entropy/huffman.hpp"
-#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/rans/alias_table.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/entropy/raw.hpp"
-#include "ecq/entropy/tans.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 
 namespace ecq {
 
@@ -27,7 +27,7 @@ enum class warp_coding : std::uint8_t {
   tans,
   tans_constant,  ///< as constant, with the states of tans
   huffman,
-  huffman_gaps  ///< by a block of threads: entropy/huffman_gap_table.hpp
+  huffman_gaps  ///< by a block of threads: entropy/huffman_gaps/huffman_gap_table.hpp
 };
 
 /// What is to be known of a table beside its entries, which begin at `first` of an image that holds those of all

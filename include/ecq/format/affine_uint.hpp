@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/number_format.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/format/number_format.hpp"
 
 namespace ecq {

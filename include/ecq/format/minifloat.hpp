@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 
 namespace ecq {
 

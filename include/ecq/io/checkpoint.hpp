@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/safetensors.hpp"
-#include "ecq/matrix_view.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
 
 namespace ecq {
 

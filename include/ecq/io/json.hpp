@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
-#include "ecq/result.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 
 namespace ecq {
 

@@ -18,9 +18,9 @@
 #include <system_error>
 #include <utility>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/io/mapped_file.hpp"
-#include "ecq/result.hpp"
 
 #if ECQ_POSIX
 #include <fcntl.h>

@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/output_file.hpp"
 #include "ecq/io/safetensors.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

@@ -5,8 +5,13 @@
 #include <span>
 #include <string_view>
 
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
+#include "ecq/quantize/scale_search.hpp"
 #include "ecq/quantize/stored_scale.hpp"
 
 namespace ecq {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/quantize/regularizer.hpp"
 
 namespace ecq::detail {

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "ecq/config.hpp"
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/finite.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
 
 namespace ecq {
 

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/stream/element_warp.hpp"
-#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 

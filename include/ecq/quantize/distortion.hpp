@@ -2,11 +2,20 @@
 /// \file
 /// How far quantised weights are from the real ones.
 
+#include <concepts>
 #include <string_view>
 
-#include "ecq/concepts.hpp"
-
 namespace ecq {
+
+/// How far the quantised weights are from the real ones: a sum over weights of `of(error)`, divided by the same sum
+/// over the weights themselves. `of` is homogeneous, of(c * e) = |c|^degree * of(e); the straight-through gradient of
+/// the sum with respect to ln(scale) is then degree times the sum.
+template <class Policy>
+concept distortion = requires(float error_value) {
+  { Policy::name } -> std::convertible_to<std::string_view>;
+  { Policy::degree } -> std::convertible_to<int>;
+  { Policy::of(error_value) } -> std::same_as<float>;
+};
 
 /// sum|w^ - w| / sum|w|, EntQuant's distortion.
 struct relative_l1 {

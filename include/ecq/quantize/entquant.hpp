@@ -8,7 +8,12 @@
 #include <span>
 #include <string_view>
 
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"

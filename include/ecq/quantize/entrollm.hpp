@@ -15,10 +15,15 @@
 #include <string_view>
 #include <vector>
 
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
+#include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
 namespace ecq {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 
 namespace ecq {
 

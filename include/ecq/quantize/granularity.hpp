@@ -3,6 +3,7 @@
 /// Which weights share one scale.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 
 namespace ecq {
@@ -27,6 +28,12 @@ struct group_layout {
   }
 };
 
+/// Says which weights share a scale: see group_layout.
+template <class Policy>
+concept granularity = std::default_initializable<Policy> && requires(const Policy policy, std::size_t extent) {
+  { policy.layout(extent, extent) } -> std::same_as<group_layout>;
+};
+
 /// One scale for the whole matrix.
 struct per_tensor {
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
@@ -49,5 +56,7 @@ struct per_group {
     return {rows, columns, 1, (std::max)(size, std::size_t{1})};
   }
 };
+
+static_assert(granularity<per_tensor> && granularity<per_channel> && granularity<per_group>);
 
 }  // namespace ecq

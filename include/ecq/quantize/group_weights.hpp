@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/rounding.hpp"
-#include "ecq/result.hpp"
-#include "ecq/weights_view.hpp"
 
 namespace ecq::detail {
 

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/row_block.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

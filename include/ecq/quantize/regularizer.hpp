@@ -2,11 +2,20 @@
 /// \file
 /// Surrogates for the entropy of the codes.
 
+#include <concepts>
 #include <string_view>
 
-#include "ecq/concepts.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/number_format.hpp"
 
 namespace ecq {
+
+/// A surrogate for the entropy of the codes: the mean over all weights of `weight<Format>() * |value of the code|`.
+template <class Policy>
+concept regularizer = requires {
+  { Policy::name } -> std::convertible_to<std::string_view>;
+  { Policy::template weight<fp8_e4m3>() } -> std::same_as<double>;
+};
 
 /// A format that rounds x and -x alike. Affine formats do not: their codes are unsigned and come with a zero point.
 template <class Format>

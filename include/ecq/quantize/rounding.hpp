@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/int8.hpp"
 #include "ecq/quantize/regularizer.hpp"
 
 namespace ecq::detail {

@@ -1,19 +1,20 @@
 #pragma once
 /// \file
 /// EntQuant on a device: how the threads of a block quantise a row, one scale a row, to the codes and scales of
-/// scaled_quantizer<row_root<>>. Written over a block policy (quantize/host_row_block.hpp, cuda/device_row_block.cuh).
+/// scaled_quantizer<row_root<>>. Written over a block policy (tests/support/host_row_block.hpp,
+/// cuda/device_row_block.cuh).
 
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/regularizer.hpp"
 #include "ecq/quantize/rounding.hpp"
 #include "ecq/quantize/stored_scale.hpp"
-#include "ecq/result.hpp"
 
 namespace ecq {
 

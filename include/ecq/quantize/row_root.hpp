@@ -8,12 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/distortion.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
 #include "ecq/quantize/regularizer.hpp"
+#include "ecq/quantize/scale_search.hpp"
 #include "ecq/quantize/stored_scale.hpp"
 
 namespace ecq {

@@ -13,10 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/rounding.hpp"
+#include "ecq/quantize/scale_search.hpp"
 #include "ecq/quantize/stored_scale.hpp"
 
 namespace ecq {

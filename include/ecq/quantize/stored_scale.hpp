@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "ecq/concepts.hpp"
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/number_format.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
 
 namespace ecq {

@@ -14,8 +14,12 @@
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
-#include "ecq/concepts.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/number_format.hpp"
+#include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"

@@ -9,11 +9,11 @@
 #include <span>
 #include <type_traits>
 
-#include "ecq/config.hpp"
-#include "ecq/cpu/join_elements.hpp"
-#include "ecq/cpu/raw_bits.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/entropy/join_elements.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/stream/little_endian.hpp"
+#include "ecq/stream/raw_bits.hpp"
 
 namespace ecq {
 

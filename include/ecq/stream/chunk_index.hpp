@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <span>
 
-#include "ecq/container/checksum.hpp"
-#include "ecq/container/limits.hpp"
-#include "ecq/stream/little_endian.hpp"
+#include "ecq/base/checksum.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/stream/limits.hpp"
 
 namespace ecq {
 

@@ -13,14 +13,14 @@
 #include <type_traits>
 #include <vector>
 
-#include "ecq/container/limits.hpp"
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/limits.hpp"
 #include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/stream_header.hpp"
 #include "ecq/stream/stream_options.hpp"

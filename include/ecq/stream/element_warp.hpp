@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/repeated_bits.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 
@@ -68,10 +69,6 @@ struct warp_raw_bits {
     return bits == 32 ? found : found & ((1U << bits) - 1U);
   }
 };
-
-/// `bits` in each 16 bits, or each 8.
-ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
-ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
 
 /// Four elements of 16 bits from symbols and raw bits of 8 bits each, turned right by one.
 template <class Warp>

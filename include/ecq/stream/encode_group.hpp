@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// The steps by which groups of threads encode elements into a stream that is, byte for byte, the one of encode_stream
-/// or encode_exponents with coder rans: written over policies (stream/host_group.hpp, stream/host_warp.hpp). A step
-/// begins when the one before is done:
+/// or encode_exponents with coder rans: written over policies (base/host_group.hpp, tests/support/host_warp.hpp). A
+/// step begins when the one before is done:
 ///
 ///   1. count_elements, collect_counts        how often each symbol occurs
 ///   2. weigh_rans_split, choose_encoding     which bits are raw, and the tables
@@ -15,15 +15,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
-#include "ecq/container/checksum_group.hpp"
+#include "ecq/base/checksum_group.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/entropy/rans_encode_warp.hpp"
-#include "ecq/entropy/rans_plan.hpp"
+#include "ecq/entropy/rans/rans_encode_warp.hpp"
+#include "ecq/entropy/rans/rans_plan.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunk_index.hpp"
-#include "ecq/stream/lanes.hpp"
 #include "ecq/stream/pack_lane.hpp"
 #include "ecq/stream/stream_header.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {

@@ -9,10 +9,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "ecq/cpu/split_pairs.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/split_pairs.hpp"
 
 namespace ecq {
 

@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/element_warp.hpp"
-#include "ecq/stream/lanes.hpp"
 
 namespace ecq {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/stream_view.hpp"

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
-#include "ecq/cpu/parallel_in_order.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/parallel_in_order.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_options.hpp"

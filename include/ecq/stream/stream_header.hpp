@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "ecq/container/checksum.hpp"
-#include "ecq/container/limits.hpp"
+#include "ecq/base/checksum.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/dtype.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunk_index.hpp"
-#include "ecq/stream/lanes.hpp"
+#include "ecq/stream/limits.hpp"
 
 namespace ecq {
 

@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "ecq/cpu/backend.hpp"
+#include "ecq/base/backend.hpp"
 #include "ecq/entropy/element_join.hpp"
-#include "ecq/entropy/huffman.hpp"
-#include "ecq/entropy/huffman_gaps.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
 #include "ecq/entropy/nibble_list.hpp"
-#include "ecq/entropy/rans.hpp"
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/entropy/raw.hpp"
-#include "ecq/entropy/tans.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 #include "ecq/stream/stream_header.hpp"
 
 namespace ecq {

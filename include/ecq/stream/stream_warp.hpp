@@ -1,17 +1,17 @@
 #pragma once
 /// \file
 /// A stream as kernels see it, and how a warp finds and decodes one of its chunks: written once over a warp policy
-/// (stream/host_warp.hpp on the host, cuda/device_warp.cuh on a device).
+/// (tests/support/host_warp.hpp on the host, cuda/device_warp.cuh on a device).
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
-#include "ecq/config.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/step_warp.hpp"
-#include "ecq/result.hpp"
 #include "ecq/stream/chunk_index.hpp"
-#include "ecq/stream/lanes.hpp"
 #include "ecq/stream/pair_warp.hpp"
 #include "ecq/stream/stream_header.hpp"
 

@@ -1,0 +1,109 @@
+#pragma once
+/// \file
+/// Compiler and machine differences, kept in one place. Everything else in the library is plain C++20.
+
+#if defined(__cplusplus) && __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
+#error "ecq needs C++20: compile with -std=c++20"
+#endif
+
+/// On what compiles for the host and, under nvcc, for the device too.
+#if defined(__CUDACC__)
+#define ECQ_HOST_DEVICE __host__ __device__
+#else
+#define ECQ_HOST_DEVICE
+#endif
+
+/// \def ECQ_EXACT_FLOAT
+/// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag and
+/// instruction set. Without it a build with FMA contracts `a * b + c` and rounds once instead of twice, and a scale
+/// chosen on one machine would differ from the next. clang has no such attribute: ECQ_EXACT_FLOAT_BODY does it there.
+/// \def ECQ_EXACT_FLOAT_BODY
+/// Comes first in the body of every function marked ECQ_EXACT_FLOAT.
+#if defined(__clang__)
+#define ECQ_EXACT_FLOAT
+#define ECQ_EXACT_FLOAT_BODY _Pragma("clang fp contract(off) reassociate(off)")
+#elif defined(__GNUC__)
+#define ECQ_EXACT_FLOAT __attribute__((optimize("fp-contract=off", "no-fast-math")))
+#define ECQ_EXACT_FLOAT_BODY
+#else
+#define ECQ_EXACT_FLOAT
+#define ECQ_EXACT_FLOAT_BODY
+#endif
+
+/// 1 where files can be memory-mapped and replaced the POSIX way, else 0 (plain reads and writes).
+#if !defined(ECQ_POSIX)
+#if defined(__unix__) || defined(__APPLE__)
+#define ECQ_POSIX 1
+#else
+#define ECQ_POSIX 0
+#endif
+#endif
+
+/// 1 where cpu/ has kernels for the x86-64 instruction sets, chosen at run time; else 0 (the scalar definition alone).
+/// The same in a .cu file, whose host code is the host compiler's, so that inline functions have one body in all files
+/// of a program. Where nvcc's front end should not take the intrinsics of a host compiler: -DECQ_X86=0, in every file.
+#if !defined(ECQ_X86)
+#if defined(__x86_64__) && defined(__GNUC__)
+#define ECQ_X86 1
+#else
+#define ECQ_X86 0
+#endif
+#endif
+
+/// On every function that uses an instruction set: no user needs -m flags, and nothing else is compiled for it.
+#define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
+/// As ECQ_AVX2.
+#define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+
+/// \def ECQ_KERNELS_BEGIN
+/// Before functions that use AVX-512, ECQ_KERNELS_END behind them: GCC's own headers start some results from an
+/// uninitialised register on purpose, and it warns of that.
+/// \def ECQ_KERNELS_END
+/// Ends what ECQ_KERNELS_BEGIN began.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ECQ_KERNELS_BEGIN                                                                    \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") \
+      _Pragma("GCC diagnostic ignored \"-Wuninitialized\"")
+#define ECQ_KERNELS_END _Pragma("GCC diagnostic pop")
+#else
+#define ECQ_KERNELS_BEGIN
+#define ECQ_KERNELS_END
+#endif
+
+/// On types that must not be ignored. nvcc takes an assignment for a discarded value.
+#if defined(__CUDACC__)
+#define ECQ_NODISCARD
+#else
+#define ECQ_NODISCARD [[nodiscard]]
+#endif
+
+/// Before a loop of a constant number of turns whose variables have to be in registers.
+#if defined(__CUDA_ARCH__)
+#define ECQ_UNROLL _Pragma("unroll")
+#elif defined(__clang__)
+#define ECQ_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define ECQ_UNROLL _Pragma("GCC unroll 16")
+#else
+#define ECQ_UNROLL
+#endif
+
+/// Before a loop that a device's compiler is to leave one: it is seldom run, and would take registers.
+#if defined(__CUDA_ARCH__)
+#define ECQ_NO_UNROLL _Pragma("unroll 1")
+#else
+#define ECQ_NO_UNROLL
+#endif
+
+/// Returns the error of a `result` expression from the enclosing function, or defines `name` as a reference to its
+/// value: `ECQ_TRY(header, read_header(bytes));`
+#define ECQ_TRY(name, ...)                                     \
+  auto name##_result = (__VA_ARGS__);                          \
+  if (!name##_result) return std::move(name##_result).error(); \
+  auto& name = *name##_result
+
+/// As ECQ_TRY for a `result<void>`, or where the value is not needed.
+#define ECQ_CHECK(...)                                                                         \
+  do {                                                                                         \
+    if (auto ecq_checked = (__VA_ARGS__); !ecq_checked) return std::move(ecq_checked).error(); \
+  } while (false)

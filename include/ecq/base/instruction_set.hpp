@@ -1,0 +1,70 @@
+#pragma once
+/// \file
+/// Which instruction sets the machine has, and which one kernels are to use.
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "ecq/base/config.hpp"
+
+namespace ecq {
+
+/// Instruction sets that kernels are written for, each holding the ones before it. Results never depend on it.
+enum class instruction_set : unsigned char {
+  automatic,  ///< the best one that the machine has
+  scalar,     ///< plain C++, the definition
+  avx2,       ///< AVX2 with BMI1, BMI2 and POPCNT
+  avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
+};
+
+/// "avx2" for instruction_set::avx2, and so on.
+constexpr std::string_view name_of(instruction_set set) noexcept {
+  switch (set) {
+    case instruction_set::scalar: return "scalar";
+    case instruction_set::avx2: return "avx2";
+    case instruction_set::avx512: return "avx512";
+    case instruction_set::automatic: break;
+  }
+  return "automatic";
+}
+
+namespace detail {
+
+inline instruction_set detect_instruction_set() noexcept {
+#if ECQ_X86
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("popcnt")) {
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    return wide ? instruction_set::avx512 : instruction_set::avx2;
+  }
+#endif
+  return instruction_set::scalar;
+}
+
+}  // namespace detail
+
+/// The best instruction set of this machine and its operating system.
+inline instruction_set machine_instruction_set() noexcept {
+  static const instruction_set found = detail::detect_instruction_set();
+  return found;
+}
+
+/// `wanted`, but never more than the machine has. `automatic` becomes what the environment variable ECQ_CPU names
+/// (scalar, avx2 or avx512) when first asked, or else the best one.
+inline instruction_set chosen_instruction_set(instruction_set wanted) noexcept {
+  static const instruction_set preferred = [] {
+    const char* const named = std::getenv("ECQ_CPU");
+    const std::string_view name = named != nullptr ? named : "";
+    for (const auto set : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+      if (name == name_of(set)) return set;
+    }
+    return instruction_set::avx512;
+  }();
+  return (std::min)(wanted == instruction_set::automatic ? preferred : wanted, machine_instruction_set());
+}
+
+}  // namespace ecq

@@ -1,0 +1,73 @@
+#pragma once
+/// \file
+/// The loop for what is made in parallel and put together in order.
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+
+namespace ecq {
+
+/// Calls `make(index, item)` for every index below `count` on all threads, and `take(index, item)` with what it made of
+/// `item`, one at a time and by ascending index, while other threads go on making. An item comes as an earlier take
+/// left it, so that its memory is used again; there are at most two a thread. Either may throw std::bad_alloc, which
+/// becomes errc::out_of_memory.
+template <class Item, class Make, class Take>
+result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make& make, const Take& take) {
+  const std::size_t window = 2 * std::size_t{backend.thread_count()};
+  std::vector<std::unique_ptr<Item>> made(window);  // by index modulo window
+  std::vector<std::unique_ptr<Item>> spare;         // the last one is the likeliest to be in a cache
+  spare.reserve(window);
+  std::size_t next = 0;  // to be taken
+  bool taking = false;
+  bool failed = false;
+  std::mutex guard;
+  std::condition_variable moved_on;
+
+  const auto run = [&](std::size_t index) {
+    std::unique_lock lock(guard);
+    moved_on.wait(lock, [&] { return failed || index < next + window; });
+    if (failed) return;
+    std::unique_ptr<Item> item;
+    if (!spare.empty()) {
+      item = std::move(spare.back());
+      spare.pop_back();
+    }
+    lock.unlock();
+    if (!item) item = std::make_unique<Item>();
+    make(index, *item);
+    lock.lock();
+    made[index % window] = std::move(item);
+    if (taking) return;  // whoever takes will come to it
+    taking = true;
+    while (made[next % window]) {
+      item = std::move(made[next % window]);
+      lock.unlock();
+      take(next, *item);
+      lock.lock();
+      spare.push_back(std::move(item));
+      ++next;
+      moved_on.notify_all();
+    }
+    taking = false;
+  };
+  return parallel_for(backend, count, [&](std::size_t index) -> result<void> {
+    try {
+      run(index);
+    } catch (...) {
+      const std::scoped_lock lock(guard);
+      failed = true;
+      moved_on.notify_all();
+      throw;
+    }
+    return {};
+  });
+}
+
+}  // namespace ecq

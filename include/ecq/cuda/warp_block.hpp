@@ -1,0 +1,141 @@
+#pragma once
+/// \file
+/// The matrices of a block as quantize/dequantize_warp.hpp reads them, and where they go.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/dequantize_warp.hpp"
+
+namespace ecq {
+
+/// Where a matrix of a block goes in a buffer that takes them all: weight (0, 0) is element `offset` of the buffer,
+/// rows begin `row_stride` elements apart.
+struct matrix_place {
+  std::uint64_t offset = 0;
+  std::uint64_t row_stride = 0;
+
+  bool operator==(const matrix_place&) const = default;
+};
+
+/// Every matrix row-major and without gaps, one behind another in order of `matrices`, each from a multiple of 256
+/// elements on. Their shapes must have been checked against a stream (block_decoder::open); throws std::bad_alloc.
+inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> matrices) {
+  std::vector<matrix_place> places;
+  std::uint64_t end = 0;
+  for (const packed_matrix& matrix : matrices) {
+    const std::uint64_t offset = (end + 255) / 256 * 256;
+    places.push_back({offset, matrix.layout.columns});
+    end = offset + std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
+  }
+  return places;
+}
+
+/// Elements of a buffer with room for `matrices` at `places`, one for each. Errors: invalid_argument for another number
+/// of places, rows that are shorter than the matrix's, and ends beyond 2^60, so that their bytes are a number of 64
+/// bits.
+inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
+                                         std::span<const matrix_place> places) {
+  if (places.size() != matrices.size()) {
+    return error(errc::invalid_argument, "places for " + std::to_string(places.size()) + " matrices of a block of " +
+                                             std::to_string(matrices.size()));
+  }
+  constexpr std::uint64_t most = std::uint64_t{1} << 60;
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const std::uint64_t rows = matrices[i].layout.rows;
+    const std::uint64_t columns = matrices[i].layout.columns;
+    const auto& [offset, stride] = places[i];
+    if ((rows == 0 || columns == 0) && offset <= most) continue;
+    if (rows == 0 || stride < columns || offset > most - columns || (rows - 1) > (most - columns - offset) / stride) {
+      return error(errc::invalid_argument, "matrix " + std::to_string(i) + " '" + matrices[i].name + "': rows of " +
+                                               std::to_string(columns) + " weights cannot begin " +
+                                               std::to_string(stride) + " elements apart from element " +
+                                               std::to_string(offset) + " on");
+    }
+    end = (std::max)(end, offset + (rows - 1) * stride + columns);
+  }
+  return end;
+}
+
+/// What a sink needs of a block of quantised matrices.
+struct warp_block {
+  std::array<float, 256> values{};    ///< of the codes; infinity where a code is no finite number
+  std::vector<warp_matrix> matrices;  ///< those with weights, in order of their symbols
+  std::vector<std::uint16_t> scales;  ///< of all matrices: bits of BF16
+
+  /// `matrices` must have been checked against their stream (block_decoder::open), `places` by elements_at. Errors:
+  /// unsupported for lossless matrices, matrices of several formats or of shared symbols, and 2^32 rows or columns;
+  /// out_of_memory.
+  static result<warp_block> of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
+    try {
+      warp_block block;
+      for (std::size_t i = 0; i < matrices.size(); ++i) {
+        ECQ_CHECK(block.add(matrices[i], places[i], matrices[0].format, i));
+      }
+      std::sort(block.matrices.begin(), block.matrices.end(),
+                [](const warp_matrix& a, const warp_matrix& b) { return a.first_symbol < b.first_symbol; });
+      for (std::size_t i = 1; i < block.matrices.size(); ++i) {
+        if (block.matrices[i - 1].end() <= block.matrices[i].first_symbol) continue;
+        return error(errc::unsupported, "matrices that share symbol " + std::to_string(block.matrices[i].first_symbol));
+      }
+      if (!matrices.empty()) block.tabulate(matrices[0].format);
+      return block;
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the matrices of a block");
+    }
+  }
+
+ private:
+  result<void> add(const packed_matrix& from, const matrix_place& place, dtype format, std::size_t index) {
+    const auto unsupported = [&](const char* why) {
+      return error(errc::unsupported, "matrix " + std::to_string(index) + " '" + from.name + "': " + why);
+    };
+    const group_layout& layout = from.layout;
+    constexpr std::size_t most = (std::numeric_limits<std::uint32_t>::max)();
+    if (from.lossless()) return unsupported("lossless");
+    if (from.format != format) return unsupported("another format than the first matrix's");
+    if (layout.rows > most || layout.columns > most) return unsupported("2^32 rows or columns");
+    if (layout.rows == 0 || layout.columns == 0) return {};
+    matrices.push_back({.first_symbol = from.first_symbol,
+                        .rows = static_cast<std::uint32_t>(layout.rows),
+                        .columns = static_cast<std::uint32_t>(layout.columns),
+                        .rows_per_group = static_cast<std::uint32_t>((std::min)(layout.rows_per_group, most)),
+                        .columns_per_group = static_cast<std::uint32_t>((std::min)(layout.columns_per_group, most)),
+                        .groups_across = static_cast<std::uint32_t>(layout.groups_across()),
+                        .zero = from.zero,
+                        .affine = is_affine(from.format),
+                        .by_four = from.first_symbol % 4 == 0 && layout.columns % 4 == 0 &&
+                                   layout.columns_per_group % 4 == 0 && place.offset % 4 == 0 &&
+                                   place.row_stride % 4 == 0 &&
+                                   layout.columns <= most - group_symbols,  // a lane's column goes beyond by a group
+                        .first_scale = scales.size(),
+                        .offset = place.offset,
+                        .row_stride = place.row_stride});
+    for (const bf16 scale : from.scales) scales.push_back(scale.bits);
+    return {};
+  }
+
+  void tabulate(dtype format) {
+    visit_code_format(format, [&]<class Format>() {
+      for (unsigned code = 0; code < 256; ++code) {
+        const auto byte = static_cast<std::uint8_t>(code);
+        values[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
+      }
+    });
+  }
+};
+
+}  // namespace ecq

@@ -1,0 +1,151 @@
+#pragma once
+/// \file
+/// Bits of one lane, last in, first out, in a register of 32 bits: the lane side of Huffman and tANS.
+///
+/// A stack y holds the bits below its highest 1: between 16 and 31 of them, 2^16 <= y < 2^32. Popping n bits takes the
+/// low n; when fewer than 16 are left, the lane takes a word, whose bits are the next to be popped. So words are due
+/// exactly where they are due in rANS, and a stack needs no count of its bits.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+
+namespace ecq::detail {
+
+inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< where encoders start and decoders must end
+
+/// Writes the stacks of `lane_count` lanes: 4 bytes each.
+inline constexpr std::size_t bit_stack_bytes = lane_count * 4;
+
+/// An entry of a decode table: the bits that a symbol takes from a stack, the byte that is decoded, and for tANS the
+/// lane's next state, base + those bits.
+struct stack_entry {
+  std::uint16_t base;
+  std::uint8_t bits;  ///< 0 .. 16
+  std::uint8_t code;
+};
+
+/// A chunk on its way, as rans_cursor: kernels take it some groups further, finish() to its end and verdict.
+struct bit_stack_cursor {
+  const std::byte* word;  ///< the next word; beyond `end` nothing is left to be said but errc::corrupt
+  const std::byte* end;
+  std::uint8_t* out;
+  std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
+  std::uint32_t stack[lane_count];
+  std::uint32_t state[lane_count];  ///< of tANS; others leave it at 0, where all lanes must end
+
+  /// At the beginning of `chunk`, with states 0; false if its stacks are none.
+  bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
+    word = chunk.words;
+    end = chunk.words + std::size_t{2} * chunk.word_count;
+    out = to;
+    left = chunk.symbols;
+    bool valid = true;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      stack[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
+      state[lane] = 0;
+      valid = valid && stack[lane] >= bit_stack_bottom;
+    }
+    return valid;
+  }
+
+  /// Decodes all that is left: `pop(state, stack)` finds the stack_entry of a lane and moves its state on.
+  template <class Pop>
+  errc finish(const Pop& pop) const {
+    bit_stack_cursor at = *this;  // copies that nobody else sees: codes written may not change them
+    const Pop pop_of_lane = pop;
+    const auto step = [&](std::uint32_t lane) {
+      const stack_entry found = pop_of_lane(at.state[lane], at.stack[lane]);
+      const std::uint32_t rest = at.stack[lane] >> found.bits;
+      // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. The
+      // check before each step of 32 lanes keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
+      const auto due = (std::int64_t{rest} - bit_stack_bottom) >> 63;  // -1 or 0
+      const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(at.word);
+      at.stack[lane] = rest ^ ((rest ^ refilled) & static_cast<std::uint32_t>(due));
+      at.word -= 2 * due;
+      return found.code;
+    };
+    for (; at.left >= group_symbols; at.left -= group_symbols, at.out += group_symbols) {
+      for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+        if (at.word > at.end) return errc::corrupt;
+        ECQ_UNROLL
+        for (std::uint32_t lane = 0; lane < lane_count; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
+      }
+    }
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      if (at.word > at.end) return errc::corrupt;
+      const std::uint32_t lanes = lanes_in_step(at.left, round);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
+    }
+    bool ended = at.word == at.end;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      ended = ended && at.stack[lane] == bit_stack_bottom && at.state[lane] == 0;
+    }
+    return ended ? errc::ok : errc::corrupt;
+  }
+};
+
+/// A chunk of one symbol alone: stacks that never moved and no words.
+inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, std::uint8_t* out) {
+  for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    if (load_le<std::uint32_t>(chunk.states + 4 * lane) != bit_stack_bottom) return errc::corrupt;
+  }
+  std::memset(out, code, chunk.symbols);
+  return chunk.word_count == 0 ? errc::ok : errc::corrupt;
+}
+
+/// Bits that a symbol puts on a stack: the low `bits` (0..16) of `value`, all others 0.
+struct pushed {
+  std::uint32_t value;
+  std::uint32_t bits;
+};
+
+/// A chunk being encoded, from its end.
+struct bit_stack_encode_cursor {
+  std::span<const std::uint8_t> codes;  ///< those that are left
+  std::uint16_t* word;                  ///< the first of the words so far; before it, room for one for each code left
+  std::uint32_t stack[lane_count];
+  std::uint32_t state[lane_count];  ///< of tANS
+
+  void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room, std::uint32_t first_state) {
+    codes = chunk;
+    word = room.data() + room.size();
+    std::fill_n(stack, lane_count, bit_stack_bottom);
+    std::fill_n(state, lane_count, first_state);
+  }
+
+  /// Encodes all groups above the first `down_to`: `push(state, code)` says what a lane pushes for a code, and moves
+  /// its state on.
+  template <class Push>
+  void encode(std::size_t down_to, const Push& push) {
+    bit_stack_encode_cursor at = *this;  // a copy that nobody else sees: words written may not change it
+    for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > down_to;) {
+      const std::uint8_t* in = codes.data() + group * group_symbols;
+      const auto left = static_cast<std::uint32_t>(
+          (std::min)(codes.size() - group * group_symbols, static_cast<std::size_t>(group_symbols)));
+      for (std::uint32_t round = rounds_per_group; round-- > 0;) {
+        for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
+          const pushed next = push(at.state[lane], in[lane * rounds_per_group + round]);
+          // Whether a word is due is a coin toss that no predictor learns: arithmetic instead.
+          std::uint32_t y = at.stack[lane];
+          const std::uint32_t full = std::uint64_t{y} << next.bits >> 32 != 0 ? 1 : 0;
+          at.word[-1] = static_cast<std::uint16_t>(y);
+          at.word -= full;
+          y >>= 16 * full;
+          at.stack[lane] = (y << next.bits) | next.value;
+        }
+      }
+    }
+    at.codes = codes.first((std::min)(codes.size(), down_to * group_symbols));
+    *this = at;
+  }
+};
+
+}  // namespace ecq::detail

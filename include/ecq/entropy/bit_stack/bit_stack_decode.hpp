@@ -1,0 +1,41 @@
+#pragma once
+/// \file
+/// The decode kernels of tANS and Huffman for the machine at hand, chosen at run time.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/entropy/bit_stack/bit_stack.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_decode_avx2.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_decode_avx512.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
+#include "ecq/entropy/side_by_side.hpp"
+
+namespace ecq::detail {
+
+/// Takes each chunk on by as many whole groups as the kernels of `isa` can, in any order of `cursors`.
+template <class Lookup>
+void bit_stack_advance([[maybe_unused]] const Lookup& table, [[maybe_unused]] instruction_set isa,
+                       [[maybe_unused]] std::span<bit_stack_cursor*> cursors) {
+#if ECQ_X86
+  if (isa == instruction_set::avx512) {
+    advance_in_runs<4>(cursors, [&](bit_stack_cursor* const* run, std::size_t count, std::size_t groups) {
+      if (count == 1) return avx512::bit_stacks_advance<1>(table, run, groups);
+      if (count == 2) return avx512::bit_stacks_advance<2>(table, run, groups);
+      return advance_filled<4>(
+          run, count, [&](bit_stack_cursor* const* all) { return avx512::bit_stacks_advance<4>(table, all, groups); });
+    });
+  }
+  if (isa == instruction_set::avx2) {
+    advance_in_runs<2>(cursors, [&](bit_stack_cursor* const* run, std::size_t count, std::size_t groups) {
+      return count == 2 ? avx2::bit_stacks_advance<2>(table, run, groups)
+                        : avx2::bit_stacks_advance<1>(table, run, groups);
+    });
+  }
+#endif
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,200 @@
+#pragma once
+/// \file
+/// tANS and Huffman for AVX-512 with VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, entries come by
+/// plain loads, several chunks run side by side to hide latency.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/entropy/bit_stack/bit_stack.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
+#include "ecq/entropy/rans/rans_decode_avx512.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// The 32 bits at table + Stride * index for four indices, by plain loads: faster than a gather where that is
+/// microcode.
+template <std::size_t Stride>
+ECQ_AVX512 inline __m128i load_four(const void* table, std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
+  const auto* const from = static_cast<const std::byte*>(table);
+  const __m128i first =
+      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * a)), load_int(from + Stride * b), 1);
+  const __m128i second =
+      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * c)), load_int(from + Stride * d), 1);
+  return _mm_unpacklo_epi64(first, second);
+}
+
+ECQ_AVX512 inline __m512i join_quarters(const __m128i* quarters) {
+  return _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1)),
+      _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1), 1);
+}
+
+/// As load_four for the indices in 16-bit lanes: 16 lanes a register.
+struct looked_up {
+  __m512i first;
+  __m512i second;
+};
+template <std::size_t Stride>
+ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
+  std::uint64_t indices[8];  // four lanes at a time come faster than lane by lane
+  _mm512_storeu_si512(indices, index);
+  __m128i parts[8];
+  ECQ_UNROLL
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::uint64_t four = indices[i];
+    __asm__("" : "+r"(four));  // clang would make it a gather
+    parts[i] = load_four<Stride>(table, four & 0xFFFFU, four >> 16 & 0xFFFFU, four >> 32 & 0xFFFFU, four >> 48);
+  }
+  return {join_quarters(parts), join_quarters(parts + 4)};
+}
+
+/// Takes the code words of `lanes` from their stacks by the cascade: halves are those of the stacks and the high ones
+/// of the entries, which then say that no bits are left to be taken.
+[[gnu::always_inline]] ECQ_AVX512 inline void take_longer(const huffman_lookup& table, std::uint32_t lanes,
+                                                          __m512i (&halves)[3]) {
+  std::uint16_t each[3][lane_count];
+  std::memcpy(each, halves, sizeof each);
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const std::uint32_t lane = _tzcnt_u32(lanes);
+    std::uint32_t stack = each[0][lane] | std::uint32_t{each[1][lane]} << 16;
+    const unsigned entry = table.find_longer(stack);
+    stack >>= entry & 0xFFU;
+    each[0][lane] = static_cast<std::uint16_t>(stack);
+    each[1][lane] = static_cast<std::uint16_t>(stack >> 16);
+    each[2][lane] = static_cast<std::uint16_t>(entry & 0xFF00U);
+  }
+  std::memcpy(halves, each, sizeof each);
+}
+
+/// Entries of the next symbols of a chunk with these states and low halves of stacks.
+template <class Lookup>
+ECQ_AVX512 inline looked_up look_up_next(const Lookup& table, __m512i state, __m512i low, __m512i index_mask) {
+  if constexpr (Lookup::by_state) {
+    return look_up_dwords<4>(table.entries, state);
+  } else {
+    return look_up_dwords<2>(table.entries, _mm512_and_si512(low, index_mask));
+  }
+}
+
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
+/// out of words. At most 128 bytes beyond the end of a chunk's words are read.
+template <std::size_t Chunks, class Lookup>
+ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor* const* cursors, std::size_t groups) {
+  const __m512i even = every(0, 2);
+  const __m512i odd = every(1, 2);
+  const __m512i first_half = interleaved(0);
+  const __m512i second_half = interleaved(16);
+  __m512i high[Chunks];  // halves of the stacks, lane by lane
+  __m512i low[Chunks];
+  __m512i state[Chunks];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+  std::uint8_t* out[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i first = _mm512_loadu_si512(cursors[c]->stack);
+    const __m512i second = _mm512_loadu_si512(cursors[c]->stack + 16);
+    low[c] = _mm512_permutex2var_epi16(first, even, second);
+    high[c] = _mm512_permutex2var_epi16(first, odd, second);
+    state[c] = _mm512_permutex2var_epi16(_mm512_loadu_si512(cursors[c]->state), even,
+                                         _mm512_loadu_si512(cursors[c]->state + 16));
+    word[c] = cursors[c]->word;
+    end[c] = cursors[c]->end;
+    out[c] = cursors[c]->out;
+  }
+  const __m512i zero = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi16(-1);
+  const __m512i low_byte = _mm512_set1_epi16(0x00FF);
+  __m512i index_mask = zero;
+  if constexpr (!Lookup::by_state) index_mask = _mm512_set1_epi16(static_cast<std::int16_t>(table.index_mask));
+  // Each chunk's entries are loaded before the chunk in front of it takes its words, so that more loads are under way.
+  looked_up upcoming = look_up_next(table, state[0], low[0], index_mask);
+  for (std::size_t group = 0; group < groups; ++group) {
+    __m512i codes[Chunks][2];  // of two rounds each: the later one's in the high bytes
+    ECQ_UNROLL
+    for (int pair = 0; pair < 2; ++pair) {
+      ECQ_UNROLL
+      for (int later = 0; later < 2; ++later) {
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          // Bits to take, of which the shifts see the low four, and the code above them.
+          __m512i entry;
+          const looked_up found = upcoming;
+          if constexpr (Chunks > 1) {
+            const std::size_t next = (c + 1) % Chunks;
+            upcoming = look_up_next(table, state[next], low[next], index_mask);
+          }
+          if constexpr (Lookup::by_state) {
+            entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
+            const __m512i base = _mm512_permutex2var_epi16(found.first, even, found.second);
+            const __m512i kept = _mm512_shldv_epi16(ones, zero, entry);  // base | (low & ~kept)
+            state[c] = _mm512_ternarylogic_epi32(base, kept, low[c], 0xF2);
+          } else {
+            entry = _mm512_permutex2var_epi16(found.first, even, found.second);
+            const __mmask32 longer = _mm512_testn_epi16_mask(entry, low_byte);
+            if (longer != 0) [[unlikely]] {
+              __m512i halves[3] = {low[c], high[c], entry};
+              take_longer(table, longer, halves);
+              low[c] = halves[0];
+              high[c] = halves[1];
+              entry = halves[2];
+            }
+          }
+          const __m512i next_low = _mm512_shrdv_epi16(low[c], high[c], entry);
+          const __m512i next_high = _mm512_shrdv_epi16(high[c], zero, entry);
+          const __mmask32 due = _mm512_testn_epi16_mask(next_high, next_high);
+          high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
+          low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
+          word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          if constexpr (Chunks == 1) upcoming = look_up_next(table, state[c], low[c], index_mask);
+          if (later == 0) {
+            codes[c][pair] = _mm512_srli_epi16(entry, 8);
+          } else {  // earlier | (entry & 0xFF00)
+            codes[c][pair] = _mm512_ternarylogic_epi32(codes[c][pair], low_byte, entry, 0xF2);
+          }
+        }
+      }
+      // Two rounds take 64 words, 128 bytes, at most.
+      bool overrun = false;
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+      if (overrun) return false;
+    }
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      _mm512_storeu_si512(out[c], _mm512_permutex2var_epi16(codes[c][0], first_half, codes[c][1]));
+      _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi16(codes[c][0], second_half, codes[c][1]));
+      prefetch<2>(word[c], prefetch_distance);
+      out[c] += group_symbols;
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->stack, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->stack + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->state, _mm512_cvtepu16_epi32(_mm512_castsi512_si256(state[c])));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(state[c], 1)));
+    cursors[c]->word = word[c];
+    cursors[c]->out = out[c];
+    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+  }
+  return true;
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif

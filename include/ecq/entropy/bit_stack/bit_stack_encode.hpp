@@ -1,0 +1,39 @@
+#pragma once
+/// \file
+/// The encode kernels of tANS and Huffman for the machine at hand, chosen at run time.
+
+#include <cstddef>
+#include <span>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/entropy/bit_stack/bit_stack.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_encode_avx2.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_encode_avx512.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
+#include "ecq/entropy/side_by_side.hpp"
+
+namespace ecq::detail {
+
+/// Encodes all that is left of one or two chunks, whole groups, where `isa` has a kernel for it.
+template <class Encoding>
+void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] instruction_set isa,
+                      [[maybe_unused]] std::span<bit_stack_encode_cursor> cursors) {
+#if ECQ_X86
+  using pointers = bit_stack_encode_cursor* const*;
+  if (isa == instruction_set::avx512) {
+    encode_in_runs(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
+      return count == 2 ? avx512::bit_stacks_encode<2>(table, run, first, last)
+                        : avx512::bit_stacks_encode<1>(table, run, first, last);
+    });
+  }
+  if (isa == instruction_set::avx2) {
+    encode_in_runs(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
+      return count == 2 ? avx2::bit_stacks_encode<2>(table, run, first, last)
+                        : avx2::bit_stacks_encode<1>(table, run, first, last);
+    });
+  }
+#endif
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,117 @@
+#pragma once
+/// \file
+/// Encoding tANS and Huffman by AVX-512 with VBMI2: whole groups of one or two chunks, the same words as the scalar
+/// definition.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/entropy/bit_stack/bit_stack.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_decode_avx512.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// Entries of the codes of one round.
+ECQ_AVX512 inline looked_up look_up_codes(const std::uint32_t* entries, const std::uint8_t* codes) {
+  __m128i parts[8];
+  ECQ_UNROLL
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::uint8_t* const four = codes + 4 * rounds_per_group * i;
+    parts[i] =
+        load_four<4>(entries, four[0], four[rounds_per_group], four[2 * rounds_per_group], four[3 * rounds_per_group]);
+  }
+  return {join_quarters(parts), join_quarters(parts + 4)};
+}
+
+/// Encodes groups `last` - 1 down to `first` of each chunk.
+template <std::size_t Chunks, class Encoding>
+ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode_cursor* const* cursors,
+                                         std::size_t first, std::size_t last) {
+  const __m512i even = every(0, 2);
+  const __m512i odd = every(1, 2);
+  const __m512i zero = _mm512_setzero_si512();
+  __m512i high[Chunks];  // halves of the stacks, lane by lane
+  __m512i low[Chunks];
+  __m512i state[Chunks];
+  std::uint16_t* word[Chunks];
+  const std::uint8_t* codes[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i front = _mm512_loadu_si512(cursors[c]->stack);
+    const __m512i back = _mm512_loadu_si512(cursors[c]->stack + 16);
+    low[c] = _mm512_permutex2var_epi16(front, even, back);
+    high[c] = _mm512_permutex2var_epi16(front, odd, back);
+    state[c] = _mm512_permutex2var_epi16(_mm512_loadu_si512(cursors[c]->state), even,
+                                         _mm512_loadu_si512(cursors[c]->state + 16));
+    word[c] = cursors[c]->word;
+    codes[c] = cursors[c]->codes.data();
+  }
+  for (std::size_t group = last; group-- > first;) {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) prefetch<2>(codes[c] + group * group_symbols, codes_prefetched);
+    for (std::size_t round = rounds_per_group; round-- > 0;) {
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) {
+        const looked_up symbol = look_up_codes(table.entries, codes[c] + group * group_symbols + round);
+        // Bits to push, of which the shifts see the low four, and those bits, the highest of 16.
+        __m512i bits = _mm512_permutex2var_epi16(symbol.first, odd, symbol.second);
+        __m512i value = _mm512_permutex2var_epi16(symbol.first, even, symbol.second);
+        if constexpr (Encoding::by_state) {
+          const __mmask32 fewer =
+              _mm512_cmplt_epu16_mask(_mm512_or_si512(_mm512_slli_epi16(state[c], 3), _mm512_set1_epi16(15)), bits);
+          bits = _mm512_mask_sub_epi16(bits, fewer, bits, _mm512_set1_epi16(1));
+          const __m512i next = _mm512_add_epi16(value, _mm512_shrdv_epi16(state[c], zero, bits));
+          value = _mm512_shrdv_epi16(state[c], state[c], bits);
+          const looked_up found = look_up_dwords<2>(table.states, next);
+          state[c] = _mm512_permutex2var_epi16(found.first, even, found.second);
+        }
+        // The bits that the shift would lose.
+        const __m512i lost = _mm512_shldv_epi16(zero, high[c], bits);
+        __mmask32 due = _mm512_test_epi16_mask(lost, lost);
+        __mmask32 all_bits = 0;  // code words of 16 bits
+        if constexpr (!Encoding::by_state) {
+          all_bits = _mm512_test_epi16_mask(bits, _mm512_set1_epi16(16));
+          due |= all_bits;
+        }
+        const auto count = static_cast<unsigned>(_mm_popcnt_u32(due));
+        word[c] -= count;
+        _mm512_mask_storeu_epi16(word[c], _bzhi_u32(~0U, count), _mm512_maskz_compress_epi16(due, low[c]));
+        const __m512i rest_low = _mm512_mask_mov_epi16(low[c], due, high[c]);
+        const __m512i rest_high = _mm512_maskz_mov_epi16(~due, high[c]);
+        low[c] = _mm512_shldv_epi16(rest_low, value, bits);
+        high[c] = _mm512_shldv_epi16(rest_high, rest_low, bits);
+        if (all_bits != 0) {
+          low[c] = _mm512_mask_mov_epi16(low[c], all_bits, value);
+          high[c] = _mm512_mask_mov_epi16(high[c], all_bits, rest_low);
+        }
+      }
+    }
+  }
+  const __m512i first_half = interleaved(0);
+  const __m512i second_half = interleaved(16);
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->stack, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->stack + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->state, _mm512_cvtepu16_epi32(_mm512_castsi512_si256(state[c])));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(state[c], 1)));
+    cursors[c]->word = word[c];
+  }
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif

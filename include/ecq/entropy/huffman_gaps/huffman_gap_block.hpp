@@ -1,0 +1,350 @@
+#pragma once
+/// \file
+/// Decoding one block of a gap array: what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
+/// (arXiv:2510.02676, algorithm 1) do, written once over a block policy (tests/support/host_block.hpp on the host,
+/// cuda/device_thread_block.cuh on a device). Each thread goes through its windows twice: to count their codes, several
+/// at a look-up, and, knowing from everybody's counts where they go, to put them there, again several at a time.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/huffman/huffman_lut.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_table.hpp"
+
+namespace ecq {
+
+/// Threads of a block of a gap array (wire format).
+inline constexpr std::uint32_t gap_block_threads = 256;
+/// Bits of the window that each thread decodes (wire format).
+inline constexpr std::uint32_t gap_window_bits = 64;
+
+/// A chunk's gap array (docs/format.md). All of it may be read 16 bytes beyond its end.
+struct gap_array_view {
+  const std::byte* positions;  ///< u32 each: the code that begins each block
+  const std::byte* gaps;       ///< gap_bits each: where in its window the first code word starts
+  const std::byte* bits;       ///< code words, `windows` * 8 bytes
+  std::uint32_t windows;       ///< at least 1
+  std::uint32_t symbols;       ///< codes of the chunk
+  unsigned gap_bits;           ///< 4 or 5
+
+  ECQ_HOST_DEVICE std::uint32_t blocks() const { return (windows + gap_block_threads - 1) / gap_block_threads; }
+
+  /// First code of block `block`; of the block behind the last one, the number of codes.
+  ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t block) const {
+    return block < blocks() ? word_at(positions + std::size_t{4} * block) : symbols;
+  }
+
+  ECQ_HOST_DEVICE std::uint32_t gap(std::uint32_t window) const {
+    const std::uint32_t bit = window * gap_bits;
+    const auto two = static_cast<std::uint32_t>(gaps[bit / 8]) | (static_cast<std::uint32_t>(gaps[bit / 8 + 1]) << 8);
+    return (two >> (bit % 8)) & ((1U << gap_bits) - 1U);
+  }
+
+ private:
+  ECQ_HOST_DEVICE static std::uint32_t word_at(const std::byte* from) {
+    return static_cast<std::uint32_t>(from[0]) | (static_cast<std::uint32_t>(from[1]) << 8) |
+           (static_cast<std::uint32_t>(from[2]) << 16) | (static_cast<std::uint32_t>(from[3]) << 24);
+  }
+};
+
+/// Words of a chunk of gap arrays whose code words, the longest of `longest` bits, fill `windows` windows.
+ECQ_HOST_DEVICE constexpr std::uint64_t gap_array_words(std::uint64_t windows, unsigned gap_bits) {
+  const std::uint64_t blocks = (windows + gap_block_threads - 1) / gap_block_threads;
+  return 2 + 2 * blocks + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
+}
+
+/// Words of a chunk that is stored.
+ECQ_HOST_DEVICE constexpr std::uint32_t gap_stored_words(std::uint32_t symbols) { return (symbols + 1) / 2; }
+
+/// Bits of a gap: it is below the longest code word.
+ECQ_HOST_DEVICE constexpr unsigned gap_bits_of(unsigned longest) { return longest <= 16 ? 4 : 5; }
+
+/// What decodes the chunks of one table of append_gap_table, besides its first gap_entry::count entries: these have to
+/// be near.
+struct gap_code {
+  const std::uint32_t* behind;  ///< entries for longer words
+  unsigned longest;             ///< code word; 0 where one symbol alone is coded
+  unsigned shortest;
+  unsigned alphabet;  ///< symbols that there could be, a power of 2
+  unsigned raw_bits;  ///< below a symbol in a decoded byte
+  std::uint8_t only;  ///< decoded byte of the symbol that is alone
+
+  /// Codes that threads have in shared words at once of a chunk that has no blocks.
+  static constexpr std::uint32_t plain_codes = 16 * group_symbols;
+
+  /// The most codes of a window.
+  ECQ_HOST_DEVICE std::uint32_t most_codes() const { return (gap_window_bits + shortest - 1) / shortest; }
+
+  /// Of codes whose shortest word has `shortest` bits: what a block needs of shared words for the codes that it
+  /// decodes.
+  static ECQ_HOST_DEVICE constexpr std::uint32_t shared_words(unsigned shortest) {
+    const std::uint32_t codes = gap_block_threads * ((gap_window_bits + shortest - 1) / shortest);
+    return (group_symbols + (codes > plain_codes ? codes : plain_codes)) / 4 + 1;
+  }
+
+  /// Entry as of huffman_cascade of a word that `bits` begin with, one of more than gap_entry::bits bits.
+  ECQ_HOST_DEVICE std::uint32_t look_up(std::uint32_t bits) const {
+    std::uint32_t table = 0;
+    for (;;) {
+      const std::uint32_t at = 256 * table + (bits & 0xFFU);
+      const std::uint32_t entry = behind[at / 2] >> (16 * (at % 2)) & 0xFFFFU;
+      if (huffman_entry::length(entry) != 0) return entry;
+      table = huffman_entry::value(entry);
+      bits >>= 8;
+    }
+  }
+};
+
+namespace detail {
+
+/// 96 bits, of which the lowest are next.
+template <class Block>
+struct gap_bits {
+  std::uint32_t words[3];
+
+  ECQ_HOST_DEVICE std::uint32_t next() const { return words[0] & (gap_entry::count - 1); }
+
+  /// Takes as many bits as the 5 lowest of `bits` say.
+  ECQ_HOST_DEVICE void take(std::uint32_t bits) {
+    words[0] = Block::funnel_right(words[0], words[1], bits);
+    words[1] = Block::funnel_right(words[1], words[2], bits);
+    words[2] = Block::funnel_right(words[2], 0, bits);
+  }
+
+  /// Takes up to 32 bits.
+  ECQ_HOST_DEVICE void take_word(std::uint32_t length) {
+    take(length / 2);
+    take(length - length / 2);
+  }
+};
+
+struct gap_count {
+  std::uint32_t codes;  ///< that start in the window
+  std::uint32_t over;   ///< bits of the last one that lie behind it
+};
+
+/// What a window has from its bit `gap` on, where `bits` begin.
+template <class Block>
+ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block> bits,
+                                      std::uint32_t gap) {
+  std::uint32_t sum = gap;  // as in an info: bits, codes, and what does not count
+  for (;;) {
+    std::uint32_t even = 0;
+    std::uint32_t info = 0;
+    do {  // nothing but what every look-up needs
+      Block::load_pair(entries, bits.next(), even, info);
+      sum += info;
+      bits.take(info);  // of gap_entry::beyond none
+    } while ((sum & gap_window_bits) == 0);
+    sum -= info;
+    if ((info & gap_window_bits) == 0) {
+      const std::uint32_t inner = gap_window_bits - 1 - (sum & 0x7FU);  // bits of the window behind the next one
+      const std::uint32_t ends = gap_entry::ends(info);
+      return {gap_entry::codes(sum) + 1 + Block::count_bits(ends & ((1U << inner) - 1U)),
+              Block::lowest_bit(ends >> inner)};
+    }
+    const unsigned length = huffman_entry::length(code.look_up(bits.words[0]));
+    sum += length + (1U << 8);
+    if ((sum & gap_window_bits) != 0) return {gap_entry::codes(sum), sum & (gap_window_bits - 1)};
+    bits.take_word(length);
+  }
+}
+
+/// Puts bytes into words that threads share. Each word is written by who puts its last byte; what a thread has put of
+/// the word behind stays with it for finish().
+struct gap_writer {
+  std::uint32_t at;  ///< 8 * bytes from the beginning of the words
+  std::uint32_t pending;
+  std::uint32_t* word;
+
+  /// Puts bytes, the first in the lowest bits and 0 behind the last one, up to `behind`, 4 at most.
+  template <class Block>
+  ECQ_HOST_DEVICE void put(std::uint32_t bytes, std::uint32_t behind) {
+    pending |= Block::funnel_left(0, bytes, at);
+    const std::uint32_t rest = Block::funnel_left(bytes, 0, at);
+    if (((at ^ behind) & 32U) != 0) {
+      *word++ = pending;
+      pending = rest;
+    }
+    at = behind;
+  }
+};
+
+/// Decodes codes up to where `end` says.
+template <class Block>
+ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block> bits,
+                                 std::uint32_t end, gap_writer& writer) {
+  if (writer.at == end) return;
+  for (;;) {
+    std::uint32_t bytes = 0;
+    std::uint32_t info = 0;
+    for (;;) {
+      Block::load_pair(entries, bits.next(), bytes, info);
+      const std::uint32_t behind = writer.at + 8 * gap_entry::codes(info);
+      if (behind >= end) break;
+      bits.take(info);
+      writer.put<Block>(bytes, behind);
+    }
+    if ((info & gap_window_bits) == 0) {
+      writer.put<Block>(bytes & (~0U >> (32 - (end - writer.at))), end);
+      return;
+    }
+    const std::uint32_t entry = code.look_up(bits.words[0]);
+    bits.take_word(huffman_entry::length(entry));
+    writer.put<Block>(huffman_entry::value(entry), writer.at + 8);
+    if (writer.at == end) return;
+  }
+}
+
+/// How many bits the code words of `codes` codes take; more than a window has if they reach beyond it.
+template <class Block>
+ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block>& bits,
+                                            std::uint32_t codes) {
+  std::uint32_t taken = 0;
+  while (codes != 0 && taken <= gap_window_bits) {
+    std::uint32_t even = 0;
+    std::uint32_t info = 0;
+    Block::load_pair(entries, bits.next(), even, info);
+    std::uint32_t count = gap_entry::codes(info);
+    std::uint32_t length = gap_entry::length(info);
+    if ((info & gap_window_bits) != 0) {
+      count = 1;
+      length = huffman_entry::length(code.look_up(bits.words[0]));
+    } else if (count > codes) {
+      std::uint32_t ends = gap_entry::ends(info);
+      if (codes > 1) ends &= ends - 1;
+      if (codes > 2) ends &= ends - 1;
+      count = codes;
+      length = Block::lowest_bit(ends) + 1;
+    }
+    codes -= count;
+    taken += length;
+    bits.take_word(length);
+  }
+  return taken;
+}
+
+template <class Block>
+ECQ_HOST_DEVICE std::uint32_t load_gap_word(const std::byte* from, std::uint32_t index) {
+  return Block::load_half(from, 2 * index) | (Block::load_half(from, 2 * index + 1) << 16);
+}
+
+/// The gaps from that of `window` on, 17 bits of them or more.
+template <class Block>
+ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32_t window) {
+  const std::uint32_t bit = window * chunk.gap_bits;
+  const std::uint32_t low = Block::load_half(chunk.gaps, bit / 16);
+  return (low | (Block::load_half(chunk.gaps, bit / 16 + 1) << 16)) >> (bit % 16);
+}
+
+}  // namespace detail
+
+/// Codes `begin` to `end` of a chunk, in the words that threads share: `begin` is byte begin % group_symbols of them.
+struct gap_codes {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// Decodes block `block` of a chunk to the words that the threads share, and waits for all threads. Every window must
+/// end where the gap of the next says, every block where the position of the next says, and the last window with zeros
+/// behind the chunk's last code word. Otherwise errc::corrupt, in all threads.
+template <class Block>
+ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entries, const gap_code& code,
+                                      const gap_array_view& chunk, std::uint32_t block, gap_codes& decoded) {
+  constexpr std::uint32_t each = gap_block_threads / Block::threads;  // windows of a thread
+  static_assert(each * Block::threads == gap_block_threads && each <= 2, "17 bits have no more than 3 gaps");
+  struct thread_state {
+    detail::gap_bits<Block> bits[each];
+    std::uint32_t codes;  // of each window, a byte each
+    detail::gap_writer writer;
+  };
+  using of_threads = typename Block::template of_each<std::uint32_t>;
+  typename Block::template of_each<thread_state> states;
+  of_threads counts;
+  of_threads wrong;
+  const std::uint32_t last = chunk.windows - 1;
+  const std::uint32_t begin = detail::load_gap_word<Block>(chunk.positions, block);
+  const bool has_last = block + 1 == chunk.blocks();
+  const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Block>(chunk.positions, block + 1);
+  // Phase 1: how many code words start in each window. The last window's are known from the number of codes.
+  threads.each_thread([&](std::uint32_t thread) {
+    thread_state& own = Block::at(states, thread);
+    std::uint32_t& count = Block::at(counts, thread);
+    std::uint32_t& bad = Block::at(wrong, thread);
+    const std::uint32_t first = block * gap_block_threads + thread * each;
+    count = 0;
+    bad = 0;
+    own.codes = 0;
+    if (first > last) return;
+    std::uint32_t gaps = detail::load_gaps<Block>(chunk, first);
+    const std::uint32_t skew = Block::misalignment(chunk.bits);
+    const std::uint32_t gap_mask = (1U << chunk.gap_bits) - 1U;
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < each; ++i) {
+      const std::uint32_t window = first + i;
+      const std::uint32_t gap = gaps & gap_mask;
+      gaps >>= chunk.gap_bits;
+      if (window > last) break;
+      const std::uint32_t from = 8 * skew + gap_window_bits * window + gap;
+      const std::byte* const base = chunk.bits - skew;
+      std::uint32_t four[4];
+      ECQ_UNROLL
+      for (std::uint32_t word = 0; word < 4; ++word) four[word] = Block::load_word(base, from / 32 + word);
+      ECQ_UNROLL
+      for (std::uint32_t word = 0; word < 3; ++word) {
+        own.bits[i].words[word] = Block::funnel_right(four[word], four[word + 1], from);
+      }
+      if (window == 0 && gap != 0) bad = 1;
+      if (window == last) break;
+      const detail::gap_count counted = detail::count_codes(entries, code, own.bits[i], gap);
+      own.codes |= counted.codes << (8 * i);
+      count += counted.codes;
+      if (counted.over != (gaps & gap_mask)) bad = 1;
+    }
+  });
+  std::uint32_t sum = 0;
+  const bool miscounted = threads.exclusive_sum(counts, sum, wrong);
+  const std::uint32_t rest = end - begin - sum;  // less than 0 is much
+  if (miscounted || begin > end || end > chunk.symbols || (block == 0 && begin != 0) ||
+      rest > (has_last ? code.most_codes() : 0)) {
+    threads.meet();  // whoever comes to the next block puts its count where others read this block's
+    return errc::corrupt;
+  }
+  // Phase 2: the same again, now to where the codes belong: groups of the chunk begin at multiples of their size.
+  const std::uint32_t origin = begin % group_symbols;
+  const std::uint32_t end_at = 8 * (origin + end - begin);
+  threads.each_thread([&](std::uint32_t thread) {
+    thread_state& own = Block::at(states, thread);
+    std::uint32_t& bad = Block::at(wrong, thread);
+    const std::uint32_t first = block * gap_block_threads + thread * each;
+    const std::uint32_t at = 8 * (origin + Block::at(counts, thread));
+    own.writer = {at, 0, threads.shared() + at / 32};
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < each; ++i) {
+      const bool is_last = first + i == last;
+      const std::uint32_t codes = is_last ? rest : own.codes >> (8 * i) & 0xFFU;
+      detail::write_codes(entries, code, own.bits[i], own.writer.at + 8 * codes, own.writer);
+      if (is_last) {
+        const std::uint32_t gap = detail::load_gaps<Block>(chunk, last) & ((1U << chunk.gap_bits) - 1U);
+        const std::uint32_t bit = gap + detail::bits_of_codes(entries, code, own.bits[i], codes);
+        const std::uint64_t left = own.bits[i].words[0] | (std::uint64_t{own.bits[i].words[1]} << 32);
+        if (bit == 0 || bit > gap_window_bits || (bit < gap_window_bits && left << bit != 0)) bad = 1;
+      }
+    }
+    if (own.writer.at % 32 != 0 && own.writer.at == end_at) *own.writer.word = 0;
+  });
+  if (threads.any(wrong)) return errc::corrupt;
+  threads.each_thread([&](std::uint32_t thread) {
+    const detail::gap_writer& writer = Block::at(states, thread).writer;
+    if (writer.pending != 0) Block::set_bits(writer.word, writer.pending);
+  });
+  threads.meet();
+  decoded = {begin, end};
+  return errc::ok;
+}
+
+}  // namespace ecq

@@ -1,0 +1,183 @@
+#pragma once
+/// \file
+/// Decoding gap arrays in one pass, as a processor without 256 threads does it best: each block of a chunk bit after
+/// bit, several code words at a look-up, several blocks side by side. What decode_gap_block accepts is accepted here,
+/// and nothing else.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/huffman/huffman_lut.hpp"
+#include "ecq/entropy/huffman/huffman_multi_lut.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_block.hpp"
+
+namespace ecq::detail {
+
+/// The tables of one code.
+struct gap_tables {
+  const std::uint64_t* multi;  ///< of huffman_multi, of huffman_multi::bits bits
+  huffman_wide_view single;
+  unsigned raw_bits;
+};
+
+/// A block on its way. It notes where the first code word of each window starts, and compares that with the gaps at the
+/// end.
+class gap_block_cursor {
+ public:
+  /// Look-ups from one load of 64 bits, of which 57 are sure to be there.
+  static constexpr unsigned lookups = 5;
+  static_assert(lookups * huffman_multi::bits <= 57);
+
+  /// Starts at the beginning of block `block` of `chunk`, whose codes go to `out`; false if its positions cannot be.
+  /// `verdict` becomes errc::corrupt at the end if the block is.
+  bool begin(const gap_array_view& chunk, std::uint32_t block, std::uint8_t* out, errc& verdict) noexcept {
+    chunk_ = chunk;
+    verdict_ = &verdict;
+    first_window_ = block * gap_block_threads;
+    const std::uint32_t from = chunk.position(block);
+    const std::uint32_t to = chunk.position(block + 1);
+    if (from > to || to > chunk.symbols || (block == 0 && (from != 0 || chunk.gap(0) != 0))) return false;
+    out_ = out + from;
+    end_ = out + to;
+    last_ = block + 1 == chunk.blocks();
+    windows_ = last_ ? chunk.windows - first_window_ : gap_block_threads;
+    bits_ = chunk.bits + std::size_t{8} * first_window_;
+    bit_ = chunk.gap(first_window_);
+    starts_ = 0;
+    return true;
+  }
+
+  /// How often `step` may be called: it then stays within the block and its codes.
+  std::size_t steps() const noexcept {
+    // After its look-ups a step may take one more word, of up to 32 bits; stores are of 8 bytes.
+    constexpr std::size_t most_bits = lookups * huffman_multi::bits + 32;
+    constexpr std::size_t most_codes = lookups * huffman_multi_entry::most + 8;
+    const std::size_t all_bits = std::size_t{64} * windows_;
+    const std::size_t bits_left = all_bits > bit_ ? all_bits - bit_ : 0;
+    return (std::min)(bits_left / most_bits, static_cast<std::size_t>(end_ - out_) / most_codes);
+  }
+
+  void step(const gap_tables& tables) noexcept {
+    // In locals: bytes that are stored might be any member for all the compiler knows.
+    std::uint8_t* out = out_;
+    const std::size_t starts = starts_;
+    const std::size_t bit = bit_;
+    const std::uint64_t* const multi = tables.multi;
+    const std::uint64_t mask = (std::uint64_t{1} << huffman_multi::bits) - 1;
+    std::uint64_t word = load_le<std::uint64_t>(bits_ + bit / 8) >> (bit % 8);
+    std::uint64_t begun = 0;  // bits from `bit` on where code words start
+    std::uint64_t entry = 0;
+    unsigned steps = 0;
+    ECQ_UNROLL
+    for (unsigned i = 0; i < lookups; ++i) {
+      entry = multi[word & mask];
+      store_le(reinterpret_cast<std::byte*>(out + huffman_multi_entry::count(steps)), entry);
+      begun |= huffman_multi_entry::starts(entry) << huffman_multi_entry::length(steps);
+      word >>= huffman_multi_entry::length(huffman_multi_entry::step(entry));
+      steps += huffman_multi_entry::step(entry);
+    }
+    const unsigned used = huffman_multi_entry::length(steps);
+    out += huffman_multi_entry::count(steps);
+    // The end of the window lies among these bits, or not: at most one does, as they are fewer than 64.
+    const unsigned window_end = 64 - bit % 64;
+    begun |= (std::uint64_t{1} << used) | (std::uint64_t{1} << 63);
+    noted_[starts] = static_cast<std::uint8_t>(std::countr_zero(begun >> (window_end % 64)));
+    starts_ = starts + (used >= window_end ? 1 : 0);
+    out_ = out;
+    bit_ = bit + used;
+    if (entry == 0) take_one(tables);
+  }
+
+  /// The rest of the block, code by code, and the verdict on all of it.
+  void finish(const gap_tables& tables) noexcept {
+    if (!ends_well(tables)) *verdict_ = errc::corrupt;
+  }
+
+ private:
+  bool ends_well(const gap_tables& tables) noexcept {
+    const std::size_t last_window = std::size_t{64} * (windows_ - 1);
+    const std::size_t all_bits = last_window + 64;
+    const std::size_t known = last_ ? last_window : all_bits;  // windows whose ends gaps tell
+    while (bit_ < known) {
+      if (out_ == end_) return false;
+      take_one(tables);
+    }
+    if (!starts_as_noted(last_ ? windows_ - 1 : windows_)) return false;
+    if (!last_) return out_ == end_;
+    while (bit_ < all_bits && out_ < end_) take_one(tables);
+    if (out_ != end_ || bit_ == last_window || bit_ > all_bits) return false;
+    const std::size_t taken = bit_ - last_window;
+    return taken == 64 || load_le<std::uint64_t>(bits_ + last_window / 8) >> taken == 0;
+  }
+
+  /// The next code, which is known to be there.
+  void take_one(const gap_tables& tables) noexcept {
+    const auto window = static_cast<std::uint32_t>(load_le<std::uint64_t>(bits_ + bit_ / 8) >> (bit_ % 8));
+    const unsigned entry = tables.single.look_up(window);
+    *out_++ = static_cast<std::uint8_t>(huffman_entry::value(entry) << tables.raw_bits);
+    const std::size_t window_end = 64 - bit_ % 64;
+    const std::size_t length = huffman_entry::length(entry);
+    if (length >= window_end) noted_[starts_++] = static_cast<std::uint8_t>(length - window_end);
+    bit_ += length;
+  }
+
+  /// Whether the `count` windows behind the first start where their gaps say.
+  bool starts_as_noted(std::uint32_t count) const noexcept {
+    std::uint8_t gaps[gap_block_threads + 8];
+    const unsigned width = chunk_.gap_bits;
+    const std::byte* from = chunk_.gaps + std::size_t{first_window_} / 8 * width;
+    for (std::uint32_t at = 0; at <= count; at += 8, from += width) {
+      const auto eight = load_le<std::uint64_t>(from);
+      ECQ_UNROLL
+      for (unsigned i = 0; i < 8; ++i)
+        gaps[at + i] = static_cast<std::uint8_t>((eight >> (width * i)) & ((1U << width) - 1U));
+    }
+    return std::equal(noted_, noted_ + count, gaps + 1);
+  }
+
+  gap_array_view chunk_{};
+  const std::byte* bits_ = nullptr;  ///< of the block
+  std::size_t bit_ = 0;
+  errc* verdict_ = nullptr;
+  std::uint8_t* out_ = nullptr;
+  std::uint8_t* end_ = nullptr;
+  std::size_t starts_ = 0;
+  std::uint32_t first_window_ = 0;
+  std::uint32_t windows_ = 0;
+  bool last_ = false;
+  std::uint8_t noted_[gap_block_threads + 8];  ///< where the first word of the next windows starts
+};
+
+/// Decodes blocks side by side: `next(cursor)` begins another block, or says false where there are no more.
+template <class Next>
+void decode_gap_blocks(const gap_tables& tables, const Next& next) {
+  constexpr std::size_t width = 4;
+  gap_block_cursor cursors[width];
+  std::size_t running = 0;
+  for (bool more = true;;) {
+    while (more && running < width) {
+      more = next(cursors[running]);
+      if (more) ++running;
+    }
+    if (running == 0) return;
+    std::size_t steps = cursors[0].steps();
+    for (std::size_t i = 1; i < running; ++i) steps = (std::min)(steps, cursors[i].steps());
+    for (; steps > 0; --steps) {
+      for (std::size_t i = 0; i < running; ++i) cursors[i].step(tables);
+    }
+    for (std::size_t i = running; i-- > 0;) {
+      if (cursors[i].steps() > 0) continue;
+      cursors[i].finish(tables);
+      if (i != --running) cursors[i] = cursors[running];
+    }
+  }
+}
+
+}  // namespace ecq::detail

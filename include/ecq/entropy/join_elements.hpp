@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Joining symbols in memory with raw bits, many elements at a time, by what the machine has.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/entropy/element_join.hpp"
+#include "ecq/entropy/join_avx2.hpp"
+#include "ecq/entropy/join_avx512.hpp"
+
+namespace ecq::detail {
+
+/// Joins the first of `count` elements and returns how many. `to` may be where element_target puts the elements of
+/// these symbols. Reads up to 8 bytes beyond the raw bits.
+inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,
+                                      [[maybe_unused]] const std::uint8_t* symbols,
+                                      [[maybe_unused]] const std::byte* raw, [[maybe_unused]] std::size_t count,
+                                      [[maybe_unused]] std::byte* to, [[maybe_unused]] instruction_set isa) {
+#if ECQ_X86
+  const instruction_set chosen = chosen_instruction_set(isa);
+  count &= ~std::size_t{63};
+  if (chosen == instruction_set::avx512 && avx512::with_writer(join, [&]<class Writer>() {
+        avx512::join_elements<Writer>(join, symbols, raw, count, to);
+      })) {
+    return count;
+  }
+  // The last 64 elements have raw bits enough for all that is read beyond the others'.
+  if (join.width > 1 && join.bits > 8) count -= (std::min)(count, std::size_t{64});
+  if (chosen >= instruction_set::avx2 && avx2::join_elements(join, symbols, raw, count, to)) return count;
+#endif
+  return 0;
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// Alias tables of rANS as vector registers are loaded from them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/rans/rans_slots.hpp"
+
+namespace ecq::detail {
+
+/// An alias table as registers are loaded from it: by bucket divider, alias, adjust and the alias's frequency, by
+/// symbol number frequency and decoded byte.
+template <unsigned BucketBits>
+struct alias_lookup {
+  static constexpr unsigned bucket_bits = BucketBits;
+
+  explicit alias_lookup(const rans_slots_view& table) {
+    constexpr std::size_t buckets = std::size_t{1} << BucketBits;
+    std::uint8_t number_of_code[256] = {};
+    for (std::size_t i = 0; i < buckets; ++i) {
+      const std::uint64_t own = table.entries[2 * i];
+      if (own != 0) number_of_code[own >> 32] = static_cast<std::uint8_t>(i);
+      frequency[i] = static_cast<std::uint16_t>(own);
+      for (std::size_t copy = i; copy < 64; copy += buckets) code[copy] = static_cast<std::uint8_t>(own >> 32);
+    }
+    for (std::size_t i = 0; i < buckets; ++i) {
+      divider[i] = table.dividers[i];
+      alias[i] = number_of_code[table.entries[2 * i + 1] >> 32];
+      adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
+      alias_frequency[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1]);
+    }
+  }
+
+  std::uint16_t divider[64] = {};
+  std::uint16_t alias[64] = {};
+  std::uint16_t adjust[64] = {};
+  std::uint16_t frequency[64] = {};
+  std::uint16_t alias_frequency[64] = {};
+  std::uint8_t code[64] = {};  ///< with 32 buckets twice: a byte permutation looks at one bit more
+};
+
+}  // namespace ecq::detail

@@ -1,0 +1,110 @@
+#pragma once
+/// \file
+/// A chunk of rANS on its way: decoders of any instruction set take it some groups further, and the scalar definition
+/// from wherever they stopped to its end and verdict.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans/rans_slots.hpp"
+
+namespace ecq::detail {
+
+/// Where encoders of rANS start and decoders must end; states are never below it.
+inline constexpr std::uint32_t rans_lower_bound = 1U << 16;
+
+/// Entry, and offset to which its adjust is added, of the slot in the low bits of a state.
+struct slot_lookup {
+  std::uint64_t entry;
+  std::uint32_t offset;
+};
+
+template <unsigned BucketBits>
+inline slot_lookup look_up(const alias_slots<BucketBits>& slots, std::uint32_t state) {
+  const std::uint32_t bucket = state & ((1U << BucketBits) - 1U);
+  const std::uint32_t offset = (state & 0xFFFFU) >> BucketBits;
+  return {slots.entries[2 * bucket + (offset >= slots.dividers[bucket] ? 1U : 0U)], offset};
+}
+
+inline slot_lookup look_up(const direct_slots& slots, std::uint32_t state) {
+  const std::uint32_t slot = state & ((1U << slots.bits) - 1U);
+  return {slots.entries[slots.entry_of_slot[slot]], slot};
+}
+
+struct rans_cursor {
+  const std::byte* word;  ///< the next word; beyond `end` nothing is left to be said but errc::corrupt
+  const std::byte* end;
+  std::uint8_t* out;
+  std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
+  const std::byte* raw = nullptr;  ///< of kernels that join: raw bits of the next code, and where its element goes
+  std::byte* element = nullptr;
+  std::uint32_t state[lane_count];
+
+  /// At the beginning of `chunk`; false if its states are none.
+  bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
+    word = chunk.words;
+    end = chunk.words + std::size_t{2} * chunk.word_count;
+    out = to;
+    left = chunk.symbols;
+    bool valid = true;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      state[lane] = load_le<std::uint32_t>(chunk.states + 4 * lane);
+      valid = valid && state[lane] >= rans_lower_bound;
+    }
+    return valid;
+  }
+
+  /// Decodes all that is left.
+  template <class Slots>
+  errc finish(Slots slots) const {
+    rans_cursor at = *this;  // a copy that nobody else sees: codes written may not change it for all a compiler knows
+    const auto step = [&](std::uint32_t lane) {
+      const std::uint32_t x = at.state[lane];
+      const slot_lookup hit = look_up(slots, x);
+      const std::uint32_t frequency = static_cast<std::uint32_t>(hit.entry) & 0xFFFFU;
+      const std::uint32_t rank = (hit.offset + static_cast<std::uint32_t>(hit.entry >> 16)) & 0xFFFFU;
+      const std::uint32_t next = frequency * (x >> slots.scale_bits()) + rank;
+      // As in the encoder: the word is loaded whether it is due or not. The check before each step of 32 lanes keeps
+      // these loads within 64 bytes of `end`, which chunk_bytes allows.
+      const std::uint32_t refilled = (next << 16) | load_le<std::uint16_t>(at.word);
+      const std::uint32_t due = next < rans_lower_bound ? 1 : 0;
+      at.state[lane] = next ^ ((next ^ refilled) & (0U - due));
+      at.word += std::size_t{2} * due;
+      return static_cast<std::uint8_t>(hit.entry >> 32);
+    };
+    for (; at.left >= group_symbols; at.left -= group_symbols, at.out += group_symbols) {
+      for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+        if (at.word > at.end) return errc::corrupt;
+        for (std::uint32_t lane = 0; lane < lane_count; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
+      }
+    }
+    for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
+      if (at.word > at.end) return errc::corrupt;
+      const std::uint32_t lanes = lanes_in_step(at.left, round);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
+    }
+    const bool ended =
+        std::all_of(at.state, at.state + lane_count, [](std::uint32_t x) { return x == rans_lower_bound; });
+    return ended && at.word == at.end ? errc::ok : errc::corrupt;
+  }
+};
+
+/// A chunk being encoded, from its end.
+struct rans_encode_cursor {
+  std::span<const std::uint8_t> codes;  ///< those that are left
+  std::uint16_t* word;                  ///< the first of the words so far
+  std::uint32_t state[lane_count];
+
+  void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room) {
+    codes = chunk;
+    word = room.data() + room.size();
+    std::fill_n(state, lane_count, rans_lower_bound);
+  }
+};
+
+}  // namespace ecq::detail

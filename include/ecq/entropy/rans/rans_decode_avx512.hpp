@@ -1,0 +1,334 @@
+#pragma once
+/// \file
+/// rANS for AVX-512 with VBMI2: one chunk's 32 states are two registers of 16-bit halves, its alias table stays in
+/// registers, several chunks run side by side to hide latency.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/entropy/join_avx512.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_slots.hpp"
+#include "ecq/entropy/side_by_side.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// table[index] of each 16-bit lane, by the low BucketBits bits of `index`.
+template <unsigned BucketBits>
+ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
+  if constexpr (BucketBits == 5) {
+    return _mm512_permutexvar_epi16(index, low);
+  } else {
+    return _mm512_permutex2var_epi16(low, index, high);
+  }
+}
+
+/// Lane numbers first, first + step, ... of 32 16-bit lanes.
+ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
+  return _mm512_loadu_si512(lanes);
+}
+
+/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
+ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 16; ++i) {
+    lanes[2 * i] = static_cast<std::uint16_t>(first + i);
+    lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 32);
+  }
+  return _mm512_loadu_si512(lanes);
+}
+
+/// Bytes ahead of which words and room for elements are fetched, and half as many as of raw bits: the states keep the
+/// core busy, so that memory is free to deliver, but the streams are more than it foresees by itself.
+inline constexpr std::size_t prefetch_distance = 512;
+
+/// Chunks side by side: a step is a chain of some 40 cycles, of which 8 fill the gaps in each other's. Fewer than 4
+/// cost as much as 4.
+inline constexpr std::size_t few_chunks = 4;
+inline constexpr std::size_t many_chunks = 8;
+
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
+/// out of words. At most 128 bytes beyond the end of a chunk's words are read. The symbols go through a `Writer`.
+template <class Writer, std::size_t Chunks, unsigned BucketBits>
+ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, const element_join& join,
+                                        rans_cursor* const* cursors, std::size_t groups) {
+  const __m512i even = every(0, 2);
+  const __m512i odd = every(1, 2);
+  __m512i high[Chunks];  // halves of the states, lane by lane
+  __m512i low[Chunks];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+  const std::byte* raw[Chunks];
+  std::byte* to[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
+    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
+    low[c] = _mm512_permutex2var_epi16(first, even, second);
+    high[c] = _mm512_permutex2var_epi16(first, odd, second);
+    word[c] = cursors[c]->word;
+    end[c] = cursors[c]->end;
+    raw[c] = cursors[c]->raw;
+    to[c] = Writer::joins ? cursors[c]->element : reinterpret_cast<std::byte*>(cursors[c]->out);
+  }
+  const Writer writer(join);
+  const __m512i divider0 = _mm512_loadu_si512(table.divider);
+  const __m512i divider1 = _mm512_loadu_si512(table.divider + 32);
+  const __m512i alias0 = _mm512_loadu_si512(table.alias);
+  const __m512i alias1 = _mm512_loadu_si512(table.alias + 32);
+  const __m512i adjust0 = _mm512_loadu_si512(table.adjust);
+  const __m512i adjust1 = _mm512_loadu_si512(table.adjust + 32);
+  const __m512i frequency0 = _mm512_loadu_si512(table.frequency);
+  const __m512i frequency1 = _mm512_loadu_si512(table.frequency + 32);
+  const __m512i alias_frequency0 = _mm512_loadu_si512(table.alias_frequency);
+  const __m512i alias_frequency1 = _mm512_loadu_si512(table.alias_frequency + 32);
+  const __m512i code = writer.place(_mm512_loadu_si512(table.code));
+  const __m512i first_half = interleaved(0);
+  const __m512i second_half = interleaved(16);
+  const __m512i minus_one = _mm512_set1_epi16(-1);
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  for (std::size_t group = 0; group < groups; ++group) {
+    __m512i symbols[Chunks][2];  // of two rounds each: the later one's in the high bytes
+    ECQ_UNROLL
+    for (int pair = 0; pair < 2; ++pair) {
+      bool overrun = false;
+      ECQ_UNROLL
+      for (int later = 0; later < 2; ++later) {
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          const __m512i slot = low[c];
+          const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
+          const __mmask32 other = _mm512_cmpge_epu16_mask(offset, look_up<BucketBits>(slot, divider0, divider1));
+          const __m512i rank =
+              _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust0, adjust1));
+          // The chain from state to state is short: the frequency does not wait for the symbol, nor `due` for a carry.
+          __m512i symbol;
+          __m512i frequency = look_up<BucketBits>(slot, frequency0, frequency1);
+          if constexpr (BucketBits == 5) {
+            symbol = _mm512_mask_permutexvar_epi16(slot, other, slot, alias0);
+            frequency = _mm512_mask_permutexvar_epi16(frequency, other, slot, alias_frequency0);
+          } else {
+            symbol = _mm512_mask_mov_epi16(slot, other, look_up<BucketBits>(slot, alias0, alias1));
+            frequency =
+                _mm512_mask_mov_epi16(frequency, other, look_up<BucketBits>(slot, alias_frequency0, alias_frequency1));
+          }
+          // frequency * high + rank, in halves.
+          const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high[c]), rank);
+          const __m512i product = _mm512_mulhi_epu16(frequency, high[c]);
+          const __mmask32 carry = _mm512_cmplt_epu16_mask(next_low, rank);
+          const __m512i next_high = _mm512_mask_sub_epi16(product, carry, product, minus_one);
+          const __mmask32 due = _mm512_mask_cmpge_epu16_mask(_mm512_testn_epi16_mask(product, product), next_low, rank);
+          high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
+          low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
+          word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          if (later == 0) {
+            symbols[c][pair] = symbol;
+          } else {
+            symbols[c][pair] =  // (earlier & 255) | (symbol << 8)
+                _mm512_ternarylogic_epi32(symbols[c][pair], low_byte, _mm512_slli_epi16(symbol, 8), 0xEA);
+          }
+        }
+      }
+      // Two rounds take 64 words, 128 bytes, at most.
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+      if (overrun) return false;
+    }
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
+      const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
+      prefetch<Writer::raw_lines>(raw[c], 2 * prefetch_distance);
+      prefetch<2>(word[c], prefetch_distance);
+      prefetch<2 * Writer::width>(to[c], prefetch_distance);
+      writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
+      writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
+    cursors[c]->word = word[c];
+    cursors[c]->out += groups * group_symbols;
+    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+    if constexpr (Writer::joins) {
+      cursors[c]->raw = raw[c];
+      cursors[c]->element = to[c];
+    }
+  }
+  return true;
+}
+
+/// A direct table of up to 2^12 slots: of each slot frequency (bits 20..31), rank (8..19) and decoded byte.
+struct direct_lookup {
+  static constexpr unsigned max_scale_bits = 12;
+
+  explicit direct_lookup(const rans_slots_view& table) : scale_bits(table.scale_bits) {
+    for (std::uint32_t slot = 0; slot < 1U << scale_bits; ++slot) {
+      const std::uint64_t entry = table.entries[table.entry_of_slot[slot]];
+      const std::uint32_t rank = (slot + static_cast<std::uint32_t>(entry >> 16)) & 0xFFFU;
+      entries[slot] = static_cast<std::uint32_t>(entry << 20) | (rank << 8) | static_cast<std::uint32_t>(entry >> 32);
+    }
+  }
+
+  unsigned scale_bits;
+  std::uint32_t entries[1U << max_scale_bits];
+};
+
+inline int load_int(const std::byte* from) { return static_cast<int>(load_le<std::uint32_t>(from)); }
+
+/// The 32 bits at table + index * Stride of each lane, by plain loads: several times as fast as a gather where that is
+/// microcode.
+template <unsigned Stride>
+ECQ_AVX512 inline __m512i gather(__m512i index, const void* table) {
+  const auto* const from = static_cast<const std::byte*>(table);
+  std::uint64_t pairs[8];
+  _mm512_storeu_si512(pairs, index);
+  __m128i quarters[4];
+  ECQ_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    std::uint64_t low = pairs[2 * i];
+    std::uint64_t high = pairs[2 * i + 1];
+    __asm__("" : "+r"(low), "+r"(high));  // clang would make it a gather
+    const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (low & 0xFFFFFFFFU) * Stride)),
+                                           load_int(from + (low >> 32) * Stride), 1);
+    const __m128i second = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (high & 0xFFFFFFFFU) * Stride)),
+                                            load_int(from + (high >> 32) * Stride), 1);
+    quarters[i] = _mm_unpacklo_epi64(first, second);
+  }
+  const __m256i low_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1);
+  const __m256i high_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
+}
+
+/// As above. Each chunk has its even lanes in one register and its odd lanes in another, so that expanding words into
+/// the 16-bit halves of a register brings each to its lane.
+template <std::size_t Chunks>
+ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor* const* cursors, std::size_t groups) {
+  std::uint32_t numbers[4][16];
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    numbers[0][i] = 2 * i;
+    numbers[1][i] = 2 * i + 1;
+    numbers[2][i] = i / 2 + i % 2 * 16;
+    numbers[3][i] = i / 2 + i % 2 * 16 + 8;
+  }
+  const __m512i even = _mm512_loadu_si512(numbers[0]);
+  const __m512i odd = _mm512_loadu_si512(numbers[1]);
+  const __m512i first_half = _mm512_loadu_si512(numbers[2]);
+  const __m512i second_half = _mm512_loadu_si512(numbers[3]);
+  __m512i state[Chunks][2];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+  std::uint8_t* out[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
+    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
+    state[c][0] = _mm512_permutex2var_epi32(first, even, second);
+    state[c][1] = _mm512_permutex2var_epi32(first, odd, second);
+    word[c] = cursors[c]->word;
+    end[c] = cursors[c]->end;
+    out[c] = cursors[c]->out;
+  }
+  const __m512i slot_mask = _mm512_set1_epi32((1 << table.scale_bits) - 1);
+  const __m512i rank_mask = _mm512_set1_epi32(0xFFF);
+  const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+  const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(table.scale_bits));
+  for (std::size_t group = 0; group < groups; ++group) {
+    __m512i codes[Chunks][2];
+    ECQ_UNROLL
+    for (int round = 0; round < 4; ++round) {
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) {
+        __m512i next[2];
+        ECQ_UNROLL
+        for (int side = 0; side < 2; ++side) {
+          const __m512i entry = gather<4>(_mm512_and_si512(state[c][side], slot_mask), table.entries);
+          next[side] = _mm512_add_epi32(
+              _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
+              _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
+          if (round == 0) {
+            codes[c][side] = entry;
+          } else {  // (codes so far & mask) | (entry << 8 * round)
+            const __m512i mask = _mm512_set1_epi32((1 << (8 * round)) - 1);
+            codes[c][side] = _mm512_ternarylogic_epi32(
+                codes[c][side], mask, _mm512_slli_epi32(entry, static_cast<unsigned>(8 * round)), 0xEA);
+          }
+        }
+        const __mmask16 due_even = _mm512_testn_epi32_mask(next[0], high_half);
+        const __mmask16 due_odd = _mm512_testn_epi32_mask(next[1], high_half);
+        const __mmask32 due = _pdep_u32(due_even, 0x55555555U) | _pdep_u32(due_odd, 0xAAAAAAAAU);
+        const __m512i words = _mm512_maskz_expand_epi16(due, _mm512_loadu_si512(word[c]));
+        word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+        state[c][0] = _mm512_mask_shldi_epi32(next[0], due_even, next[0], _mm512_slli_epi32(words, 16), 16);
+        state[c][1] = _mm512_mask_shldi_epi32(next[1], due_odd, next[1], words, 16);
+      }
+      if (round % 2 == 1) {
+        bool overrun = false;
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+        if (overrun) return false;
+      }
+    }
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      prefetch<2>(word[c], prefetch_distance);
+      prefetch<2>(out[c], prefetch_distance);
+      _mm512_storeu_si512(out[c], _mm512_permutex2var_epi32(codes[c][0], first_half, codes[c][1]));
+      _mm512_storeu_si512(out[c] + 64, _mm512_permutex2var_epi32(codes[c][0], second_half, codes[c][1]));
+      out[c] += group_symbols;
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi32(state[c][0], first_half, state[c][1]));
+    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi32(state[c][0], second_half, state[c][1]));
+    cursors[c]->word = word[c];
+    cursors[c]->out = out[c];
+    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+  }
+  return true;
+}
+
+/// As above for 1 .. 4 chunks, without joining them.
+inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
+                         std::size_t count, std::size_t groups) {
+  if (count == 1) return advance_together<1>(table, cursors, groups);
+  if (count == 2) return advance_together<2>(table, cursors, groups);
+  return advance_filled<4>(cursors, count,
+                           [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
+}
+
+/// As above for 1 .. many_chunks chunks.
+template <unsigned BucketBits>
+inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
+                         std::size_t count, std::size_t groups) {
+  return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
+    bool advanced = false;
+    const auto by = [&]<class Writer>() {
+      advanced = count <= few_chunks ? advance_together<Writer, few_chunks>(table, join, all, groups)
+                                     : advance_together<Writer, many_chunks>(table, join, all, groups);
+    };
+    if (!with_writer(join, by)) by.template operator()<symbol_writer>();
+    return advanced;
+  });
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// rANS whose tables are direct, whatever the alphabet.
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "ecq/entropy/rans/rans.hpp"
+#include "ecq/entropy/smallest_split.hpp"
+
+namespace ecq {
+
+/// As rans, and the same streams to every decoder, but all tables are direct ones of 2^12 slots. A GPU finds a symbol
+/// there by one look-up, where the alias tables that a CPU's registers hold take it two; 256 symbols need no raw bits.
+struct rans_direct : rans {
+  static constexpr std::string_view name = "rans_direct";
+
+  /// The smallest of all splits.
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
+    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
+      const table direct = {.frequencies = normalize_frequencies(coded, 12)};
+      return std::pair(direct, coded_bits(coded, direct.frequencies));
+    });
+  }
+};
+
+static_assert(entropy_coder<rans_direct>);
+
+}  // namespace ecq

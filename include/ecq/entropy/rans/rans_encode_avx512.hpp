@@ -1,0 +1,164 @@
+#pragma once
+/// \file
+/// Encoding rANS by AVX-512 with VBMI2: whole groups of one or two chunks, the same words as the scalar definition.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_decode_avx512.hpp"
+#include "ecq/entropy/side_by_side.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// At most 64 symbols by number; each symbol's slots, by rank, lie from `start` on in `slots`, of which 2 bytes beyond
+/// the end are read.
+struct alias_encoding {
+  std::uint8_t number_of_code[256];
+  std::uint16_t frequency[64];
+  std::uint16_t start[64];
+  const std::uint16_t* slots;
+};
+
+/// Frequency (low half) and first slot of each code.
+struct direct_encoding {
+  std::uint32_t entries[256];
+};
+
+/// Four codes of each of 16 lanes, as the encoding looks them up.
+ECQ_AVX512 inline __m512i load_codes(const alias_encoding& table, const std::uint8_t* codes) {
+  const __m512i bytes = _mm512_loadu_si512(codes);
+  const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table.number_of_code), bytes,
+                                               _mm512_loadu_si512(table.number_of_code + 64));
+  const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(table.number_of_code + 128), bytes,
+                                                _mm512_loadu_si512(table.number_of_code + 192));
+  return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
+}
+ECQ_AVX512 inline __m512i load_codes(const direct_encoding&, const std::uint8_t* codes) {
+  return _mm512_loadu_si512(codes);
+}
+
+/// Frequency and start of the code in the low byte of each 32-bit lane.
+ECQ_AVX512 inline void look_up(const alias_encoding& table, __m512i code, __m512i& frequency, __m512i& start) {
+  constexpr __mmask32 low_halves = 0x55555555U;
+  frequency = _mm512_maskz_permutex2var_epi16(low_halves, _mm512_loadu_si512(table.frequency), code,
+                                              _mm512_loadu_si512(table.frequency + 32));
+  start = _mm512_maskz_permutex2var_epi16(low_halves, _mm512_loadu_si512(table.start), code,
+                                          _mm512_loadu_si512(table.start + 32));
+}
+ECQ_AVX512 inline void look_up(const direct_encoding& table, __m512i code, __m512i& frequency, __m512i& start) {
+  const __m512i entry = gather<4>(_mm512_and_si512(code, _mm512_set1_epi32(255)), table.entries);
+  frequency = _mm512_and_si512(entry, _mm512_set1_epi32(0xFFFF));
+  start = _mm512_srli_epi32(entry, 16);
+}
+
+ECQ_AVX512 inline __m512i slot_at(const alias_encoding& table, __m512i at) {
+  return _mm512_and_si512(gather<2>(at, table.slots), _mm512_set1_epi32(0xFFFF));
+}
+ECQ_AVX512 inline __m512i slot_at(const direct_encoding&, __m512i at) { return at; }
+
+/// quotient += dividend / divisor, dividend %= divisor, or one less and the rest too large by one divisor. The quotient
+/// is below 2^24; with `divided` = float(divisor).
+ECQ_AVX512 inline void divide(__m512i& quotient, __m512i& dividend, __m512i divisor, __m512 divided) {
+  // Three roundings err by 3 * 2^-24 of the quotient at most: 2^-21 less, and it is never too large.
+  const __m512 ratio =
+      _mm512_mul_ps(_mm512_div_ps(_mm512_cvtepu32_ps(dividend), divided), _mm512_set1_ps(1.0F - 0x1p-21F));
+  const __m512i whole = _mm512_cvttps_epu32(ratio);
+  quotient = _mm512_add_epi32(quotient, whole);
+  dividend = _mm512_sub_epi32(dividend, _mm512_mullo_epi32(whole, divisor));
+}
+
+/// Encodes groups `last` - 1 down to `first` of each chunk.
+template <std::size_t Chunks, class Encoding>
+ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bits, rans_encode_cursor* const* cursors,
+                                       std::size_t first, std::size_t last) {
+  constexpr bool direct = std::is_same_v<Encoding, direct_encoding>;
+  const __m512i low_halves = every(0, 2);
+  const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(scale_bits));
+  const __m128i unscale = _mm_cvtsi32_si128(static_cast<int>(32 - scale_bits));
+  __m512i state[Chunks][2];
+  std::uint16_t* word[Chunks];
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    state[c][0] = _mm512_loadu_si512(cursors[c]->state);
+    state[c][1] = _mm512_loadu_si512(cursors[c]->state + 16);
+    word[c] = cursors[c]->word;
+  }
+  for (std::size_t group = last; group-- > first;) {
+    __m512i codes[Chunks][2];
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      codes[c][0] = load_codes(table, cursors[c]->codes.data() + group * group_symbols);
+      codes[c][1] = load_codes(table, cursors[c]->codes.data() + group * group_symbols + 64);
+      prefetch<2>(cursors[c]->codes.data() + group * group_symbols, codes_prefetched);
+    }
+    ECQ_UNROLL
+    for (unsigned back = 0; back < 4; ++back) {
+      const unsigned shift = 8 * (3 - back);
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) {
+        __m512i frequency[2];
+        __m512i start[2];
+        __mmask16 full[2];
+        ECQ_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          look_up(table, _mm512_srli_epi32(codes[c][half], shift), frequency[half], start[half]);
+          full[half] = _mm512_cmpge_epu32_mask(_mm512_srl_epi32(state[c][half], unscale), frequency[half]);
+        }
+        const __mmask32 due = full[0] | (static_cast<__mmask32>(full[1]) << 16);
+        const auto count = static_cast<unsigned>(_mm_popcnt_u32(due));
+        const __m512i words =
+            _mm512_maskz_compress_epi16(due, _mm512_permutex2var_epi16(state[c][0], low_halves, state[c][1]));
+        word[c] -= count;
+        _mm512_mask_storeu_epi16(word[c], _bzhi_u32(~0U, count), words);
+        ECQ_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const __m512i divisor = frequency[half];
+          const __m512 divided = _mm512_cvtepu32_ps(divisor);
+          __m512i rest = _mm512_mask_srli_epi32(state[c][half], full[half], state[c][half], 16);
+          __m512i quotient = _mm512_setzero_si512();
+          divide(quotient, rest, divisor, divided);
+          // With 2^scale_bits < 2^16 quotients have up to 24 bits, of which 2^-20.6 may be a few units.
+          if constexpr (direct) divide(quotient, rest, divisor, divided);
+          const __mmask16 more = _mm512_cmpge_epu32_mask(rest, divisor);
+          quotient = _mm512_mask_sub_epi32(quotient, more, quotient, _mm512_set1_epi32(-1));
+          rest = _mm512_mask_sub_epi32(rest, more, rest, divisor);
+          state[c][half] =
+              _mm512_add_epi32(_mm512_sll_epi32(quotient, scale), slot_at(table, _mm512_add_epi32(start[half], rest)));
+        }
+      }
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t c = 0; c < Chunks; ++c) {
+    _mm512_storeu_si512(cursors[c]->state, state[c][0]);
+    _mm512_storeu_si512(cursors[c]->state + 16, state[c][1]);
+    cursors[c]->word = word[c];
+  }
+}
+
+/// Encodes all that is left of one or two chunks, whole groups.
+template <class Encoding>
+inline void rans_encode(const Encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
+  encode_in_runs(cursors, [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
+    if (count == 2) return encode_together<2>(table, scale_bits, run, first, last);
+    encode_together<1>(table, scale_bits, run, first, last);
+  });
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif

@@ -1,0 +1,154 @@
+#pragma once
+/// \file
+/// How a warp encodes a chunk with rANS: written over a warp policy (tests/support/host_warp.hpp). Same states and
+/// words as rans::encoder.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/rans/rans_plan.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+
+namespace ecq {
+
+/// A table of more than one symbol as a warp reads it.
+struct warp_encode_table {
+  const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
+  const std::uint16_t* slots;        ///< alias: as rans_encode_entry::start says
+  unsigned scale_bits;
+};
+
+namespace detail {
+
+/// Where the symbol of an element begins; low_bits counts the sign, which lies above.
+template <element_split Split>
+inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low_bits<Split> - 1 : 0;
+
+}  // namespace detail
+
+/// The coded symbols of a chunk's elements, aligned to 16 bytes: for each the offset of its entry in bytes.
+template <class Warp, element_split Split>
+class warp_symbol_source {
+ public:
+  using lanes = typename Warp::lanes;
+  static constexpr unsigned width = element_bits<Split>;
+
+  /// The low `raw_bits` bits of symbols are not coded.
+  ECQ_HOST_DEVICE warp_symbol_source(const std::byte* elements, unsigned raw_bits)
+      : elements_(elements),
+        own_(Warp::template own_place<width / 8>(elements)),
+        turn_((detail::symbol_at<Split> + raw_bits + 32 - 4) % 32),
+        mask_(raw_bits < Split::symbol_bits ? ((1U << (Split::symbol_bits - raw_bits)) - 1U) * entry_bytes : 0U) {}
+
+  /// The four elements of each lane in a whole group.
+  struct four_elements {
+    lanes words[width / 8];
+  };
+
+  ECQ_HOST_DEVICE void load(std::uint32_t group, four_elements& four) const {
+    Warp::load_own(Warp::all(), own_ + std::size_t{group} * (group_symbols * width / 8), four.words);
+  }
+  /// The offsets for the four elements of each lane.
+  ECQ_HOST_DEVICE void find(const four_elements& four, lanes (&offsets)[rounds_per_group]) const {
+    constexpr unsigned in_word = 32 / width;
+    ECQ_UNROLL
+    for (unsigned i = 0; i < rounds_per_group; ++i) {
+      // Turned by what is not known before, then by a constant.
+      const lanes turned = turn(four.words[i / in_word], turn_);
+      offsets[i] = turn(turned, i % in_word * width) & mask_;
+    }
+  }
+  /// The offset for each lane's element `round` in a group that may not be whole, where that is there.
+  ECQ_HOST_DEVICE lanes find(typename Warp::flags there, std::uint32_t group, unsigned round) const {
+    const lanes index = (Warp::lane_numbers() << 2) + lanes(group * group_symbols + round);
+    return turn(Warp::template load<typename Split::element>(there, elements_, index), turn_) & mask_;
+  }
+
+ private:
+  static constexpr std::uint32_t entry_bytes = sizeof(rans_encode_entry);
+  static_assert(entry_bytes == 16, "four bits of an offset are below the symbol");
+
+  static ECQ_HOST_DEVICE lanes turn(const lanes& word, unsigned right) {
+    return Warp::funnel_right(word, word, lanes(right));
+  }
+
+  const std::byte* elements_;
+  const std::byte* own_;
+  unsigned turn_;
+  std::uint32_t mask_;
+};
+
+/// Groups of a tile: chunks are encoded tile by tile, the last one first.
+inline constexpr std::uint32_t tile_groups = 8;
+/// Elements of a tile.
+inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
+
+/// A chunk that is encoded from its end to its beginning: its states, and its words so far.
+template <class Warp>
+struct warp_encoder {
+  using lanes = typename Warp::lanes;
+  using flags = typename Warp::flags;
+
+  warp_encode_table table;
+  std::byte* words;     ///< room for as many as there are codes
+  std::uint32_t first;  ///< number of the first word that is there; they end with the room
+  lanes state = lanes(std::uint32_t{1} << 16);
+  lanes upper = lanes(1U);  ///< alias: state >> 16, which is known before the state is
+
+  /// Encodes tile `tile` of a chunk of `count` elements.
+  template <slot_mapping Mapping, element_split Split>
+  ECQ_HOST_DEVICE void encode(const warp_symbol_source<Warp, Split>& source, std::uint32_t tile, std::uint32_t count) {
+    const std::uint32_t begin = tile * tile_groups;
+    const std::uint32_t here = count - tile * tile_symbols;
+    const std::uint32_t whole = here / group_symbols;
+    std::uint32_t group = begin + (whole < tile_groups ? whole : tile_groups);
+    if (whole < tile_groups && here % group_symbols != 0) {
+      for (std::uint32_t round = rounds_per_group; round-- > 0;) {
+        const flags active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(here % group_symbols, round)));
+        step<Mapping>(source.find(active, group, round), active);
+      }
+    }
+    if (group == begin) return;
+    typename warp_symbol_source<Warp, Split>::four_elements next;
+    source.load(group - 1, next);
+    while (group-- > begin) {
+      lanes offsets[rounds_per_group];
+      source.find(next, offsets);
+      if (group > begin) source.load(group - 1, next);  // on its way while this one is encoded
+      ECQ_UNROLL
+      for (unsigned i = 1; i <= rounds_per_group; ++i) step<Mapping>(offsets[rounds_per_group - i], Warp::all());
+    }
+  }
+
+ private:
+  template <slot_mapping Mapping>
+  ECQ_HOST_DEVICE void step(const lanes& offset, flags active) {
+    constexpr bool alias = Mapping == slot_mapping::alias;
+    lanes entry[4];
+    Warp::gather_four(table.entries, offset, entry);
+    const lanes& start = entry[2];
+    const lanes& frequency = entry[3];
+    const unsigned scale = alias ? alias_table::scale_bits : table.scale_bits;
+    const lanes compared = alias ? upper : state >> (32 - scale);
+    const flags full = Warp::both(active, Warp::at_least(compared, frequency));
+    const std::uint32_t ballot = Warp::ballot(full);
+    first -= Warp::count(ballot);
+    Warp::store_halves(full, words, Warp::set_below(ballot) + lanes(first), state);
+    // Lanes that take no part get a state that every entry takes.
+    const lanes x = Warp::select(active, Warp::select(full, alias ? upper : state >> 16, state), lanes(0U));
+    const lanes product = Warp::multiply_high(x, entry[0]) + x * entry[1];
+    const lanes quotient = product >> scale;
+    const lanes begin = start + x;
+    if constexpr (alias) {
+      const lanes next = (product & 0xFFFF0000U) | Warp::gather(table.slots, quotient * frequency - begin);
+      state = Warp::select(active, next, state);
+      upper = Warp::select(active, quotient, upper);
+    } else {
+      state = Warp::select(active, begin + quotient * (lanes(1U << scale) - frequency), state);
+    }
+  }
+};
+
+}  // namespace ecq

@@ -1,0 +1,154 @@
+#pragma once
+/// \file
+/// What the tables section holds for rANS: frequencies, and how the slots of a state map to symbols.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/base/little_endian.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/frequencies.hpp"
+#include "ecq/entropy/rans/alias_table.hpp"
+#include "ecq/entropy/symbol_map.hpp"
+
+namespace ecq {
+
+/// Registered ids of slot mappings (docs/format.md).
+enum class slot_mapping : std::uint8_t {
+  alias = 0,       ///< alias_table over 2^16 slots, for at most 64 symbols
+  direct = 1,      ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+  code_words = 2,  ///< Huffman: no slots but lengths of code words
+  spread = 3       ///< tANS: the states of a symbol lie apart; 2^9 .. 2^12 states
+};
+
+namespace detail {
+
+/// Which slots rans gives to a table of `count` symbols: alias tables to narrow ones, direct ones to wide.
+struct rans_shape {
+  slot_mapping mapping;
+  unsigned bucket_bits;  ///< 0 for direct
+  unsigned scale_bits;
+
+  static ECQ_HOST_DEVICE constexpr rans_shape of(std::uint32_t count) {
+    constexpr unsigned direct_bits = 12;
+    if (count > alias_table::max_buckets) return {slot_mapping::direct, 0, direct_bits};
+    return {slot_mapping::alias, count <= 32 ? 5U : 6U, alias_table::scale_bits};
+  }
+};
+
+/// What the symbols and the table of a split cost, in bits, when there are `codes` codes and the coded symbols, `count`
+/// different ones, take `bits`. Direct tables have to save 0.01 bit a code, since alias tables decode faster.
+ECQ_HOST_DEVICE constexpr std::uint64_t rans_cost(std::uint64_t codes, unsigned raw_bits, std::uint64_t bits,
+                                                  std::uint64_t record_bits, bool direct) {
+  return codes * raw_bits + bits + record_bits + (direct ? codes / 100 : 0);
+}
+
+/// Bytes of the record of a table of `count` symbols.
+ECQ_HOST_DEVICE constexpr std::size_t rans_record_bytes(std::size_t count) noexcept {
+  return 4 + count + count % 2 + 2 * count;
+}
+
+/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each.
+ECQ_HOST_DEVICE inline void write_rans_record(std::byte* to, slot_mapping mapping, unsigned parameter,
+                                              std::uint32_t count, const std::uint8_t* symbols,
+                                              const std::uint32_t* frequencies) {
+  to[0] = static_cast<std::byte>(mapping);
+  to[1] = static_cast<std::byte>(parameter);
+  store_le(to + 2, static_cast<std::uint16_t>(count));
+  to += 4;
+  for (std::uint32_t i = 0; i < count; ++i) *to++ = static_cast<std::byte>(symbols[i]);
+  if (count % 2 != 0) *to++ = std::byte{0};
+  for (std::uint32_t i = 0; i < count; ++i, to += 2) store_le(to, static_cast<std::uint16_t>(frequencies[i] - 1));
+}
+
+}  // namespace detail
+
+/// One frequency table of a stream. With a single symbol nothing is coded.
+struct rans_table {
+  static constexpr unsigned min_direct_bits = 8;
+  static constexpr unsigned max_direct_bits = 14;
+
+  slot_mapping mapping = slot_mapping::direct;
+  unsigned bucket_bits = 0;  ///< alias: 5 or 6
+  frequency_table frequencies;
+
+  std::span<const std::uint32_t> used_frequencies() const noexcept {
+    return std::span<const std::uint32_t>(frequencies.frequencies).first(frequencies.count);
+  }
+
+  /// Bytes of the record of a table of `count` symbols.
+  static constexpr std::size_t record_bytes(std::size_t count) noexcept { return detail::rans_record_bytes(count); }
+
+  void append_to(std::vector<std::byte>& section) const {
+    const std::size_t at = section.size();
+    section.resize(at + record_bytes(frequencies.count));
+    detail::write_rans_record(&section[at], mapping,
+                              mapping == slot_mapping::alias ? bucket_bits : frequencies.scale_bits, frequencies.count,
+                              frequencies.symbols.data(), frequencies.frequencies.data());
+  }
+
+  /// Reads the record at `position` of the tables section and moves `position` behind it. Its mapping is alias or
+  /// `flat`.
+  static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map,
+                                 slot_mapping flat = slot_mapping::direct) {
+    const auto truncated = [&] {
+      return error(errc::truncated, "record at " + std::to_string(position) + " leaves the section of " +
+                                        std::to_string(section.size()) + " bytes");
+    };
+    if (section.size() - position < 4) return truncated();
+    const std::byte* from = section.data() + position;
+    rans_table table;
+    table.mapping = static_cast<slot_mapping>(from[0]);
+    const auto parameter = static_cast<unsigned>(from[1]);
+    const unsigned count = load_le<std::uint16_t>(from + 2);
+    if (table.mapping == slot_mapping::alias) {
+      table.bucket_bits = parameter;
+      table.frequencies.scale_bits = alias_table::scale_bits;
+      if (parameter != 5 && parameter != 6) {
+        return error(errc::corrupt, "alias table of 2^" + std::to_string(parameter) + " buckets, not 32 or 64");
+      }
+      if (count > (1U << parameter)) {
+        return error(errc::corrupt,
+                     std::to_string(count) + " symbols in " + std::to_string(1U << parameter) + " alias buckets");
+      }
+    } else if (table.mapping == flat) {
+      table.frequencies.scale_bits = parameter;
+      if (parameter < min_direct_bits || parameter > max_direct_bits) {
+        return error(errc::corrupt, "direct table of 2^" + std::to_string(parameter) + " slots, not 2^8..2^14");
+      }
+    } else {
+      return error(errc::unsupported, "slot mapping " + std::to_string(static_cast<unsigned>(from[0])));
+    }
+    if (count == 0 || count > 256) return error(errc::corrupt, std::to_string(count) + " symbols, not 1..256");
+    if (section.size() - position < record_bytes(count)) return truncated();
+    if (count % 2 != 0 && from[4 + count] != std::byte{0}) return error(errc::corrupt, "padding is not zero");
+    table.frequencies.count = count;
+    const std::byte* frequencies = from + 4 + count + count % 2;
+    std::uint32_t sum = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
+      if (i > 0 && symbol <= table.frequencies.symbols[i - 1]) {
+        return error(errc::corrupt, "symbol " + std::to_string(symbol) + " follows " +
+                                        std::to_string(table.frequencies.symbols[i - 1]));
+      }
+      if (symbol >= map.alphabet()) {
+        return error(errc::corrupt,
+                     "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
+      }
+      table.frequencies.symbols[i] = symbol;
+      table.frequencies.frequencies[i] = load_le<std::uint16_t>(frequencies + std::size_t{2} * i) + 1U;
+      sum += table.frequencies.frequencies[i];
+    }
+    if (sum != 1U << table.frequencies.scale_bits) {
+      return error(errc::corrupt, "frequencies sum to " + std::to_string(sum) + ", not " +
+                                      std::to_string(1U << table.frequencies.scale_bits));
+    }
+    position += record_bytes(count);
+    return table;
+  }
+};
+
+}  // namespace ecq

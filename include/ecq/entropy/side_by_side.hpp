@@ -1,0 +1,111 @@
+#pragma once
+/// \file
+/// Chunks side by side: what the vector kernels of every coder share. A cursor is a chunk on its way, and has `left`,
+/// the number of codes that are not decoded yet, or `codes`, those that are not encoded yet.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+
+namespace ecq::detail {
+
+/// Calls `advance(cursors, count, groups)` for runs of `Width` or fewer cursors that have `groups` whole groups left
+/// each, until all groups are decoded. A chunk that runs out of words stays where it is.
+template <std::size_t Width, class Cursor, class Advance>
+void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
+  // Chunks of one length lie together, so that they run side by side to their ends. There are few.
+  const auto groups_left = [](const Cursor* cursor) { return cursor->left / group_symbols; };
+  for (std::size_t i = 1; i < cursors.size(); ++i) {
+    for (std::size_t at = i; at > 0 && groups_left(cursors[at]) > groups_left(cursors[at - 1]); --at) {
+      std::swap(cursors[at], cursors[at - 1]);
+    }
+  }
+  for (std::size_t first = 0; first < cursors.size(); first += Width) {
+    auto run = cursors.subspan(first, (std::min)(Width, cursors.size() - first));
+    while (!run.empty()) {
+      const std::size_t groups = run.back()->left / group_symbols;
+      if (groups > 0 && !advance(run.data(), run.size(), groups)) break;
+      const std::size_t done = run.back()->left / group_symbols;
+      while (!run.empty() && run.back()->left / group_symbols == done) run = run.first(run.size() - 1);
+    }
+  }
+}
+
+/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given. A copy of the last one fills the places
+/// that are left: it writes the same bytes again.
+template <std::size_t Width, class Cursor, class Advance>
+bool advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
+  Cursor copy = *cursors[count - 1];
+  Cursor* all[Width];
+  for (std::size_t i = 0; i < Width; ++i) all[i] = i < count ? cursors[i] : &copy;
+  return advance(all);
+}
+
+/// Decodes chunks in batches: `begin(cursor, i)` puts a cursor at the beginning of chunk i, or says false where that is
+/// none; `advance(cursors)` takes those that began on as far as it can; `finish(cursor, i)` is the verdict on chunk i.
+template <class Cursor, class Begin, class Advance, class Finish>
+void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Advance& advance, const Finish& finish) {
+  constexpr std::size_t batch = 16;
+  Cursor cursors[batch];
+  for (std::size_t first = 0; first < verdicts.size(); first += batch) {
+    const std::size_t count = (std::min)(batch, verdicts.size() - first);
+    Cursor* begun[batch];
+    std::size_t running = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool valid = begin(cursors[i], first + i);
+      verdicts[first + i] = valid ? errc::ok : errc::corrupt;
+      if (valid) begun[running++] = &cursors[i];
+    }
+    advance(std::span<Cursor*>(begun, running));
+    for (std::size_t i = 0; i < running; ++i) {
+      const std::size_t chunk = first + static_cast<std::size_t>(begun[i] - cursors);
+      verdicts[chunk] = finish(*begun[i], chunk);
+    }
+  }
+}
+
+/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of one or two chunks,
+/// until nothing is left of them; whole groups are.
+template <class Cursor, class Encode>
+void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
+  const auto groups_left = [](const Cursor& cursor) { return cursor.codes.size() / group_symbols; };
+  Cursor* pair[2] = {&cursors.front(), &cursors.back()};
+  const std::size_t shared = cursors.size() == 1 ? 0 : (std::min)(groups_left(*pair[0]), groups_left(*pair[1]));
+  // Groups are coded from the end: the longer chunk begins alone.
+  for (std::size_t i = 0; i < cursors.size(); ++i) {
+    const std::size_t groups = groups_left(*pair[i]);
+    if (groups > shared) encode(&pair[i], std::size_t{1}, shared, groups);
+  }
+  if (shared > 0) encode(pair, std::size_t{2}, std::size_t{0}, shared);
+  for (Cursor& cursor : cursors) cursor.codes = {};
+}
+
+/// Encodes chunks in pairs: `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor, down_to)` encodes
+/// all groups above the first `down_to`, `advance(cursors)` all that are whole and left, or none, and `end(cursor, i)`
+/// writes the states.
+template <class Cursor, class Begin, class Finish, class Advance, class End>
+void encode_side_by_side(std::size_t chunks, const Begin& begin, const Finish& finish, const Advance& advance,
+                         const End& end) {
+  constexpr std::size_t batch = 2;
+  for (std::size_t first = 0; first < chunks; first += batch) {
+    const std::size_t count = (std::min)(batch, chunks - first);
+    Cursor cursors[batch];
+    for (std::size_t i = 0; i < count; ++i) {
+      begin(cursors[i], first + i);
+      finish(cursors[i], cursors[i].codes.size() / group_symbols);
+    }
+    advance(std::span<Cursor>(cursors, count));
+    for (std::size_t i = 0; i < count; ++i) {
+      finish(cursors[i], 0);
+      end(cursors[i], first + i);
+    }
+  }
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,97 @@
+#pragma once
+/// \file
+/// Weights as they come: a matrix of any floating-point format, its element type known at run time.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/format/dtype.hpp"
+
+namespace ecq {
+
+/// rows x columns weights of fp32, fp16, bf16, fp8_e4m3 or fp8_e5m2, read only. Rows are output channels. Elements may
+/// lie at unaligned addresses (memory-mapped files), in the machine's byte order.
+class weights_view {
+ public:
+  weights_view() noexcept = default;
+
+  /// Implicit from matrix_view<float>, matrix_view<const bf16>, ...
+  template <class Element>
+    requires(is_floating_point(dtype_of<std::remove_cv_t<Element>>))
+  weights_view(const matrix_view<Element>& matrix) noexcept
+      : weights_view(dtype_of<std::remove_cv_t<Element>>, matrix.data(), matrix.rows(), matrix.columns(),
+                     matrix.row_stride(), matrix.column_stride()) {}
+
+  /// Strides in elements; precondition: is_floating_point(type).
+  weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
+               std::ptrdiff_t column_stride = 1) noexcept
+      : data_(static_cast<const std::byte*>(data)),
+        rows_(rows),
+        columns_(columns),
+        row_stride_(row_stride),
+        column_stride_(column_stride),
+        type_(type) {}
+
+  dtype type() const noexcept { return type_; }
+  const std::byte* data() const noexcept { return data_; }
+  std::size_t rows() const noexcept { return rows_; }
+  std::size_t columns() const noexcept { return columns_; }
+  std::size_t size() const noexcept { return rows_ * columns_; }
+  bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
+  std::ptrdiff_t row_stride() const noexcept { return row_stride_; }        ///< in elements
+  std::ptrdiff_t column_stride() const noexcept { return column_stride_; }  ///< in elements
+
+  /// `count` rows from `first` on; precondition: first + count <= rows().
+  weights_view row_range(std::size_t first, std::size_t count) const noexcept {
+    weights_view part = *this;
+    part.data_ += static_cast<std::ptrdiff_t>(first) * row_stride_ * static_cast<std::ptrdiff_t>(size_of(type_));
+    part.rows_ = count;
+    return part;
+  }
+
+  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type.
+  void load(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
+    visit_format(type_, [&]<class Format>() { load_as<Format>(row, first_column, out); });
+  }
+
+ private:
+  template <class Format>
+  void load_as(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
+    using code_type = typename Format::code_type;
+    constexpr std::ptrdiff_t element = sizeof(code_type);
+    const std::byte* from = data_ + (static_cast<std::ptrdiff_t>(row) * row_stride_ +
+                                     static_cast<std::ptrdiff_t>(first_column) * column_stride_) *
+                                        element;
+    const std::ptrdiff_t step = column_stride_ * element;
+    if constexpr (std::is_same_v<Format, fp32>) {
+      if (step == element && !out.empty()) {
+        std::memcpy(out.data(), from, out.size_bytes());
+        return;
+      }
+    }
+    for (std::size_t column = 0; column < out.size(); ++column) {
+      code_type code;
+      std::memcpy(&code, from + static_cast<std::ptrdiff_t>(column) * step, sizeof code);
+      if constexpr (std::is_same_v<Format, bf16>) {
+        // The usual case, without a branch a weight: a BF16 is the upper half of its FP32.
+        out[column] = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
+      } else {
+        out[column] = Format::decode(code);
+      }
+    }
+  }
+
+  const std::byte* data_ = nullptr;
+  std::size_t rows_ = 0;
+  std::size_t columns_ = 0;
+  std::ptrdiff_t row_stride_ = 0;
+  std::ptrdiff_t column_stride_ = 1;
+  dtype type_ = dtype::fp32;
+};
+
+}  // namespace ecq

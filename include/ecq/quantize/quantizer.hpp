@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// The concepts of quantisers: matrices into codes and scales.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/number_format.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/granularity.hpp"
+
+namespace ecq {
+
+/// Real matrix -> codes + stored scales: `codes[row * columns + column]`, `scales[g]` for each group of
+/// `layout(rows, columns)`; weight = decode(code) * scale. Non-finite weights are an error naming row and column.
+template <class Policy, class Format>
+concept quantizer =
+    code_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights, std::size_t extent,
+                                    std::span<std::uint8_t> codes, std::span<bf16> scales) {
+      { Policy::name } -> std::convertible_to<std::string_view>;
+      { policy.layout(extent, extent) } -> std::same_as<group_layout>;
+      { policy.template quantize<Format>(backend, weights, codes, scales) } -> std::same_as<result<void>>;
+    };
+
+/// Like quantizer, for codes that count from a zero point, one for the whole matrix, which it sets as well: weight =
+/// decode(code) * scale + zero. decode(code) * scale and weight are finite for every code.
+template <class Policy, class Format>
+concept affine_quantizer =
+    affine_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights, std::size_t extent,
+                                      std::span<std::uint8_t> codes, std::span<bf16> scales, float& zero) {
+      { Policy::name } -> std::convertible_to<std::string_view>;
+      { policy.layout(extent, extent) } -> std::same_as<group_layout>;
+      { policy.template quantize<Format>(backend, weights, codes, scales, zero) } -> std::same_as<result<void>>;
+    };
+
+}  // namespace ecq

@@ -1,0 +1,25 @@
+#pragma once
+/// \file
+/// Packing raw bits of codes of one byte, many codes at a time.
+
+#include <cstddef>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/stream/raw_bits_avx512.hpp"
+
+namespace ecq::detail {
+
+/// Writes the low `bits` (1..7) bits of the first of `count` codes and returns how many it took, a multiple of 8.
+inline std::size_t pack_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unused]] const std::byte* codes,
+                                      [[maybe_unused]] std::size_t count, [[maybe_unused]] std::byte* to) {
+#if ECQ_X86
+  // Where there is no more than AVX2, PEXT may be microcode that takes longer than plain code.
+  if (chosen_instruction_set(instruction_set::automatic) == instruction_set::avx512) {
+    return pack_raw_bits_avx512(bits, codes, count, to);
+  }
+#endif
+  return 0;
+}
+
+}  // namespace ecq::detail

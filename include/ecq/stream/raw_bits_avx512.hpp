@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// Packing raw bits with PEXT, which is fast where AVX-512 is.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace ecq::detail {
+
+ECQ_AVX512 inline std::size_t pack_raw_bits_avx512(unsigned bits, const std::byte* codes, std::size_t count,
+                                                   std::byte* to) {
+  const std::uint64_t mask = 0x0101010101010101U * ((1U << bits) - 1U);
+  std::size_t at = 0;
+  // Eight bytes are written of which the first `bits` stay: as long as they lie within those to be written anyway.
+  for (; (count - at) / 8 * bits >= 8; at += 8, to += bits) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, codes + at, 8);
+    eight = _pext_u64(eight, mask);
+    std::memcpy(to, &eight, 8);
+  }
+  return at;
+}
+
+}  // namespace ecq::detail
+
+#endif

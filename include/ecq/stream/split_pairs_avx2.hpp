@@ -1,0 +1,48 @@
+#pragma once
+/// \file
+/// Pairs of nibbles to symbols in AVX2 registers, 32 at a time.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/stream/escape_cursor.hpp"
+
+namespace ecq::detail {
+
+ECQ_AVX2 inline std::size_t split_pairs_avx2(const nibble_list& list, const std::uint8_t* pairs, std::size_t count,
+                                             std::uint8_t* symbols, escape_cursor& escapes) {
+  const __m256i listed =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(list.symbols.data())));
+  const __m256i low = _mm256_set1_epi8(15);
+  const bool escaping = list.has_escape();
+  std::size_t at = 0;
+  for (; at < count; at += 32) {
+    const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs + at / 2)));
+    const __m256i nibbles = _mm256_and_si256(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)), low);
+    const __m256i found = _mm256_shuffle_epi8(listed, nibbles);
+    auto escaped = escaping ? static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(nibbles, low))) : 0U;
+    if (escaped != 0) [[unlikely]] {
+      const auto taken = static_cast<std::size_t>(std::popcount(escaped));
+      const auto is_symbol = [&](std::byte value) { return std::to_integer<unsigned>(value) <= escapes.largest; };
+      if (taken > escapes.left() || !std::all_of(escapes.next, escapes.next + taken, is_symbol)) break;
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + at), found);
+    for (; escaped != 0; escaped &= escaped - 1) {
+      symbols[at + static_cast<std::size_t>(std::countr_zero(escaped))] = static_cast<std::uint8_t>(*escapes.next++);
+    }
+  }
+  return at;
+}
+
+}  // namespace ecq::detail
+
+#endif

@@ -1,0 +1,80 @@
+#include "ecq/cuda/warp_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ecq/quantize/granularity.hpp"
+
+namespace {
+
+using ecq::errc;
+using ecq::matrix_place;
+
+ecq::packed_matrix matrix_of(std::size_t rows, std::size_t columns, std::uint64_t first_symbol) {
+  ecq::packed_matrix matrix;
+  matrix.layout = ecq::per_channel{}.layout(rows, columns);
+  matrix.first_symbol = first_symbol;
+  matrix.scales.resize(matrix.layout.count(), ecq::bf16(1.0F));
+  return matrix;
+}
+
+const std::vector<ecq::packed_matrix> two = {matrix_of(2, 129, 6), matrix_of(3, 2, 0)};
+
+TEST(warp_block, puts_matrices_one_behind_another) {
+  const auto places = ecq::dense_places(two);
+  EXPECT_EQ(places, (std::vector<matrix_place>{{0, 129}, {512, 2}}));
+  EXPECT_EQ(*ecq::elements_at(two, places), 518U);
+}
+
+TEST(warp_block, lists_matrices_in_order_of_their_symbols) {
+  const auto block = ecq::warp_block::of(two, ecq::dense_places(two));
+  ASSERT_TRUE(block);
+  ASSERT_EQ(block->matrices.size(), 2U);
+  EXPECT_EQ(block->matrices[0].first_symbol, 0U);
+  EXPECT_EQ(block->matrices[0].offset, 512U);
+  EXPECT_EQ(block->matrices[0].first_scale, 2U);
+  EXPECT_EQ(block->matrices[1].first_scale, 0U);
+}
+
+TEST(warp_block, counts_the_last_row_without_what_follows_it) {
+  EXPECT_EQ(*ecq::elements_at(two, std::vector<matrix_place>{{5, 200}, {0, 2}}), 5U + 200U + 129U);
+}
+
+TEST(warp_block, names_places_that_cannot_be) {
+  constexpr std::uint64_t huge = std::uint64_t{1} << 60;
+  for (const auto& places : {std::vector<matrix_place>{{0, 129}},
+                             {{0, 128}, {512, 2}},
+                             {{0, 129}, {huge - 1, 2}},
+                             {{0, huge}, {0, 2}},
+                             {{4 * huge, 129}, {512, 2}},  // as many bytes of FP32 as from 0 on, modulo 2^64
+                             {{~std::uint64_t{0}, 129}, {0, 2}}}) {
+    const auto got = ecq::elements_at(two, places);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code(), errc::invalid_argument);
+  }
+  // One without weights has a place all the same.
+  for (const auto& [rows, columns] : {std::pair{0, 2}, {2, 0}}) {
+    const std::vector<ecq::packed_matrix> none = {
+        matrix_of(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), 0)};
+    EXPECT_TRUE(ecq::elements_at(none, std::vector<matrix_place>{{huge, 0}}));
+    EXPECT_FALSE(ecq::elements_at(none, std::vector<matrix_place>{{4 * huge, 2}}));
+  }
+}
+
+TEST(warp_block, names_matrices_that_no_sink_takes) {
+  std::vector<std::vector<ecq::packed_matrix>> blocks(4, two);
+  blocks[0][1].layout = ecq::without_groups(3, 2);
+  blocks[1][1].format = ecq::dtype::int8;
+  blocks[2][1].layout.columns = std::size_t{1} << 32;
+  blocks[3][1].first_symbol = 5;
+  for (const auto& block : blocks) {
+    const auto got = ecq::warp_block::of(block, ecq::dense_places(block));
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code(), errc::unsupported);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,78 @@
+#include "ecq/entropy/rans/rans_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/host_group.hpp"
+#include "ecq/entropy/rans/rans.hpp"
+#include "support/codes.hpp"
+
+namespace {
+
+struct planned {
+  ecq::rans_split_work works[ecq::rans_splits];
+  ecq::detail::alias_work aliases;
+  ecq::rans_group_plan plan;
+  std::uint16_t slots[ecq::alias_slot_count];
+};
+
+/// Whether two splits cost the same, and none less.
+bool expect_plan_of_the_cpu(const ecq::histogram& codes) {
+  const ecq::host_group group;
+  const auto made = std::make_unique<planned>();
+  std::vector<std::uint64_t> costs;
+  for (unsigned raw_bits = 0; raw_bits < ecq::rans_splits; ++raw_bits) {
+    ecq::weigh_rans_split(group, codes.counts.data(), raw_bits, made->works[raw_bits]);
+    costs.push_back(made->works[raw_bits].cost);
+  }
+  ecq::choose_rans_split(group, made->works, made->aliases, made->plan, made->slots);
+  const auto expected = ecq::rans::plan({&codes, 1});
+  const ecq::rans_table& table = expected.tables.front();
+  const ecq::rans_group_plan& plan = made->plan;
+  EXPECT_EQ(plan.raw_bits, expected.map.bits);
+  EXPECT_EQ(plan.shape.mapping, table.mapping);
+  EXPECT_EQ(plan.shape.bucket_bits, table.bucket_bits);
+  EXPECT_EQ(plan.shape.scale_bits, table.frequencies.scale_bits);
+  EXPECT_EQ(plan.count, table.frequencies.count);
+  const auto count = static_cast<std::ptrdiff_t>(plan.count);
+  EXPECT_TRUE(std::equal(plan.symbols, plan.symbols + count, table.frequencies.symbols.begin()));
+  EXPECT_TRUE(std::equal(plan.frequencies, plan.frequencies + count, table.frequencies.frequencies.begin()));
+  return std::count(costs.begin(), costs.end(), *std::min_element(costs.begin(), costs.end())) > 1;
+}
+
+TEST(rans_plan, is_the_plan_of_the_cpu_for_bells_of_any_width) {
+  for (double width = 0.5; width < 100; width *= 1.06) {
+    ecq::histogram codes;
+    for (std::size_t code = 0; code < 256; ++code) {
+      const double x = (static_cast<double>(code) - 128) / width;
+      codes.counts[code] = static_cast<std::uint64_t>(1e9 * std::exp(-0.5 * x * x));
+    }
+    expect_plan_of_the_cpu(codes);
+  }
+}
+
+TEST(rans_plan, is_the_plan_of_the_cpu_for_few_codes) {
+  ecq_test::code_source source(1);
+  for (int round = 0; round < 1000; ++round) {
+    ecq::histogram codes;
+    codes.add(source.below(1 + source.next() % 200, 1U << (1 + source.next() % 8)));
+    expect_plan_of_the_cpu(codes);
+  }
+}
+
+// Of splits that cost the same the one with the fewest raw bits counts.
+TEST(rans_plan, is_the_plan_of_the_cpu_where_two_splits_cost_the_same) {
+  for (const auto& [first, second] : {std::pair(1U, 20U), std::pair(2U, 24U), std::pair(3U, 26U)}) {
+    ecq::histogram codes;
+    codes.counts[0] = first;
+    codes.counts[1] = second;
+    EXPECT_TRUE(expect_plan_of_the_cpu(codes));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,111 @@
+#include "ecq/format/weights_view.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using ecq::dtype;
+using ecq::matrix_view;
+using ecq::weights_view;
+
+template <class Format>
+class WeightsView : public testing::Test {
+ public:
+  static constexpr std::size_t rows = 5;
+  static constexpr std::size_t columns = 9;
+
+  /// Distinct finite weights, row-major.
+  static std::vector<Format> weights() {
+    std::vector<Format> values;
+    for (std::size_t index = 0; index < rows * columns; ++index) {
+      const float value = static_cast<float>(index + 1) * (index % 2 == 0 ? 0.0625F : -0.0625F);
+      values.push_back(Format(value));
+    }
+    return values;
+  }
+
+  static float expected(std::size_t row, std::size_t column) {
+    return static_cast<float>(weights()[row * columns + column]);
+  }
+};
+
+using formats = testing::Types<float, ecq::fp32, ecq::fp16, ecq::bf16, ecq::fp8_e4m3, ecq::fp8_e5m2>;
+TYPED_TEST_SUITE(WeightsView, formats);
+
+TYPED_TEST(WeightsView, LoadsRowsAndPartsOfRows) {
+  const auto values = TestFixture::weights();
+  const weights_view view = matrix_view<const TypeParam>(values.data(), TestFixture::rows, TestFixture::columns);
+  EXPECT_EQ(view.type(), ecq::dtype_of<TypeParam>);
+  EXPECT_EQ(view.size(), values.size());
+  EXPECT_FALSE(view.empty());
+  for (std::size_t row = 0; row < TestFixture::rows; ++row) {
+    for (std::size_t first = 0; first <= TestFixture::columns; ++first) {
+      std::vector<float> out(TestFixture::columns - first);
+      view.load(row, first, out);
+      for (std::size_t index = 0; index < out.size(); ++index) {
+        EXPECT_EQ(out[index], TestFixture::expected(row, first + index));
+      }
+    }
+  }
+}
+
+TYPED_TEST(WeightsView, LoadsUnaligned) {
+  const auto values = TestFixture::weights();
+  for (std::size_t offset = 0; offset < sizeof(TypeParam); ++offset) {
+    std::vector<std::byte> bytes(offset + values.size() * sizeof(TypeParam));
+    std::memcpy(bytes.data() + offset, values.data(), values.size() * sizeof(TypeParam));
+    const weights_view view(ecq::dtype_of<TypeParam>, bytes.data() + offset, TestFixture::rows, TestFixture::columns,
+                            static_cast<std::ptrdiff_t>(TestFixture::columns));
+    std::vector<float> out(TestFixture::columns);
+    view.load(TestFixture::rows - 1, 0, out);
+    for (std::size_t column = 0; column < out.size(); ++column) {
+      EXPECT_EQ(out[column], TestFixture::expected(TestFixture::rows - 1, column));
+    }
+  }
+}
+
+TYPED_TEST(WeightsView, LoadsTransposedAndReversed) {
+  const auto values = TestFixture::weights();
+  const auto row_stride = static_cast<std::ptrdiff_t>(TestFixture::columns);
+  const weights_view transposed =
+      matrix_view<const TypeParam>(values.data(), TestFixture::columns, TestFixture::rows, 1, row_stride);
+  const weights_view reversed = matrix_view<const TypeParam>(values.data() + values.size() - 1, TestFixture::rows,
+                                                             TestFixture::columns, -row_stride, -1);
+  std::vector<float> out(TestFixture::rows - 1);
+  transposed.load(3, 1, out);
+  for (std::size_t index = 0; index < out.size(); ++index) EXPECT_EQ(out[index], TestFixture::expected(index + 1, 3));
+  std::vector<float> backwards(TestFixture::columns);
+  reversed.load(1, 0, backwards);
+  for (std::size_t index = 0; index < backwards.size(); ++index) {
+    EXPECT_EQ(backwards[index], TestFixture::expected(TestFixture::rows - 2, TestFixture::columns - 1 - index));
+  }
+}
+
+TEST(WeightsViewOfSpecialValues, ComeThroughUnchanged) {
+  const std::vector<std::uint16_t> codes = {0x7f80, 0xff80, 0x7fc0, 0x8000, 0x0001};
+  const weights_view view(dtype::bf16, codes.data(), 1, codes.size(), static_cast<std::ptrdiff_t>(codes.size()));
+  std::vector<float> out(codes.size());
+  view.load(0, 0, out);
+  for (std::size_t index = 0; index < codes.size(); ++index) {
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(out[index]), std::uint32_t{codes[index]} << 16);
+  }
+}
+
+TEST(WeightsViewConversions, TakesFloatingPointMatricesAlone) {
+  static_assert(std::is_convertible_v<matrix_view<float>, weights_view>);
+  static_assert(std::is_convertible_v<matrix_view<const ecq::bf16>, weights_view>);
+  static_assert(!std::is_convertible_v<matrix_view<double>, weights_view>);
+  static_assert(!std::is_convertible_v<matrix_view<int>, weights_view>);
+  static_assert(!std::is_convertible_v<matrix_view<ecq::int8>, weights_view>);
+  static_assert(!std::is_convertible_v<matrix_view<ecq::uint4>, weights_view>);
+  EXPECT_TRUE(weights_view().empty());
+}
+
+}  // namespace

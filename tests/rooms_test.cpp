@@ -1,0 +1,100 @@
+// The rooms of the library stand on floors: a header includes what lies on its own floor or below, and nothing above.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// From the ground up. What is in no folder is named by itself.
+constexpr std::array<std::string_view, 12> floors = {
+    "base",                                                   // what every room uses
+    "format",                                                 // codes and their values
+    "entropy",                                                // symbols and words
+    "stream",                                                 // chunks, index, header
+    "analysis",                                               //
+    "quantize",                                               // weights to codes and scales
+    "packed.hpp compressor.hpp decompress.hpp lossless.hpp",  // matrices in memory
+    "io",                                                     // files of others
+    "container",                                              // our own
+    "checkpoint",                                             // whole models
+    "cuda",                                                   // devices
+    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};              // what users include
+
+/// The floor of a header below include/ecq; floors.size() if it has none.
+std::size_t floor_of(const fs::path& header) {
+  const std::string room = header.begin()->string();
+  for (std::size_t floor = 0; floor < floors.size(); ++floor) {
+    const std::string_view rooms = floors[floor];
+    const std::size_t at = rooms.find(room);
+    if (at != std::string_view::npos && (at == 0 || rooms[at - 1] == ' ') &&
+        (at + room.size() == rooms.size() || rooms[at + room.size()] == ' ')) {
+      return floor;
+    }
+  }
+  return floors.size();
+}
+
+std::vector<fs::path> included_by(const fs::path& file) {
+  constexpr std::string_view before = "#include \"ecq/";
+  std::vector<fs::path> found;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(before)) continue;
+    found.emplace_back(line.substr(before.size(), line.rfind('"') - before.size()));
+  }
+  return found;
+}
+
+std::map<fs::path, std::vector<fs::path>> all_headers() {
+  const fs::path root = fs::path(ECQ_SOURCE_DIR) / "include" / "ecq";
+  std::map<fs::path, std::vector<fs::path>> found;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file()) found[fs::relative(entry.path(), root)] = included_by(entry.path());
+  }
+  return found;
+}
+
+TEST(rooms, every_header_has_a_floor) {
+  const auto headers = all_headers();
+  EXPECT_GT(headers.size(), 100U);
+  for (const auto& [header, included] : headers) EXPECT_LT(floor_of(header), floors.size()) << header;
+}
+
+TEST(rooms, no_include_leads_up) {
+  for (const auto& [header, included] : all_headers()) {
+    for (const fs::path& other : included) {
+      if (other == "version.hpp") continue;  // a number, which files carry
+      EXPECT_GE(floor_of(header), floor_of(other)) << header << " includes " << other;
+    }
+  }
+}
+
+TEST(rooms, every_include_is_there) {
+  const auto headers = all_headers();
+  for (const auto& [header, included] : headers) {
+    for (const fs::path& other : included) EXPECT_TRUE(headers.contains(other)) << header << " includes " << other;
+  }
+}
+
+TEST(rooms, kernels_of_an_instruction_set_say_so_by_name) {
+  for (const auto& [header, included] : all_headers()) {
+    const std::string name = header.filename().string();
+    std::ifstream file(fs::path(ECQ_SOURCE_DIR) / "include" / "ecq" / header);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const bool has_intrinsics = text.find("<immintrin.h>") != std::string::npos;
+    const bool says_so = name.find("avx2") != std::string::npos || name.find("avx512") != std::string::npos;
+    EXPECT_TRUE(!has_intrinsics || says_so) << header;
+  }
+}
+
+}  // namespace

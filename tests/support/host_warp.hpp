@@ -1,0 +1,256 @@
+#pragma once
+/// \file
+/// A warp on the host: 32 lanes as one value. Bodies written over a warp policy run here in every test, bit for bit,
+/// and on a device with cuda/device_warp.cuh.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "ecq/base/host_group.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
+
+namespace ecq {
+
+/// One 32-bit value a lane, with the operators that a device lane's std::uint32_t has.
+struct host_lanes {
+  std::array<std::uint32_t, lane_count> value{};
+
+  host_lanes() = default;
+  explicit host_lanes(std::uint32_t same) { value.fill(same); }
+
+  template <class Operation>
+  static host_lanes each(Operation operation) {
+    host_lanes lanes;
+    for (std::uint32_t i = 0; i < lane_count; ++i) lanes.value[i] = operation(i);
+    return lanes;
+  }
+
+  friend host_lanes operator+(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] + b.value[i]; });
+  }
+  friend host_lanes operator-(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] - b.value[i]; });
+  }
+  friend host_lanes operator*(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] * b.value[i]; });
+  }
+  friend host_lanes operator|(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] | b.value[i]; });
+  }
+  friend host_lanes operator&(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] & b.value[i]; });
+  }
+  friend host_lanes operator&(const host_lanes& a, std::uint32_t b) {
+    return each([&](std::uint32_t i) { return a.value[i] & b; });
+  }
+  friend host_lanes operator<<(const host_lanes& a, unsigned bits) {
+    return each([&](std::uint32_t i) { return a.value[i] << bits; });
+  }
+  friend host_lanes operator>>(const host_lanes& a, unsigned bits) {
+    return each([&](std::uint32_t i) { return a.value[i] >> bits; });
+  }
+};
+
+/// The warp policy on the host. `lanes` holds a value a lane, `flags` a truth value a lane.
+struct host_warp {
+  using lanes = host_lanes;
+  using memory = host_memory;
+  using flags = std::uint32_t;  ///< bit i: lane i
+
+  static lanes lane_numbers() {
+    return lanes::each([](std::uint32_t i) { return i; });
+  }
+
+  /// Calls `body(lane)` for each lane, which `at` gives its own values.
+  template <class Body>
+  static void each_lane(Body&& body) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) body(lane);
+  }
+  static std::uint32_t& at(lanes& values, std::uint32_t lane) { return values.value[lane]; }
+  static std::uint32_t at(const lanes& values, std::uint32_t lane) { return values.value[lane]; }
+
+  /// `x`, which is the same in all lanes.
+  static std::uint32_t uniform(std::uint32_t x) { return x; }
+
+  static flags all() { return 0xFFFFFFFFU; }
+  static flags below(const lanes& a, const lanes& b) {
+    flags result = 0;
+    for (std::uint32_t i = 0; i < lane_count; ++i) result |= (a.value[i] < b.value[i] ? 1U : 0U) << i;
+    return result;
+  }
+  static flags at_least(const lanes& a, const lanes& b) { return ~below(a, b); }
+  static flags both(flags a, flags b) { return a & b; }
+  static std::uint32_t ballot(flags set) { return set; }
+  /// Whether a lane is set: less than to ask for a ballot.
+  static bool any(flags set) { return set != 0; }
+  static std::uint32_t count(std::uint32_t ballot) { return static_cast<std::uint32_t>(std::popcount(ballot)); }
+
+  /// For each lane the ballot of all lower ones.
+  static lanes lower_lanes() {
+    return lanes::each([](std::uint32_t i) { return (1U << i) - 1U; });
+  }
+  static lanes count_bits(const lanes& x) {
+    return lanes::each([&](std::uint32_t i) { return count(x.value[i]); });
+  }
+
+  /// For each lane how many lower lanes are set in `ballot`.
+  static lanes set_below(std::uint32_t ballot) {
+    return lanes::each([&](std::uint32_t i) { return count(ballot & ((1U << i) - 1U)); });
+  }
+
+  static lanes select(flags which, const lanes& yes, const lanes& no) {
+    return lanes::each([&](std::uint32_t i) { return (which >> i & 1U) != 0 ? yes.value[i] : no.value[i]; });
+  }
+
+  /// The high 32 bits of the products.
+  static lanes multiply_high(const lanes& a, const lanes& b) {
+    return lanes::each(
+        [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
+  }
+  /// The bits of `a` where `mask` has them set, else those of `b`.
+  static lanes merge_bits(const lanes& a, const lanes& b, std::uint32_t mask) { return (a & mask) | (b & ~mask); }
+
+  /// x >> bits modulo 32.
+  static lanes shift_right(const lanes& x, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) { return x.value[i] >> (bits.value[i] % 32); });
+  }
+  /// The lowest bits of x, as many as `bits` modulo 32 says.
+  static lanes low_bits(const lanes& x, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) { return x.value[i] & ((1U << (bits.value[i] % 32)) - 1U); });
+  }
+  /// Byte i of the result is byte (selector >> 4 i) modulo 8 of (b:a).
+  static lanes permute_bytes(const lanes& a, const lanes& b, unsigned selector) {
+    return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector); });
+  }
+  /// As above by the selector of each lane, of which the low 16 bits count. Where bit 3 of a nibble is set the byte is
+  /// any.
+  static lanes permute_bytes_by(const lanes& a, const lanes& b, const lanes& selector) {
+    return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector.value[i]); });
+  }
+
+  /// `x` of the lane that each lane names.
+  static lanes shuffle(const lanes& x, const lanes& lane) {
+    return lanes::each([&](std::uint32_t i) { return x.value[lane.value[i]]; });
+  }
+
+  /// The low 32 bits of (high:low) >> bits, bits 0..31.
+  static lanes funnel_right(const lanes& low, const lanes& high, const lanes& bits) {
+    return lanes::each([&](std::uint32_t i) {
+      return static_cast<std::uint32_t>(((std::uint64_t{high.value[i]} << 32) | low.value[i]) >> bits.value[i]);
+    });
+  }
+
+  /// table[index] of each lane.
+  template <class Entry>
+  static lanes gather(const Entry* table, const lanes& index) {
+    return lanes::each([&](std::uint32_t i) { return std::uint32_t{table[index.value[i]]}; });
+  }
+
+  /// The words 2 * index and 2 * index + 1 of `table`, which on a device is aligned to 8 bytes, of each lane.
+  static void gather_two(const std::uint32_t* table, const lanes& index, lanes (&words)[2]) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      for (std::size_t i = 0; i < 2; ++i) words[i].value[lane] = table[2 * index.value[lane] + i];
+    }
+  }
+
+  /// The four words of an entry of 16 bytes, `offset` bytes behind the first one, of each lane.
+  template <class Entry>
+  static void gather_four(const Entry* table, const lanes& offset, lanes (&words)[4]) {
+    static_assert(sizeof(Entry) == 16);
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      std::uint32_t four[4];
+      std::memcpy(four, table + offset.value[lane] / 16, sizeof four);
+      for (std::size_t i = 0; i < 4; ++i) words[i].value[lane] = four[i];
+    }
+  }
+
+  /// Little-endian word number `index` from `from` on, aligned to its size; unspecified in lanes that are not set in
+  /// `which`.
+  template <class Word>
+  static lanes load(flags which, const std::byte* from, const lanes& index) {
+    return lanes::each([&](std::uint32_t i) {
+      return (which >> i & 1U) != 0 ? std::uint32_t{load_le<Word>(from + sizeof(Word) * index.value[i])} : 0U;
+    });
+  }
+
+  /// Lanes set in `which` will load that word soon: a hint, of no use on the host.
+  template <class Word>
+  static void prefetch(flags, const std::byte*, const lanes&) {}
+
+  /// The little-endian word at `from`, aligned to its size: the same in all lanes.
+  template <class Word>
+  static Word load_one(const std::byte* from) {
+    return load_le<Word>(from);
+  }
+
+  /// What load_own and store_own of as many words take for the memory from `from` on: a place that is a lane's own and
+  /// moves on with it, where lanes have places of their own.
+  template <std::size_t Words, class Word = std::uint32_t, class Byte>
+  static Byte* own_place(Byte* from) {
+    return from;
+  }
+  /// Lane i reads its words, low byte first, from byte sizeof(Word) * Words * i of a place on; unspecified in lanes
+  /// that are not set in `which`.
+  template <class Word = std::uint32_t, std::size_t Words>
+  static void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
+    for (std::uint32_t i = 0; i < Words; ++i) {
+      words[i] = load<Word>(which, from, lane_numbers() * lanes(Words) + lanes(i));
+    }
+  }
+
+  /// Lanes set in `which` will soon read what load_own of as many words reads: a hint, as above.
+  template <std::size_t Words>
+  static void prefetch_own(flags, const std::byte*) {}
+
+  /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
+  static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {
+    for (std::uint32_t i = 0; i < lane_count; ++i) {
+      if ((which >> i & 1U) == 0) continue;
+      store_le(to + std::size_t{2} * index.value[i], static_cast<std::uint16_t>(words.value[i] & 0xFFFFU));
+    }
+  }
+
+  /// One lane writes four finite numbers as elements, or one element.
+  template <class Element>
+  static void store_four(std::byte* to, const float (&four)[4]) {
+    for (std::size_t i = 0; i < 4; ++i) store_one(to + i * sizeof(Element), Element(four[i]));
+  }
+  template <class Element>
+  static void store_one(std::byte* to, const Element& one) {
+    std::memcpy(to, &one, sizeof one);
+  }
+
+  /// Lane i writes its words, low byte first, to to[4 * Words * i] and on.
+  template <std::size_t Words>
+  static void store(std::byte* to, const lanes (&words)[Words]) {
+    store_own_bytes(to, words, 0, 4 * Words * lane_count);
+  }
+  /// As above to the place of own_place.
+  template <std::size_t Words>
+  static void store_own(std::byte* to, const lanes (&words)[Words]) {
+    store(to, words);
+  }
+  /// As store_own, but only to[first], ..., to[last - 1].
+  template <std::size_t Words>
+  static void store_own_bytes(std::byte* to, const lanes (&words)[Words], std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t at = first; at < 4 * Words * lane_count && at < last; ++at) {
+      to[at] = static_cast<std::byte>(words[at / 4 % Words].value[at / (4 * Words)] >> (8 * (at % 4)));
+    }
+  }
+
+ private:
+  static std::uint32_t permuted(std::uint32_t a, std::uint32_t b, unsigned selector) {
+    const std::uint64_t both = (std::uint64_t{b} << 32) | a;
+    std::uint32_t bytes = 0;
+    for (unsigned byte = 0; byte < 4; ++byte) {
+      bytes |= static_cast<std::uint32_t>(both >> (8 * (selector >> (4 * byte) & 7U)) & 0xFFU) << (8 * byte);
+    }
+    return bytes;
+  }
+};
+
+}  // namespace ecq
