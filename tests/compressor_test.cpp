@@ -36,6 +36,7 @@ double rate_of(const ecq::packed_block& packed) {
     bits += 16.0 * static_cast<double>(matrix.scales.size());
     weights += static_cast<double>(matrix.layout.rows * matrix.layout.columns);
   }
+  EXPECT_EQ(packed.bits_per_weight(), bits / weights);
   return bits / weights;
 }
 
@@ -109,6 +110,109 @@ TEST(compressor, meets_target_bits_with_everything_counted) {
   }
 }
 
+// Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
+TEST(compressor, meets_target_bits_where_every_second_row_has_outliers) {
+  constexpr std::size_t rows = 16384;
+  constexpr std::size_t columns = 512;
+  auto weights = ecq_test::gaussian(rows, columns);
+  for (std::size_t row = 1; row < rows; row += 2) {
+    for (std::size_t column = row % 7; column < columns; column += 61) weights[row * columns + column] *= 30.0F;
+  }
+  for (const double bits : {2.1, 3.0}) {
+    const auto packed = ecq::compressor<>{{.target_bits = bits}}.compress(cpu{.threads = 2},
+                                                                          matrix_view(weights.data(), rows, columns));
+    ASSERT_TRUE(packed) << packed.error().to_string();
+    EXPECT_NEAR(rate_of(*packed), bits, ecq::rate_correction::tolerance);
+  }
+}
+
+/// Distortions of a user's own: one that is shipped under another name, and two that are not.
+struct own_l1 {
+  static constexpr std::string_view name = "own_l1";
+  static constexpr int degree = 1;
+  static constexpr float of(float difference) noexcept { return difference < 0.0F ? -difference : difference; }
+};
+struct cubic {
+  static constexpr std::string_view name = "cubic";
+  static constexpr int degree = 3;
+  static constexpr float of(float difference) noexcept {
+    return difference < 0.0F ? -difference * difference * difference : difference * difference * difference;
+  }
+};
+struct nothing_matters {
+  static constexpr std::string_view name = "nothing_matters";
+  static constexpr int degree = 1;
+  static constexpr float of(float) noexcept { return 0.0F; }
+};
+/// Says that it is linear.
+struct liar : cubic {
+  static constexpr int degree = 1;
+};
+static_assert(ecq::distortion<own_l1> && ecq::distortion<cubic> && ecq::distortion<nothing_matters>);
+static_assert(!ecq::distortion<liar>);
+
+template <class Distortion>
+ecq::packed_block packed_by(const std::vector<float>& weights) {
+  const ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::basic_entquant<ecq::row_root<Distortion>>> codec{
+      {.target_bits = 3.0}};
+  auto packed = codec.compress(matrix_view(weights.data(), 256, 512));
+  EXPECT_TRUE(packed) << packed.error().to_string();
+  return packed ? std::move(*packed) : ecq::packed_block{};
+}
+
+TEST(compressor, evaluates_the_distortion_that_it_is_given) {
+  // Rows that differ in shape, so that it matters which of them is given the bits.
+  auto weights = ecq_test::gaussian(256, 512);
+  for (std::size_t i = 0; i < weights.size(); i += 37) weights[i] *= static_cast<float>(i / 512 % 8 + 1);
+  const auto shipped = packed_by<ecq::relative_l1>(weights);
+  const auto own = packed_by<own_l1>(weights);
+  EXPECT_EQ(own.stream, shipped.stream) << "the same distortion under another name";
+  const auto squared = packed_by<ecq::squared_error>(weights);
+  const auto third = packed_by<cubic>(weights);
+  for (const auto* other : {&squared, &third}) {
+    EXPECT_NEAR(rate_of(*other), 3.0, ecq::rate_correction::tolerance);
+    EXPECT_NE(other->stream, shipped.stream);
+  }
+  EXPECT_NE(third.stream, squared.stream);
+}
+
+TEST(compressor, takes_absmax_where_no_error_matters) {
+  const auto weights = ecq_test::gaussian(64, 128);
+  const matrix_view view(weights.data(), 64, 128);
+  using quantizer = ecq::basic_entquant<ecq::row_root<nothing_matters>>;
+  const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, quantizer>{{.lambda = 14.5}}.compress(view);
+  const auto absmax = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::absmax>{}.compress(view);
+  ASSERT_TRUE(packed && absmax);
+  EXPECT_EQ(packed->stream, absmax->stream);
+}
+
+/// A search of a user's own: AbsMax, made coarser as lambda grows.
+struct stretched_absmax {
+  static constexpr std::string_view name = "stretched_absmax";
+  double lambda = 0;
+
+  template <ecq::symmetric_format Format>
+  ecq::result<void> search(const cpu& backend, ecq::weights_view weights, ecq::group_layout layout,
+                           std::span<float> scales) const {
+    ECQ_CHECK(ecq::absmax_search{}.template search<Format>(backend, weights, layout, scales));
+    for (float& scale : scales) scale *= static_cast<float>(1.0 + lambda);
+    return {};
+  }
+};
+
+TEST(compressor, meets_target_bits_by_a_search_and_groups_of_ones_own) {
+  const auto weights = ecq_test::gaussian(256, 512);
+  const matrix_view view(weights.data(), 256, 512);
+  const auto expect_rate = [&](const auto& codec) {
+    const auto packed = codec.compress(view);
+    ASSERT_TRUE(packed) << packed.error().to_string();
+    EXPECT_NEAR(rate_of(*packed), 3.5, ecq::rate_correction::tolerance);
+  };
+  expect_rate(ecq::compressor<ecq::int8, ecq::rans, ecq::basic_entquant<stretched_absmax>>{{.target_bits = 3.5}});
+  expect_rate(ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::basic_entquant<ecq::row_root<>, ecq::per_group>>{
+      {.target_bits = 3.5, .granularity = {256}}});
+}
+
 TEST(compressor, block_shares_one_stream_and_every_part_decodes_alone) {
   const auto first = ecq_test::gaussian(64, 1000, 1);
   const auto second = ecq_test::student_t4(3, 7, 2);
@@ -131,8 +235,10 @@ TEST(compressor, block_shares_one_stream_and_every_part_decodes_alone) {
     ASSERT_TRUE(decoder->decode(cpu{.threads = 2}, 2, row, matrix_view(part.data(), rows, 333)));
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(row * 333)));
   }
-  // The small matrix between them decodes to what it decodes to alone at the same lambda and total distortion.
-  EXPECT_EQ(decoded(*packed, 1).size(), 21U);
+  // The small matrix between them decodes to what it decodes to alone at the same lambda.
+  const auto alone = codec.compress(cpu{}, std::span(block).subspan(1, 1));
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(decoded(*packed, 1), decoded(*alone));
 }
 
 TEST(compressor, reads_and_writes_what_eigen_holds) {
@@ -174,7 +280,8 @@ TEST(compressor, degenerate_matrices_round_trip) {
       ASSERT_TRUE(packed) << packed.error().to_string();
       for (const float out : decoded(*packed)) {
         EXPECT_TRUE(std::isfinite(out));
-        EXPECT_NEAR(out / (value == 0.0F ? 1.0F : value), value == 0.0F ? 0.0F : 1.0F, 1.0F);
+        // Lambda 1 leaves Gaussian weights 20 times as large as their errors, and all of these are the largest one.
+        EXPECT_NEAR(out / (value == 0.0F ? 1.0F : value), value == 0.0F ? 0.0F : 1.0F, 0.15F);
       }
     }
   }

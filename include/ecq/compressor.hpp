@@ -22,6 +22,7 @@
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/quantizer.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 
@@ -49,8 +50,9 @@ concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
 ///
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
 ///
-/// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. The matrices of a
-/// block share one lambda, one stream and one frequency table.
+/// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. They are met
+/// within rate_correction::tolerance, or are an error. The matrices of a block share one lambda, one stream and one
+/// frequency table.
 ///
 /// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
 template <code_format Format = fp8_e4m3, entropy_coder Coder = rans, class Quantizer = entquant>
@@ -71,7 +73,15 @@ struct compressor {
       if constexpr (rate_targeted<Quantizer>) {
         if (quantizer.target_bits) {
           ECQ_TRY(lambda, lambda_for_target(backend, matrices));
-          return pack(backend, matrices, quantizer.at(lambda));
+          rate_correction correction(*quantizer.target_bits);
+          for (;;) {
+            const double corrected = correction.at(lambda);
+            ECQ_TRY(packed, pack(backend, matrices, quantizer.at(corrected)));
+            if (packed.weights() == 0) return std::move(packed);
+            if (correction.again(packed.bits_per_weight(), corrected == 0)) continue;
+            ECQ_CHECK(correction.check(packed.weights()));
+            return std::move(packed);
+          }
         }
       }
       return pack(backend, matrices, quantizer);

@@ -44,6 +44,24 @@ struct packed_block {
   std::vector<packed_matrix> matrices;
   std::vector<std::byte> stream;
 
+  /// Of all matrices.
+  std::uint64_t weights() const noexcept {
+    std::uint64_t sum = 0;
+    for (const packed_matrix& matrix : matrices) sum += std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
+    return sum;
+  }
+  /// Bytes of the stream with all that it holds, and of the scales.
+  std::uint64_t size_bytes() const noexcept {
+    std::uint64_t sum = stream.size();
+    for (const packed_matrix& matrix : matrices) sum += matrix.scales.size() * sizeof(bf16);
+    return sum;
+  }
+  /// 8 * size_bytes() / weights(); 0 without weights.
+  double bits_per_weight() const noexcept {
+    const std::uint64_t count = weights();
+    return count == 0 ? 0.0 : 8.0 * static_cast<double>(size_bytes()) / static_cast<double>(count);
+  }
+
   operator packed_block_view() const noexcept { return {matrices, stream}; }
 };
 

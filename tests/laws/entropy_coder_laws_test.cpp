@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -164,7 +165,10 @@ TEST(EntropyCoders, NamesAndIdsAreUnique) {
   std::set<ecq::coder_id> ids;
   ecq_test::for_each_policy(ecq_test::all_coders{}, [&]<class Coder>() {
     EXPECT_TRUE(names.insert(Coder::name).second) << Coder::name;
-    EXPECT_TRUE(ids.insert(Coder::id).second) << Coder::name;
+    // The streams of rans_direct are streams of rans.
+    if (!std::is_same_v<Coder, ecq::rans_direct>) {
+      EXPECT_TRUE(ids.insert(Coder::id).second) << Coder::name;
+    }
   });
 }
 

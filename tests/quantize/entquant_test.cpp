@@ -52,9 +52,10 @@ TEST(Entquant, CorrectsWhatASampleGetsWrong) {
 TEST(Entquant, SharesScalesAsAsked) {
   const auto weights = ecq_test::gaussian(128, 512);
   const auto groups = figures_of<ecq::int8>(
-      ecq::basic_entquant<ecq::per_group>{.target_bits = 3.25, .granularity = {64}}, weights, 128);
+      ecq::basic_entquant<ecq::row_root<>, ecq::per_group>{.target_bits = 3.25, .granularity = {64}}, weights, 128);
   EXPECT_NEAR(groups.bits, 3.0, 0.005);
-  const auto whole = figures_of<ecq::int8>(ecq::basic_entquant<ecq::per_tensor>{.target_bits = 3.0}, weights, 128);
+  const auto whole =
+      figures_of<ecq::int8>(ecq::basic_entquant<ecq::row_root<>, ecq::per_tensor>{.target_bits = 3.0}, weights, 128);
   EXPECT_NEAR(whole.bits, 3.0, 0.005);
 }
 

@@ -108,9 +108,10 @@ void expect_the_sums_of_the_processor(std::size_t columns) {
   ASSERT_TRUE(group.select({0, 1, 0, columns}));
   std::vector<float> staging((columns + 255) / 256 * 256);
   block_policy block;
-  const ecq::block_weights row = {view.data(), 1, columns, columns, 0, columns, ecq::dtype::fp32};
+  const ecq::block_weights row = {
+      .data = view.data(), .rows = 1, .columns = columns, .row_stride = columns, .numbers_per_row = columns};
   const ecq::row_summary summary = ecq::summarize_row(block, row, 0, staging.data(), staging.size());
-  EXPECT_EQ(summary.magnitudes, *group.total<1>());
+  EXPECT_EQ(summary.magnitudes, *group.total<ecq::relative_l1>());
   EXPECT_EQ(summary.largest, group.largest());
   EXPECT_EQ(summary.exponent, group.exponent());
   const float scale = ecq::detail::with_short_significand(group.largest() / 20.0F);
@@ -122,7 +123,7 @@ void expect_the_sums_of_the_processor(std::size_t columns) {
                                                            distortion, kept);
   });
   const auto got = block.decide(sums, [](const ecq::detail::group_sums& all) { return all; });
-  const auto expected = *group.at<ecq::fp8_e4m3, 1>(scale);
+  const auto expected = *group.at<ecq::fp8_e4m3, ecq::relative_l1>(scale);
   EXPECT_EQ(got.distortion, expected.distortion);
   EXPECT_EQ(got.kept, expected.kept);
 }

@@ -86,11 +86,11 @@ TEST(RowRoot, TakesFewEvaluations) {
         cpu{}, view, layout, [&](std::size_t, const ecq::detail::group_weights& group) -> ecq::result<void> {
           const double unit = std::exp2(group.exponent());
           const double balance = lambda * 4 * total / (100 * 1024) / unit;
-          const double start = std::sqrt(balance * 4 * 512 * *group.total<1>() / 1024);
+          const double start = std::sqrt(balance * 4 * 512 * *group.total<ecq::relative_l1>() / 1024);
           const ecq::detail::balanced_scale_search search(static_cast<float>(start), group.largest() / 448, 1, balance);
           const auto scale = ecq::detail::balanced_scale(search, [&](float scale_here) {
             ++evaluations;
-            return group.at<ecq::fp8_e4m3, 1>(scale_here);
+            return group.at<ecq::fp8_e4m3, ecq::relative_l1>(scale_here);
           });
           EXPECT_TRUE(scale);
           return {};

@@ -9,6 +9,7 @@
 #include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
 #include "ecq/entropy/rans/rans.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans/tans.hpp"
 #include "ecq/format/affine_uint.hpp"
@@ -33,7 +34,7 @@ using all_formats =
 
 using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
 
-using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman, ecq::huffman_gaps>;
+using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::rans_direct, ecq::tans, ecq::huffman, ecq::huffman_gaps>;
 
 using all_baselines = testing::Types<ecq::rtn, ecq::nf4, ecq::hqq>;
 
@@ -41,7 +42,8 @@ using all_quantizers =
     testing::Types<ecq::absmax, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>,
                    ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>, ecq::scaled_quantizer<ecq::row_root<>>,
                    ecq::scaled_quantizer<ecq::row_root<>, ecq::per_tensor>,
-                   ecq::scaled_quantizer<ecq::row_root<ecq::squared_error>, ecq::per_group>, ecq::entquant>;
+                   ecq::scaled_quantizer<ecq::row_root<ecq::squared_error>, ecq::per_group>, ecq::entquant,
+                   ecq::basic_entquant<ecq::row_root<ecq::squared_error>, ecq::per_group>>;
 
 /// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name, behind a number where it has company.
 struct policy_names {

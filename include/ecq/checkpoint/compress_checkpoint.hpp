@@ -33,6 +33,7 @@
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/version.hpp"
 
@@ -64,16 +65,17 @@ class checkpoint_compressor {
       ECQ_CHECK(search_lambdas(backend_, model_, options_, blocks_));
     }
     if (options_.entrollm) ECQ_CHECK(find_model_code());
-    // A search that sees a sample of a large model's rows may miss a little: then the whole is compressed once more.
-    constexpr int attempts = 4;
+    correction_ = rate_correction(options_.bits_per_weight.value_or(0));
     for (int attempt = 1;; ++attempt) {
       ECQ_TRY(writer, container_writer::create(out, plan()));
       ECQ_TRY(report, write(writer, attempt));
-      if (attempt == attempts || !correct_lambdas(options_, blocks_, report.bits_per_weight)) {
-        ECQ_CHECK(writer.commit());
-        report.file_bytes = writer.size_bytes();
-        return std::move(report);
+      if (options_.bits_per_weight) {
+        if (correction_.again(report.bits_per_weight, report.lambda == 0)) continue;
+        ECQ_CHECK(correction_.check(report.weights));
       }
+      ECQ_CHECK(writer.commit());
+      report.file_bytes = writer.size_bytes();
+      return std::move(report);
     }
   }
 
@@ -108,6 +110,7 @@ class checkpoint_compressor {
   const progress_callback& report_progress_;
   std::vector<selected_block> blocks_;
   std::optional<model_code> model_code_;
+  rate_correction correction_{0};  ///< without a target it changes nothing
   std::set<const tensor_entry*> selected_;
   std::uint64_t selected_bytes_ = 0;
 };
@@ -234,7 +237,7 @@ inline result<packed_block> checkpoint_compressor::compress(const selected_block
   for (const selected_tensor& tensor : block.tensors) {
     ECQ_TRY(weights, weights_of(*tensor.entry));
     const std::size_t rows = weights.rows();
-    const auto quantizer = entquant{}.at(tensor.lambda);
+    const auto quantizer = entquant{}.at(correction_.at(tensor.lambda));
     packed_matrix matrix{.name = tensor.entry->name,
                          .shape = tensor.entry->shape,
                          .original = weights.type(),
@@ -323,7 +326,7 @@ inline result<compress_report> checkpoint_compressor::write(container_writer& wr
     report.add_block(block.name, packed, counts);
     for (const selected_tensor& tensor : block.tensors) {
       done += tensor.entry->size_bytes();
-      report.lambda = (std::max)(report.lambda, tensor.lambda);
+      report.lambda = (std::max)(report.lambda, correction_.at(tensor.lambda));
     }
   }
   ECQ_CHECK(advance(stage, "", done));

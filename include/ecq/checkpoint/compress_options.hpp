@@ -17,7 +17,7 @@ namespace ecq {
 struct compress_options {
   dtype format = dtype::fp8_e4m3;  ///< fp8_e4m3, fp8_e5m2 or int8; with entrollm uint8 or uint4
   /// Rate of the compressed tensors with everything counted (streams, scales), 1.3 ... 6.5 bits a weight; met within
-  /// bits_tolerance, or the format's AbsMax where even that has fewer.
+  /// rate_correction::tolerance, or the format's AbsMax where even that has fewer.
   std::optional<double> bits_per_weight{};
   std::optional<double> lambda{};  ///< at least 0; 0 is AbsMax
   /// Every bit comes back: exponents are coded, signs and mantissas kept. Embeddings and output heads are compressed as
@@ -33,8 +33,6 @@ struct compress_options {
   tensor_selection selection{};
   unsigned chunk_bits = 0;       ///< log2 of the symbols a chunk; 0: by the length of the stream
   bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
-
-  static constexpr double bits_tolerance = 0.015;
 };
 
 /// What compress_checkpoint made.

@@ -2,7 +2,6 @@
 /// \file
 /// The lambdas with which the tensors of a checkpoint meet a rate.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,22 +36,6 @@ inline void set_lambdas(std::span<selected_block> blocks, double lambda) {
   for (selected_block& block : blocks) {
     for (selected_tensor& tensor : block.tensors) tensor.lambda = lambda;
   }
-}
-
-/// True if `measured` bits a weight are off the target and other lambdas promise better, which are then set: 4 times
-/// lambda is about a bit less.
-inline bool correct_lambdas(const compress_options& options, std::span<selected_block> blocks, double measured) {
-  if (!options.bits_per_weight) return false;
-  const double excess = measured - *options.bits_per_weight;
-  if (std::fabs(excess) <= compress_options::bits_tolerance) return false;
-  bool changed = false;
-  for (selected_block& block : blocks) {
-    for (selected_tensor& tensor : block.tensors) {
-      changed = changed || tensor.lambda != 0;
-      tensor.lambda *= std::exp2(2.0 * excess);
-    }
-  }
-  return changed;
 }
 
 /// The search sees samples of rows; a weight that is no number is looked for in the tensors themselves.

@@ -23,6 +23,7 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/quantize/regularizer.hpp"
+#include "ecq/quantize/row_sample.hpp"
 #include "ecq/quantize/target_bits.hpp"
 
 namespace ecq {
@@ -69,12 +70,14 @@ class row_plan {
       return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
     }
     block_matrix& matrix = matrices_.emplace_back();
-    matrix.weights = {.data = static_cast<const std::byte*>(from.data) + sample.first * from.row_stride * element,
+    matrix.weights = {.data = static_cast<const std::byte*>(from.data),
                       .rows = sample.rows,
                       .columns = sample.columns,
-                      .row_stride = sample.step * from.row_stride,
-                      .first_number = first_number + sample.first * from.columns,
-                      .numbers_per_row = sample.step * from.columns,
+                      .row_stride = from.row_stride,
+                      .first_number = first_number,
+                      .numbers_per_row = from.columns,
+                      .step = sample.step,
+                      .rows_of_matrix = from.rows,
                       .type = from.type};
     matrix.stands_for = sample.stands_for;
     return {};

@@ -2,6 +2,7 @@
 /// \file
 /// EntQuant: scales chosen for the entropy of the codes.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,20 +15,30 @@
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/quantizer.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
 
 namespace ecq {
 
-/// Relative L1 distortion plus lambda times the L1 norm of the codes, minimised by row_root. Exactly one of the two
-/// parameters is set: `entquant{.target_bits = 3.0}` or `entquant{.lambda = 14.5}`.
-template <granularity Granularity = per_channel>
+/// A scale search with one parameter, lambda: the more of it, the fewer bits.
+template <class Search>
+concept lambda_search = std::copyable<Search> && requires(const Search search, double lambda) {
+  { Search::name } -> std::convertible_to<std::string_view>;
+  { search.lambda } -> std::convertible_to<double>;
+  Search{lambda};
+};
+
+/// Distortion plus lambda times a regulariser, minimised by `Search`: by default EntQuant's relative L1 distortion and
+/// L1 norm of the codes. Others are named in the search, `basic_entquant<row_root<squared_error>>`, or by a search of
+/// one's own. Exactly one of the two parameters is set: `entquant{.target_bits = 3.0}` or `entquant{.lambda = 14.5}`.
+template <lambda_search Search = row_root<>, ecq::granularity Granularity = per_channel>
 struct basic_entquant {
   static constexpr std::string_view name = "entquant";
 
-  /// Bits a weight, scales included. 1.3 to 6.5 are met within 0.02 where there are weights enough to choose from; more
-  /// than AbsMax needs gives AbsMax.
+  /// Bits a weight, scales included. 1.3 to 6.5 are met within rate_correction::tolerance where there are weights
+  /// enough to choose from; more than AbsMax needs gives AbsMax.
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
   std::optional<double> lambda{};
@@ -38,8 +49,8 @@ struct basic_entquant {
   }
 
   /// The quantiser once lambda is known, as for a model where lambda_for_bits() finds one for all matrices.
-  constexpr scaled_quantizer<row_root<>, Granularity> at(double chosen_lambda) const noexcept {
-    return {{chosen_lambda}, granularity};
+  constexpr scaled_quantizer<Search, Granularity> at(double chosen_lambda) const noexcept {
+    return {Search{chosen_lambda}, granularity};
   }
 
   /// errc::invalid_argument unless exactly one parameter is set.
@@ -49,8 +60,10 @@ struct basic_entquant {
                                                      : "entquant: neither target_bits nor lambda is set");
   }
 
-  /// As scaled_quantizer::quantize; errors of check() and, with target_bits, of lambda_for_bits() besides.
+  /// Codes and scales as scaled_quantizer::quantize makes them; errors of check() and, with target_bits, of
+  /// lambda_for_bits() and rate_correction::check() besides. Target bits count the entropy of the codes, and scales.
   template <symmetric_format Format>
+    requires scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                         std::span<bf16> scales) const {
     ECQ_CHECK(check());
@@ -59,20 +72,23 @@ struct basic_entquant {
     const auto quantizer_at = [this](double chosen) { return at(chosen); };
     ECQ_TRY(chosen,
             lambda_for_bits<Format>(backend, std::span(&input, 1), *target_bits, no_overhead{}, {}, quantizer_at));
-    ECQ_CHECK(at(chosen).template quantize<Format>(backend, weights, codes, scales));
-    if (weights.size() <= rate_options{}.sample_limit) return {};
-    ECQ_TRY(counts, count_codes(backend, codes));
-    const double rate =
-        entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
-    const double better = corrected_lambda(chosen, rate, *target_bits);
-    if (better == chosen || (rate > *target_bits - 0.005 && rate < *target_bits + 0.005)) return {};
-    return at(better).template quantize<Format>(backend, weights, codes, scales);
+    rate_correction correction(*target_bits);
+    for (;;) {
+      const double corrected = correction.at(chosen);
+      ECQ_CHECK(at(corrected).template quantize<Format>(backend, weights, codes, scales));
+      if (weights.empty()) return {};
+      ECQ_TRY(counts, count_codes(backend, codes));
+      const double rate =
+          entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
+      if (!correction.again(rate, corrected == 0)) return correction.check(weights.size());
+    }
   }
 };
 
 /// One scale a row, as published.
 using entquant = basic_entquant<>;
 
-static_assert(quantizer<entquant, fp8_e4m3>);
+static_assert(lambda_search<row_root<>>);
+static_assert(quantizer<entquant, fp8_e4m3> && quantizer<basic_entquant<row_root<squared_error>>, fp8_e4m3>);
 
 }  // namespace ecq

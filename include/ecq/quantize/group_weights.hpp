@@ -11,25 +11,31 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
+#include "ecq/quantize/distortion.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/rounding.hpp"
 
 namespace ecq::detail {
 
-/// |difference|^Degree, lane by lane.
-template <int Degree>
-float_lanes power_of_difference(float_lanes difference) noexcept {
-  const float_lanes magnitude = magnitude_of(difference);
-  if constexpr (Degree == 1) return magnitude;
-  float_lanes power = magnitude;
-  for (int factor = 1; factor < Degree; ++factor) power *= magnitude;
-  return smaller_of(power, every_lane<float_lanes>((std::numeric_limits<float>::max)()));
+/// Distortion::of, lane by lane; at most the largest finite number.
+template <distortion Distortion>
+float_lanes distortion_of(float_lanes difference) noexcept {
+  if constexpr (std::is_same_v<Distortion, relative_l1>) {
+    return magnitude_of(difference);
+  } else if constexpr (std::is_same_v<Distortion, squared_error>) {
+    return smaller_of(difference * difference, every_lane<float_lanes>((std::numeric_limits<float>::max)()));
+  } else {
+    auto lanes = std::bit_cast<std::array<float, lanes_at_once>>(difference);
+    for (float& lane : lanes) lane = (std::min)(Distortion::of(lane), (std::numeric_limits<float>::max)());
+    return std::bit_cast<float_lanes>(lanes);
+  }
 }
 
 /// Sums `term(magnitudes)`, a float_lanes or a pair of them, over `row` (a multiple of row_padding weights) in the
@@ -88,14 +94,14 @@ ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, 
   return folded;
 }
 
-template <class Format, int Degree>
+template <class Format, distortion Distortion>
 ECQ_EXACT_FLOAT group_sums sums_at_scale(std::span<const float> row, float scale) {
   ECQ_EXACT_FLOAT_BODY
   const float inverse = 1.0F / scale;
   const auto sums = sum_lanes<2>(row, [=](float_lanes magnitudes) {
     const float_lanes reals = smaller_of(magnitudes * inverse, every_lane<float_lanes>(Format::largest));
     const float_lanes values = rounding<Format>::nearest(reals);
-    return std::array<float_lanes, 2>{power_of_difference<Degree>(values * scale - magnitudes),
+    return std::array<float_lanes, 2>{distortion_of<Distortion>(values * scale - magnitudes),
                                       values > 0.0F ? magnitudes : float_lanes{}};
   });
   return {sums[0], sums[1]};
@@ -156,14 +162,14 @@ class group_weights {
   int exponent() const noexcept { return exponent_; }
   std::size_t size() const noexcept { return area_.rows * area_.columns; }
 
-  /// sum |magnitude|^Degree.
-  template <int Degree>
+  /// The sum of Distortion::of(magnitude).
+  template <distortion Distortion>
   result<double> total() const {
     double sum = 0;
     ECQ_CHECK(each_row<double>(
         [](std::span<const float> row) {
           return sum_lanes<1>(row, [](float_lanes magnitudes) {
-            return std::array<float_lanes, 1>{power_of_difference<Degree>(magnitudes)};
+            return std::array<float_lanes, 1>{distortion_of<Distortion>(magnitudes)};
           })[0];
         },
         sum));
@@ -171,11 +177,11 @@ class group_weights {
   }
 
   /// Precondition: `scale` has at most 16 significant bits (see with_short_significand).
-  template <class Format, int Degree>
+  template <class Format, distortion Distortion>
   result<group_sums> at(float scale) const {
     group_sums sums;
     ECQ_CHECK(each_row<group_sums>(
-        [scale](std::span<const float> row) { return sums_at_scale<Format, Degree>(row, scale); }, sums));
+        [scale](std::span<const float> row) { return sums_at_scale<Format, Distortion>(row, scale); }, sums));
     return sums;
   }
 

@@ -111,28 +111,6 @@ class lambda_solver {
   bool unreachable_ = false;
 };
 
-/// The rows of a matrix that a search looks at: first, first + step, ..., `rows` of them, and of each the first
-/// `columns` weights.
-struct row_sample {
-  std::uint64_t first = 0;
-  std::uint64_t step = 1;
-  std::uint64_t rows = 0;
-  std::uint64_t columns = 0;
-  double stands_for = 1;  ///< weights of the matrix a weight of the sample
-
-  /// Of a matrix with weights, in a model of `weights` of them; about `limit` of those are looked at.
-  static row_sample of(std::uint64_t rows, std::uint64_t columns, std::uint64_t weights, std::uint64_t limit) noexcept {
-    if (limit == 0) limit = 1;
-    row_sample sample;
-    sample.step = weights / limit + (weights % limit != 0 ? 1U : 0U);
-    sample.first = sample.step / 2 < rows - 1 ? sample.step / 2 : rows - 1;
-    sample.rows = (rows - sample.first - 1) / sample.step + 1;
-    sample.columns = columns < limit ? columns : limit;
-    sample.stands_for = static_cast<double>(rows * columns) / static_cast<double>(sample.rows * sample.columns);
-    return sample;
-  }
-};
-
 /// The nearest integer, up from a half. Precondition: not negative, below 2^63.
 ECQ_HOST_DEVICE constexpr std::uint64_t nearest_count(double count) noexcept {
   const auto whole = static_cast<std::uint64_t>(count);

@@ -14,20 +14,29 @@
 #include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/regularizer.hpp"
 #include "ecq/quantize/rounding.hpp"
+#include "ecq/quantize/row_sample.hpp"
 #include "ecq/quantize/stored_scale.hpp"
 
 namespace ecq {
 
-/// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them. Where one is not finite, it is
-/// number first_number + row * numbers_per_row + column.
+/// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or one of
+/// each `step` neighbours (sampled_row). Where a weight is not finite, it is number first_number + row of the matrix *
+/// numbers_per_row + column.
 struct block_weights {
-  const std::byte* data = nullptr;  ///< weight (0, 0), aligned to its size
+  const std::byte* data = nullptr;  ///< weight (0, 0) of the matrix, aligned to its size
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
-  std::uint64_t row_stride = 0;  ///< in elements
+  std::uint64_t row_stride = 0;  ///< in elements, of the matrix
   std::uint64_t first_number = 0;
   std::uint64_t numbers_per_row = 0;
+  std::uint64_t step = 1;
+  std::uint64_t rows_of_matrix = 0;  ///< what `step` above 1 needs
   dtype type = dtype::fp32;
+
+  /// The row of the matrix that is row `row` of these.
+  ECQ_HOST_DEVICE std::uint64_t row_of_matrix(std::uint64_t row) const {
+    return detail::sampled_row(row, step, rows_of_matrix);
+  }
 };
 
 /// What quantising a row begins with.
@@ -57,7 +66,7 @@ class staged_row {
   /// multiple of 4096.
   ECQ_HOST_DEVICE staged_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
                              std::uint64_t capacity)
-      : block_(block), weights_(weights), row_(row), staging_(staging), capacity_(capacity) {}
+      : block_(block), weights_(weights), row_(weights.row_of_matrix(row)), staging_(staging), capacity_(capacity) {}
 
   /// Calls body(first, count) for each segment, when it is staged; all threads together.
   template <class Body>
@@ -187,7 +196,7 @@ class staged_row {
 
   Block& block_;
   const block_weights& weights_;
-  std::uint64_t row_;
+  std::uint64_t row_;  ///< of the matrix
   float* staging_;
   std::uint64_t capacity_;
   bool staged_ = false;
@@ -209,7 +218,8 @@ ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& wei
     Block::each_thread([&](std::uint32_t thread) {
       const std::uint64_t column = staged.first_non_finite(thread);
       if (column < weights.columns) {
-        block.report(errc::non_finite, weights.first_number + row * weights.numbers_per_row + column);
+        block.report(errc::non_finite,
+                     weights.first_number + weights.row_of_matrix(row) * weights.numbers_per_row + column);
       }
     });
     return {0.0, 0.0F, 0};

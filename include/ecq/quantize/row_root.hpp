@@ -72,7 +72,7 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
   std::vector<double> distortions(scales.size());
   ECQ_CHECK(detail::for_each_group(backend, weights, layout,
                                    [&](std::size_t index, const detail::group_weights& group) -> result<void> {
-                                     ECQ_TRY(sum, group.template total<degree>());
+                                     ECQ_TRY(sum, group.template total<Distortion>());
                                      distortions[index] = sum * detail::power_of_two_f64(degree * group.exponent());
                                      return {};
                                    }));
@@ -88,10 +88,10 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
           return {};
         }
         const double balance_here = balance * detail::power_of_two_f64(-degree * group.exponent());
-        ECQ_TRY(magnitudes, group.template total<1>());
+        ECQ_TRY(magnitudes, group.template total<relative_l1>());
         ECQ_TRY(scale, detail::balanced_scale(detail::search_of_group<Format>(degree, balance_here, magnitudes,
                                                                               group.size(), group.largest()),
-                                              [&](float at) { return group.template at<Format, degree>(at); }));
+                                              [&](float at) { return group.template at<Format, Distortion>(at); }));
         scales[index] = detail::denormalize<Format>(scale, group.exponent());
         return {};
       });

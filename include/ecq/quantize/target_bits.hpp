@@ -22,6 +22,7 @@
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/row_root.hpp"
+#include "ecq/quantize/row_sample.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
 namespace ecq {
@@ -59,8 +60,8 @@ struct entquant_at {
 /// states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate must fall as
 /// lambda grows.
 ///
-/// Large models are measured on a sample: every k-th row of every matrix, copied once; no other row is read. What comes
-/// of the real codes may then differ by a few thousandths of a bit; corrected_lambda() takes it from there.
+/// Large models are measured on a sample: a row of each k neighbours of every matrix, copied once; no other row is
+/// read. The rate of the real codes may then differ; rate_correction takes it from there.
 ///
 /// At least the rate of lambda = 0 (AbsMax): gives 0. errc::unreachable_target below what codes that are nearly all
 /// zero, scales and overhead need; errc::non_finite as the quantiser reports it, for the rows that are read.
@@ -68,14 +69,6 @@ template <code_format Format, class Overhead = no_overhead, class QuantizerAt = 
 result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                                const Overhead& overhead_bits = {}, const rate_options& options = {},
                                const QuantizerAt& quantizer_at = {});
-
-/// The next lambda to try when `lambda` gave `measured` bits a weight instead of `target`; 4 times as much is about one
-/// bit less. From 0 it goes up only if `measured` is too much.
-inline double corrected_lambda(double lambda, double measured, double target) noexcept {
-  if (lambda == 0.0) return measured <= target ? 0.0 : detail::expected_lambda(target);
-  const double next = lambda * std::exp2(2.0 * (measured - target));
-  return detail::short_lambda((std::clamp)(next, detail::least_lambda, detail::greatest_lambda));
-}
 
 namespace detail {
 
@@ -151,7 +144,7 @@ class rate_of_model {
     sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, looked_at.stands_for};
     std::byte* to = part.bytes.data();
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(looked_at.first + row * looked_at.step) *
+      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(sampled_row(row, looked_at.step, all.rows())) *
                                                all.row_stride() * static_cast<std::ptrdiff_t>(element);
       for (std::size_t column = 0; column < columns; ++column, to += element) {
         std::memcpy(

@@ -1,0 +1,88 @@
+#pragma once
+/// \file
+/// From the rate that a search has expected to the one that was asked for.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ecq/base/result.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
+
+namespace ecq {
+
+/// Corrects lambda, or the lambdas of many matrices alike, by what the whole really takes once it is compressed: a
+/// search sees a sample of a large model's rows, and estimates what streams cost beside their codes.
+///
+///   rate_correction correction(target_bits);
+///   do {
+///     // compress at correction.at(lambda), or each matrix at that of its own
+///   } while (correction.again(bits_per_weight, all_lambdas_are_zero));
+///   ECQ_CHECK(correction.check(weights));
+class rate_correction {
+ public:
+  /// Bits per weight by which a rate may differ, and above which it is tried again.
+  static constexpr double tolerance = 0.02;
+  static constexpr double tried_again_above = 0.015;
+  /// Passes over all weights, the first one among them.
+  static constexpr int most_attempts = 5;
+
+  explicit rate_correction(double target) noexcept : target_(target) {}
+
+  /// The lambda to compress at, where a search found `lambda`.
+  double at(double lambda) const noexcept {
+    const double least = (std::max)(lambda, least_);
+    return place_ == 0 || least == 0 ? least : detail::short_lambda(least * std::exp2(place_));
+  }
+
+  /// Takes the bits per weight that were made; true if another pass promises better. `at_absmax` says that every lambda
+  /// was 0, which no factor changes.
+  bool again(double measured, bool at_absmax) noexcept {
+    const double excess = measured - target_;
+    absmax_ = at_absmax;
+    measured_ = measured;
+    if (std::fabs(excess) <= tried_again_above || (at_absmax && excess < 0) || ++attempts_ >= most_attempts)
+      return false;
+    if (at_absmax) {
+      least_ = detail::expected_lambda(target_);
+      return true;
+    }
+    // Four times lambda is about a bit less; then what the last two passes have shown.
+    double slope = 0.5;
+    if (previous_) {
+      const double shown = (previous_->excess - excess) / (place_ - previous_->place);
+      if (shown > 0.02 && shown < 4.0) slope = shown;
+    }
+    previous_ = pass{place_, excess};
+    place_ = std::clamp(place_ + excess / slope, -20.0, 20.0);
+    return true;
+  }
+
+  /// errc::unreachable_target if the last pass missed. Fewer than some thousand weights have few rates to choose from:
+  /// for them the tolerance is 200 bits in all. Less than was asked for is no miss where lambda is 0: AbsMax takes no
+  /// more.
+  result<void> check(std::uint64_t weights) const {
+    const double allowed = (std::max)(tolerance, 200.0 / static_cast<double>((std::max)(weights, std::uint64_t{1})));
+    if (std::fabs(measured_ - target_) <= allowed || (absmax_ && measured_ < target_)) return {};
+    return error(errc::unreachable_target, std::to_string(target_) + " bits a weight were asked for, " +
+                                               std::to_string(measured_) + " were met at best");
+  }
+
+ private:
+  struct pass {
+    double place;
+    double excess;
+  };
+
+  double target_;
+  double least_ = 0;  ///< lambda
+  double place_ = 0;  ///< log2 of what lambdas are multiplied by
+  double measured_ = 0;
+  std::optional<pass> previous_;
+  int attempts_ = 0;
+  bool absmax_ = false;
+};
+
+}  // namespace ecq

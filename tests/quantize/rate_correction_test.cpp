@@ -1,0 +1,67 @@
+#include "ecq/quantize/rate_correction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace {
+
+using ecq::errc;
+using ecq::rate_correction;
+
+constexpr std::uint64_t many = 1U << 24;
+
+TEST(rate_correction, leaves_alone_what_meets_the_rate) {
+  rate_correction correction(3.0);
+  EXPECT_EQ(correction.at(8.0), 8.0);
+  EXPECT_FALSE(correction.again(3.01, false));
+  EXPECT_EQ(correction.at(8.0), 8.0);
+  EXPECT_TRUE(correction.check(many));
+}
+
+TEST(rate_correction, begins_with_four_times_lambda_for_a_bit) {
+  rate_correction correction(2.0);
+  EXPECT_TRUE(correction.again(3.0, false));
+  EXPECT_EQ(correction.at(8.0), 32.0);
+}
+
+// Whatever a doubling of lambda is worth.
+TEST(rate_correction, meets_rates_of_any_slope) {
+  for (const double slope : {0.1, 0.3, 0.5, 0.8, 1.5}) {
+    for (const double start : {-0.4, 0.2, 0.41}) {
+      rate_correction correction(3.0);
+      const auto rate_at = [&](double lambda) { return 3.0 + start - slope * std::log2(lambda / 8.0); };
+      while (correction.again(rate_at(correction.at(8.0)), false)) {
+      }
+      EXPECT_NEAR(rate_at(correction.at(8.0)), 3.0, rate_correction::tolerance) << slope << ' ' << start;
+      EXPECT_TRUE(correction.check(many));
+    }
+  }
+}
+
+TEST(rate_correction, takes_less_than_was_asked_for_of_absmax) {
+  rate_correction correction(6.5);
+  EXPECT_FALSE(correction.again(6.0, true));
+  EXPECT_EQ(correction.at(0.0), 0.0);
+  EXPECT_TRUE(correction.check(many));
+}
+
+TEST(rate_correction, leaves_absmax_where_that_takes_more) {
+  rate_correction correction(6.0);
+  EXPECT_TRUE(correction.again(6.5, true));
+  EXPECT_GT(correction.at(0.0), 0.0);
+}
+
+TEST(rate_correction, says_what_was_missed) {
+  rate_correction correction(3.0);
+  int passes = 1;
+  while (correction.again(3.4, false)) ++passes;
+  EXPECT_LE(passes, rate_correction::most_attempts);
+  const auto missed = correction.check(many);
+  ASSERT_FALSE(missed);
+  EXPECT_EQ(missed.error().code(), errc::unreachable_target);
+  EXPECT_NE(missed.error().message().find("3.4"), std::string::npos) << missed.error().message();
+  EXPECT_TRUE(correction.check(100)) << "few weights have few rates";
+}
+
+}  // namespace
