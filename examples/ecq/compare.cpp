@@ -1,7 +1,6 @@
 // ecq compare: what each method makes of a checkpoint's weights, at what rate.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "ecq/quantize/rtn.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/stream/stream_encoder.hpp"
@@ -174,13 +174,14 @@ class comparison {
       return 8.0 * static_cast<double>(ecq::stream_overhead_bytes(symbols, ecq::default_chunk_bits(symbols)));
     };
     ECQ_TRY(lambda, ecq::lambda_for_bits<format>(backend_, inputs, bits, overhead));
-    // The search looks at a sample of a large model's rows; what the codes really take corrects it.
-    for (int attempt = 1;; ++attempt) {
-      ECQ_TRY(rows, run_coded("entquant", ecq::entquant{}.at(lambda)));
-      const double measured = rows.back().measured.per_weight(rows.back().measured.bits);
-      const double better = ecq::corrected_lambda(lambda, measured, bits);
-      if (std::fabs(measured - bits) < 0.01 || better == lambda || attempt == 4) return std::move(rows);
-      lambda = better;
+    ecq::rate_correction correction(bits);
+    for (;;) {
+      const double corrected = correction.at(lambda);
+      ECQ_TRY(rows, run_coded("entquant", ecq::entquant{}.at(corrected)));
+      const measurement& total = rows.back().measured;
+      if (correction.again(total.per_weight(total.bits), corrected == 0)) continue;
+      ECQ_CHECK(correction.check(total.weights));
+      return std::move(rows);
     }
   }
 

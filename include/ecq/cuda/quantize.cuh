@@ -205,7 +205,7 @@ inline quantize_work place_work(workspace_layout& workspace, std::uint64_t matri
 }
 
 inline void place_search(workspace_layout& workspace, quantize_work& work) {
-  work.search = workspace.take<lambda_search>(1);
+  work.search = workspace.take<lambda_search_state>(1);
   work.counts = workspace.take<std::uint64_t>(std::uint64_t{256} * work.count);
 }
 
@@ -338,7 +338,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
     work.lambda = lambda;
     work.verdict = verdict.memory();
     const auto codes = static_cast<double>(weights);
-    const lambda_search begun = {detail::lambda_solver(target_bits, fixed_bits / codes), codes, fixed_bits};
+    const lambda_search_state begun = {detail::lambda_solver(target_bits, fixed_bits / codes), codes, fixed_bits};
     ECQ_CHECK(plan.describe(gpu, work.matrices));
     ECQ_CHECK(
         detail::launch(gpu, "beginning a search", &detail::begin_search_kernel, {1, 1}, work.search, begun, lambda));

@@ -19,8 +19,8 @@ struct quantize_work {
   row_summary* rows;   ///< of all matrices
   double* magnitudes;  ///< sum of each matrix
   const double* lambda;
-  lambda_search* search;  ///< or null
-  std::uint64_t* counts;  ///< of a search: 256 a matrix
+  lambda_search_state* search;  ///< or null
+  std::uint64_t* counts;        ///< of a search: 256 a matrix
   unsigned long long* verdict;
 };
 
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(Threads) quantize_kernel(quantize_work work, r
   }
 }
 
-static __global__ void begin_search_kernel(lambda_search* search, lambda_search begun, double* lambda) {
+static __global__ void begin_search_kernel(lambda_search_state* search, lambda_search_state begun, double* lambda) {
   *search = begun;
   *lambda = begun.solver.lambda();
 }

@@ -42,7 +42,7 @@ ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const block_matrix* matrices,
 }
 
 /// A search under way, in device memory.
-struct lambda_search {
+struct lambda_search_state {
   detail::lambda_solver solver;
   double codes = 0;       ///< of all matrices
   double fixed_bits = 0;  ///< scales and overhead
@@ -87,8 +87,8 @@ struct rate_sums {
 /// threads. `lambda` becomes the next one to try or, when the search is finished, the result: 0 if the target cannot be
 /// reached, which is reported with the thousandths of a bit that are.
 template <class Block>
-ECQ_HOST_DEVICE void take_rate(Block& block, lambda_search& search, const block_matrix* matrices, std::uint32_t count,
-                               std::uint64_t* counts, rate_sums& shared, double* lambda) {
+ECQ_HOST_DEVICE void take_rate(Block& block, lambda_search_state& search, const block_matrix* matrices,
+                               std::uint32_t count, std::uint64_t* counts, rate_sums& shared, double* lambda) {
   static_assert(Block::threads == 256);
   Block::each_thread([&](std::uint32_t code) {
     std::uint64_t sum = 0;

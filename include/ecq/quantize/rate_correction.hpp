@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "ecq/base/result.hpp"
@@ -51,11 +50,12 @@ class rate_correction {
     }
     // Four times lambda is about a bit less; then what the last two passes have shown.
     double slope = 0.5;
-    if (previous_) {
-      const double shown = (previous_->excess - excess) / (place_ - previous_->place);
+    if (place_ != previous_place_) {
+      const double shown = (previous_excess_ - excess) / (place_ - previous_place_);
       if (shown > 0.02 && shown < 4.0) slope = shown;
     }
-    previous_ = pass{place_, excess};
+    previous_place_ = place_;
+    previous_excess_ = excess;
     place_ = std::clamp(place_ + excess / slope, -20.0, 20.0);
     return true;
   }
@@ -71,16 +71,12 @@ class rate_correction {
   }
 
  private:
-  struct pass {
-    double place;
-    double excess;
-  };
-
   double target_;
   double least_ = 0;  ///< lambda
   double place_ = 0;  ///< log2 of what lambdas are multiplied by
   double measured_ = 0;
-  std::optional<pass> previous_;
+  double previous_place_ = 0;  ///< that of the pass before; the same where there was none
+  double previous_excess_ = 0;
   int attempts_ = 0;
   bool absmax_ = false;
 };
