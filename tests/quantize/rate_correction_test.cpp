@@ -14,6 +14,7 @@ constexpr std::uint64_t many = 1U << 24;
 TEST(rate_correction, leaves_alone_what_meets_the_rate) {
   rate_correction correction(3.0);
   EXPECT_EQ(correction.at(8.0), 8.0);
+  EXPECT_EQ(correction.at(-1.0), -1.0) << "whether a lambda is one is not asked here";
   EXPECT_FALSE(correction.again(3.01, false));
   EXPECT_EQ(correction.at(8.0), 8.0);
   EXPECT_TRUE(correction.check(many));

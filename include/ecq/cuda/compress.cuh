@@ -71,7 +71,9 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 ///   ECQ_TRY(packed, compress(ecq::cuda{queue}, codec, matrices, block, workspace, verdict));
 ///   ECQ_TRY(on_host, packed.fetch(ecq::cuda{queue}, verdict));
 ///
-/// The lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device).
+/// The lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device). The
+/// CPU's compressor goes on to correct it by what was made; a device, where nothing is awaited, does not: of a large
+/// model, whose search sees a sample, packed_block::bits_per_weight() of what is fetched tells what was met.
 /// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; chunk classes,
 /// shared counts, pairs), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format>

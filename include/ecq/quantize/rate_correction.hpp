@@ -30,10 +30,10 @@ class rate_correction {
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
-  /// The lambda to compress at, where a search found `lambda`.
+  /// The lambda to compress at, where a search found `lambda`; before the first correction that very number.
   double at(double lambda) const noexcept {
-    const double least = (std::max)(lambda, least_);
-    return place_ == 0 || least == 0 ? least : detail::short_lambda(least * std::exp2(place_));
+    const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
+    return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
 
   /// Takes the bits per weight that were made; true if another pass promises better. `at_absmax` says that every lambda
