@@ -128,9 +128,10 @@ void expect_a_block_of(double bits, double tolerance) {
   EXPECT_EQ(found->stream, expected->stream);
 }
 
-// Nobody waits for what a device makes, so that its search alone decides: of few weights to some hundredths of a bit.
+// Nobody waits for what a device makes, so that its search alone decides, which estimates what a stream costs beside
+// its codes: with so few weights a tenth of a bit and more.
 TEST_F(compress_on_device, gives_a_block_of_target_bits) {
-  expect_a_block_of<ecq::fp8_e4m3>(3.0, 0.1);
+  expect_a_block_of<ecq::fp8_e4m3>(3.0, 0.2);
   expect_a_block_of<ecq::int8>(9.5, 2.0);  // AbsMax takes less
 }
 

@@ -24,10 +24,12 @@ struct quantize_work {
   unsigned long long* verdict;
 };
 
-/// Blocks of summarize_kernel that a multiprocessor has registers for: without a say, ptxas takes so few that it
-/// spills.
+/// Blocks of summarize_kernel, and of quantize_kernel, that a multiprocessor has registers for: without a say, ptxas
+/// takes so few that it spills.
 template <unsigned Threads>
 inline constexpr unsigned blocks_side_by_side = Threads == 32 ? 24 : 5;
+template <unsigned Threads>
+inline constexpr unsigned quantizing_blocks = Threads == 32 ? 20 : 4;
 
 /// Rows that one launch takes on, a block each.
 struct row_range {
@@ -93,7 +95,8 @@ static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quant
 
 /// Codes and scales, or with `Counting` the counts of a search, which does nothing once that is finished.
 template <class Format, unsigned Threads, bool Counting>
-__global__ void __launch_bounds__(Threads) quantize_kernel(quantize_work work, row_range range) {
+__global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
+    quantize_kernel(quantize_work work, row_range range) {
   if constexpr (Counting) {
     if (work.search->solver.finished()) return;
   }

@@ -66,7 +66,11 @@ class staged_row {
   /// multiple of 4096.
   ECQ_HOST_DEVICE staged_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
                              std::uint64_t capacity)
-      : block_(block), weights_(weights), row_(weights.row_of_matrix(row)), staging_(staging), capacity_(capacity) {}
+      : block_(block),
+        weights_(weights),
+        from_(weights.data + weights.row_of_matrix(row) * weights.row_stride * width(weights.type)),
+        staging_(staging),
+        capacity_(capacity) {}
 
   /// Calls body(first, count) for each segment, when it is staged; all threads together.
   template <class Body>
@@ -133,9 +137,7 @@ class staged_row {
 
   ECQ_HOST_DEVICE static constexpr std::uint32_t width(dtype type) { return type == dtype::fp32 ? 4 : 2; }
 
-  ECQ_HOST_DEVICE const std::byte* address(std::uint64_t column) const {
-    return weights_.data + (row_ * weights_.row_stride + column) * width(weights_.type);
-  }
+  ECQ_HOST_DEVICE const std::byte* address(std::uint64_t column) const { return from_ + column * width(weights_.type); }
 
   ECQ_HOST_DEVICE std::uint32_t bits_at(std::uint64_t column) const {
     if (weights_.type == dtype::fp32) return Block::template load_one<std::uint32_t>(address(column));
@@ -196,7 +198,7 @@ class staged_row {
 
   Block& block_;
   const block_weights& weights_;
-  std::uint64_t row_;  ///< of the matrix
+  const std::byte* from_;  ///< the row's first weight: one address to keep, not the matrix and a number
   float* staging_;
   std::uint64_t capacity_;
   bool staged_ = false;

@@ -19,7 +19,8 @@ ECQ_HOST_DEVICE constexpr std::uint64_t sampled_row(std::uint64_t index, std::ui
   std::uint64_t hash = (index + 1) * 0x9E3779B97F4A7C15U;
   hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9U;
   hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBU;
-  return first + (hash ^ (hash >> 31)) % neighbours;
+  // Of 21 bits, which times 2^43 rows are 64: a division would cost a device's kernels registers.
+  return first + (((hash ^ (hash >> 31)) >> 43) * neighbours >> 21);
 }
 
 /// The rows of a matrix that a search looks at: sampled_row(0 .. rows - 1, step), and of each the first `columns`
