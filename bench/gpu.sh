@@ -229,7 +229,7 @@ stage_layers() {
   find_program example_layers || return
   new_file layers.json
   within 60 "$program" --json >"$scratch/layers" || { outcome="example_layers failed" && return 1; }
-  tee "$results/layers.json" <"$scratch/layers"
+  tee "$results/layers.json" <"$scratch/layers" || { outcome="shown, but not written" && return 1; }
 }
 
 stage_peers() {
