@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 12> floors = {
     "format",                                                 // codes and their values
     "entropy",                                                // symbols and words
     "stream",                                                 // chunks, index, header
-    "analysis",                                               //
+    "analysis",                                               // what one measures
     "quantize",                                               // weights to codes and scales
     "packed.hpp compressor.hpp decompress.hpp lossless.hpp",  // matrices in memory
     "io",                                                     // files of others

@@ -37,7 +37,7 @@ struct warp_words {
   std::uint32_t taken = 0;
   lanes lower = Warp::lower_lanes();
   const std::byte* ahead = Warp::template own_place<1>(first + std::size_t{2} * words_ahead);
-  /// As long as fewer are taken, all that prefetch() asks for are the chunk's.
+  /// prefetch() asks for words of the chunk alone while fewer than this many are taken.
   std::uint32_t far_from_end =
       Warp::uniform(count >= words_ahead + words_asked ? count - words_ahead - words_asked + 1 : 0U);
 
