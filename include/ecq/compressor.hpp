@@ -51,7 +51,8 @@ concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
 ///
 /// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. They are met
-/// within rate_correction::tolerance, or are an error. The matrices of a block share one lambda, one stream and one
+/// within rate_correction::tolerance, or are an error; fewer than 10,000 weights may differ by 200 bits in all, and
+/// AbsMax stands where it takes less than the target. The matrices of a block share one lambda, one stream and one
 /// frequency table.
 ///
 /// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
