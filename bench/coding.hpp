@@ -20,6 +20,7 @@
 
 #include "context.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/stream/chunk_decoder.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 
 #if defined(ECQ_BENCH_HTSCODECS)

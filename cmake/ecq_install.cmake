@@ -14,21 +14,30 @@ install(
   PATTERN "*.cuh"
 )
 
-foreach(target IN ITEMS ecq ecq_lbfgs)
-  install(TARGETS ${target} EXPORT ${target}Targets)
+# install_target(target component)
+function(install_target target component)
+  install(TARGETS ${target} EXPORT ${target}Targets ARCHIVE COMPONENT ${component})
   install(
     EXPORT ${target}Targets
     NAMESPACE ecq::
     DESTINATION "${ecq_package_dir}"
-    COMPONENT library
+    COMPONENT ${component}
   )
-endforeach()
+endfunction()
+
+install_target(ecq library)
+install_target(ecq_lbfgs library)
+if(ECQ_INSTALL_COMPILED)
+  set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
+  install_target(ecq_compiled compiled)
+endif()
 
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/ecqConfig.cmake.in" "${PROJECT_BINARY_DIR}/ecqConfig.cmake"
   INSTALL_DESTINATION "${ecq_package_dir}"
 )
-# Before 1.0 a minor version may break; ARCH_INDEPENDENT because there is nothing compiled.
+# Before 1.0 a minor version may break; ARCH_INDEPENDENT because the core is headers. The component that is not checks
+# for itself.
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/ecqConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT
 )

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "command.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/rans/rans.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "progress_bar.hpp"
 #include "tensor_rows.hpp"

@@ -15,6 +15,7 @@
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/checkpoint/verify_checkpoint.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "support/files.hpp"
 #include "support/weights.hpp"

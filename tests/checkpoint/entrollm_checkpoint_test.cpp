@@ -15,9 +15,14 @@
 #include <vector>
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/checkpoint/verify_checkpoint.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/container/writer.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/safetensors_writer.hpp"
+#include "ecq/stream/encoded_stream.hpp"
 #include "support/files.hpp"
 #include "support/weights.hpp"
 

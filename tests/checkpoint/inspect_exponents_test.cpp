@@ -2,6 +2,8 @@
 
 #include "ecq/checkpoint/inspect_exponents.hpp"
 
+#include "ecq/checkpoint/matrix_part.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/entropy/histogram.hpp"
 #include "ecq/format/int8.hpp"
+#include "ecq/quantize/row_sample.hpp"
 #include "support/weights.hpp"
 
 namespace {

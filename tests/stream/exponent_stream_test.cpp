@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "stream/format_decoder.hpp"
 #include "support/files.hpp"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/pair_io.hpp"
 #include "stream/format_decoder.hpp"
 #include "support/codes.hpp"
 #include "support/files.hpp"

@@ -14,6 +14,7 @@
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/element_warp.hpp"
 #include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/pair_warp.hpp"
 #include "support/host_block.hpp"
 #include "support/host_warp.hpp"

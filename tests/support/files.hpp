@@ -72,7 +72,7 @@ inline std::string safetensors_text(std::string_view header, std::string_view da
 
 /// Committed files that readers and writers must agree with for ever.
 inline std::filesystem::path golden(std::string_view name) {
-  return std::filesystem::path(__FILE__).parent_path().parent_path() / "golden" / name;
+  return std::filesystem::path(ECQ_SOURCE_DIR) / "tests" / "golden" / name;
 }
 
 }  // namespace ecq_test

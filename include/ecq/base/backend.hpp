@@ -2,17 +2,11 @@
 /// \file
 /// The CPU backend: `ecq::cpu{.threads = n}`, and the one loop that every verb runs on it.
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <new>
-#include <system_error>
-#include <thread>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/base/result.hpp"
 
@@ -24,74 +18,14 @@ struct cpu {
   unsigned threads = 1;
   instruction_set isa = instruction_set::automatic;
 
-  unsigned thread_count() const noexcept {
-    return threads != 0 ? threads : (std::max)(1U, std::thread::hardware_concurrency());
-  }
+  unsigned thread_count() const noexcept;
 };
 
 namespace detail {
 
-/// Threads that are waited for at the end of a scope. (libc++ has no std::jthread before version 20.)
-struct joined_threads {
-  joined_threads() = default;
-  joined_threads(const joined_threads&) = delete;
-  joined_threads& operator=(const joined_threads&) = delete;
-  ~joined_threads() {
-    for (std::thread& one : all) one.join();
-  }
-
-  std::vector<std::thread> all;
-};
-
 /// parallel_for of `call(task, index)`: compiled once, whatever the task.
-inline result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
-                              result<void> (*call)(void* task, std::size_t index)) {
-  const auto guarded = [&](std::size_t index) -> result<void> {
-    try {
-      return call(task, index);
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "allocation failed");
-    }
-  };
-  const std::size_t workers = (std::min)(static_cast<std::size_t>(backend.thread_count()), count);
-  if (workers <= 1) {
-    for (std::size_t index = 0; index < count; ++index) ECQ_CHECK(guarded(index));
-    return {};
-  }
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> first_failure{count};
-  std::vector<result<void>> failures(workers);
-  std::vector<std::size_t> failed_at(workers, count);
-  const auto work = [&](std::size_t worker) {
-    for (;;) {
-      const std::size_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= count || index > first_failure.load(std::memory_order_relaxed)) return;
-      auto outcome = guarded(index);
-      if (outcome) continue;
-      failures[worker] = std::move(outcome);
-      failed_at[worker] = index;
-      std::size_t seen = first_failure.load(std::memory_order_relaxed);
-      while (index < seen && !first_failure.compare_exchange_weak(seen, index, std::memory_order_relaxed)) {
-      }
-      return;
-    }
-  };
-  {
-    joined_threads pool;
-    pool.all.reserve(workers - 1);
-    for (std::size_t worker = 1; worker < workers; ++worker) {
-      try {
-        pool.all.emplace_back(work, worker);
-      } catch (const std::system_error&) {
-        break;  // fewer threads than asked for still finish the work
-      }
-    }
-    work(0);
-  }
-  const auto worst = std::min_element(failed_at.begin(), failed_at.end());
-  if (*worst == count) return {};
-  return std::move(failures[static_cast<std::size_t>(worst - failed_at.begin())]);
-}
+result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
+                       result<void> (*call)(void* task, std::size_t index));
 
 }  // namespace detail
 
@@ -107,3 +41,7 @@ result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
 }
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/base/backend-inl.hpp"
+#endif

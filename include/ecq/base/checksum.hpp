@@ -12,7 +12,6 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/base/little_endian.hpp"
-#include "ecq/base/xxh64_avx512.hpp"
 
 namespace ecq {
 
@@ -133,35 +132,11 @@ constexpr std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t se
 
 /// hashes[i] becomes xxh64(inputs[i], hashes[i]), for all i. With AVX-512 four inputs, of similar size at best, take
 /// little longer than one.
-inline void xxh64_many(std::span<const std::span<const std::byte>> inputs, std::span<std::uint64_t> hashes,
-                       [[maybe_unused]] instruction_set isa) {
-  std::size_t first = 0;
-#if ECQ_X86
-  constexpr std::size_t together = 4;
-  if (chosen_instruction_set(isa) == instruction_set::avx512) {
-    for (; inputs.size() - first > 1; first += (std::min)(together, inputs.size() - first)) {
-      const std::size_t count = (std::min)(together, inputs.size() - first);
-      std::uint64_t accumulators[together][4];
-      const std::byte* from[together];
-      std::size_t blocks = inputs[first].size() / xxh64_hasher::block;
-      for (std::size_t i = 0; i < together; ++i) {
-        const std::size_t input = first + (std::min)(i, count - 1);  // the last one again where there are fewer
-        std::copy_n(xxh64_hasher(hashes[input]).lane_, 4, accumulators[i]);
-        from[i] = inputs[input].data();
-        blocks = (std::min)(blocks, inputs[input].size() / xxh64_hasher::block);
-      }
-      detail::avx512::xxh64_blocks(detail::xxh64_primes, accumulators, from, blocks);
-      for (std::size_t i = 0; i < count; ++i) {
-        xxh64_hasher hasher(hashes[first + i]);
-        std::copy_n(accumulators[i], 4, hasher.lane_);
-        hasher.total_ = blocks * xxh64_hasher::block;
-        hasher.update(inputs[first + i].subspan(blocks * xxh64_hasher::block));
-        hashes[first + i] = hasher.digest();
-      }
-    }
-  }
-#endif
-  for (; first < inputs.size(); ++first) hashes[first] = xxh64(inputs[first], hashes[first]);
-}
+void xxh64_many(std::span<const std::span<const std::byte>> inputs, std::span<std::uint64_t> hashes,
+                instruction_set isa);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/base/checksum-inl.hpp"
+#endif

@@ -6,6 +6,20 @@
 #error "ecq needs C++20: compile with -std=c++20"
 #endif
 
+/// \def ECQ_HEADER_ONLY
+/// 1 unless ECQ_COMPILED is defined, as it is for what links the CMake target ecq::compiled. Definitions that no type
+/// of a user's enters stand in headers called "-inl". Where this is 1, the headers that declare them include those;
+/// otherwise they are in the library alone.
+/// \def ECQ_INLINE
+/// On those definitions: inline, unless they are compiled once for all.
+#if defined(ECQ_COMPILED)
+#define ECQ_HEADER_ONLY 0
+#define ECQ_INLINE
+#else
+#define ECQ_HEADER_ONLY 1
+#define ECQ_INLINE inline
+#endif
+
 /// On what compiles for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)
 #define ECQ_HOST_DEVICE __host__ __device__

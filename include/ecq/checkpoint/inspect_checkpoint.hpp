@@ -2,24 +2,15 @@
 /// \file
 /// What a container, or a plain checkpoint, holds.
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <new>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/report.hpp"
-#include "ecq/container/reader.hpp"
-#include "ecq/decompress.hpp"
-#include "ecq/entropy/histogram.hpp"
-#include "ecq/io/checkpoint.hpp"
+#include "ecq/io/safetensors.hpp"
 
 namespace ecq {
 
@@ -36,85 +27,8 @@ struct inspect_report : checkpoint_report {
 result<inspect_report> inspect_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                           const progress_callback& report_progress = {});
 
-namespace detail {
-
-inline void add_plain_tensor(const tensor_entry& tensor, checkpoint_report& report) {
-  const unsigned bits = find_safetensors_dtype(tensor.dtype)->bits;
-  tensor_report& plain = report.tensors.emplace_back();
-  plain.name = tensor.name;
-  plain.shape = tensor.shape;
-  plain.format = tensor.dtype;
-  plain.original = tensor.dtype;
-  plain.weights = tensor.size_bytes() * 8 / bits;
-  plain.bits_per_weight = bits;
-  ++report.passed_through;
-}
-
-/// Counts the codes of each matrix of a block, or its exponents where it is lossless, a few million at a time.
-inline result<std::vector<histogram>> count_block(const cpu& backend, const block_decoder& decoder) {
-  constexpr std::size_t codes_per_piece = std::size_t{1} << 24;
-  std::vector<histogram> counts(decoder.matrices().size());
-  std::vector<std::byte> codes;
-  const std::size_t width = decoder.stream().element_bytes();
-  for (std::size_t index = 0; index < counts.size(); ++index) {
-    const packed_matrix& matrix = decoder.matrices()[index];
-    const std::uint64_t end = matrix.first_symbol + matrix.layout.rows * matrix.layout.columns;
-    for (std::uint64_t first = matrix.first_symbol; first < end; first += codes.size() / width) {
-      codes.resize(static_cast<std::size_t>((std::min)(end - first, std::uint64_t{codes_per_piece})) * width);
-      ECQ_CHECK(decode_elements(backend, decoder.stream(), first, codes));
-      ECQ_TRY(count, matrix.lossless()
-                         ? count_exponents(backend, matrix.format, codes)
-                         : count_codes(backend, {reinterpret_cast<const std::uint8_t*>(codes.data()), codes.size()}));
-      counts[index] += count;
-    }
-  }
-  return counts;
-}
-
-inline result<inspect_report> inspect_container(const cpu& backend, const std::filesystem::path& in,
-                                                const progress_callback& report_progress) {
-  ECQ_TRY(container, container_reader::open(in));
-  inspect_report report;
-  report.container = true;
-  report.tool = container.tool();
-  report.settings = container.settings();
-  report.metadata = container.metadata();
-  report.file_bytes = container.size_bytes();
-  std::uint64_t done = 0;
-  for (std::size_t index = 0; index < container.blocks().size(); ++index) {
-    const std::string& name = container.blocks()[index].name;
-    if (report_progress && !report_progress({"inspecting", name, done, container.size_bytes()})) {
-      return error(errc::invalid_argument, "interrupted");
-    }
-    ECQ_TRY(block, container.load(index));
-    auto decoder = block_decoder::open(block);
-    if (!decoder) return std::move(decoder).error().within("block '" + name + "'");
-    auto counts = count_block(backend, *decoder);
-    if (!counts) return std::move(counts).error().within("block '" + name + "'");
-    report.add_block(name, block, *counts);
-    done += block.stream.size();
-    container.release(block);
-  }
-  for (const tensor_entry& tensor : container.passed_through()) add_plain_tensor(tensor, report);
-  return report;
-}
-
-}  // namespace detail
-
-inline result<inspect_report> inspect_checkpoint(const cpu& backend, const std::filesystem::path& in,
-                                                 const progress_callback& report_progress) {
-  try {
-    ECQ_TRY(compressed, is_container(in));
-    if (compressed) return detail::inspect_container(backend, in, report_progress);
-    ECQ_TRY(model, checkpoint::open(in));
-    inspect_report report;
-    report.metadata = model.metadata();
-    report.file_bytes = model.size_bytes();
-    for (const tensor_entry& tensor : model.tensors()) detail::add_plain_tensor(tensor, report);
-    return report;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory to decode a few million codes");
-  }
-}
-
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/checkpoint/inspect_checkpoint-inl.hpp"
+#endif

@@ -55,17 +55,15 @@ struct encode_sizes {
       return stream_error(errc::invalid_argument,
                           "weights of " + std::string(to_string(*format)) + " have no exponents");
     }
-    return visit_split(format, [&]<class Split>() -> result<encode_sizes> {
-      const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
-      ECQ_TRY(chunked, cut_into_chunks<Split>(unseen, {.chunk_bits = options.chunk_bits}));
-      encode_sizes sizes;
-      sizes.size = chunked.size();
-      sizes.chunks = chunked.chunks();
-      sizes.chunk_bits = chunked.chunk_bits;
-      sizes.element_bytes = chunked.element_bytes;
-      sizes.never_coded_bits = low_bits<Split>;
-      return sizes;
-    });
+    const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
+    ECQ_TRY(chunked, cut_into_chunks(unseen, format, {.chunk_bits = options.chunk_bits}));
+    encode_sizes sizes;
+    sizes.size = chunked.size();
+    sizes.chunks = chunked.chunks();
+    sizes.chunk_bits = chunked.chunk_bits;
+    sizes.element_bytes = chunked.element_bytes;
+    sizes.never_coded_bits = chunked.never_coded_bits();
+    return sizes;
   }
 };
 

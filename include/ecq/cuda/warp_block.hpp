@@ -15,6 +15,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
@@ -91,7 +92,7 @@ struct warp_block {
         if (block.matrices[i - 1].end() <= block.matrices[i].first_symbol) continue;
         return error(errc::unsupported, "matrices that share symbol " + std::to_string(block.matrices[i].first_symbol));
       }
-      if (!matrices.empty()) block.tabulate(matrices[0].format);
+      if (!matrices.empty()) std::ranges::copy(code_values(matrices[0].format), block.values.begin());
       return block;
     } catch (const std::bad_alloc&) {
       return error(errc::out_of_memory, "no memory for the matrices of a block");
@@ -126,15 +127,6 @@ struct warp_block {
                         .row_stride = place.row_stride});
     for (const bf16 scale : from.scales) scales.push_back(scale.bits);
     return {};
-  }
-
-  void tabulate(dtype format) {
-    visit_code_format(format, [&]<class Format>() {
-      for (unsigned code = 0; code < 256; ++code) {
-        const auto byte = static_cast<std::uint8_t>(code);
-        values[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
-      }
-    });
   }
 };
 

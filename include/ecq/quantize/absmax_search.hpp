@@ -21,17 +21,20 @@ struct absmax_search {
   static constexpr std::string_view name = "absmax";
 
   template <code_format Format>
-  result<void> search(const cpu& backend, weights_view weights, group_layout layout, std::span<float> scales) const {
-    ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));
-    return detail::for_each_group(
-        backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
-          scales[index] = group.all_zero()
-                              ? 1.0F
-                              : detail::denormalize<Format>(group.largest() / Format::largest, group.exponent());
-          return {};
-        });
-  }
+  result<void> search(const cpu& backend, weights_view weights, group_layout layout, std::span<float> scales) const;
 };
+
+template <code_format Format>
+result<void> absmax_search::search(const cpu& backend, weights_view weights, group_layout layout,
+                                   std::span<float> scales) const {
+  ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));
+  return detail::for_each_group(
+      backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
+        scales[index] =
+            group.all_zero() ? 1.0F : detail::denormalize<Format>(group.largest() / Format::largest, group.exponent());
+        return {};
+      });
+}
 
 static_assert(scale_search<absmax_search, fp8_e4m3>);
 

@@ -9,9 +9,15 @@
 #include <span>
 #include <string_view>
 
+#include "ecq/analysis/code_statistics.hpp"
 #include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/entropy/histogram.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/format/int8.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/quantizer.hpp"
@@ -65,30 +71,56 @@ struct basic_entquant {
   template <symmetric_format Format>
     requires scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
-                        std::span<bf16> scales) const {
-    ECQ_CHECK(check());
-    if (lambda) return at(*lambda).template quantize<Format>(backend, weights, codes, scales);
-    const rate_input input{weights, 0};
-    const auto quantizer_at = [this](double chosen) { return at(chosen); };
-    ECQ_TRY(chosen,
-            lambda_for_bits<Format>(backend, std::span(&input, 1), *target_bits, no_overhead{}, {}, quantizer_at));
-    rate_correction correction(*target_bits);
-    for (;;) {
-      const double corrected = correction.at(chosen);
-      ECQ_CHECK(at(corrected).template quantize<Format>(backend, weights, codes, scales));
-      if (weights.empty()) return {};
-      ECQ_TRY(counts, count_codes(backend, codes));
-      const double rate =
-          entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
-      if (!correction.again(rate, corrected == 0)) return correction.check(weights.size());
-    }
-  }
+                        std::span<bf16> scales) const;
 };
+
+template <lambda_search Search, ecq::granularity Granularity>
+template <symmetric_format Format>
+  requires scale_search<Search, Format>
+result<void> basic_entquant<Search, Granularity>::quantize(const cpu& backend, weights_view weights,
+                                                           std::span<std::uint8_t> codes,
+                                                           std::span<bf16> scales) const {
+  ECQ_CHECK(check());
+  if (lambda) return at(*lambda).template quantize<Format>(backend, weights, codes, scales);
+  const rate_input input{weights, 0};
+  const auto quantizer_at = [this](double chosen) { return at(chosen); };
+  ECQ_TRY(chosen,
+          lambda_for_bits<Format>(backend, std::span(&input, 1), *target_bits, no_overhead{}, {}, quantizer_at));
+  rate_correction correction(*target_bits);
+  for (;;) {
+    const double corrected = correction.at(chosen);
+    ECQ_CHECK(at(corrected).template quantize<Format>(backend, weights, codes, scales));
+    if (weights.empty()) return {};
+    ECQ_TRY(counts, count_codes(backend, codes));
+    const double rate =
+        entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
+    if (!correction.again(rate, corrected == 0)) return correction.check(weights.size());
+  }
+}
 
 /// One scale a row, as published.
 using entquant = basic_entquant<>;
 
 static_assert(lambda_search<row_root<>>);
 static_assert(quantizer<entquant, fp8_e4m3> && quantizer<basic_entquant<row_root<squared_error>>, fp8_e4m3>);
+
+/// \def ECQ_INSTANCES_OF_ENTQUANT
+/// The shipped compositions: the library has them, searches and granularities of one's own are made where they are
+/// used.
+#define ECQ_INSTANCES_OF_ENTQUANT(TEMPLATE, FORMAT)                                                                    \
+  TEMPLATE result<void> absmax_search::search<FORMAT>(const cpu&, weights_view, group_layout, std::span<float>) const; \
+  TEMPLATE result<void> row_root<>::search<FORMAT>(const cpu&, weights_view, group_layout, std::span<float>) const;    \
+  TEMPLATE result<void> absmax::quantize<FORMAT>(const cpu&, weights_view, std::span<std::uint8_t>, std::span<bf16>)   \
+      const;                                                                                                           \
+  TEMPLATE result<void> scaled_quantizer<row_root<>>::quantize<FORMAT>(                                                \
+      const cpu&, weights_view, std::span<std::uint8_t>, std::span<bf16>) const;                                       \
+  TEMPLATE result<void> entquant::quantize<FORMAT>(const cpu&, weights_view, std::span<std::uint8_t>, std::span<bf16>) \
+      const;
+
+#if !ECQ_HEADER_ONLY
+ECQ_INSTANCES_OF_ENTQUANT(extern template, fp8_e4m3)
+ECQ_INSTANCES_OF_ENTQUANT(extern template, fp8_e5m2)
+ECQ_INSTANCES_OF_ENTQUANT(extern template, int8)
+#endif
 
 }  // namespace ecq

@@ -65,34 +65,41 @@ struct scaled_quantizer {
   template <code_format Format>
     requires ecq::scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
-                        std::span<bf16> scales) const {
-    const group_layout groups = layout(weights.rows(), weights.columns());
-    ECQ_CHECK(detail::check_layout(weights, groups, scales.size()));
-    if (codes.size() != weights.size()) {
-      return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
-                                               std::to_string(weights.size()) + " weights");
-    }
-    ECQ_CHECK(check_finite(backend, weights));
-    std::vector<float> exact_scales(scales.size());
-    ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
-    for (std::size_t group = 0; group < scales.size(); ++group) {
-      scales[group] = stored_scale<Format>(exact_scales[group]);
-    }
-    return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
-      const std::size_t first_group = row / groups.rows_per_group * groups.groups_across();
-      std::vector<float> values;
-      for (std::size_t across = 0; across < groups.groups_across(); ++across) {
-        const std::size_t column = across * groups.columns_per_group;
-        const std::size_t count = (std::min)(groups.columns_per_group, groups.columns - column);
-        values.assign((count + detail::row_padding - 1) / detail::row_padding * detail::row_padding, 0.0F);
-        weights.load(row, column, std::span(values).first(count));
-        detail::encode_weights<Format>(values, scales[first_group + across],
-                                       codes.subspan(row * groups.columns + column, count));
-      }
-      return {};
-    });
-  }
+                        std::span<bf16> scales) const;
 };
+
+template <class Search, granularity Granularity>
+template <code_format Format>
+  requires ecq::scale_search<Search, Format>
+result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend, weights_view weights,
+                                                             std::span<std::uint8_t> codes,
+                                                             std::span<bf16> scales) const {
+  const group_layout groups = layout(weights.rows(), weights.columns());
+  ECQ_CHECK(detail::check_layout(weights, groups, scales.size()));
+  if (codes.size() != weights.size()) {
+    return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
+                                             std::to_string(weights.size()) + " weights");
+  }
+  ECQ_CHECK(check_finite(backend, weights));
+  std::vector<float> exact_scales(scales.size());
+  ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
+  for (std::size_t group = 0; group < scales.size(); ++group) {
+    scales[group] = stored_scale<Format>(exact_scales[group]);
+  }
+  return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
+    const std::size_t first_group = row / groups.rows_per_group * groups.groups_across();
+    std::vector<float> values;
+    for (std::size_t across = 0; across < groups.groups_across(); ++across) {
+      const std::size_t column = across * groups.columns_per_group;
+      const std::size_t count = (std::min)(groups.columns_per_group, groups.columns - column);
+      values.assign((count + detail::row_padding - 1) / detail::row_padding * detail::row_padding, 0.0F);
+      weights.load(row, column, std::span(values).first(count));
+      detail::encode_weights<Format>(values, scales[first_group + across],
+                                     codes.subspan(row * groups.columns + column, count));
+    }
+    return {};
+  });
+}
 
 /// AbsMax: the largest weight of every row becomes the largest code.
 using absmax = scaled_quantizer<absmax_search>;

@@ -13,14 +13,10 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/join_elements.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/stream/limits.hpp"
 #include "ecq/stream/raw_bits.hpp"
 
 namespace ecq {
-
-/// Bytes that the raw bits of `symbols` symbols take.
-ECQ_HOST_DEVICE constexpr std::uint64_t raw_bytes(std::uint64_t symbols, unsigned bits) noexcept {
-  return symbols / 8 * bits + (symbols % 8 * bits + 7) / 8;
-}
 
 namespace detail {
 

@@ -1,10 +1,12 @@
 #pragma once
 /// \file
-/// The largest sizes of a stream that are read or written. Larger ones are errc::limit_exceeded, before anything is
-/// allocated.
+/// Sizes: of what raw bits take, and the largest of a stream that are read or written. Larger ones are
+/// errc::limit_exceeded, before anything is allocated.
 
 #include <cstddef>
 #include <cstdint>
+
+#include "ecq/base/config.hpp"
 
 namespace ecq {
 
@@ -23,5 +25,10 @@ inline constexpr std::size_t max_encoder_tables = 256;
 /// log2 of the symbols in a chunk: the fewest,
 inline constexpr unsigned min_chunk_bits = 10;
 inline constexpr unsigned max_chunk_bits = 18;  ///< and the most
+
+/// Bytes that the raw bits of `symbols` symbols take.
+ECQ_HOST_DEVICE constexpr std::uint64_t raw_bytes(std::uint64_t symbols, unsigned bits) noexcept {
+  return symbols / 8 * bits + (symbols % 8 * bits + 7) / 8;
+}
 
 }  // namespace ecq

@@ -2,207 +2,26 @@
 /// \file
 /// Decoding a stream, or any range of it, on the CPU.
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
-#include <vector>
 
 #include "ecq/base/backend.hpp"
-#include "ecq/stream/bit_io.hpp"
-#include "ecq/stream/pair_io.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/stream/stream_options.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
-
-/// How carefully a stream is read.
-struct decode_options {
-  bool verify_checksums = true;  ///< of each chunk before it is decoded; without, corrupt codes may pass as codes
-};
-
-namespace detail {
-
-/// Decoders that take several chunks at once: verdicts[i] is what decode(chunks[i], out[i]) would return.
-template <class Decoder>
-concept decodes_many = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
-                                std::span<errc> verdicts, instruction_set isa) {
-  { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
-};
-
-/// Decoders that also join symbols with raw bits: verdicts as above, and all symbols or elements as element_target
-/// says.
-template <class Decoder>
-concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, const element_join& join,
-                                  std::span<element_target> targets, std::span<errc> verdicts, instruction_set isa) {
-  { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
-};
-
-/// Chunks that a chunk_decoder takes at once: enough to run side by side, and to find or make a table for.
-inline constexpr std::size_t max_chunk_run = 16;
-/// Chunks that are worth a run where there are few.
-inline constexpr std::size_t min_chunk_run = 8;
-
-/// Decodes chunks of one stream, keeping the table that the last ones used.
-template <entropy_coder Coder>
-class chunk_decoder {
- public:
-  chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
-      : isa_(backend.isa), stream_(stream), options_(options) {}
-
-  /// Writes all elements of chunks first, first + 1, ..., at most max_chunk_run of them; those of chunk first + i,
-  /// stream.symbols_in(first + i) in number, to out[i].
-  result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
-    if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunks(first, out.size(), isa_));
-    element_target targets[max_chunk_run];
-    errc verdicts[max_chunk_run] = {};
-    bool decoded[max_chunk_run] = {};
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (decoded[i]) continue;
-      // All that share the table of chunk i, wherever they lie in the run.
-      chunk_bytes chunks[max_chunk_run];
-      element_target sharing[max_chunk_run];
-      std::size_t members[max_chunk_run];
-      std::size_t count = 0;
-      const std::uint16_t table = stream_.record(first + i).table;
-      for (std::size_t other = i; other < out.size(); ++other) {
-        if (stream_.record(first + other).table != table) continue;
-        decoded[other] = true;
-        chunks[count] = stream_.chunk(first + other);
-        sharing[count] = {stream_.raw_bits(first + other).data(), room_of(first + other, out[other])};
-        members[count++] = other;
-      }
-      if (!decoder_ || table != table_) {
-        decoder_ = std::make_unique<typename Coder::decoder>(stream_.template table<Coder>(table), stream_.map());
-        table_ = table;
-      }
-      errc outcomes[max_chunk_run] = {};
-      decode_sharing({chunks, count}, {sharing, count}, {outcomes, count});
-      for (std::size_t at = 0; at < count; ++at) {
-        verdicts[members[at]] = outcomes[at];
-        targets[members[at]] = sharing[at];
-      }
-    }
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (verdicts[i] != errc::ok) {
-        return stream_error(verdicts[i], "chunk " + std::to_string(first + i) + " does not decode to its end");
-      }
-      if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
-        return stream_error(verdict, "chunk " + std::to_string(first + i) + " has other escapes than its pairs");
-      }
-    }
-    return {};
-  }
-
- private:
-  /// Decodes chunks with the decoder that there is.
-  void decode_sharing(std::span<const chunk_bytes> chunks, std::span<element_target> targets,
-                      std::span<errc> verdicts) const {
-    const element_join join = stream_.join();
-    const std::size_t width = join.width;
-    if constexpr (decodes_joined<typename Coder::decoder>) {
-      decoder_->decode_joined(chunks, join, targets, verdicts, isa_);
-    } else if constexpr (decodes_many<typename Coder::decoder>) {
-      std::uint8_t* symbols[max_chunk_run];
-      for (std::size_t i = 0; i < chunks.size(); ++i) symbols[i] = targets[i].symbols(width, chunks[i].symbols);
-      decoder_->decode_many(chunks, symbols, verdicts, isa_);
-    } else {
-      for (std::size_t i = 0; i < chunks.size(); ++i) {
-        verdicts[i] = decoder_->decode(chunks[i], targets[i].symbols(width, chunks[i].symbols));
-      }
-    }
-  }
-
-  /// Where what is decoded goes: pairs take the last bytes of the elements' room, which they are split to from the
-  /// front.
-  std::byte* room_of(std::uint64_t index, std::byte* elements) const {
-    if (!stream_.pairs()) return elements;
-    return elements + stream_.element_bytes() * stream_.symbols_in(index) - stream_.coded_in(index);
-  }
-
-  /// Joins the symbols of chunk `index` that are left, to elements that begin at `out`.
-  errc join_rest(std::uint64_t index, const element_target& target, std::byte* out) const {
-    const std::size_t count = stream_.symbols_in(index);
-    return visit_split(stream_.format(), [&]<class Split>() {
-      constexpr std::size_t width = sizeof(typename Split::element);
-      const unsigned bits = stream_.header().raw_bits();
-      if (stream_.pairs()) {
-        return join_pairs<Split>(stream_.nibbles(), target.symbols(1, count), target.raw, stream_.escapes(index), count,
-                                 out, isa_);
-      }
-      join_elements<Split>(bits, target.symbols(width, count) + target.joined, target.raw + target.joined / 8 * bits,
-                           count - target.joined, target.elements + target.joined * width, isa_);
-      return errc::ok;
-    });
-  }
-
-  instruction_set isa_;
-  const encoded_stream& stream_;
-  decode_options options_;
-  std::unique_ptr<typename Coder::decoder> decoder_;
-  std::uint16_t table_ = 0;
-};
-
-}  // namespace detail
 
 /// Decodes elements from `first` on, as many as `out` holds, into their bits in the machine's byte order (any address).
 /// Whole chunks go straight into `out`; of the one or two at the ends that are only needed in part, all is decoded.
 /// Errors: invalid_argument when the range leaves the stream or cuts an element, checksum_mismatch, corrupt; `out` is
 /// then unspecified.
-inline result<void> decode_elements(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
-                                    std::span<std::byte> out, const decode_options& options = {}) {
-  const std::size_t width = stream.element_bytes();
-  const std::uint64_t count = out.size() / width;
-  if (first > stream.size() || count > stream.size() - first || out.size() % width != 0) {
-    return detail::stream_error(errc::invalid_argument, "elements " + std::to_string(first) + " + " +
-                                                            std::to_string(out.size()) + " bytes of " +
-                                                            std::to_string(stream.size()) + " with " +
-                                                            std::to_string(width) + " bytes each");
-  }
-  if (out.empty()) return {};
-  const unsigned bits = stream.chunk_bits();
-  const std::uint64_t last = first + count;
-  const std::uint64_t first_chunk = first >> bits;
-  const std::uint64_t chunks = ((last - 1) >> bits) - first_chunk + 1;
-  // A run of chunks is decoded side by side with one decode table, a few where there are a few; beyond that, four runs
-  // a thread even out the load.
-  const std::uint64_t each = chunks / backend.thread_count();
-  const std::uint64_t run = std::clamp<std::uint64_t>(
-      each / 4, std::clamp<std::uint64_t>(each, 1, detail::min_chunk_run), detail::max_chunk_run);
-  return with_coder(stream.coder(), [&]<class Coder>(Coder) {
-    return parallel_for(backend, static_cast<std::size_t>((chunks + run - 1) / run),
-                        [&](std::size_t task) -> result<void> {
-                          const std::uint64_t begin = first_chunk + task * run;
-                          const std::uint64_t end = first_chunk + (std::min)(chunks, (task + 1) * run);
-                          std::byte* targets[detail::max_chunk_run];
-                          std::vector<std::byte> partial[2];  // all of the chunks of which only a part is wanted
-                          std::size_t partials = 0;
-                          for (std::uint64_t index = begin; index < end; ++index) {
-                            const std::uint64_t chunk_first = index << bits;
-                            if (chunk_first >= first && chunk_first + stream.symbols_in(index) <= last) {
-                              targets[index - begin] = out.data() + (chunk_first - first) * width;
-                            } else {
-                              partial[partials].resize(stream.symbols_in(index) * width);
-                              targets[index - begin] = partial[partials++].data();
-                            }
-                          }
-                          detail::chunk_decoder<Coder> decoder(backend, stream, options);
-                          ECQ_CHECK(decoder.decode(begin, {targets, static_cast<std::size_t>(end - begin)}));
-                          for (std::uint64_t index = begin; index < end; ++index) {
-                            const std::uint64_t chunk_first = index << bits;
-                            const std::uint64_t from = (std::max)(first, chunk_first);
-                            const std::uint64_t to = (std::min)(last, chunk_first + stream.symbols_in(index));
-                            std::byte* const target = out.data() + (from - first) * width;
-                            const std::byte* const source = targets[index - begin] + (from - chunk_first) * width;
-                            if (source != target) std::copy_n(source, (to - from) * width, target);
-                          }
-                          return {};
-                        });
-  });
-}
+result<void> decode_elements(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
+                             std::span<std::byte> out, const decode_options& options = {});
 
-/// As decode_elements for codes of one byte; invalid_argument for a stream of wider elements.
+/// Decodes codes of one byte each, as decode_elements does; invalid_argument for a stream of wider elements.
 inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                                   std::span<std::uint8_t> out, const decode_options& options = {}) {
   if (stream.element_bytes() != 1) {
@@ -213,3 +32,7 @@ inline result<void> decode_stream(const cpu& backend, const encoded_stream& stre
 }
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/stream/stream_decoder-inl.hpp"
+#endif

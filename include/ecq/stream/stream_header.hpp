@@ -17,7 +17,6 @@
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/dtype.hpp"
-#include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/limits.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What may be chosen of a stream besides its coder.
+/// How streams are written and read, besides their coder.
 
 #include <cstdint>
 #include <span>
@@ -26,6 +26,11 @@ struct stream_options {
   /// for codes of few different values. Huffman codes get smaller by it, others a little larger for the wider table;
   /// rANS of up to 64 single symbols decodes faster with AVX-512, anything else in pairs.
   bool pairs = false;
+};
+
+/// How carefully a stream is read.
+struct decode_options {
+  bool verify_checksums = true;  ///< of each chunk before it is decoded; without, corrupt codes may pass as codes
 };
 
 }  // namespace ecq

@@ -2,9 +2,9 @@
 /// \file
 /// The parsed view of a stream's bytes (docs/format.md).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
@@ -65,10 +66,7 @@ class encoded_stream {
   }
 
   /// How what is decoded becomes elements: symbols are joined with raw bits, pairs stay as they are.
-  element_join join() const {
-    if (pairs()) return {};
-    return visit_split(format(), [&]<class Split>() { return element_join::of<Split>(header_.raw_bits()); });
-  }
+  element_join join() const;
 
   /// Coded bytes of chunk `index`.
   chunk_bytes chunk(std::uint64_t index) const noexcept;
@@ -90,13 +88,7 @@ class encoded_stream {
   result<void> verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const;
 
   /// Checks the checksums of all chunks.
-  result<void> verify(const cpu& backend) const {
-    constexpr std::size_t run = 4;
-    const auto chunks = static_cast<std::size_t>(chunk_count());
-    return parallel_for(backend, (chunks + run - 1) / run, [&](std::size_t index) {
-      return verify_chunks(index * run, (std::min)(run, chunks - index * run), backend.isa);
-    });
-  }
+  result<void> verify(const cpu& backend) const;
 
   /// Table `index`, which must be below table_count(); `Coder` must be the stream's.
   template <entropy_coder Coder>
@@ -145,133 +137,8 @@ constexpr std::uint64_t stream_overhead_bytes(std::uint64_t symbols, unsigned ch
   return header_and_padding + table + (chunks + 1) * chunk_record::bytes + chunks * lane_count * 3;
 }
 
-inline chunk_bytes encoded_stream::chunk(std::uint64_t index) const noexcept {
-  const std::uint64_t first = record(index).first_word;
-  const std::uint64_t state_bytes = chunk_count() == 0 ? 0 : header_.at(section_kind::states).size / chunk_count();
-  return {section_bytes(section_kind::states) + index * state_bytes, section_bytes(section_kind::words) + 2 * first,
-          static_cast<std::uint32_t>(record(index + 1).first_word - first), coded_in(index)};
-}
-
-inline result<void> encoded_stream::verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const {
-  const auto state_bytes = static_cast<std::size_t>(header_.at(section_kind::states).size / chunk_count());
-  for (const std::uint64_t end = first + count; first < end;) {
-    const auto run = static_cast<std::size_t>((std::min)(std::uint64_t{max_checksums}, end - first));
-    chunk_parts parts[max_checksums];
-    std::uint32_t found[max_checksums];
-    for (std::size_t i = 0; i < run; ++i) {
-      const chunk_bytes coded = chunk(first + i);
-      parts[i] = {std::span(coded.states, state_bytes), std::span(coded.words, std::size_t{2} * coded.word_count),
-                  raw_bits(first + i), escapes(first + i)};
-    }
-    chunk_checksums(first, {parts, run}, {found, run}, isa);
-    for (std::size_t i = 0; i < run; ++i, ++first) {
-      if (found[i] == record(first).checksum) continue;
-      return detail::stream_error(errc::checksum_mismatch,
-                                  "chunk " + std::to_string(first) + " is not what was written");
-    }
-  }
-  return {};
-}
-
-template <entropy_coder Coder>
-result<void> encoded_stream::check_sections() {
-  const auto expect = [&](section_kind kind, const char* name, std::uint64_t bytes) -> result<void> {
-    if (header_.at(kind).size == bytes) return {};
-    return detail::stream_error(errc::corrupt, std::string(name) + " of " + std::to_string(header_.at(kind).size) +
-                                                   " bytes, expected " + std::to_string(bytes));
-  };
-  ECQ_CHECK(expect(section_kind::chunk_index, "chunk index", (header_.chunks + 1) * chunk_record::bytes));
-  ECQ_CHECK(expect(section_kind::states, "states", header_.chunks * Coder::state_bytes));
-  ECQ_CHECK(expect(section_kind::raw_bits, "raw bits", raw_bytes(header_.symbols, header_.raw_bits())));
-  ECQ_CHECK(expect(section_kind::words, "words", record(chunk_count()).first_word * 2));
-  if (const unsigned used = static_cast<unsigned>(header_.symbols % 8 * header_.raw_bits() % 8); used != 0) {
-    const std::byte last = header_.bytes_of(blob_, section_kind::raw_bits).back();
-    if ((last >> used) != std::byte{0}) return detail::stream_error(errc::corrupt, "bits after the last raw bit");
-  }
-  if (header_.tables > max_stream_tables) {
-    return detail::stream_error(errc::limit_exceeded, std::to_string(header_.tables) + " tables, more than 65536");
-  }
-  if (header_.tables > header_.chunks) {
-    return detail::stream_error(
-        errc::corrupt, std::to_string(header_.tables) + " tables for " + std::to_string(header_.chunks) + " chunks");
-  }
-  const auto section = header_.bytes_of(blob_, section_kind::tables);
-  std::size_t position = 0;
-  table_positions_.reserve(header_.tables);
-  for (std::uint32_t i = 0; i < header_.tables; ++i) {
-    table_positions_.push_back(static_cast<std::uint32_t>(position));
-    if (auto read = Coder::table::read(section, position, map()); !read) {
-      return std::move(read).error().within("stream: table " + std::to_string(i));
-    }
-  }
-  return expect(section_kind::tables, "tables", position);
-}
-
-inline result<void> encoded_stream::check_index() const {
-  chunk_record here = record(0);
-  if (here.first_word != 0) return detail::stream_error(errc::corrupt, "words begin in the middle");
-  for (std::uint64_t i = 0; i < chunk_count(); ++i) {
-    const chunk_record next = record(i + 1);
-    if (next.first_word < here.first_word || next.first_word - here.first_word > coded_in(i)) {
-      return detail::stream_error(errc::corrupt, "chunk " + std::to_string(i) + " of " + std::to_string(coded_in(i)) +
-                                                     " symbols has words " + std::to_string(here.first_word) + " to " +
-                                                     std::to_string(next.first_word));
-    }
-    if (here.table >= table_count() || here.flags != 0) {
-      return detail::stream_error(errc::corrupt,
-                                  "chunk " + std::to_string(i) + " has table " + std::to_string(here.table) + " of " +
-                                      std::to_string(table_count()) + " and flags " + std::to_string(here.flags));
-    }
-    here = next;
-  }
-  if (here.checksum == 0 && here.table == 0 && here.flags == 0) return {};
-  return detail::stream_error(errc::corrupt, "the index's end record holds more than the number of words");
-}
-
-inline result<void> encoded_stream::check_nibbles() {
-  const auto section = header_.bytes_of(blob_, section_kind::nibbles);
-  const std::uint64_t escapes = header_.at(section_kind::escapes).size;
-  const bool listed = header_.pairs && header_.symbol_bits() > 4;
-  if (listed && section.size() >= nibble_list::bytes) {
-    auto list = nibble_list::read(section.first<nibble_list::bytes>(), header_.symbol_bits());
-    if (!list) return std::move(list).error().within("stream");
-    nibbles_ = *list;
-  }
-  const std::uint64_t expected =
-      !listed ? 0 : nibble_list::bytes + (nibbles_.has_escape() ? 8 * (chunk_count() + 1) : 0);
-  if (section.size() != expected) {
-    return detail::stream_error(
-        errc::corrupt, "nibbles of " + std::to_string(section.size()) + " bytes, expected " + std::to_string(expected));
-  }
-  if (expected <= nibble_list::bytes) {
-    if (escapes == 0) return {};
-    return detail::stream_error(errc::corrupt, std::to_string(escapes) + " escapes of symbols that need none");
-  }
-  std::uint64_t here = first_escape(0);
-  bool valid = here == 0;
-  for (std::uint64_t i = 0; valid && i < chunk_count(); ++i) {
-    const std::uint64_t next = first_escape(i + 1);
-    valid = next >= here && next - here <= symbols_in(i);
-    here = next;
-  }
-  if (valid && here == escapes) return {};
-  return detail::stream_error(errc::corrupt, "chunks do not share the " + std::to_string(escapes) + " escapes out");
-}
-
-inline result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob) {
-  try {
-    encoded_stream stream;
-    stream.blob_ = blob;
-    ECQ_TRY(header, stream_header::read(blob));
-    stream.header_ = header;
-    // 16 bytes a chunk: an index of the right size bounds the number of chunks by the blob's own size.
-    ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return stream.template check_sections<Coder>(); }));
-    ECQ_CHECK(stream.check_index());
-    ECQ_CHECK(stream.check_nibbles());
-    return stream;
-  } catch (const std::bad_alloc&) {
-    return detail::stream_error(errc::out_of_memory, "allocation failed");
-  }
-}
-
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/stream/stream_view-inl.hpp"
+#endif

@@ -9,18 +9,13 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
-#include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
-#include "ecq/entropy/bit_stack/bit_stack_decode.hpp"
-#include "ecq/entropy/bit_stack/bit_stack_encode.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/entropy/huffman/code_lengths.hpp"
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman/huffman_table.hpp"
-#include "ecq/entropy/side_by_side.hpp"
-#include "ecq/entropy/smallest_split.hpp"
 
 namespace ecq {
 
@@ -34,46 +29,18 @@ struct huffman {
 
   class encoder {
    public:
-    encoder(const table& code, split_map map) : raw_bits_(map.bits) {
-      for (unsigned i = 0; i < code.count; ++i) words_[code.symbols[i]] = {code.words[i], code.lengths[i]};
-    }
+    encoder(const table& code, split_map map);
 
     /// The definition, whatever the machine.
-    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
-      std::size_t count = 0;
-      encode_many({&codes, 1}, &states, {&words, 1}, {&count, 1}, instruction_set::scalar);
-      return count;
-    }
+    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
     /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
     void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                      std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
-                     instruction_set isa) const {
-      using cursor = detail::bit_stack_encode_cursor;
-      const instruction_set chosen = chosen_instruction_set(isa);
-      detail::huffman_encoding kernel_table;
-      if (chosen != instruction_set::scalar) kernel_table = encoding();
-      detail::encode_side_by_side<cursor>(
-          codes.size(), [&](cursor& chunk, std::size_t i) { chunk.begin(codes[i], words[i], 0); },
-          [&](cursor& chunk, std::size_t down_to) {
-            chunk.encode(down_to, [&](auto&, std::uint8_t code) { return words_[std::size_t{code} >> raw_bits_]; });
-          },
-          [&](std::span<cursor> chunks) { detail::bit_stack_encode(kernel_table, chosen, chunks); },
-          [&](const cursor& chunk, std::size_t i) {
-            for (std::size_t lane = 0; lane < lane_count; ++lane) store_le(states[i] + 4 * lane, chunk.stack[lane]);
-            counts[i] = static_cast<std::size_t>(words[i].data() + words[i].size() - chunk.word);
-          });
-    }
+                     instruction_set isa) const;
 
    private:
-    detail::huffman_encoding encoding() const {
-      detail::huffman_encoding table;
-      for (std::size_t code = 0; code < 256; ++code) {
-        const detail::pushed& word = words_[code >> raw_bits_];
-        table.entries[code] = (word.value << (16 - word.bits) & 0xFFFFU) | word.bits << 16;
-      }
-      return table;
-    }
+    detail::huffman_encoding encoding() const;
 
     unsigned raw_bits_;
     std::array<detail::pushed, 256> words_{};
@@ -83,41 +50,18 @@ struct huffman {
   template <class Lut>
   class lut_decoder {
    public:
-    lut_decoder(const table& code, split_map map)
-        : raw_bits_(map.bits), longest_(code.longest), only_(map.join(code.symbols[0], 0)), lut_(code) {}
+    lut_decoder(const table& code, split_map map);
 
     /// The definition, whatever the machine.
-    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-      if (longest_ == 0) return detail::decode_unmoved_stacks(chunk, only_, out);
-      detail::bit_stack_cursor cursor;
-      return cursor.begin(chunk, out) ? finish(cursor) : errc::corrupt;
-    }
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
     /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const
-      requires std::same_as<Lut, huffman_wide>
-    {
-      const instruction_set chosen = chosen_instruction_set(isa);
-      if (longest_ == 0 || chosen == instruction_set::scalar) {
-        for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
-        return;
-      }
-      const detail::huffman_lookup lookup(lut_.view(), longest_, raw_bits_);
-      detail::decode_side_by_side<detail::bit_stack_cursor>(
-          verdicts, [&](detail::bit_stack_cursor& cursor, std::size_t i) { return cursor.begin(chunks[i], out[i]); },
-          [&](std::span<detail::bit_stack_cursor*> cursors) { detail::bit_stack_advance(lookup, chosen, cursors); },
-          [&](const detail::bit_stack_cursor& cursor, std::size_t) { return finish(cursor); });
-    }
+      requires std::same_as<Lut, huffman_wide>;
 
    private:
-    errc finish(const detail::bit_stack_cursor& cursor) const {
-      return cursor.finish([lut = lut_.view(), raw_bits = raw_bits_](std::uint32_t&, std::uint32_t stack) {
-        const unsigned entry = lut.look_up(stack);
-        return detail::stack_entry{0, static_cast<std::uint8_t>(huffman_entry::length(entry)),
-                                   static_cast<std::uint8_t>(huffman_entry::value(entry) << raw_bits)};
-      });
-    }
+    errc finish(const detail::bit_stack_cursor& cursor) const;
 
     unsigned raw_bits_;
     unsigned longest_;   ///< of the code words; 0 when there is one symbol alone
@@ -128,15 +72,14 @@ struct huffman {
   using decoder = lut_decoder<huffman_wide>;
 
   /// The smallest of all splits, with optimal codes of at most 16 bits.
-  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
-    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
-      const code_lengths lengths = limited_code_lengths(coded, table::limit);
-      return std::pair(table::of(coded, lengths), coded_bits(coded, lengths));
-    });
-  }
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 
 static_assert(entropy_coder<huffman>);
 static_assert(decodable_on<huffman, cpu>);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/entropy/huffman/huffman-inl.hpp"
+#endif

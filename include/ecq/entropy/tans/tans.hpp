@@ -3,23 +3,17 @@
 /// tANS (Duda 2013) in 32 lanes: states of 9 to 12 bits, and a bit stack a lane. This scalar code is the definition;
 /// every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "ecq/base/little_endian.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
-#include "ecq/entropy/bit_stack/bit_stack_decode.hpp"
-#include "ecq/entropy/bit_stack/bit_stack_encode.hpp"
+#include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
-#include "ecq/entropy/side_by_side.hpp"
-#include "ecq/entropy/smallest_split.hpp"
 #include "ecq/entropy/tans/tans_table.hpp"
 
 namespace ecq {
@@ -39,53 +33,15 @@ struct tans {
   /// Starts from state 0 in every lane.
   class encoder {
    public:
-    encoder(const table& frequencies, split_map map)
-        : raw_bits_(map.bits), states_(frequencies.states()), constant_(frequencies.frequencies.count == 1) {
-      if (constant_) return;
-      state_of_.resize(states_ + 1);  // kernels read four bytes a state
-      const frequency_table& used = frequencies.frequencies;
-      std::array<std::uint32_t, 256> start{};
-      for (std::uint32_t i = 0, sum = 0; i < used.count; sum += used.frequencies[i++]) {
-        const std::uint32_t f = used.frequencies[i];
-        const std::uint32_t most = frequencies.bits() + 1 - static_cast<std::uint32_t>(std::bit_width(f));
-        start[i] = sum;
-        entries_[used.symbols[i]] = {f << most, most, sum - f};
-      }
-      for_each_state(frequencies, [&](std::uint32_t state, std::uint8_t i, std::uint32_t x) {
-        state_of_[start[i] + x - used.frequencies[i]] = static_cast<std::uint16_t>(states_ + state);
-      });
-    }
+    encoder(const table& frequencies, split_map map);
 
     /// The definition, whatever the machine.
-    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const {
-      std::size_t count = 0;
-      encode_many({&codes, 1}, &states, {&words, 1}, {&count, 1}, instruction_set::scalar);
-      return count;
-    }
+    std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
     /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
     void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                      std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
-                     instruction_set isa) const {
-      using cursor = detail::bit_stack_encode_cursor;
-      const instruction_set chosen = constant_ ? instruction_set::scalar : chosen_instruction_set(isa);
-      detail::tans_encoding kernel_table;
-      if (chosen != instruction_set::scalar) kernel_table = encoding();
-      detail::encode_side_by_side<cursor>(
-          codes.size(), [&](cursor& chunk, std::size_t i) { chunk.begin(codes[i], words[i], states_); },
-          [&](cursor& chunk, std::size_t down_to) {
-            if (!constant_) chunk.encode(down_to, [&](auto& x, std::uint8_t code) { return push(x, code); });
-          },
-          [&](std::span<cursor> chunks) { detail::bit_stack_encode(kernel_table, chosen, chunks); },
-          [&](const cursor& chunk, std::size_t i) {
-            for (std::size_t lane = 0; lane < lane_count; ++lane) {
-              store_le(states[i] + 4 * lane, chunk.stack[lane]);
-              store_le(states[i] + detail::bit_stack_bytes + 2 * lane,
-                       static_cast<std::uint16_t>(chunk.state[lane] - states_));
-            }
-            counts[i] = static_cast<std::size_t>(words[i].data() + words[i].size() - chunk.word);
-          });
-    }
+                     instruction_set isa) const;
 
    private:
     /// A symbol of frequency f takes `most` bits from x >= `limit` = f << most, else one less; what is left of x is
@@ -96,23 +52,9 @@ struct tans {
       std::uint32_t start = 0;
     };
 
-    detail::pushed push(std::uint32_t& x, std::uint8_t code) const {
-      const entry& symbol = entries_[std::size_t{code} >> raw_bits_];
-      const std::uint32_t bits = symbol.most - (x < symbol.limit ? 1 : 0);
-      const std::uint32_t value = x & ((1U << bits) - 1U);
-      x = state_of_[symbol.start + (x >> bits)];
-      return {value, bits};
-    }
+    detail::pushed push(std::uint32_t& x, std::uint8_t code) const;
 
-    detail::tans_encoding encoding() const {
-      detail::tans_encoding table;
-      table.states = state_of_.data();
-      for (std::size_t code = 0; code < 256; ++code) {
-        const entry& symbol = entries_[code >> raw_bits_];
-        table.entries[code] = (symbol.start & 0xFFFFU) | (symbol.most | symbol.limit << 3) << 16;
-      }
-      return table;
-    }
+    detail::tans_encoding encoding() const;
 
     unsigned raw_bits_;
     std::uint32_t states_;
@@ -123,78 +65,38 @@ struct tans {
 
   class decoder {
    public:
-    decoder(const table& frequencies, split_map map) : only_(map.join(frequencies.frequencies.symbols[0], 0)) {
-      const frequency_table& used = frequencies.frequencies;
-      if (used.count == 1) return;
-      entries_.resize(frequencies.states());
-      for_each_state(frequencies, [&](std::uint32_t state, std::uint8_t i, std::uint32_t x) {
-        const unsigned bits = frequencies.bits() + 1 - static_cast<unsigned>(std::bit_width(x));
-        entries_[state] = {static_cast<std::uint16_t>((x << bits) - frequencies.states()),
-                           static_cast<std::uint8_t>(bits), map.join(used.symbols[i], 0)};
-      });
-    }
+    decoder(const table& frequencies, split_map map);
 
     /// An entry for each state; none when there is one symbol alone, which is only().
     std::span<const tans_entry> entries() const noexcept { return entries_; }
     std::uint8_t only() const noexcept { return only_; }
 
     /// The definition, whatever the machine.
-    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
-      detail::bit_stack_cursor cursor;
-      if (!begin(cursor, chunk, out)) return errc::corrupt;
-      return entries_.empty() ? detail::decode_unmoved_stacks(chunk, only_, out) : finish(cursor);
-    }
+    errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
     /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
-                     instruction_set isa) const {
-      const instruction_set chosen = chosen_instruction_set(isa);
-      if (entries_.empty() || chosen == instruction_set::scalar) {
-        for (std::size_t i = 0; i < chunks.size(); ++i) verdicts[i] = decode(chunks[i], out[i]);
-        return;
-      }
-      detail::decode_side_by_side<detail::bit_stack_cursor>(
-          verdicts, [&](detail::bit_stack_cursor& cursor, std::size_t i) { return begin(cursor, chunks[i], out[i]); },
-          [&](std::span<detail::bit_stack_cursor*> cursors) {
-            detail::bit_stack_advance(detail::tans_lookup{entries_.data()}, chosen, cursors);
-          },
-          [&](const detail::bit_stack_cursor& cursor, std::size_t) { return finish(cursor); });
-    }
+                     instruction_set isa) const;
 
    private:
     /// At the beginning of `chunk`; false where that is none.
-    bool begin(detail::bit_stack_cursor& cursor, const chunk_bytes& chunk, std::uint8_t* out) const {
-      if (!cursor.begin(chunk, out)) return false;
-      std::uint32_t highest = 0;
-      for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        cursor.state[lane] = load_le<std::uint16_t>(chunk.states + detail::bit_stack_bytes + 2 * lane);
-        highest = (std::max)(highest, cursor.state[lane]);
-      }
-      return highest < (std::max)(entries_.size(), std::size_t{1});
-    }
+    bool begin(detail::bit_stack_cursor& cursor, const chunk_bytes& chunk, std::uint8_t* out) const;
 
-    errc finish(const detail::bit_stack_cursor& cursor) const {
-      return cursor.finish([entries = entries_.data()](std::uint32_t& state, std::uint32_t stack) {
-        const tans_entry entry = entries[state];
-        state = entry.base + (stack & ((1U << entry.bits) - 1U));
-        return entry;
-      });
-    }
+    errc finish(const detail::bit_stack_cursor& cursor) const;
 
     std::uint8_t only_;
     std::vector<tans_entry> entries_;
   };
 
   /// The smallest of all splits, with 2^11 states, and 2^12 for more than 64 symbols.
-  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
-    return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
-      const table frequencies = {normalize_frequencies(coded, coded.distinct() > 64 ? 12 : 11)};
-      return std::pair(frequencies, coded_bits(coded, frequencies.frequencies));
-    });
-  }
+  static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 
 static_assert(entropy_coder<tans>);
 static_assert(decodable_on<tans, cpu>);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/entropy/tans/tans-inl.hpp"
+#endif

@@ -1,0 +1,210 @@
+#pragma once
+/// \file
+/// Verification of containers, defined.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/analysis/weight_error.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
+#include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/verify_checkpoint.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/io/checkpoint.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// One run of verify_checkpoint.
+class checkpoint_verifier {
+ public:
+  checkpoint_verifier(const cpu& backend, const container_reader& container, const checkpoint* original,
+                      const progress_callback& report_progress)
+      : backend_(backend), container_(container), original_(original), report_progress_(report_progress) {}
+
+  result<verify_report> run() {
+    report_.compared = original_ != nullptr;
+    ECQ_CHECK(container_.verify([&](std::string_view name, std::uint64_t done, std::uint64_t total) {
+      return !report_progress_ || report_progress_({"checking", name, done, total});
+    }));
+    report_.checksums = container_.file().tensors().size();
+    if (original_ != nullptr) ECQ_CHECK(check_names());
+    for (std::size_t index = 0; index < container_.blocks().size(); ++index) ECQ_CHECK(verify_block(index));
+    if (original_ != nullptr) {
+      for (const tensor_entry& tensor : container_.passed_through()) ECQ_CHECK(compare_bytes(tensor));
+    }
+    return std::move(report_);
+  }
+
+ private:
+  result<void> check_names() const;
+  result<void> verify_block(std::size_t index);
+  result<void> verify_matrix(const block_decoder& decoder, std::size_t position);
+  result<void> verify_bits(const block_decoder& decoder, std::size_t position);
+  result<void> compare_bytes(const tensor_entry& tensor);
+
+  result<const tensor_entry*> original_of(const std::string& name, std::span<const std::uint64_t> shape) const {
+    const tensor_entry* tensor = original_->find(name);
+    if (tensor == nullptr) return error(errc::not_found, "tensor '" + name + "' is not in the original");
+    if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
+      return error(errc::checksum_mismatch, "tensor '" + name + "' has another shape in the original");
+    }
+    return tensor;
+  }
+
+  cpu backend_;
+  const container_reader& container_;
+  const checkpoint* original_;
+  const progress_callback& report_progress_;
+  verify_report report_;
+  std::uint64_t done_ = 0;
+};
+
+ECQ_INLINE result<void> checkpoint_verifier::check_names() const {
+  std::size_t matrices = 0;
+  for (const block_description& block : container_.blocks()) matrices += block.matrices.size();
+  if (matrices + container_.passed_through().size() == original_->tensors().size()) return {};
+  return error(errc::not_found, "the original has " + std::to_string(original_->tensors().size()) +
+                                    " tensors, the container " +
+                                    std::to_string(matrices + container_.passed_through().size()));
+}
+
+ECQ_INLINE result<void> checkpoint_verifier::verify_block(std::size_t index) {
+  const std::string& name = container_.blocks()[index].name;
+  ECQ_TRY(block, container_.load(index));
+  auto decoder = block_decoder::open(block);
+  if (!decoder) return std::move(decoder).error().within("block '" + name + "'");
+  report_.checksums += static_cast<std::size_t>(decoder->stream().chunk_count());
+  for (std::size_t position = 0; position < block.matrices.size(); ++position) {
+    if (report_progress_ &&
+        !report_progress_({"decoding", block.matrices[position].name, done_, container_.size_bytes()})) {
+      return error(errc::invalid_argument, "interrupted");
+    }
+    if (auto verified = verify_matrix(*decoder, position); !verified) {
+      return std::move(verified).error().within("block '" + name + "'");
+    }
+  }
+  done_ += block.stream.size();
+  container_.release(block);
+  return {};
+}
+
+ECQ_INLINE result<void> checkpoint_verifier::verify_matrix(const block_decoder& decoder, std::size_t position) {
+  const packed_matrix& matrix = decoder.matrices()[position];
+  if (matrix.lossless()) return verify_bits(decoder, position);
+  tensor_verification outcome{.name = matrix.name,
+                              .weights = matrix.layout.rows * matrix.layout.columns,
+                              .compressed = true,
+                              .lossless = false,
+                              .identical = false,
+                              .error = {}};
+  std::optional<weights_view> before;
+  if (original_ != nullptr) {
+    ECQ_TRY(entry, original_of(matrix.name, matrix.shape));
+    ECQ_TRY(weights, as_weights(*entry, original_->bytes(*entry)));
+    before = weights;
+  }
+  ECQ_CHECK(decode_in_pieces<float>(
+      backend_, decoder, position,
+      [&](std::size_t row, std::size_t rows, std::span<const float> weights) -> result<void> {
+        if (!before) return {};
+        const matrix_view<const float> after(weights.data(), rows, matrix.layout.columns);
+        ECQ_TRY(part, measure_error(backend_, before->row_range(row, rows), after));
+        outcome.error += part;
+        const tensor_entry& entry = *original_->find(matrix.name);
+        const std::size_t row_bytes = static_cast<std::size_t>(entry.size_bytes()) / matrix.layout.rows;
+        original_->release(entry, original_->bytes(entry).subspan(row * row_bytes, rows * row_bytes));
+        return {};
+      }));
+  if (original_ == nullptr) return {};
+  report_.total += outcome.error;
+  report_.tensors.push_back(std::move(outcome));
+  return {};
+}
+
+ECQ_INLINE result<void> checkpoint_verifier::verify_bits(const block_decoder& decoder, std::size_t position) {
+  const packed_matrix& matrix = decoder.matrices()[position];
+  const tensor_entry* entry = nullptr;
+  bool identical = true;
+  if (original_ != nullptr) {
+    ECQ_TRY(found, original_of(matrix.name, matrix.shape));
+    entry = found;
+    identical = dtype_from_safetensors(entry->dtype) == matrix.format;
+  }
+  const std::size_t row_bytes = matrix.layout.columns * size_of(matrix.format);
+  std::vector<std::byte> scratch;
+  ECQ_CHECK(decode_codes_in_pieces(
+      backend_, decoder, position,
+      [&](std::size_t row, std::size_t rows, std::span<const std::byte> codes) -> result<void> {
+        if (entry == nullptr || !identical) return {};
+        const auto expected = original_->bytes(*entry).subspan(row * row_bytes, rows * row_bytes);
+        const auto found = little_endian_bytes(codes, size_of(matrix.format), scratch);
+        identical = std::memcmp(expected.data(), found.data(), found.size()) == 0;
+        original_->release(*entry, expected);
+        return {};
+      }));
+  if (!identical) return error(errc::checksum_mismatch, "tensor '" + matrix.name + "' differs from the original");
+  if (entry == nullptr) return {};
+  report_.tensors.push_back({.name = matrix.name,
+                             .weights = matrix.layout.rows * matrix.layout.columns,
+                             .compressed = true,
+                             .lossless = true,
+                             .identical = true,
+                             .error = {}});
+  return {};
+}
+
+ECQ_INLINE result<void> checkpoint_verifier::compare_bytes(const tensor_entry& tensor) {
+  ECQ_TRY(entry, original_of(tensor.name, tensor.shape));
+  const auto expected = original_->bytes(*entry);
+  bool identical = entry->dtype == tensor.dtype && expected.size() == tensor.size_bytes();
+  std::size_t at = 0;
+  ECQ_CHECK(container_.read(tensor, [&](std::span<const std::byte> piece) -> result<void> {
+    if (identical) {
+      const auto part = expected.subspan(at, piece.size());
+      identical = std::memcmp(part.data(), piece.data(), piece.size()) == 0;
+      original_->release(*entry, part);
+      at += piece.size();
+    }
+    return {};
+  }));
+  if (!identical) return error(errc::checksum_mismatch, "tensor '" + tensor.name + "' differs from the original");
+  report_.tensors.push_back({.name = tensor.name,
+                             .weights = tensor.size_bytes() * 8 / find_safetensors_dtype(tensor.dtype)->bits,
+                             .compressed = false,
+                             .lossless = false,
+                             .identical = true,
+                             .error = {}});
+  return {};
+}
+
+}  // namespace detail
+
+ECQ_INLINE result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
+                                                   const std::optional<std::filesystem::path>& original,
+                                                   const progress_callback& report_progress) {
+  try {
+    ECQ_TRY(container, container_reader::open(in));
+    if (!original) return detail::checkpoint_verifier(backend, container, nullptr, report_progress).run();
+    ECQ_TRY(model, checkpoint::open(*original));
+    return detail::checkpoint_verifier(backend, container, &model, report_progress).run();
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory to decode a few million weights");
+  }
+}
+
+}  // namespace ecq

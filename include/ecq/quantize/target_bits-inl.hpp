@@ -1,0 +1,142 @@
+#pragma once
+/// \file
+/// The search for a lambda, defined.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecq/analysis/code_statistics.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
+#include "ecq/quantize/row_sample.hpp"
+#include "ecq/quantize/target_bits.hpp"
+
+namespace ecq::detail {
+
+/// Bits a weight of a model as a function of lambda.
+class rate_of_model {
+ public:
+  rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
+                const quantizer_at_lambda& quantizer)
+      : backend_(backend), quantizer_(quantizer) {
+    for (const rate_input& input : inputs) weights_ += input.weights.size();
+    for (std::size_t index = 0; index < inputs.size(); ++index) {
+      const rate_input& input = inputs[index];
+      if (!input.weights.empty()) samples_.push_back(sample_of(input, weights_, options.sample_limit));
+      if (options.finished_reading) options.finished_reading(index);
+      if (input.weights.empty()) continue;
+      const std::size_t stream = input.stream;
+      if (stream >= codes_.size()) codes_.resize(stream + 1);
+      codes_[stream] += input.weights.size();
+      if (options.count_scales) {
+        fixed_bits_ += 16.0 * static_cast<double>(quantizer.scales(input.weights.rows(), input.weights.columns()));
+      }
+    }
+  }
+
+  void add_overhead(const std::function<double(std::size_t, std::uint64_t)>& overhead_bits) {
+    for (std::size_t stream = 0; stream < codes_.size(); ++stream) {
+      if (codes_[stream] != 0) fixed_bits_ += overhead_bits(stream, codes_[stream]);
+    }
+  }
+
+  std::uint64_t weights() const noexcept { return weights_; }
+  double fixed_bits_per_weight() const noexcept { return fixed_bits_ / static_cast<double>(weights_); }
+
+  result<double> at(double lambda) const {
+    std::vector<histogram> streams(codes_.size());
+    std::vector<std::uint8_t> codes;
+    std::vector<bf16> scales;
+    for (const sample& part : samples_) {
+      codes.resize(part.weights.size());
+      scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
+      ECQ_CHECK(quantizer_.quantize(lambda, backend_, part.weights, codes, scales));
+      ECQ_TRY(counts, count_codes(backend_, codes));
+      for (std::size_t value = 0; value < 256; ++value) {
+        streams[part.stream].counts[value] += count_of_matrix(counts.counts[value], part.stands_for);
+      }
+    }
+    double bits = fixed_bits_;
+    for (std::size_t stream = 0; stream < codes_.size(); ++stream) {
+      bits += entropy_of(streams[stream]) * static_cast<double>(codes_[stream]);
+    }
+    return bits / static_cast<double>(weights_);
+  }
+
+ private:
+  struct sample {
+    std::vector<std::byte> bytes;  ///< of `weights`, row-major
+    weights_view weights;
+    std::size_t stream = 0;
+    double stands_for = 1;  ///< weights of the matrix a weight of the sample
+  };
+
+  static sample sample_of(const rate_input& input, std::uint64_t weights, std::uint64_t limit) {
+    const weights_view& all = input.weights;
+    const auto looked_at = row_sample::of(all.rows(), all.columns(), weights, limit);
+    const auto rows = static_cast<std::size_t>(looked_at.rows);
+    const auto columns = static_cast<std::size_t>(looked_at.columns);
+    const std::size_t element = size_of(all.type());
+    sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, looked_at.stands_for};
+    std::byte* to = part.bytes.data();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(sampled_row(row, looked_at.step, all.rows())) *
+                                               all.row_stride() * static_cast<std::ptrdiff_t>(element);
+      for (std::size_t column = 0; column < columns; ++column, to += element) {
+        std::memcpy(
+            to, from + static_cast<std::ptrdiff_t>(column) * all.column_stride() * static_cast<std::ptrdiff_t>(element),
+            element);
+      }
+    }
+    part.weights = weights_view(all.type(), part.bytes.data(), rows, columns, static_cast<std::ptrdiff_t>(columns));
+    return part;
+  }
+
+  const cpu& backend_;
+  const quantizer_at_lambda& quantizer_;
+  std::vector<sample> samples_;
+  std::vector<std::uint64_t> codes_;  ///< by stream
+  std::uint64_t weights_ = 0;
+  double fixed_bits_ = 0;
+};
+
+ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
+                                      const std::function<double(std::size_t, std::uint64_t)>& overhead_bits,
+                                      const rate_options& options, const quantizer_at_lambda& quantizer) {
+  if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
+    return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
+  }
+  for (const rate_input& input : inputs) {
+    if (input.stream >= inputs.size()) {
+      return error(errc::invalid_argument,
+                   "stream " + std::to_string(input.stream) + " among " + std::to_string(inputs.size()) + " matrices");
+    }
+  }
+  try {
+    rate_of_model model(backend, inputs, options, quantizer);
+    if (model.weights() == 0) return 0.0;
+    model.add_overhead(overhead_bits);
+    lambda_solver solver(target_bits, model.fixed_bits_per_weight());
+    while (!solver.finished()) {
+      ECQ_TRY(rate, model.at(solver.lambda()));
+      solver.take(rate);
+    }
+    if (!solver.unreachable()) return solver.lambda();
+    return error(errc::unreachable_target, std::to_string(target_bits) + " bits a weight, where " +
+                                               std::to_string(solver.last_rate()) +
+                                               " is the least that these weights reach");
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "allocation failed");
+  }
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,122 @@
+#pragma once
+/// \file
+/// Elements as the encoder sees them, defined.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/chunked_elements.hpp"
+#include "ecq/stream/pair_io.hpp"
+
+namespace ecq::detail {
+
+ECQ_INLINE std::span<const std::uint8_t> chunked_elements::symbols(std::size_t index, symbol_buffer& buffer) const {
+  if (!format) return {reinterpret_cast<const std::uint8_t*>(chunk(index)), size_of_chunk(index)};
+  buffer.symbols.resize(size_of_chunk(index));
+  visit_split(format, [&]<class Split>() {
+    extract_symbols<Split>(chunk(index), buffer.symbols.size(), buffer.symbols.data());
+  });
+  return buffer.symbols;
+}
+
+ECQ_INLINE std::span<const std::uint8_t> chunked_elements::coded(std::size_t index, symbol_buffer& buffer) const {
+  const auto single = symbols(index, buffer);
+  if (!pairing) return single;
+  buffer.pairs.resize(static_cast<std::size_t>(pairs_of(single.size())));
+  buffer.escapes.clear();
+  pair_symbols(pairing->list, pairing->nibbles, single, buffer.pairs.data(), buffer.escapes);
+  return buffer.pairs;
+}
+
+ECQ_INLINE void chunked_elements::pack_raw_bits(std::size_t index, unsigned bits,
+                                                std::vector<std::byte>& packed) const {
+  const std::size_t size = size_of_chunk(index);
+  packed.resize(static_cast<std::size_t>(raw_bytes(size, bits)));
+  visit_split(format, [&]<class Split>() { ecq::pack_raw_bits<Split>(bits, chunk(index), size, packed.data()); });
+}
+
+ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> elements, std::optional<dtype> format,
+                                                    const stream_options& options) {
+  chunked_elements chunked;
+  chunked.bytes = elements;
+  chunked.format = format;
+  chunked.element_bytes = format ? size_of(*format) : 1;
+  if (elements.size() % chunked.element_bytes != 0) {
+    return stream_error(errc::invalid_argument, std::to_string(elements.size()) + " bytes for elements of " +
+                                                    std::to_string(chunked.element_bytes));
+  }
+  if (chunked.size() > max_stream_symbols) {
+    return stream_error(errc::limit_exceeded, std::to_string(chunked.size()) + " symbols, more than 2^43");
+  }
+  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
+  if (bits < min_chunk_bits || bits > max_chunk_bits) {
+    return stream_error(errc::invalid_argument, "chunks of 2^" + std::to_string(bits) + " symbols, not 2^10..2^18");
+  }
+  chunked.chunk_bits = bits;
+  if (options.class_of_chunk.empty()) {
+    chunked.tables = elements.empty() ? 0 : 1;
+    return chunked;
+  }
+  if (options.class_of_chunk.size() != chunked.chunks()) {
+    return stream_error(errc::invalid_argument, "classes of " + std::to_string(options.class_of_chunk.size()) +
+                                                    " chunks for " + std::to_string(chunked.chunks()));
+  }
+  std::vector<std::uint16_t> classes(options.class_of_chunk.begin(), options.class_of_chunk.end());
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  if (classes.size() > max_encoder_tables) {
+    return stream_error(errc::limit_exceeded, std::to_string(classes.size()) + " classes of chunks, more than 256");
+  }
+  chunked.tables = classes.size();
+  chunked.table_of_chunk.reserve(chunked.chunks());
+  for (const std::uint16_t wanted : options.class_of_chunk) {
+    const auto at = std::lower_bound(classes.begin(), classes.end(), wanted);
+    chunked.table_of_chunk.push_back(static_cast<std::uint16_t>(at - classes.begin()));
+  }
+  return chunked;
+}
+
+ECQ_INLINE result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements& chunked) {
+  std::vector<histogram> classes(chunked.tables);
+  std::mutex guard;
+  ECQ_CHECK(parallel_for(backend, chunked.chunks(), [&](std::size_t index) -> result<void> {
+    histogram part;
+    symbol_buffer buffer;
+    part.add(chunked.coded(index, buffer));
+    const std::scoped_lock lock(guard);
+    classes[chunked.table_of(index)] += part;
+    return {};
+  }));
+  return classes;
+}
+
+ECQ_INLINE void choose_nibbles(const histogram& counts, chunked_elements& chunked) {
+  const unsigned bits = chunked.symbol_bits();
+  chunked.pairing.emplace(bits > 4 ? nibble_list::of(counts, bits) : nibble_list{});
+}
+
+ECQ_INLINE histogram pair_counts(const symbol_pairing& pairing, const histogram& counts) {
+  std::array<std::uint64_t, 16> nibbles{};
+  for (std::size_t symbol = 0; symbol < 256; ++symbol) nibbles[pairing.nibbles[symbol]] += counts.counts[symbol];
+  nibbles[0] = (std::max)(nibbles[0], std::uint64_t{1});  // beside an odd last symbol
+  const auto total = static_cast<double>(counts.total());
+  histogram pairs;
+  for (std::size_t pair = 0; pair < 256; ++pair) {
+    const double both = static_cast<double>(nibbles[pair % 16]) * static_cast<double>(nibbles[pair / 16]);
+    if (both != 0) pairs.counts[pair] = (std::max)(static_cast<std::uint64_t>(both / total), std::uint64_t{1});
+  }
+  return pairs;
+}
+
+}  // namespace ecq::detail

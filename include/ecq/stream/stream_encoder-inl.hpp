@@ -1,0 +1,245 @@
+#pragma once
+/// \file
+/// Encoding a stream, defined: sections laid out, chunks coded in parallel and appended in order.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/parallel_in_order.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+namespace ecq::detail {
+
+/// Two chunks, coded side by side, on their way into a stream.
+struct coded_pair {
+  symbol_buffer symbols[2];
+  std::vector<std::uint16_t> buffers[2];
+  std::size_t lengths[2] = {};  ///< words, at the end of each buffer
+  std::vector<std::byte> states[2];
+};
+
+/// Codes chunks 2 * pair and, if there is one, the next.
+ECQ_INLINE void encode_pair(const stream_coding& coding, const chunked_elements& chunked, std::size_t pair,
+                            instruction_set isa, coded_pair& coded) {
+  if (!coding.encoders) return;
+  const std::size_t first = 2 * pair;
+  const std::size_t members = (std::min)(chunked.chunks() - first, std::size_t{2});
+  std::span<const std::uint8_t> symbols[2];
+  std::span<std::uint16_t> targets[2];
+  std::byte* states[2];
+  for (std::size_t i = 0; i < members; ++i) {
+    symbols[i] = chunked.coded(first + i, coded.symbols[i]);
+    coded.buffers[i].resize(symbols[i].size());
+    coded.states[i].resize(coding.state_bytes);
+    targets[i] = coded.buffers[i];
+    states[i] = coded.states[i].data();
+  }
+  const auto encode = [&](std::size_t from, std::size_t many) {
+    coding.encoders->encode(chunked.table_of(first + from), {symbols + from, many}, states + from,
+                            {targets + from, many}, {coded.lengths + from, many}, isa);
+  };
+  if (members == 2 && chunked.table_of(first) == chunked.table_of(first + 1)) {
+    encode(0, 2);
+  } else {
+    for (std::size_t i = 0; i < members; ++i) encode(i, 1);
+  }
+}
+
+ECQ_INLINE void append_words(std::span<const std::uint16_t> words, std::vector<std::byte>& bytes) {
+  if constexpr (std::endian::native == std::endian::little) {
+    const auto same = std::as_bytes(words);
+    bytes.insert(bytes.end(), same.begin(), same.end());
+  } else {
+    bytes.resize(bytes.size() + words.size_bytes());
+    std::byte* to = bytes.data() + bytes.size() - words.size_bytes();
+    for (const std::uint16_t word : words) {
+      store_le(to, word);
+      to += 2;
+    }
+  }
+}
+
+ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements& chunked,
+                                                        const stream_coding& coding) {
+  const std::size_t chunks = chunked.chunks();
+  stream_header header;
+  header.coder = coding.coder;
+  header.format = chunked.format;
+  header.pairs = chunked.pairing.has_value();
+  header.map = coding.map;
+  const unsigned bits_kept = header.raw_bits();
+  header.chunk_bits = chunked.chunk_bits;
+  header.symbols = chunked.size();
+  header.chunks = chunks;
+  header.tables = coding.table_count;
+  header.at(section_kind::tables).size = coding.tables.size();
+  header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
+  header.at(section_kind::states).size = header.chunks * coding.state_bytes;
+  header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, bits_kept);
+  // The words come behind a directory that lists them: their number is known only when they are there.
+  header.at(section_kind::words).size = 2;
+  const bool nibbles_listed = header.pairs && chunked.symbol_bits() > 4;
+  const bool escaping = header.pairs && chunked.pairing->list.has_escape();
+  if (nibbles_listed) {
+    header.at(section_kind::nibbles).size = nibble_list::bytes + (escaping ? 8 * (header.chunks + 1) : 0);
+  }
+  header.lay_out();
+  const std::uint64_t words_offset = header.at(section_kind::words).offset;
+  std::vector<std::byte> blob;
+  blob.reserve(static_cast<std::size_t>(words_offset + coding.bits / 8 + coding.bits / 1024 + chunks * 2 + 1024));
+
+  // Raw bits and words are appended in the order in which they lie, by one thread while others code: memory that
+  // nobody has touched yet costs as much time as coding, so it is not filled with zeros first.
+  if (bits_kept != 0) {
+    blob.resize(static_cast<std::size_t>(header.at(section_kind::raw_bits).offset));
+    using packed_bits = std::vector<std::byte>;
+    ECQ_CHECK(parallel_in_order<packed_bits>(
+        backend, chunks,
+        [&](std::size_t chunk, packed_bits& packed) { chunked.pack_raw_bits(chunk, bits_kept, packed); },
+        [&](std::size_t, const packed_bits& packed) { blob.insert(blob.end(), packed.begin(), packed.end()); }));
+  }
+  blob.resize(static_cast<std::size_t>(words_offset));
+  std::uint64_t words = 0;
+  std::vector<std::byte> escapes;
+  std::vector<std::byte> escape_index(escaping ? 8 * (chunks + 1) : 0);
+  ECQ_CHECK(parallel_in_order<coded_pair>(
+      backend, (chunks + 1) / 2,
+      [&](std::size_t pair, coded_pair& coded) { encode_pair(coding, chunked, pair, backend.isa, coded); },
+      [&](std::size_t pair, const coded_pair& coded) {
+        for (std::size_t i = 0; i < 2 && 2 * pair + i < chunks; ++i) {
+          const std::size_t chunk = 2 * pair + i;
+          append_words(std::span(coded.buffers[i]).last(coded.lengths[i]), blob);
+          std::copy(coded.states[i].begin(), coded.states[i].end(),
+                    blob.data() + header.at(section_kind::states).offset + chunk * coding.state_bytes);
+          const chunk_record record{.first_word = words, .table = chunked.table_of(chunk)};
+          record.write(blob.data() + header.at(section_kind::chunk_index).offset + chunk * chunk_record::bytes);
+          words += coded.lengths[i];
+          if (escaping) {
+            escapes.insert(escapes.end(), coded.symbols[i].escapes.begin(), coded.symbols[i].escapes.end());
+            store_le(escape_index.data() + 8 * (chunk + 1), std::uint64_t{escapes.size()});
+          }
+        }
+      }));
+  header.at(section_kind::words).size = words * 2;
+  header.at(section_kind::escapes).size = escapes.size();
+  header.lay_out();
+  blob.resize(static_cast<std::size_t>(header.total_bytes));
+  const auto place = [&](std::span<const std::byte> bytes, std::uint64_t offset) {
+    std::copy(bytes.begin(), bytes.end(), blob.begin() + static_cast<std::ptrdiff_t>(offset));
+  };
+  place(coding.tables, header.at(section_kind::tables).offset);
+  if (nibbles_listed) {
+    const std::uint64_t offset = header.at(section_kind::nibbles).offset;
+    place(std::as_bytes(std::span(chunked.pairing->list.symbols)), offset);
+    place(escape_index, offset + nibble_list::bytes);
+    place(escapes, header.at(section_kind::escapes).offset);
+  }
+  std::byte* index = blob.data() + header.at(section_kind::chunk_index).offset;
+  chunk_record{.first_word = words}.write(index + header.chunks * chunk_record::bytes);
+  ECQ_CHECK(parallel_for(backend, (chunks + max_checksums - 1) / max_checksums, [&](std::size_t task) -> result<void> {
+    const std::size_t first = task * max_checksums;
+    const std::size_t count = (std::min)(max_checksums, chunks - first);
+    chunk_parts parts[max_checksums];
+    std::uint32_t checksums[max_checksums];
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::byte* at = index + (first + i) * chunk_record::bytes;
+      const std::uint64_t first_word = chunk_record::read(at).first_word;
+      const std::uint64_t next = chunk_record::read(at + chunk_record::bytes).first_word;
+      const std::byte* const raw_bits = blob.data() + header.at(section_kind::raw_bits).offset +
+                                        raw_bytes(std::uint64_t{first + i} << chunked.chunk_bits, bits_kept);
+      parts[i] = {
+          std::span(blob).subspan(
+              static_cast<std::size_t>(header.at(section_kind::states).offset) + (first + i) * coding.state_bytes,
+              coding.state_bytes),
+          std::span(blob).subspan(static_cast<std::size_t>(header.at(section_kind::words).offset + first_word * 2),
+                                  static_cast<std::size_t>(next - first_word) * 2),
+          std::span(raw_bits, static_cast<std::size_t>(raw_bytes(chunked.size_of_chunk(first + i), bits_kept))),
+          {}};
+      if (escaping) {
+        const std::byte* const begins = escape_index.data() + 8 * (first + i);
+        const auto from = static_cast<std::size_t>(load_le<std::uint64_t>(begins));
+        const auto to = static_cast<std::size_t>(load_le<std::uint64_t>(begins + 8));
+        parts[i].back() = std::span<const std::byte>(escapes).subspan(from, to - from);
+      }
+    }
+    chunk_checksums(first, {parts, count}, {checksums, count}, backend.isa);
+    for (std::size_t i = 0; i < count; ++i) {
+      store_le(index + (first + i) * chunk_record::bytes + chunk_record::checksum_at, checksums[i]);
+    }
+    return {};
+  }));
+  header.write(blob);
+  return blob;
+}
+
+ECQ_INLINE result<void> check_shared_counts(const stream_options& options, std::span<const histogram> classes) {
+  if (options.shared_counts == nullptr) return {};
+  if (!options.class_of_chunk.empty()) {
+    return stream_error(errc::invalid_argument, "shared counts are for one table, and chunks have classes");
+  }
+  const auto& shared = options.shared_counts->counts;
+  const auto too_many = [](std::uint64_t count) { return count > max_stream_symbols; };
+  if (std::any_of(shared.begin(), shared.end(), too_many) || too_many(options.shared_counts->total())) {
+    return stream_error(errc::limit_exceeded, "shared counts of more than 2^43 codes");
+  }
+  for (const histogram& counted : classes) {
+    for (std::size_t code = 0; code < 256; ++code) {
+      if (counted.counts[code] == 0 || shared[code] != 0) continue;
+      return stream_error(errc::invalid_argument,
+                          "code " + std::to_string(code) + " occurs, but not among the shared counts");
+    }
+  }
+  return {};
+}
+
+ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, std::span<const std::byte> elements,
+                                                          std::optional<dtype> format, const stream_options& options,
+                                                          encode_function encode) {
+  try {
+    ECQ_TRY(chunked, cut_into_chunks(elements, format, options));
+    ECQ_TRY(classes, count_classes(backend, chunked));
+    ECQ_CHECK(check_shared_counts(options, classes));
+    const auto store = [&] {
+      const auto plan = raw::plan(std::vector<histogram>(chunked.tables));
+      return encode_chunks(backend, chunked, stream_coding::of<raw>(plan, chunked.map(plan.map)));
+    };
+    if (encode == nullptr) return store();
+    stream_options how = options;
+    histogram shared_pairs;
+    if (options.pairs && !classes.empty()) {
+      histogram all;
+      for (const histogram& counted : classes) all += counted;
+      choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
+      if (options.shared_counts != nullptr) {
+        shared_pairs = pair_counts(*chunked.pairing, *options.shared_counts);
+        how.shared_counts = &shared_pairs;
+      }
+      ECQ_TRY(of_pairs, count_classes(backend, chunked));
+      classes = std::move(of_pairs);
+    }
+    auto coded = encode(backend, chunked, how, classes);
+    if (!coded) return coded;
+    const std::uint64_t stored =
+        stream_header::raw_stream_bytes(chunked.size(), chunked.chunk_bits, chunked.element_bytes);
+    if (coded->size() < stored) return coded;
+    *coded = std::vector<std::byte>();
+    chunked.tables = (std::min)(chunked.tables, std::size_t{1});
+    chunked.table_of_chunk.clear();
+    chunked.pairing.reset();
+    return store();
+  } catch (const std::bad_alloc&) {
+    return stream_error(errc::out_of_memory, "allocation failed");
+  }
+}
+
+}  // namespace ecq::detail

@@ -1,0 +1,2 @@
+#include "ecq/base/backend-inl.hpp"
+#include "ecq/base/checksum-inl.hpp"

@@ -1,0 +1,13 @@
+#include "ecq/entropy/huffman/huffman-inl.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gaps-inl.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+namespace ecq {
+
+template class huffman::lut_decoder<huffman_wide>;
+template class huffman::lut_decoder<huffman_cascade>;
+
+}  // namespace ecq
+
+ECQ_INSTANCE_OF_ENCODING(template, encode_by<ecq::huffman>);
+ECQ_INSTANCE_OF_ENCODING(template, encode_by<ecq::huffman_gaps>);

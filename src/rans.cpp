@@ -1,0 +1,4 @@
+#include "ecq/entropy/rans/rans-inl.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+ECQ_INSTANCE_OF_ENCODING(template, encode_by<ecq::rans>);

@@ -1,0 +1,6 @@
+#include "ecq/stream/chunked_elements-inl.hpp"
+#include "ecq/stream/stream_decoder-inl.hpp"
+#include "ecq/stream/stream_encoder-inl.hpp"
+#include "ecq/stream/stream_view-inl.hpp"
+
+ECQ_INSTANCE_OF_ENCODING(template, encode_by_smallest<ecq::rans, ecq::huffman, ecq::tans>);
