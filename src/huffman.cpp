@@ -5,7 +5,8 @@
 namespace ecq {
 
 template class huffman::lut_decoder<huffman_wide>;
-template class huffman::lut_decoder<huffman_cascade>;
+template huffman::lut_decoder<huffman_cascade>::lut_decoder(const table&, split_map);
+template errc huffman::lut_decoder<huffman_cascade>::decode(const chunk_bytes&, std::uint8_t*) const;
 
 }  // namespace ecq
 

@@ -14,7 +14,7 @@ namespace ecq {
 /// decode(code) for each code of a format of one byte a code, infinity for codes that are no finite number.
 /// Precondition: `format` is one of them.
 inline std::span<const float, 256> code_values(dtype format) {
-  return visit_code_format(format, []<class Format>() -> std::span<const float, 256> {
+  return visit_code_format(format, [&]<class Format>() -> std::span<const float, 256> {
     static const std::array<float, 256> values = [] {
       std::array<float, 256> table{};
       for (unsigned code = 0; code < 256; ++code) {

@@ -67,7 +67,7 @@ struct chunked_elements {
 
   /// Bits of a symbol.
   unsigned symbol_bits() const {
-    return visit_split(format, []<class Split>() { return unsigned{Split::symbol_bits}; });
+    return visit_split(format, [&]<class Split>() { return unsigned{Split::symbol_bits}; });
   }
   /// Bits of every element that no coder sees.
   unsigned never_coded_bits() const { return static_cast<unsigned>(8 * element_bytes) - symbol_bits(); }
