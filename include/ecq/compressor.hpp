@@ -126,7 +126,7 @@ struct compressor {
       next.name = matrix.name;
       next.shape = {weights.rows(), weights.columns()};
       next.original = weights.type();
-      next.format = dtype_of<Format>;
+      next.template set_format<Format>();
       next.layout = fixed.layout(weights.rows(), weights.columns());
       next.first_symbol = codes.size();
       next.scales.resize(next.layout.count());

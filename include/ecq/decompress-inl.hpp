@@ -17,7 +17,6 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/decompress.hpp"
-#include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/stream_decoder.hpp"
 
@@ -88,6 +87,17 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
     return error(errc::corrupt, std::string(matrix.lossless() ? "weights" : "codes") + " of " +
                                     std::string(to_string(matrix.format)) + " in a stream of " +
                                     (format ? std::string(to_string(*format)) : "codes"));
+  }
+  if (matrix.values.size() != (matrix.format == dtype::table ? 256U : 0U)) {
+    return error(errc::corrupt,
+                 std::to_string(matrix.values.size()) + " values of codes of " + std::string(to_string(matrix.format)));
+  }
+  const auto no_value = std::find_if(matrix.values.begin(), matrix.values.end(), [](float value) {
+    return !fp32::is_finite(std::bit_cast<std::uint32_t>(value)) && value != std::numeric_limits<float>::infinity();
+  });
+  if (no_value != matrix.values.end()) {
+    return error(errc::corrupt,
+                 "the value of code " + std::to_string(no_value - matrix.values.begin()) + " is NaN or minus infinity");
   }
   if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
     return error(errc::corrupt, "shape " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
@@ -193,7 +203,7 @@ void block_decoder::convert(dtype format, std::uint64_t first_element, std::span
 template <weight_output Element>
 result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
                                        std::span<const std::byte> codes, matrix_view<Element> out) {
-  const float* const values = code_values(source.format).data();
+  const float* const values = source.values_of_codes().data();
   const bool affine = is_affine(source.format);
   const group_layout& layout = source.layout;
   const std::size_t across = layout.groups_across();

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "ecq/format/bf16.hpp"
+#include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/quantize/granularity.hpp"
 
 namespace ecq {
 
-/// One matrix of a block: everything but its codes. weight(row, column) = decode(code) * scale of its group + zero. A
-/// matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has no
-/// scales.
+/// One matrix of a block: everything but its codes. weight(row, column) = value of the code * scale of its group +
+/// zero. A matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has
+/// no scales.
 struct packed_matrix {
   std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
   std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
@@ -26,8 +27,30 @@ struct packed_matrix {
   std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
   float zero = 0;                    ///< value of code 0; other than 0 only where the codes' format is_affine
   std::vector<bf16> scales;          ///< layout.count() of them, in group order
+  /// With dtype::table the values of codes 0 to 255, infinity for codes that do not occur; otherwise none.
+  std::vector<float> values{};
 
   bool lossless() const noexcept { return layout.rows_per_group == 0; }
+
+  /// Says that codes are of `Format`: by its name, or by its values where it has none that a file knows.
+  template <code_format Format>
+  void set_format() {
+    format = code_dtype_of<Format>;
+    values.clear();
+    if (format != dtype::table) return;
+    const auto table = ecq::values_of_codes<Format>();
+    values.assign(table.begin(), table.end());
+  }
+
+  /// Bytes of scales and values.
+  std::uint64_t side_bytes() const noexcept { return scales.size() * sizeof(bf16) + values.size() * sizeof(float); }
+
+  /// The values of codes 0 to 255, infinity where a code is no finite number. Precondition: block_decoder::open or
+  /// check has accepted this matrix, and it is not lossless.
+  std::span<const float, 256> values_of_codes() const {
+    if (format == dtype::table) return std::span<const float, 256>(values.data(), 256);
+    return ecq::values_of_codes(format);
+  }
 };
 
 /// The layout of a lossless matrix.
@@ -50,10 +73,10 @@ struct packed_block {
     for (const packed_matrix& matrix : matrices) sum += std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
     return sum;
   }
-  /// Bytes of the stream with all that it holds, and of the scales.
+  /// Bytes of the stream with all that it holds, of the scales, and of tables of values.
   std::uint64_t size_bytes() const noexcept {
     std::uint64_t sum = stream.size();
-    for (const packed_matrix& matrix : matrices) sum += matrix.scales.size() * sizeof(bf16);
+    for (const packed_matrix& matrix : matrices) sum += matrix.side_bytes();
     return sum;
   }
   /// 8 * size_bytes() / weights(); 0 without weights.

@@ -77,9 +77,8 @@ std::vector<std::byte> weights_of_the_host(const ecq::packed_block& block, std::
   return bytes;
 }
 
-template <class Output, class Coder = ecq::rans>
-void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::size_t padding, bool pairs = false) {
-  const ecq::packed_block block = made_block<Coder>(extents, pairs);
+template <class Output>
+void expect_the_weights_of_the_host(const ecq::packed_block& block, std::size_t padding) {
   auto image = padding == 0 ? ecq::device_block_image::of(block)
                             : ecq::device_block_image::of(block, padded_places(block, padding));
   ASSERT_TRUE(image) << image.error().to_string();
@@ -96,11 +95,26 @@ void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::siz
   ASSERT_EQ(out.read(), weights_of_the_host<Output>(block, image->places(), on_device->elements));
 }
 
+template <class Output, class Coder = ecq::rans>
+void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::size_t padding, bool pairs = false) {
+  expect_the_weights_of_the_host<Output>(made_block<Coder>(extents, pairs), padding);
+}
+
 TEST_F(decompress_on_device, gives_the_weights_of_the_host) {
   for (const std::size_t padding : {0U, 4U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}}, padding);
     expect_the_weights_of_the_host<float>({{1, 3000}, {3000, 1}, {20, 64}}, padding);
   }
+}
+
+TEST_F(decompress_on_device, gives_the_weights_of_a_table_of_values) {
+  ecq::packed_block block = made_block({{64, 64}, {3, 5}});
+  for (ecq::packed_matrix& matrix : block.matrices) {
+    matrix.format = ecq::dtype::table;
+    for (int code = 0; code < 256; ++code) matrix.values.push_back(static_cast<float>((code * 37) % 256) * 0x1.8p-5F);
+  }
+  expect_the_weights_of_the_host<ecq::bf16>(block, 0);
+  expect_the_weights_of_the_host<float>(block, 3);
 }
 
 TEST_F(decompress_on_device, gives_the_weights_of_gap_arrays) {

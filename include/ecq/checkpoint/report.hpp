@@ -2,6 +2,7 @@
 /// \file
 /// What one learns of a checkpoint's tensors: rate, entropy, use of the alphabet.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,7 @@ struct tensor_report {
   std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type where not compressed ("BF16")
   std::string original;  ///< number format before compression
   std::uint64_t weights = 0;
-  double bits_per_weight = 0;   ///< its share of the block's stream, and its scales
+  double bits_per_weight = 0;   ///< its share of the block's stream, its scales and values
   double entropy = 0;           ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
   double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 where lossless
   unsigned unique_values = 0;   ///< different codes that occur; of a lossless tensor different exponents
@@ -53,6 +54,10 @@ namespace detail {
 
 /// The code whose value is nearest to 0, of a tensor with one scale.
 inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
+  if (matrix.format == dtype::table) {
+    const auto zero = std::find(matrix.values.begin(), matrix.values.end(), 0.0F);
+    return zero == matrix.values.end() ? std::uint8_t{0} : static_cast<std::uint8_t>(zero - matrix.values.begin());
+  }
   if (matrix.zero == 0 || matrix.scales.size() != 1) return 0;
   return visit_code_format(matrix.format, [&]<class Format>() {
     return Format::encode(-matrix.zero / static_cast<float>(matrix.scales[0]));
@@ -73,7 +78,7 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
     const code_statistics codes = analyse_codes(counts[index], detail::zero_code(matrix));
-    compressed_bytes += matrix.scales.size() * sizeof(bf16);
+    compressed_bytes += matrix.side_bytes();
     tensor_report& report = tensors.emplace_back();
     report.name = matrix.name;
     report.block = name;
@@ -93,7 +98,7 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
       information += static_cast<double>(count) * std::log2(symbols / static_cast<double>(all.counts[code]));
     }
     report.bits_per_weight =
-        (information + 16.0 * static_cast<double>(matrix.scales.size())) / static_cast<double>(codes.count) +
+        (information + 8.0 * static_cast<double>(matrix.side_bytes())) / static_cast<double>(codes.count) +
         overhead_bits / symbols;
   }
   compressed_bytes += block.stream.size();

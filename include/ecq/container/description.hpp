@@ -38,11 +38,14 @@ inline std::string stream_tensor_name(std::string_view block) { return std::stri
 /// Name of the BF16 tensor that holds a matrix's scales.
 inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
 
+/// Name of the F32 tensor that holds the values of a matrix's codes where its format is dtype::table.
+inline std::string value_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_values"; }
+
 /// A stream and the matrices whose codes lie in it.
 struct block_description {
   std::string name;
   std::uint64_t symbols = 0;            ///< in the stream
-  std::vector<packed_matrix> matrices;  ///< without their scales
+  std::vector<packed_matrix> matrices;  ///< without their scales and values
 };
 
 /// What the bytes of a tensor have to add up to.
@@ -73,7 +76,7 @@ constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint6
 }
 
 /// errc::corrupt, naming the matrix, unless shapes, layouts and formats of the matrices make sense and each has its own
-/// part of the block's symbols. Scales are not looked at.
+/// part of the block's symbols. Scales and values are not looked at.
 result<void> check_block(const block_description& block);
 
 /// The JSON text, always the same for the same description. Precondition: all texts are UTF-8.
@@ -241,6 +244,7 @@ inline result<void> check_block(const block_description& block) {
     if (matrix.zero != 0 && !is_affine(matrix.format)) {
       return bad("a zero point of " + std::string(to_string(matrix.format)));
     }
+    if (matrix.original == dtype::table) return bad("no weights lie in tables");
     if (!fp32::is_finite(std::bit_cast<std::uint32_t>(matrix.zero))) return bad("its zero point is not finite");
     const packed_matrix& one = block.matrices.front();
     if (matrix.lossless() != one.lossless() || (matrix.lossless() && matrix.format != one.format)) {

@@ -3,6 +3,7 @@
 /// Opens a container and hands out its blocks and tensors, one at a time.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -176,6 +177,17 @@ inline result<void> container_reader::match_tensors() {
     }
     for (const packed_matrix& matrix : block.matrices) {
       matrices.insert(matrix.name);
+      if (matrix.format == dtype::table) {
+        std::string values = value_tensor_name(matrix.name);
+        ECQ_TRY(tensor, expect_tensor(values, "F32"));
+        if (tensor->shape[0] != 256) {
+          return error(errc::corrupt,
+                       "tensor '" + values + "': " + std::to_string(tensor->shape[0]) + " values for 256 codes");
+        }
+        if (const auto [name, added] = own.insert(std::move(values)); !added) {
+          return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+        }
+      }
       if (matrix.lossless()) continue;
       std::string scale = scale_tensor_name(matrix.name);
       ECQ_TRY(tensor, expect_tensor(scale, "BF16"));
@@ -234,6 +246,15 @@ inline result<mapped_block> container_reader::load(std::size_t index) const {
   const block_description& block = description_.blocks[index];
   mapped_block loaded{block.matrices, file_.bytes(*file_.find(stream_tensor_name(block.name)))};
   for (packed_matrix& matrix : loaded.matrices) {
+    if (matrix.format == dtype::table) {
+      const auto take = [&](std::span<const std::byte> piece) -> result<void> {
+        for (std::size_t at = 0; at < piece.size(); at += 4) {
+          matrix.values.push_back(std::bit_cast<float>(load_le<std::uint32_t>(piece.data() + at)));
+        }
+        return {};
+      };
+      ECQ_CHECK(read(*file_.find(value_tensor_name(matrix.name)), take));
+    }
     if (matrix.lossless()) continue;
     matrix.scales.reserve(matrix.layout.count());  // which is what the file holds
     ECQ_CHECK(read(*file_.find(scale_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,6 +33,7 @@ struct container_plan {
     std::vector<std::uint64_t> shape;
     bool lossless = false;    ///< it will have no scales
     bool zero_point = false;  ///< it may have a zero point
+    bool table = false;       ///< its codes will be of dtype::table
   };
   struct block {
     std::string name;
@@ -102,6 +104,7 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
       widest_matrix.layout.columns_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.first_symbol = widest;
       widest_matrix.zero = matrix.zero_point ? 1.0F : 0.0F;
+      if (matrix.table) expect_tensor(value_tensor_name(matrix.name));
       if (!matrix.lossless) expect_tensor(scale_tensor_name(matrix.name));
     }
   }
@@ -128,6 +131,7 @@ inline result<container_writer> container_writer::create(const std::filesystem::
     if (block.matrices.empty()) return bad("block '" + block.name + "' has no matrices");
     tensors.push_back({stream_tensor_name(block.name), "U8"});
     for (const container_plan::matrix& matrix : block.matrices) {
+      if (matrix.table) tensors.push_back({value_tensor_name(matrix.name), "F32"});
       if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
       if (!names.insert(matrix.name).second) return bad("matrix '" + matrix.name + "' is there twice");
     }
@@ -190,6 +194,9 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
       return bad("matrix '" + matrix.name + "' where '" + expected.name +
                  "' was planned, or another shape, or only one is lossless");
     }
+    if ((matrix.format == dtype::table) != expected.table || matrix.values.size() != (expected.table ? 256U : 0U)) {
+      return bad("matrix '" + matrix.name + "': a table of values, or none, against the plan");
+    }
     if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '" + matrix.name + "': no zero point was planned");
     const group_layout& layout = matrix.layout;
     if (matrix.scales.size() != layout.count()) {
@@ -210,6 +217,14 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   if (auto checked = check_block(described); !checked) return bad(checked.error().message());
   ECQ_CHECK(write_tensor(stream_tensor_name(name), block.stream));
   std::vector<std::byte> bytes;
+  for (const packed_matrix& matrix : block.matrices) {
+    if (matrix.format != dtype::table) continue;
+    bytes.resize(matrix.values.size() * 4);
+    for (std::size_t code = 0; code < matrix.values.size(); ++code) {
+      store_le(bytes.data() + 4 * code, std::bit_cast<std::uint32_t>(matrix.values[code]));
+    }
+    ECQ_CHECK(write_tensor(value_tensor_name(matrix.name), bytes));
+  }
   for (const packed_matrix& matrix : block.matrices) {
     if (matrix.lossless()) continue;
     bytes.resize(matrix.scales.size() * 2);

@@ -175,7 +175,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
     ECQ_CHECK(detail::check_room(workspace, bytes.workspace, "workspace"));
 
     device_packed_block packed;
-    packed.format = dtype_of<Format>;
+    packed.format = code_dtype_of<Format>;
     detail::workspace_layout kept(block.data());
     plan.place(kept, packed);
     detail::workspace_layout working(workspace.data());
@@ -190,7 +190,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
       packed_matrix& made = packed.matrices.emplace_back();
       made.shape = {matrix.rows, matrix.columns};
       made.original = matrix.type;
-      made.format = packed.format;
+      made.set_format<Format>();
       made.layout = codec.quantizer.layout(matrix.rows, matrix.columns);
       made.first_symbol = symbol;
       symbol += matrix.size();

@@ -15,7 +15,6 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
@@ -84,7 +83,7 @@ struct warp_block {
     try {
       warp_block block;
       for (std::size_t i = 0; i < matrices.size(); ++i) {
-        ECQ_CHECK(block.add(matrices[i], places[i], matrices[0].format, i));
+        ECQ_CHECK(block.add(matrices[i], places[i], matrices[0], i));
       }
       std::sort(block.matrices.begin(), block.matrices.end(),
                 [](const warp_matrix& a, const warp_matrix& b) { return a.first_symbol < b.first_symbol; });
@@ -92,7 +91,7 @@ struct warp_block {
         if (block.matrices[i - 1].end() <= block.matrices[i].first_symbol) continue;
         return error(errc::unsupported, "matrices that share symbol " + std::to_string(block.matrices[i].first_symbol));
       }
-      if (!matrices.empty()) std::ranges::copy(code_values(matrices[0].format), block.values.begin());
+      if (!matrices.empty()) std::ranges::copy(matrices[0].values_of_codes(), block.values.begin());
       return block;
     } catch (const std::bad_alloc&) {
       return error(errc::out_of_memory, "no memory for the matrices of a block");
@@ -100,14 +99,14 @@ struct warp_block {
   }
 
  private:
-  result<void> add(const packed_matrix& from, const matrix_place& place, dtype format, std::size_t index) {
+  result<void> add(const packed_matrix& from, const matrix_place& place, const packed_matrix& first, std::size_t index) {
     const auto unsupported = [&](const char* why) {
       return error(errc::unsupported, "matrix " + std::to_string(index) + " '" + from.name + "': " + why);
     };
     const group_layout& layout = from.layout;
     constexpr std::size_t most = (std::numeric_limits<std::uint32_t>::max)();
     if (from.lossless()) return unsupported("lossless");
-    if (from.format != format) return unsupported("another format than the first matrix's");
+    if (from.format != first.format || from.values != first.values) return unsupported("another format than the first matrix's");
     if (layout.rows > most || layout.columns > most) return unsupported("2^32 rows or columns");
     if (layout.rows == 0 || layout.columns == 0) return {};
     matrices.push_back({.first_symbol = from.first_symbol,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The values of all codes of a format, for code that knows the format at run time.
+/// The values of all codes of a format: what decoders need to know of it.
 
 #include <array>
 #include <cstdint>
@@ -8,21 +8,26 @@
 #include <span>
 
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/number_format.hpp"
 
 namespace ecq {
 
-/// decode(code) for each code of a format of one byte a code, infinity for codes that are no finite number.
-/// Precondition: `format` is one of them.
-inline std::span<const float, 256> code_values(dtype format) {
+/// decode(code) for each code of `Format`, infinity for codes that are no finite number.
+template <code_format Format>
+constexpr std::array<float, 256> values_of_codes() {
+  std::array<float, 256> values{};
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    values[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
+  }
+  return values;
+}
+
+/// values_of_codes of the format that `format` names; precondition: a format of one byte a code other than
+/// dtype::table.
+inline std::span<const float, 256> values_of_codes(dtype format) {
   return visit_code_format(format, [&]<class Format>() -> std::span<const float, 256> {
-    static const std::array<float, 256> values = [] {
-      std::array<float, 256> table{};
-      for (unsigned code = 0; code < 256; ++code) {
-        const auto byte = static_cast<std::uint8_t>(code);
-        table[code] = Format::is_finite(byte) ? Format::decode(byte) : std::numeric_limits<float>::infinity();
-      }
-      return table;
-    }();
+    static const std::array<float, 256> values = values_of_codes<Format>();
     return values;
   });
 }

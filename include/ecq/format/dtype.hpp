@@ -27,7 +27,8 @@ enum class dtype : std::uint8_t {
   fp8_e5m2 = 5,
   int8 = 6,
   uint8 = 7,
-  uint4 = 8
+  uint4 = 8,
+  table = 9  ///< 256 values that come with the matrix: what any other format of one byte a code becomes
 };
 
 /// Whether weights may be stored in it as they are; the integers mean nothing without a scale.
@@ -58,7 +59,8 @@ inline constexpr dtype dtype_of<uint8> = dtype::uint8;
 template <>
 inline constexpr dtype dtype_of<uint4> = dtype::uint4;
 
-/// Calls `visitor.template operator()<Format>()` with the format that `type` names; precondition: a registered type.
+/// Calls `visitor.template operator()<Format>()` with the format that `type` names; precondition: a registered type
+/// other than dtype::table.
 template <class Visitor>
 constexpr decltype(auto) visit_format(dtype type, Visitor&& visitor) {
   switch (type) {
@@ -69,12 +71,13 @@ constexpr decltype(auto) visit_format(dtype type, Visitor&& visitor) {
     case dtype::int8: return visitor.template operator()<int8>();
     case dtype::uint8: return visitor.template operator()<uint8>();
     case dtype::uint4: return visitor.template operator()<uint4>();
-    case dtype::fp32: break;
+    case dtype::fp32:
+    case dtype::table: break;
   }
   return visitor.template operator()<fp32>();
 }
 
-/// As visit_format for the formats of one byte a code; precondition: `type` is one of them.
+/// visit_format for the formats of one byte a code; precondition: `type` is one of them other than dtype::table.
 template <class Visitor>
 constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
   switch (type) {
@@ -89,15 +92,17 @@ constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
 
 /// Format::name of the format that `type` names.
 constexpr std::string_view to_string(dtype type) noexcept {
+  if (type == dtype::table) return "table";
   return visit_format(type, [&]<class Format>() { return Format::name; });
 }
 
 /// Bytes of one element in memory (uint4 codes lie in a byte each).
 constexpr std::size_t size_of(dtype type) noexcept {
+  if (type == dtype::table) return 1;
   return visit_format(type, [&]<class Format>() { return sizeof(typename Format::code_type); });
 }
 
-/// Every registered format.
+/// Every registered format that is a type.
 inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,
                                        dtype::fp8_e5m2, dtype::int8, dtype::uint8, dtype::uint4};
 
@@ -106,7 +111,15 @@ constexpr std::optional<dtype> dtype_from_string(std::string_view name) noexcept
   for (const dtype type : all_dtypes) {
     if (to_string(type) == name) return type;
   }
+  if (name == to_string(dtype::table)) return dtype::table;
   return std::nullopt;
 }
+
+/// What a matrix of codes of `Format` says its format is: a registered one, or dtype::table. The integers from 0 on,
+/// however many, are those of uint8.
+template <class Format>
+inline constexpr dtype code_dtype_of = dtype_of<Format> != dtype{} ? dtype_of<Format>
+                                       : affine_format<Format>     ? dtype::uint8
+                                                                   : dtype::table;
 
 }  // namespace ecq

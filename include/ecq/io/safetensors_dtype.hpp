@@ -31,7 +31,7 @@ constexpr const safetensors_dtype* find_safetensors_dtype(std::string_view name)
   return nullptr;
 }
 
-/// What files call `type`; empty for uint4, which has no counterpart (its codes lie in a byte each).
+/// What files call `type`; empty for uint4 (its codes lie in a byte each) and table, which have no counterpart.
 constexpr std::string_view safetensors_name(dtype type) noexcept {
   switch (type) {
     case dtype::fp32: return "F32";
@@ -41,7 +41,8 @@ constexpr std::string_view safetensors_name(dtype type) noexcept {
     case dtype::fp8_e5m2: return "F8_E5M2";
     case dtype::int8: return "I8";
     case dtype::uint8: return "U8";
-    case dtype::uint4: break;
+    case dtype::uint4:
+    case dtype::table: break;
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <string_view>
+#include <type_traits>
 
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/number_format.hpp"
@@ -17,15 +18,38 @@ concept regularizer = requires {
   { Policy::template weight<fp8_e4m3>() } -> std::same_as<double>;
 };
 
+namespace detail {
+/// A format whose values are known at compile time; those of clusters, say, are not.
+template <class Format>
+concept constant_format = requires { typename std::bool_constant<Format::decode(Format::encode(-1.0F)) == 0.0F>; };
+}  // namespace detail
+
 /// A format that rounds x and -x alike. Affine formats do not: their codes are unsigned and come with a zero point.
 template <class Format>
-concept symmetric_format = code_format<Format> && Format::decode(Format::encode(-1.0F)) == -1.0F;
+concept symmetric_format = code_format<Format> && detail::constant_format<Format> &&
+                           Format::decode(Format::encode(-1.0F)) == -1.0F;
 
 namespace detail {
 /// The smallest positive value of a format, the step of its finest, uniform part: 2^-9 for E4M3, 2^-16 for E5M2, 1 for
-/// Int8. Code 1 is that value in every format here; a format of a user's own must keep to it.
+/// Int8. Of wider formats than a byte it is code 1.
 template <class Format>
-inline constexpr float finest_step = Format::decode(1);
+ECQ_HOST_DEVICE constexpr float smallest_positive() {
+  if constexpr (sizeof(typename Format::code_type) > 1) {
+    return Format::decode(1);
+  } else {
+    float smallest = Format::largest;
+    for (unsigned code = 0; code < 256; ++code) {
+      const auto byte = static_cast<typename Format::code_type>(code);
+      if (!Format::is_finite(byte)) continue;
+      const float value = Format::decode(byte);
+      if (value > 0.0F && value < smallest) smallest = value;
+    }
+    return smallest;
+  }
+}
+
+template <class Format>
+inline constexpr float finest_step = smallest_positive<Format>();
 }  // namespace detail
 
 /// EntQuant's regulariser: mean|k| / 128 with the value of a code written as k finest steps. Hence mean(4|q|) for

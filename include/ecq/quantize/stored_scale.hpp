@@ -22,15 +22,28 @@ inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
   // Int8 has one code beyond `largest`, hence the step down.
-  constexpr float bound = detail::largest_float / (Format::largest + detail::finest_step<Format>);
+  const float bound = detail::largest_float / (Format::largest + detail::smallest_positive<Format>());
   return bf16::from_bits(static_cast<bf16::code_type>(__builtin_bit_cast(std::uint32_t, bound) >> 16));
 }
+
+namespace detail {
+/// largest_scale, computed once: by the compiler where it can.
+template <number_format Format>
+ECQ_HOST_DEVICE constexpr bf16 kept_largest_scale() noexcept {
+  if constexpr (constant_format<Format>) {
+    constexpr bf16 largest = largest_scale<Format>();
+    return largest;
+  } else {
+    return largest_scale<Format>();
+  }
+}
+}  // namespace detail
 
 /// `scale` rounded to BF16, nearest, within the bounds above; NaN and what is not positive give 1.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
   constexpr bf16 smallest(detail::smallest_normal_float);
-  constexpr bf16 largest = largest_scale<Format>();
+  const bf16 largest = detail::kept_largest_scale<Format>();
   if (!(scale > 0.0F)) return bf16(1.0F);
   if (scale <= smallest) return smallest;
   return scale >= largest ? largest : bf16(scale);
@@ -41,7 +54,7 @@ namespace detail {
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr float denormalize(float scale, int exponent) noexcept {
   const double exact = static_cast<double>(scale) * power_of_two_f64(exponent);
-  constexpr auto largest = static_cast<double>(static_cast<float>(largest_scale<Format>()));
+  const auto largest = static_cast<double>(static_cast<float>(kept_largest_scale<Format>()));
   constexpr auto smallest = static_cast<double>(smallest_normal_float);
   return static_cast<float>(exact < smallest ? smallest : exact > largest ? largest : exact);
 }

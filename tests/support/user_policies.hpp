@@ -1,0 +1,145 @@
+#pragma once
+/// \file
+/// Policies as a user would define them: what the library has never heard of.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/minifloat.hpp"
+#include "ecq/format/number_format.hpp"
+
+namespace ecq_test {
+
+/// FP8 with three exponent bits.
+struct fp8_e3m4 {
+  using layout = ecq::minifloat<std::uint8_t, 3, 4, ecq::overflow::saturate_fn>;
+  using code_type = std::uint8_t;
+
+  static constexpr std::string_view name = "fp8_e3m4";
+  static constexpr int bits_per_code = 8;
+  static constexpr float largest = layout::decode(layout::largest_code);
+
+  static constexpr code_type encode(float value) noexcept { return layout::encode(value); }
+  static constexpr float decode(code_type code) noexcept { return layout::decode(code); }
+  static constexpr bool is_finite(code_type code) noexcept { return layout::is_finite(code); }
+
+  code_type bits = 0;
+};
+
+/// The nearest of a list of ascending values; codes beyond them are no numbers.
+template <class Table>
+struct listed_format {
+  using code_type = std::uint8_t;
+
+  static constexpr int bits_per_code = 8;
+  static constexpr float largest = 1.0F;
+
+  static code_type encode(float value) noexcept {
+    const auto& values = Table::values();
+    const auto above = std::lower_bound(values.begin(), values.end(), value);
+    if (above == values.begin()) return 0;
+    if (above == values.end()) return static_cast<code_type>(values.size() - 1);
+    const auto number = static_cast<std::size_t>(above - values.begin());
+    return static_cast<code_type>(*above - value < value - values[number - 1] ? number : number - 1);
+  }
+  static float decode(code_type code) noexcept {
+    const auto& values = Table::values();
+    return code < values.size() ? values[code] : std::nanf("");
+  }
+  static bool is_finite(code_type code) noexcept { return code < Table::values().size(); }
+
+  code_type bits = 0;
+};
+
+/// The sixteen values of NF4.
+struct nf4_values {
+  static const std::array<float, 16>& values() {
+    static const std::array<float, 16> all = {
+        -1.0F,       -0.69619280F, -0.52507305F, -0.39491749F, -0.28444138F, -0.18477343F, -0.09105004F, 0.0F,
+        0.07958030F, 0.16093020F,  0.24611230F,  0.33791524F,  0.44070983F,  0.56261700F,  0.72295684F,  1.0F};
+    return all;
+  }
+};
+struct nf4_table : listed_format<nf4_values> {
+  static constexpr std::string_view name = "nf4_table";
+};
+
+/// 256 values that are known at run time alone, as those of clusters are.
+struct clusters {
+  static const std::array<float, 256>& values() {
+    static const std::array<float, 256> all = [] {
+      std::array<float, 256> made{};
+      for (int code = 0; code < 256; ++code) {
+        const float place = (static_cast<float>(code) - 127.5F) / 127.5F;
+        made[static_cast<std::size_t>(code)] = place * std::fabs(place);
+      }
+      return made;
+    }();
+    return all;
+  }
+};
+struct clustered : listed_format<clusters> {
+  static constexpr std::string_view name = "clustered";
+};
+
+/// Two codes for one value, as formats with two zeros have.
+struct two_for_one {
+  using code_type = std::uint8_t;
+
+  static constexpr std::string_view name = "two_for_one";
+  static constexpr int bits_per_code = 8;
+  static constexpr float largest = 31.0F;
+
+  static constexpr code_type encode(float value) noexcept {
+    const float bounded = value < -31.0F ? -31.0F : value > 31.0F ? 31.0F : value;
+    const int nearest = static_cast<int>(bounded + (bounded < 0 ? -0.5F : 0.5F));
+    return static_cast<code_type>(2 * (nearest + 31));
+  }
+  static constexpr float decode(code_type code) noexcept { return static_cast<float>(code / 2 - 31); }
+  static constexpr bool is_finite(code_type code) noexcept { return code / 2 <= 62; }
+
+  code_type bits = 0;
+};
+
+/// All codes but two are NaN.
+struct nearly_all_nan {
+  using code_type = std::uint8_t;
+
+  static constexpr std::string_view name = "nearly_all_nan";
+  static constexpr int bits_per_code = 8;
+  static constexpr float largest = 1.0F;
+
+  static constexpr code_type encode(float value) noexcept { return value < 0 ? 200 : 17; }
+  static constexpr float decode(code_type code) noexcept {
+    return code == 17 ? 1.0F : code == 200 ? -1.0F : __builtin_nanf("");
+  }
+  static constexpr bool is_finite(code_type code) noexcept { return code == 17 || code == 200; }
+
+  code_type bits = 0;
+};
+
+/// Five bits from a zero point.
+struct uint5 {
+  using code_type = std::uint8_t;
+
+  static constexpr std::string_view name = "uint5";
+  static constexpr int bits_per_code = 5;
+  static constexpr bool affine = true;
+  static constexpr float largest = 31.0F;
+
+  static constexpr code_type encode(float value) noexcept {
+    if (!(value > 0.0F)) return 0;
+    return value >= largest ? code_type{31} : ecq::uint8::encode(value);
+  }
+  static constexpr float decode(code_type code) noexcept { return static_cast<float>(code); }
+  static constexpr bool is_finite(code_type code) noexcept { return code < 32; }
+
+  code_type bits = 0;
+};
+
+}  // namespace ecq_test
