@@ -36,14 +36,14 @@ TEST(lossless, spans_and_ranges_come_back) {
   ASSERT_TRUE(packed) << packed.error().to_string();
   for (const std::size_t first : {0U, 1U, 8191U, 60'000U, 70'000U}) {
     std::vector<bf16> out((weights.size() - first) / 2 + (weights.size() - first) % 2);
-    const auto done = codec.decompress(cpu{}, *packed, first, out);
+    const auto done = codec.decompress_elements(cpu{}, *packed, first, std::span(out));
     ASSERT_TRUE(done) << done.error().to_string();
     EXPECT_TRUE(same_bits<bf16>(out, std::span(weights).subspan(first, out.size())));
   }
   std::vector<bf16> beyond(2);
-  EXPECT_EQ(codec.decompress(cpu{}, *packed, 69'999, beyond).error().code(), errc::invalid_argument);
+  EXPECT_EQ(codec.decompress_elements(cpu{}, *packed, 69'999, std::span(beyond)).error().code(), errc::invalid_argument);
   std::vector<ecq::fp16> other(2);
-  EXPECT_EQ((ecq::lossless<ecq::fp16>{}.decompress(cpu{}, *packed, 0, other).error().code()), errc::invalid_argument);
+  EXPECT_EQ((ecq::lossless<ecq::fp16>{}.decompress(cpu{}, *packed, other).error().code()), errc::invalid_argument);
 }
 
 TEST(lossless, floats_that_are_no_numbers_come_back) {
@@ -57,7 +57,7 @@ TEST(lossless, floats_that_are_no_numbers_come_back) {
   const auto packed = codec.compress(cpu{}, weights);
   ASSERT_TRUE(packed);
   std::vector<float> out(weights.size());
-  ASSERT_TRUE(codec.decompress(cpu{}, *packed, 0, out));
+  ASSERT_TRUE(codec.decompress(cpu{}, *packed, out));
   EXPECT_TRUE(same_bits<float>(out, weights));
 }
 
@@ -70,6 +70,15 @@ TEST(lossless, matrices_of_any_stride_decode_by_rows_and_to_other_types) {
   ASSERT_TRUE(packed) << packed.error().to_string();
   EXPECT_TRUE(packed->matrices[0].lossless());
   EXPECT_TRUE(packed->matrices[0].scales.empty());
+  // The same bits at the same strides, and nothing beside them.
+  std::vector<bf16> restored(weights.size());
+  const ecq::matrix_view<bf16> back(restored.data(), rows, columns, view.row_stride(), view.column_stride());
+  ASSERT_TRUE(ecq::lossless<bf16>{}.decompress(cpu{}, *packed, 0, back));
+  for (std::size_t at = 0; at < weights.size(); ++at) {
+    EXPECT_EQ(restored[at].bits, at % 2 == 0 ? weights[at].bits : 0U);
+  }
+  EXPECT_EQ((ecq::lossless<bf16>{}.decompress(cpu{}, *packed, restored).error().code()), errc::invalid_argument);
+  EXPECT_EQ((ecq::lossless<bf16>{}.decompress(cpu{}, *packed, 1, back).error().code()), errc::invalid_argument);
   const auto decoder = ecq::block_decoder::open(*packed);
   ASSERT_TRUE(decoder) << decoder.error().to_string();
   std::vector<bf16> same(10 * columns);
@@ -98,7 +107,7 @@ TEST(lossless, empty_weights_are_weights) {
   std::vector<ecq::fp8_e5m2> none;
   const auto packed = codec.compress(cpu{}, none);
   ASSERT_TRUE(packed);
-  EXPECT_TRUE(codec.decompress(cpu{}, *packed, 0, none));
+  EXPECT_TRUE(codec.decompress(cpu{}, *packed, none));
   EXPECT_TRUE(ecq::block_decoder::open(*packed));
 }
 

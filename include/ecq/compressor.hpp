@@ -56,9 +56,14 @@ concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
 /// frequency table.
 ///
 /// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
-template <code_format Format = fp8_e4m3, entropy_coder Coder = rans, class Quantizer = entquant>
-  requires ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format>
+template <class Format = fp8_e4m3, class Coder = rans, class Quantizer = entquant>
 struct compressor {
+  static_assert(code_format<Format>,
+                "compressor: Format is no number format of one byte a code (ecq/format/number_format.hpp)");
+  static_assert(entropy_coder<Coder>, "compressor: Coder is no entropy coder (ecq/entropy/entropy_coder.hpp)");
+  static_assert(ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format>,
+                "compressor: Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");
+
   Quantizer quantizer{};
   stream_options stream{};
 

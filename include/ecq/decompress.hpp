@@ -118,6 +118,13 @@ class block_decoder {
   encoded_stream stream_;
 };
 
+/// errc::invalid_argument unless a block has one matrix.
+inline result<void> check_single(packed_block_view block) {
+  if (block.matrices.size() == 1) return {};
+  return error(errc::invalid_argument,
+               "a block of " + std::to_string(block.matrices.size()) + " matrices needs the index of one");
+}
+
 /// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or what converts to one (an
 /// Eigen matrix, a std::span for one row), of the matrix's shape. See block_decoder::decode for errors; use a
 /// block_decoder to decode several matrices or parts of them.
@@ -132,10 +139,7 @@ result<void> decompress(const cpu& backend, packed_block_view block, std::size_t
 template <class Output>
   requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
 result<void> decompress(const cpu& backend, packed_block_view block, Output&& out) {
-  if (block.matrices.size() != 1) {
-    return error(errc::invalid_argument,
-                 "a block of " + std::to_string(block.matrices.size()) + " matrices needs the index of one");
-  }
+  ECQ_CHECK(check_single(block));
   return decompress(backend, block, 0, out);
 }
 

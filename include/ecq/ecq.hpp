@@ -17,6 +17,7 @@
 #include "ecq/compressor.hpp"
 #include "ecq/concepts.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/lossless.hpp"

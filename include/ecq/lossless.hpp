@@ -57,7 +57,7 @@ inline void append_bits(weights_view weights, std::vector<std::byte>& to) {
 ///
 ///   ecq::lossless<ecq::bf16, ecq::rans> codec;
 ///   auto packed = codec.compress(ecq::cpu{}, weights);           // a span or a matrix of bf16
-///   codec.decompress(ecq::cpu{}, *packed, 0, restored);          // the same bits, NaN and -0 included
+///   codec.decompress(ecq::cpu{}, *packed, restored);             // the same bits, NaN and -0 included
 ///
 /// With stream.pairs exponents are coded two at a time. A packed block is that of any compressor: a container takes it,
 /// block_decoder and ecq::decompress read it.
@@ -65,32 +65,22 @@ template <exponent_format Format, stream_coder Coder = rans>
 struct lossless {
   stream_options stream{};
 
-  /// One row of weights. Errors: invalid_argument (options), limit_exceeded, out_of_memory.
-  template <element_of<Format> Element>
-  result<packed_block> compress(const cpu& backend, std::span<Element> weights) const {
-    ECQ_TRY(bytes, encode_exponents<Coder>(backend, dtype_of<Format>, std::as_bytes(weights), stream));
-    return pack(1, weights.size(), std::move(bytes));
-  }
-  template <element_of<Format> Element>
-  result<packed_block> compress(const cpu& backend, const std::vector<Element>& weights) const {
-    return compress(backend, std::span<const Element>(weights));
-  }
+  /// A matrix, of any strides, or what converts to one. Errors: invalid_argument (options; weights of another format),
+  /// limit_exceeded, out_of_memory.
+  result<packed_block> compress(weights_view weights) const { return compress(cpu{}, weights); }
 
-  /// A matrix, of any strides.
-  template <element_of<Format> Element>
-  result<packed_block> compress(const cpu& backend, const matrix_view<Element>& weights) const {
-    return compress(backend, weights_view(weights));
-  }
-
-  /// As above; invalid_argument for weights of another format.
   result<packed_block> compress(const cpu& backend, weights_view weights) const {
     if (weights.type() != dtype_of<Format>) {
       return error(errc::invalid_argument, "weights of " + std::string(to_string(weights.type())) + " for a codec of " +
                                                std::string(Format::name));
     }
     try {
-      std::vector<std::byte> elements;
-      append_bits(weights, elements);
+      std::vector<std::byte> gathered;
+      std::span<const std::byte> elements(weights.data(), weights.size() * sizeof(typename Format::code_type));
+      if (!contiguous(weights)) {
+        append_bits(weights, gathered);
+        elements = gathered;
+      }
       ECQ_TRY(bytes, encode_exponents<Coder>(backend, dtype_of<Format>, elements, stream));
       return pack(weights.rows(), weights.columns(), std::move(bytes));
     } catch (const std::bad_alloc&) {
@@ -98,26 +88,72 @@ struct lossless {
     }
   }
 
+  /// Matrix `matrix` of a block, bit by bit, into `out`: a matrix_view of `Format`'s elements and of the matrix's
+  /// shape, of any strides, or what converts to one. Errors: those of block_decoder::open and decode; invalid_argument
+  /// for a block of another format.
+  template <class Output>
+    requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
+  result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out) const {
+    ECQ_TRY(decoder, block_decoder::open(block));
+    ECQ_CHECK(check(decoder.stream()));
+    const auto to = matrix_view(out);
+    using element = typename decltype(matrix_view(out))::value_type;
+    const bool fits = matrix < block.matrices.size() && to.rows() == block.matrices[matrix].layout.rows &&
+                      to.columns() == block.matrices[matrix].layout.columns;
+    if (!fits) {
+      return error(errc::invalid_argument, "no matrix " + std::to_string(matrix) + " of " + std::to_string(to.rows()) +
+                                               " x " + std::to_string(to.columns()) + " weights in the block");
+    }
+    if (contiguous(to)) {
+      return decoder.decode_codes(backend, matrix, 0, to.rows(),
+                                  std::as_writable_bytes(std::span(to.data(), to.size())));
+    }
+    try {
+      std::vector<element> row_major(to.size());
+      ECQ_CHECK(decoder.decode_codes(backend, matrix, 0, to.rows(), std::as_writable_bytes(std::span(row_major))));
+      for (std::size_t row = 0; row < to.rows(); ++row) {
+        for (std::size_t column = 0; column < to.columns(); ++column) {
+          std::memcpy(&to(row, column), &row_major[row * to.columns() + column], sizeof(element));
+        }
+      }
+      return {};
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for the weights of a matrix");
+    }
+  }
+
+  /// A block of one matrix.
+  template <class Output>
+    requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
+  result<void> decompress(const cpu& backend, packed_block_view block, Output&& out) const {
+    ECQ_CHECK(check_single(block));
+    return decompress(backend, block, 0, out);
+  }
+
   /// Weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors: those of
   /// parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
   template <element_of<Format> Element>
-  result<void> decompress(const cpu& backend, packed_block_view block, std::uint64_t first,
-                          std::span<Element> out) const {
+  result<void> decompress_elements(const cpu& backend, packed_block_view block, std::uint64_t first,
+                                   std::span<Element> out) const {
     ECQ_TRY(parsed, encoded_stream::parse(block.stream));
-    if (parsed.format() != dtype_of<Format>) {
-      return error(errc::invalid_argument, "a stream of " +
-                                               std::string(parsed.format() ? to_string(*parsed.format()) : "codes") +
-                                               " for a codec of " + std::string(Format::name));
-    }
+    ECQ_CHECK(check(parsed));
     return decode_elements(backend, parsed, first, std::as_writable_bytes(out));
-  }
-  template <element_of<Format> Element>
-  result<void> decompress(const cpu& backend, packed_block_view block, std::uint64_t first,
-                          std::vector<Element>& out) const {
-    return decompress(backend, block, first, std::span<Element>(out));
   }
 
  private:
+  template <class View>
+  static bool contiguous(const View& view) {
+    return view.empty() ||
+           (view.column_stride() == 1 && view.row_stride() == static_cast<std::ptrdiff_t>(view.columns()));
+  }
+
+  static result<void> check(const encoded_stream& stream_of_block) {
+    const auto format = stream_of_block.format();
+    if (format == dtype_of<Format>) return {};
+    return error(errc::invalid_argument, "a stream of " + std::string(format ? to_string(*format) : "codes") +
+                                             " for a codec of " + std::string(Format::name));
+  }
+
   static packed_block pack(std::size_t rows, std::size_t columns, std::vector<std::byte> stream) {
     packed_block packed;
     packed_matrix& matrix = packed.matrices.emplace_back();

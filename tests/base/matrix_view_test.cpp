@@ -80,6 +80,15 @@ TEST(MatrixView, SpanIsOneRow) {
   EXPECT_EQ(fixed(0, 11), 11.0F);
 }
 
+TEST(MatrixView, WhatLiesTogetherIsOneRow) {
+  std::vector<float> values = {1, 2, 3};
+  const std::array<float, 2> fixed = {4, 5};
+  EXPECT_EQ(matrix_view<float>(values)(0, 2), 3.0F);
+  EXPECT_EQ(matrix_view(fixed).columns(), 2U);
+  static_assert(std::is_same_v<decltype(matrix_view(fixed)), matrix_view<const float>>);
+  static_assert(std::is_same_v<decltype(matrix_view(values)), matrix_view<float>>);
+}
+
 TEST(MatrixView, GainsConstButNeverLosesIt) {
   auto values = counted();
   const matrix_view<float> matrix(values.data(), 3, 4);
@@ -99,7 +108,8 @@ TEST(MatrixView, KeepsToItsElementType) {
   };
   static_assert(!std::is_convertible_v<matrix_view<derived>, matrix_view<base>>, "the stride would be wrong");
   static_assert(!std::is_convertible_v<matrix_view<float>, matrix_view<double>>);
-  static_assert(!std::is_convertible_v<std::vector<float>&, matrix_view<float>>);
+  static_assert(!std::is_convertible_v<std::vector<float>&, matrix_view<double>>);
+  static_assert(!std::is_convertible_v<const std::vector<float>&, matrix_view<float>>);
   static_assert(std::is_trivially_copyable_v<matrix_view<float>>, "goes to device code as it is");
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Every shipped policy, by concept. A new policy is tested against the laws of its concept by being listed here.
+/// Every shipped policy, by concept, and those of a user. A new policy is tested against the laws of its concept by
+/// being listed here.
 
 #include <gtest/gtest.h>
 
@@ -26,13 +27,14 @@
 #include "ecq/quantize/nf4.hpp"
 #include "ecq/quantize/rtn.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
+#include "support/user_policies.hpp"
 
 namespace ecq_test {
 
 using all_formats =
     testing::Types<ecq::fp8_e4m3, ecq::fp8_e5m2, ecq::int8, ecq::uint8, ecq::uint4, ecq::bf16, ecq::fp16, ecq::fp32>;
 
-using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group>;
+using all_granularities = testing::Types<ecq::per_tensor, ecq::per_channel, ecq::per_group, per_two_rows, per_weight>;
 
 using all_coders = testing::Types<ecq::raw, ecq::rans, ecq::rans_direct, ecq::tans, ecq::huffman, ecq::huffman_gaps>;
 
@@ -43,7 +45,10 @@ using all_quantizers =
                    ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>, ecq::scaled_quantizer<ecq::row_root<>>,
                    ecq::scaled_quantizer<ecq::row_root<>, ecq::per_tensor>,
                    ecq::scaled_quantizer<ecq::row_root<ecq::squared_error>, ecq::per_group>, ecq::entquant,
-                   ecq::basic_entquant<ecq::row_root<ecq::squared_error>, ecq::per_group>>;
+                   ecq::basic_entquant<ecq::row_root<ecq::squared_error>, ecq::per_group>,
+                   ecq::scaled_quantizer<ecq::row_root<cubic_error, doubled_norm>, per_two_rows>,
+                   ecq::scaled_quantizer<ecq::row_root<no_error>>,
+                   ecq::scaled_quantizer<ecq::absmax_search, per_weight>, ecq::basic_entquant<widened_absmax>>;
 
 /// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name, behind a number where it has company.
 struct policy_names {

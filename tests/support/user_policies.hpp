@@ -7,11 +7,19 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
 #include "ecq/format/affine_uint.hpp"
 #include "ecq/format/minifloat.hpp"
 #include "ecq/format/number_format.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/regularizer.hpp"
 
 namespace ecq_test {
 
@@ -140,6 +148,62 @@ struct uint5 {
   static constexpr bool is_finite(code_type code) noexcept { return code < 32; }
 
   code_type bits = 0;
+};
+
+/// |error|^3.
+struct cubic_error {
+  static constexpr std::string_view name = "cubic_error";
+  static constexpr int degree = 3;
+
+  static constexpr float of(float difference) noexcept {
+    const float magnitude = difference < 0.0F ? -difference : difference;
+    return magnitude * magnitude * magnitude;
+  }
+};
+
+/// A distortion that nothing changes.
+struct no_error {
+  static constexpr std::string_view name = "no_error";
+  static constexpr int degree = 1;
+
+  static constexpr float of(float) noexcept { return 0.0F; }
+};
+
+/// Twice as much for each code as l1_norm.
+struct doubled_norm {
+  static constexpr std::string_view name = "doubled_norm";
+
+  template <ecq::symmetric_format Format>
+  static constexpr double weight() noexcept {
+    return 2.0 * ecq::l1_norm::weight<Format>();
+  }
+};
+
+/// One scale for two rows, and one for each weight.
+struct per_two_rows {
+  constexpr ecq::group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return {rows, columns, 2, std::max(columns, std::size_t{1})};
+  }
+};
+struct per_weight {
+  constexpr ecq::group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return {rows, columns, 1, 1};
+  }
+};
+
+/// The scale of AbsMax, so much larger as lambda says.
+struct widened_absmax {
+  static constexpr std::string_view name = "widened_absmax";
+
+  double lambda = 0;
+
+  template <ecq::code_format Format>
+  ecq::result<void> search(const ecq::cpu& backend, ecq::weights_view weights, ecq::group_layout layout,
+                           std::span<float> scales) const {
+    ECQ_CHECK(ecq::absmax_search{}.search<Format>(backend, weights, layout, scales));
+    for (float& scale : scales) scale *= static_cast<float>(1.0 + lambda);
+    return {};
+  }
 };
 
 }  // namespace ecq_test

@@ -6,12 +6,27 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 namespace ecq {
 
+namespace detail {
+
+/// std::span, std::vector, std::array: elements that lie together, and no rows of them.
+template <class Type>
+concept contiguous_row = requires(Type& row) {
+  { *row.data() };
+  { row.size() } -> std::integral;
+} && !requires(Type& row) { row.rows(); };
+
+template <class Row>
+using element_of_row = std::remove_pointer_t<decltype(std::declval<Row&>().data())>;
+
+}  // namespace detail
+
 /// rows x columns elements at data[row * row_stride + column * column_stride]; strides in elements, any sign. Rows are
-/// output channels. Converts from std::span (one row) and from anything shaped like a dense Eigen object (rows(),
-/// cols(), data(), rowStride(), colStride()), transposed and block expressions included.
+/// output channels. Converts from std::span, std::vector and the like (one row) and from anything shaped like a dense
+/// Eigen object (rows(), cols(), data(), rowStride(), colStride()), transposed and block expressions included.
 template <class Element>
 class matrix_view {
  public:
@@ -33,9 +48,9 @@ class matrix_view {
   constexpr matrix_view(const matrix_view<Other>& other) noexcept
       : matrix_view(other.data(), other.rows(), other.columns(), other.row_stride(), other.column_stride()) {}
 
-  template <class Other, std::size_t Extent>
-    requires std::is_convertible_v<Other (*)[], Element (*)[]>
-  constexpr matrix_view(std::span<Other, Extent> row) noexcept : matrix_view(row.data(), 1, row.size()) {}
+  template <detail::contiguous_row Row>
+    requires std::is_convertible_v<detail::element_of_row<Row> (*)[], Element (*)[]>
+  constexpr matrix_view(Row&& row) noexcept : matrix_view(row.data(), 1, row.size()) {}
 
   template <class Dense>
     requires requires(Dense& dense) {
@@ -76,8 +91,8 @@ class matrix_view {
   std::ptrdiff_t column_stride_ = 1;
 };
 
-template <class Element, std::size_t Extent>
-matrix_view(std::span<Element, Extent>) -> matrix_view<Element>;
+template <detail::contiguous_row Row>
+matrix_view(Row&& row) -> matrix_view<detail::element_of_row<Row>>;
 
 template <class Dense>
   requires requires(Dense& dense) { dense.rowStride(); }

@@ -20,12 +20,14 @@ class weights_view {
  public:
   weights_view() noexcept = default;
 
-  /// Implicit from matrix_view<float>, matrix_view<const bf16>, ...
-  template <class Element>
-    requires(is_floating_point(dtype_of<std::remove_cv_t<Element>>))
-  weights_view(const matrix_view<Element>& matrix) noexcept
-      : weights_view(dtype_of<std::remove_cv_t<Element>>, matrix.data(), matrix.rows(), matrix.columns(),
-                     matrix.row_stride(), matrix.column_stride()) {}
+  /// Implicit from matrix_view<float>, matrix_view<const bf16>, ..., and from what converts to one: a std::span or
+  /// std::vector (one row), an Eigen matrix.
+  template <class Source>
+    requires(!std::is_same_v<std::remove_cvref_t<Source>, weights_view> &&
+             requires(Source& source) {
+               requires is_floating_point(dtype_of<typename decltype(matrix_view(source))::value_type>);
+             })
+  weights_view(Source&& source) noexcept : weights_view(of(matrix_view(source))) {}
 
   /// Strides in elements; precondition: is_floating_point(type).
   weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
@@ -60,6 +62,16 @@ class weights_view {
   }
 
  private:
+  template <class Element>
+  static weights_view of(const matrix_view<Element>& matrix) noexcept {
+    return {dtype_of<std::remove_cv_t<Element>>,
+            matrix.data(),
+            matrix.rows(),
+            matrix.columns(),
+            matrix.row_stride(),
+            matrix.column_stride()};
+  }
+
   template <class Format>
   void load_as(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
     using code_type = typename Format::code_type;

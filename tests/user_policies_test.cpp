@@ -1,0 +1,112 @@
+// Policies of a user's own in the compressor: asked, obeyed, and held to what they promise.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "ecq/compressor.hpp"
+#include "ecq/decompress.hpp"
+#include "support/user_policies.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::cpu;
+using ecq::matrix_view;
+using ecq::row_root;
+using ecq_test::cubic_error;
+using ecq_test::doubled_norm;
+using ecq_test::no_error;
+using ecq_test::per_two_rows;
+using ecq_test::per_weight;
+using ecq_test::widened_absmax;
+
+constexpr std::size_t rows = 256, columns = 512;
+
+template <class Quantizer>
+ecq::packed_block compressed(const Quantizer& quantizer) {
+  const auto weights = ecq_test::row_varying(rows, columns);
+  auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, Quantizer>{quantizer}.compress(
+      matrix_view(weights.data(), rows, columns));
+  EXPECT_TRUE(packed) << packed.error().to_string();
+  return packed ? std::move(*packed) : ecq::packed_block{};
+}
+
+std::vector<float> decoded(const ecq::packed_block& packed) {
+  std::vector<float> weights(rows * columns);
+  EXPECT_TRUE(ecq::decompress(cpu{}, packed, matrix_view(weights.data(), rows, columns)));
+  return weights;
+}
+
+template <class Quantizer>
+class user_policy : public testing::Test {};
+
+using quantizers = testing::Types<ecq::basic_entquant<row_root<cubic_error>>,
+                                  ecq::basic_entquant<row_root<ecq::relative_l1, doubled_norm>>,
+                                  ecq::basic_entquant<row_root<>, per_two_rows>, ecq::basic_entquant<widened_absmax>>;
+TYPED_TEST_SUITE(user_policy, quantizers);
+
+TYPED_TEST(user_policy, meets_target_bits) {
+  for (const double target : {2.5, 3.5}) {
+    EXPECT_NEAR(compressed(TypeParam{.target_bits = target}).bits_per_weight(), target, 0.02);
+  }
+}
+
+TEST(user_policies, distortion_is_evaluated) {
+  // Cubes mind large errors most: at equal rates their sum is smaller than with relative L1, whose own sum is larger.
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto errors = [&](const ecq::packed_block& packed) {
+    const auto out = decoded(packed);
+    double l1 = 0, cubes = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const double error = std::fabs(static_cast<double>(out[i]) - static_cast<double>(weights[i]));
+      l1 += error;
+      cubes += error * error * error;
+    }
+    return std::pair(l1, cubes);
+  };
+  const auto [l1, cubes] = errors(compressed(ecq::entquant{.target_bits = 3.0}));
+  const auto [own_l1, own_cubes] = errors(compressed(ecq::basic_entquant<row_root<cubic_error>>{.target_bits = 3.0}));
+  EXPECT_LT(own_cubes, cubes);
+  EXPECT_GT(own_l1, l1);
+}
+
+TEST(user_policies, regularizer_is_evaluated) {
+  const auto twice = compressed(ecq::basic_entquant<row_root<ecq::relative_l1, doubled_norm>>{.lambda = 7.25});
+  EXPECT_EQ(twice.stream, compressed(ecq::entquant{.lambda = 14.5}).stream);
+  EXPECT_NE(twice.stream, compressed(ecq::entquant{.lambda = 7.25}).stream);
+}
+
+TEST(user_policies, granularity_is_obeyed) {
+  EXPECT_EQ(compressed(ecq::basic_entquant<row_root<>, per_two_rows>{.lambda = 14.5}).matrices[0].scales.size(),
+            rows / 2);
+  const auto each = compressed(ecq::basic_entquant<row_root<>, per_weight>{.lambda = 0.0});
+  EXPECT_EQ(each.matrices[0].scales.size(), rows * columns);
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto out = decoded(each);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], weights[i], std::fabs(weights[i]) / 256);
+}
+
+TEST(user_policies, search_is_asked) {
+  const auto packed = compressed(ecq::basic_entquant<widened_absmax>{.lambda = 3.0});
+  const auto absmax = compressed(ecq::absmax{});
+  for (std::size_t row = 0; row < rows; ++row) {
+    EXPECT_EQ(packed.matrices[0].scales[row], 4.0F * absmax.matrices[0].scales[row]);
+  }
+}
+
+// Without a distortion nothing speaks against larger scales: an answer that decodes, or an error.
+TEST(user_policies, distortion_that_is_zero_everywhere_does_no_harm) {
+  const auto packed = compressed(ecq::basic_entquant<row_root<no_error>>{.lambda = 14.5});
+  for (const float weight : decoded(packed)) EXPECT_TRUE(std::isfinite(weight));
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto searched = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::basic_entquant<row_root<no_error>>>{
+      {.target_bits = 3.0}}.compress(matrix_view(weights.data(), rows, columns));
+  if (!searched) {
+    EXPECT_EQ(searched.error().code(), ecq::errc::unreachable_target);
+  }
+}
+
+}  // namespace
