@@ -18,12 +18,13 @@
 /// | scale_search | a scale for every group | quantize/scale_search.hpp |
 /// | quantizer, affine_quantizer | a matrix into codes and scales | quantize/quantizer.hpp |
 /// | baseline | a method to compare with, its bits counted | quantize/baseline.hpp |
-/// | element_split, symbol_map | elements into symbols and raw bits | entropy/symbol_map.hpp |
+/// | element_split | elements into symbols and raw bits | entropy/symbol_map.hpp |
 /// | entropy_coder | symbols into words, chunk by chunk | entropy/entropy_coder.hpp |
 /// | stream_coder | one or several coders that make a stream | stream/stream_encoder.hpp |
 /// | backend, decodable_on | where verbs run | entropy/entropy_coder.hpp |
 /// | weight_output | what weights are decoded to | decompress.hpp |
 /// | exponent_format | weights that are coded without loss | lossless.hpp |
+/// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |
 /// | rate_targeted | a quantiser that meets bits per weight | compressor.hpp |
 /// | device_output, chunk_user | what a device decodes to, and into | cuda/decompress.cuh, cuda/chunk_user.cuh |
 

@@ -71,7 +71,7 @@ TYPED_TEST(EntropyCoderLaws, DecodesWhatItEncoded) {
     EXPECT_LE(coded.word_count(), codes.size());
     const auto [verdict, decoded] = coded.decode(plan.tables[0], plan.map);
     EXPECT_EQ(verdict, errc::ok);
-    if (plan.map.raw_bits() < 8) {
+    if (plan.map.bits < 8) {
       EXPECT_EQ(decoded, without_raw_bits(plan.map, codes));
     }
   }
@@ -118,7 +118,7 @@ TYPED_TEST(EntropyCoderLaws, EveryClassGetsATable) {
   for (const auto& [table, codes] : {std::pair{plan.tables[0], narrow}, std::pair{plan.tables[1], wide}}) {
     const auto [verdict, decoded] = coded_chunk<TypeParam>(table, plan.map, codes).decode(table, plan.map);
     EXPECT_EQ(verdict, errc::ok);
-    if (plan.map.raw_bits() < 8) {
+    if (plan.map.bits < 8) {
       EXPECT_EQ(decoded, without_raw_bits(plan.map, codes));
     }
   }
@@ -131,7 +131,7 @@ TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
     const auto plan = TypeParam::plan(classes);
     const coded_chunk<TypeParam> coded(plan.tables[0], plan.map, codes);
     const double bits =
-        plan.map.raw_bits() + 16.0 * static_cast<double>(coded.word_count()) / static_cast<double>(codes.size());
+        plan.map.bits + 16.0 * static_cast<double>(coded.word_count()) / static_cast<double>(codes.size());
     const double entropy = ecq::analyse_codes(codes).entropy;
     EXPECT_GE(bits, entropy - 0.01);
     // A Huffman code gives each symbol whole bits; what that costs is bounded by the shares of the symbols.

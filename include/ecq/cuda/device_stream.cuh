@@ -42,6 +42,13 @@ struct device_stream {
   std::optional<gap_stream> gaps;     ///< of gap arrays, which are for cuda/gap_kernel.cuh
 };
 
+/// A warp walks the tables of most coders; gap arrays have kernels of their own (cuda/gap_kernel.cuh).
+template <entropy_coder Coder>
+inline constexpr bool has_decoder<Coder, cuda> = has_warp_table<Coder> || Coder::id == coder_id::huffman_gaps;
+
+static_assert(decodable_on<rans, cuda> && decodable_on<tans, cuda> && decodable_on<huffman, cuda>);
+static_assert(decodable_on<huffman_gaps, cuda> && decodable_on<raw, cuda>);
+
 namespace detail {
 
 /// Entries of all decode tables of a stream: 512 MiB. A table of a few bytes may stand for 80 KiB of them, and there
@@ -92,13 +99,15 @@ class device_tables {
   template <class Coder>
   result<void> add(const encoded_stream& stream) {
     tables_.reserve(stream.table_count());
-    if constexpr (has_warp_table<Coder>) {
+    if constexpr (!decodable_on<Coder, cuda>) {
+      return error(errc::unsupported, "coder " + std::string(Coder::name) + " has no decoder on a device");
+    } else if constexpr (has_warp_table<Coder>) {
       for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
         tables_.push_back(append_warp_table(stream.table<Coder>(index), stream.map(), entries_));
         ECQ_CHECK(check_size());
       }
       return {};
-    } else if constexpr (Coder::id == coder_id::huffman_gaps) {
+    } else {
       if (stream.pairs()) return error(errc::unsupported, "gap arrays of pairs have no decoder on a device");
       gaps_ = {.shortest = gap_window_bits, .raw_bits = stream.map().bits, .symbol_bits = stream.map().symbol_bits};
       for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
@@ -109,8 +118,6 @@ class device_tables {
         ECQ_CHECK(check_size());
       }
       return {};
-    } else {
-      return error(errc::unsupported, "coder " + std::string(Coder::name) + " has no decoder on a device");
     }
   }
 

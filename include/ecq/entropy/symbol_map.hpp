@@ -18,26 +18,14 @@ namespace ecq {
 /// Registered ids of symbol maps (docs/format.md).
 enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1, pairs = 2 };
 
-/// A code is the pair of its coded symbol and `raw_bits()` (0..8) raw bits: join(coded(c), raw(c)) == c for every c.
-template <class Map>
-concept symbol_map = requires(const Map map, std::uint8_t value) {
-  { Map::id } -> std::convertible_to<symbol_map_id>;
-  { map.raw_bits() } -> std::same_as<unsigned>;
-  { map.coded(value) } -> std::same_as<std::uint8_t>;
-  { map.raw(value) } -> std::same_as<std::uint8_t>;
-  { map.join(value, value) } -> std::same_as<std::uint8_t>;
-};
-
-/// The low `bits` (0..8) of a code are raw, the others coded. 0 is the identity map, 8 codes nothing at all.
+/// The low `bits` (0..8) of a code are raw, the others coded: join(coded(c), raw(c)) == c for every c. 0 is the identity
+/// map, 8 codes nothing at all.
 struct split_map {
-  static constexpr symbol_map_id id = symbol_map_id::split;
-
   unsigned bits = 0;
   unsigned symbol_bits = 8;  ///< width of what is split, `bits` at least
 
   /// Coded symbols are below.
   constexpr unsigned alphabet() const noexcept { return 1U << (symbol_bits - bits); }
-  constexpr unsigned raw_bits() const noexcept { return bits; }
   constexpr std::uint8_t coded(std::uint8_t code) const noexcept { return static_cast<std::uint8_t>(code >> bits); }
   constexpr std::uint8_t raw(std::uint8_t code) const noexcept {
     return static_cast<std::uint8_t>(code & ((1U << bits) - 1U));
@@ -48,8 +36,6 @@ struct split_map {
 
   bool operator==(const split_map&) const = default;
 };
-
-static_assert(symbol_map<split_map>);
 
 /// Elements of 8, 16 or 32 bits and the symbol in each: `arrange` is a bijection that brings the `symbol_bits` (1..8)
 /// bits of the symbol to the top, `restore` its inverse. The bits below are raw always.

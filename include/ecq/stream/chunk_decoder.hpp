@@ -38,7 +38,8 @@ inline constexpr std::size_t max_chunk_run = 16;
 inline constexpr std::size_t min_chunk_run = 8;
 
 /// Decodes chunks of one stream, keeping the table that the last ones used.
-template <entropy_coder Coder>
+template <class Coder>
+  requires decodable_on<Coder, cpu>
 class chunk_decoder {
  public:
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
