@@ -13,8 +13,20 @@ set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of tests and of the to
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  # Without the sloppiness nothing that uses a precompiled header would be found again.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  "${CCACHE_PROGRAM}"
+  )
 endif()
+
+# ecq_precompile(target header...): compiles headers of other libraries once for all files of a target.
+function(ecq_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  # What ccache needs to see through them.
+  target_compile_options(
+    ${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>"
+  )
+endfunction()
 
 add_library(ecq_warnings INTERFACE)
 target_compile_options(ecq_warnings INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
