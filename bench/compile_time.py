@@ -96,6 +96,9 @@ ecq::result<void> decode(const ecq::device_block& block, std::span<std::byte> ou
 }
 """
 
+# What linking the CMake target ecq::compiled defines.
+COMPILED = "-DECQ_COMPILED"
+
 PROGRAMS = [
     ("twelve lines with <regex>", YARDSTICK, ".cpp", ["-O2"]),
     ("#include <ecq/ecq.hpp>, and nothing else", "#include <ecq/ecq.hpp>\n", ".cpp", ["-O2"]),
@@ -107,6 +110,12 @@ PROGRAMS = [
     ("lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2"]),
     ("checkpoints, both ways", CHECKPOINT, ".cpp", ["-O2"]),
     ("one verb on a device, sm_90", DEVICE, ".cu", ["-O2", "-arch=sm_90"]),
+    ("compiled: #include <ecq/ecq.hpp>", "#include <ecq/ecq.hpp>\n", ".cpp", ["-O2", COMPILED]),
+    ("compiled: compress a matrix", COMPRESS, ".cpp", ["-O2", COMPILED]),
+    ("compiled: decompress a matrix", DECOMPRESS, ".cpp", ["-O2", COMPILED]),
+    ("compiled: compress and decompress, -O2", BOTH, ".cpp", ["-O2", COMPILED]),
+    ("compiled: lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2", COMPILED]),
+    ("compiled: checkpoints, both ways", CHECKPOINT, ".cpp", ["-O2", COMPILED]),
 ]
 
 

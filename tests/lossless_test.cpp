@@ -41,7 +41,8 @@ TEST(lossless, spans_and_ranges_come_back) {
     EXPECT_TRUE(same_bits<bf16>(out, std::span(weights).subspan(first, out.size())));
   }
   std::vector<bf16> beyond(2);
-  EXPECT_EQ(codec.decompress_elements(cpu{}, *packed, 69'999, std::span(beyond)).error().code(), errc::invalid_argument);
+  EXPECT_EQ(codec.decompress_elements(cpu{}, *packed, 69'999, std::span(beyond)).error().code(),
+            errc::invalid_argument);
   std::vector<ecq::fp16> other(2);
   EXPECT_EQ((ecq::lossless<ecq::fp16>{}.decompress(cpu{}, *packed, other).error().code()), errc::invalid_argument);
 }

@@ -99,14 +99,16 @@ struct warp_block {
   }
 
  private:
-  result<void> add(const packed_matrix& from, const matrix_place& place, const packed_matrix& first, std::size_t index) {
+  result<void> add(const packed_matrix& from, const matrix_place& place, const packed_matrix& first,
+                   std::size_t index) {
     const auto unsupported = [&](const char* why) {
       return error(errc::unsupported, "matrix " + std::to_string(index) + " '" + from.name + "': " + why);
     };
     const group_layout& layout = from.layout;
     constexpr std::size_t most = (std::numeric_limits<std::uint32_t>::max)();
     if (from.lossless()) return unsupported("lossless");
-    if (from.format != first.format || from.values != first.values) return unsupported("another format than the first matrix's");
+    if (from.format != first.format || from.values != first.values)
+      return unsupported("another format than the first matrix's");
     if (layout.rows > most || layout.columns > most) return unsupported("2^32 rows or columns");
     if (layout.rows == 0 || layout.columns == 0) return {};
     matrices.push_back({.first_symbol = from.first_symbol,

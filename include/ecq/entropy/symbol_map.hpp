@@ -18,8 +18,8 @@ namespace ecq {
 /// Registered ids of symbol maps (docs/format.md).
 enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1, pairs = 2 };
 
-/// The low `bits` (0..8) of a code are raw, the others coded: join(coded(c), raw(c)) == c for every c. 0 is the identity
-/// map, 8 codes nothing at all.
+/// The low `bits` (0..8) of a code are raw, the others coded: join(coded(c), raw(c)) == c for every c. 0 is the
+/// identity map, 8 codes nothing at all.
 struct split_map {
   unsigned bits = 0;
   unsigned symbol_bits = 8;  ///< width of what is split, `bits` at least

@@ -26,8 +26,8 @@ concept constant_format = requires { typename std::bool_constant<Format::decode(
 
 /// A format that rounds x and -x alike. Affine formats do not: their codes are unsigned and come with a zero point.
 template <class Format>
-concept symmetric_format = code_format<Format> && detail::constant_format<Format> &&
-                           Format::decode(Format::encode(-1.0F)) == -1.0F;
+concept symmetric_format =
+    code_format<Format> && detail::constant_format<Format> && Format::decode(Format::encode(-1.0F)) == -1.0F;
 
 namespace detail {
 /// The smallest positive value of a format, the step of its finest, uniform part: 2^-9 for E4M3, 2^-16 for E5M2, 1 for

@@ -24,9 +24,9 @@ namespace detail {
 /// bits of every run begin at a byte.
 inline constexpr std::size_t elements_per_run = 64;
 
-/// Calls `use(first, count)` for runs of elements; inlined, the count of all but the last is a constant.
+/// Calls `use(first, count)` for runs of elements. Always inlined: the count of all but the last is then a constant.
 template <class Use>
-inline void for_each_run(std::size_t count, Use&& use) {
+[[gnu::always_inline]] inline void for_each_run(std::size_t count, Use&& use) {
   std::size_t at = 0;
   for (; count - at >= elements_per_run; at += elements_per_run) use(at, elements_per_run);
   if (at < count) use(at, count - at);
