@@ -46,7 +46,7 @@ result<void> decode_in_pieces(const cpu& backend, const block_decoder& decoder, 
   return {};
 }
 
-/// As above with the bits of the codes: `use(first_row, rows, bytes)`, in the machine's byte order.
+/// Calls `use(first_row, rows, bytes)` likewise, with the bits of the codes in the machine's byte order.
 template <class Use>
 result<void> decode_codes_in_pieces(const cpu& backend, const block_decoder& decoder, std::size_t index, Use&& use) {
   const packed_matrix& matrix = decoder.matrices()[index];
