@@ -77,7 +77,9 @@ class row_plan {
                       .first_number = first_number,
                       .numbers_per_row = from.columns,
                       .step = sample.step,
-                      .rows_of_matrix = from.rows,
+                      .first = sample.first,
+                      .rows_before = sample.rows_before,
+                      .rows_of_stream = sample.rows_of_stream,
                       .type = from.type};
     matrix.stands_for = sample.stands_for;
     return {};
@@ -222,6 +224,18 @@ inline std::uint64_t weights_of(std::span<const device_weights> matrices) {
   return weights;
 }
 
+/// Calls `use(matrix, sample)` with each matrix of a stream that has weights, and the sample of its rows.
+template <class Use>
+result<void> for_each_sample(std::span<const device_weights> matrices, const rate_options& options, Use&& use) {
+  std::uint64_t rows = 0;
+  for (const device_weights& matrix : matrices) rows += matrix.columns == 0 ? 0 : matrix.rows;
+  row_sampler sampler(weights_of(matrices), options.sample_limit, rows);
+  for (const device_weights& matrix : matrices) {
+    if (matrix.size() != 0) ECQ_CHECK(use(matrix, sampler.next(matrix.rows, matrix.columns)));
+  }
+  return {};
+}
+
 }  // namespace detail
 
 /// Bytes of device memory that quantize() works in.
@@ -289,12 +303,12 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
 /// Bytes of device memory that lambda_for_bits() works in.
 inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matrices,
                                             const rate_options& options = {}) {
-  const std::uint64_t weights = detail::weights_of(matrices);
   std::uint64_t rows = 0;
-  for (const device_weights& matrix : matrices) {
-    if (matrix.size() == 0) continue;
-    rows += detail::row_sample::of(matrix.rows, matrix.columns, weights, options.sample_limit).rows;
-  }
+  static_cast<void>(
+      detail::for_each_sample(matrices, options, [&](const device_weights&, const detail::row_sample& sample) {
+        rows += sample.rows;
+        return result<void>{};
+      }));
   detail::workspace_layout workspace(nullptr);
   detail::quantize_work work = detail::place_work(workspace, matrices.size(), rows);
   detail::place_search(workspace, work);
@@ -323,13 +337,13 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
     detail::row_plan plan;
     double fixed_bits = 0;
     std::uint64_t first_number = 0;
-    for (const device_weights& matrix : matrices) {
-      if (matrix.size() == 0) continue;
-      const auto sample = detail::row_sample::of(matrix.rows, matrix.columns, weights, options.sample_limit);
-      ECQ_CHECK(plan.add(matrix, sample, first_number));
+    const auto add = [&](const device_weights& matrix, const detail::row_sample& sample) -> result<void> {
+      if (sample.rows != 0) ECQ_CHECK(plan.add(matrix, sample, first_number));
       first_number += matrix.size();
       if (options.count_scales) fixed_bits += 16.0 * static_cast<double>(matrix.rows);
-    }
+      return {};
+    };
+    ECQ_CHECK(detail::for_each_sample(matrices, options, add));
     fixed_bits += overhead_bits;
     ECQ_CHECK(plan.finish());
     detail::workspace_layout layout(workspace);

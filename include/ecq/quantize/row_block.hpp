@@ -19,9 +19,9 @@
 
 namespace ecq {
 
-/// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or one of
-/// each `step` neighbours (sampled_row). Where a weight is not finite, it is number first_number + row of the matrix *
-/// numbers_per_row + column.
+/// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or a sample
+/// of them (row_sample, whose members these are). Where a weight is not finite, it is number first_number + row of the
+/// matrix * numbers_per_row + column.
 struct block_weights {
   const std::byte* data = nullptr;  ///< weight (0, 0) of the matrix, aligned to its size
   std::uint64_t rows = 0;
@@ -30,12 +30,14 @@ struct block_weights {
   std::uint64_t first_number = 0;
   std::uint64_t numbers_per_row = 0;
   std::uint64_t step = 1;
-  std::uint64_t rows_of_matrix = 0;  ///< what `step` above 1 needs
+  std::uint64_t first = 0;
+  std::uint64_t rows_before = 0;
+  std::uint64_t rows_of_stream = 0;
   dtype type = dtype::fp32;
 
   /// The row of the matrix that is row `row` of these.
   ECQ_HOST_DEVICE std::uint64_t row_of_matrix(std::uint64_t row) const {
-    return detail::sampled_row(row, step, rows_of_matrix);
+    return detail::sampled_row(first + row, step, rows_of_stream) - rows_before;
   }
 };
 

@@ -2,13 +2,14 @@
 /// \file
 /// The rows of large matrices that a search looks at: the same on processors and devices.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 
 namespace ecq::detail {
 
-/// Number of the row of a matrix of `rows` rows that is row `index` of a sample: one of each `step` neighbours, which
+/// Number of the row among `rows` rows that is row `index` of a sample: one of each `step` neighbours, which
 /// one a hash of `index` decides. A fixed stride would see one kind of rows alone where kinds take turns.
 ECQ_HOST_DEVICE constexpr std::uint64_t sampled_row(std::uint64_t index, std::uint64_t step,
                                                     std::uint64_t rows) noexcept {
@@ -23,24 +24,58 @@ ECQ_HOST_DEVICE constexpr std::uint64_t sampled_row(std::uint64_t index, std::ui
   return first + (((hash ^ (hash >> 31)) >> 43) * neighbours >> 21);
 }
 
-/// The rows of a matrix that a search looks at: sampled_row(0 .. rows - 1, step), and of each the first `columns`
-/// weights.
+/// The rows of a matrix that a search looks at, and of each the first `columns` weights. The rows of all matrices of a
+/// stream are counted through and sampled together, so that a model of any size is sampled alike: where a matrix has
+/// fewer rows than `step`, chance decides whether it has a row in the sample.
 struct row_sample {
   std::uint64_t step = 1;
-  std::uint64_t rows = 0;
+  std::uint64_t first = 0;           ///< number of the matrix's first sampled row among those of the stream
+  std::uint64_t rows_before = 0;     ///< rows of the stream's matrices before this one
+  std::uint64_t rows_of_stream = 0;  ///< what `step` above 1 needs
+  std::uint64_t rows = 0;            ///< how many; perhaps none
   std::uint64_t columns = 0;
-  double stands_for = 1;  ///< weights of the matrix a weight of the sample
+  double stands_for = 1;  ///< weights of the stream a weight of the sample
 
-  /// Of a matrix with weights, in a model of `weights` of them; about `limit` of those are looked at.
-  static row_sample of(std::uint64_t rows, std::uint64_t columns, std::uint64_t weights, std::uint64_t limit) noexcept {
-    if (limit == 0) limit = 1;
-    row_sample sample;
-    sample.step = weights / limit + (weights % limit != 0 ? 1U : 0U);
-    sample.rows = (rows - 1) / sample.step + 1;
-    sample.columns = columns < limit ? columns : limit;
-    sample.stands_for = static_cast<double>(rows * columns) / static_cast<double>(sample.rows * sample.columns);
+  /// The row of the matrix that is row `index` of the sample.
+  ECQ_HOST_DEVICE constexpr std::uint64_t row(std::uint64_t index) const noexcept {
+    return sampled_row(first + index, step, rows_of_stream) - rows_before;
+  }
+};
+
+/// The samples of a stream's matrices, one after another.
+class row_sampler {
+ public:
+  /// For a stream of `rows_of_stream` rows in a model of `weights` weights, about `limit` of which are looked at: at
+  /// least one row a stream.
+  row_sampler(std::uint64_t weights, std::uint64_t limit, std::uint64_t rows_of_stream) noexcept
+      : limit_(limit == 0 ? 1 : limit), rows_of_stream_(rows_of_stream) {
+    step_ = (std::max)(weights / limit_ + (weights % limit_ != 0 ? 1U : 0U), std::uint64_t{1});
+  }
+
+  /// The sample of the next matrix, which has weights.
+  row_sample next(std::uint64_t rows, std::uint64_t columns) noexcept {
+    row_sample sample{.step = step_,
+                      .first = rows_before_ / step_,
+                      .rows_before = rows_before_,
+                      .rows_of_stream = rows_of_stream_,
+                      .columns = (std::min)(columns, limit_)};
+    rows_before_ += rows;
+    std::uint64_t end = (rows_before_ - 1) / step_ + 1;
+    // The rows that are taken of the neighbours at either end may be those of another matrix.
+    if (sampled_row(sample.first, step_, rows_of_stream_) < sample.rows_before) ++sample.first;
+    if (end > sample.first && sampled_row(end - 1, step_, rows_of_stream_) >= rows_before_) --end;
+    sample.rows = end - (std::min)(sample.first, end);
+    const std::uint64_t sampled = (rows_of_stream_ - 1) / step_ + 1;
+    sample.stands_for = static_cast<double>(rows_of_stream_) / static_cast<double>(sampled) *
+                        (static_cast<double>(columns) / static_cast<double>(sample.columns));
     return sample;
   }
+
+ private:
+  std::uint64_t limit_;
+  std::uint64_t rows_of_stream_;
+  std::uint64_t step_ = 1;
+  std::uint64_t rows_before_ = 0;
 };
 
 }  // namespace ecq::detail

@@ -28,15 +28,23 @@ class rate_of_model {
   rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
                 const quantizer_at_lambda& quantizer)
       : backend_(backend), quantizer_(quantizer) {
-    for (const rate_input& input : inputs) weights_ += input.weights.size();
+    std::vector<std::uint64_t> rows;  // by stream
+    for (const rate_input& input : inputs) {
+      if (input.weights.empty()) continue;
+      weights_ += input.weights.size();
+      if (input.stream >= rows.size()) rows.resize(input.stream + 1);
+      rows[input.stream] += input.weights.rows();
+    }
+    std::vector<row_sampler> samplers;
+    for (const std::uint64_t each : rows) samplers.emplace_back(weights_, options.sample_limit, each);
+    codes_.resize(rows.size());
     for (std::size_t index = 0; index < inputs.size(); ++index) {
       const rate_input& input = inputs[index];
-      if (!input.weights.empty()) samples_.push_back(sample_of(input, weights_, options.sample_limit));
-      if (options.finished_reading) options.finished_reading(index);
       if (input.weights.empty()) continue;
-      const std::size_t stream = input.stream;
-      if (stream >= codes_.size()) codes_.resize(stream + 1);
-      codes_[stream] += input.weights.size();
+      const auto looked_at = samplers[input.stream].next(input.weights.rows(), input.weights.columns());
+      if (looked_at.rows != 0) samples_.push_back(sample_of(input, looked_at));
+      if (options.finished_reading) options.finished_reading(index);
+      codes_[input.stream] += input.weights.size();
       if (options.count_scales) {
         fixed_bits_ += 16.0 * static_cast<double>(quantizer.scales(input.weights.rows(), input.weights.columns()));
       }
@@ -80,17 +88,16 @@ class rate_of_model {
     double stands_for = 1;  ///< weights of the matrix a weight of the sample
   };
 
-  static sample sample_of(const rate_input& input, std::uint64_t weights, std::uint64_t limit) {
+  static sample sample_of(const rate_input& input, const row_sample& looked_at) {
     const weights_view& all = input.weights;
-    const auto looked_at = row_sample::of(all.rows(), all.columns(), weights, limit);
     const auto rows = static_cast<std::size_t>(looked_at.rows);
     const auto columns = static_cast<std::size_t>(looked_at.columns);
     const std::size_t element = size_of(all.type());
     sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, looked_at.stands_for};
     std::byte* to = part.bytes.data();
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(sampled_row(row, looked_at.step, all.rows())) *
-                                               all.row_stride() * static_cast<std::ptrdiff_t>(element);
+      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(looked_at.row(row)) * all.row_stride() *
+                                               static_cast<std::ptrdiff_t>(element);
       for (std::size_t column = 0; column < columns; ++column, to += element) {
         std::memcpy(
             to, from + static_cast<std::ptrdiff_t>(column) * all.column_stride() * static_cast<std::ptrdiff_t>(element),

@@ -33,8 +33,8 @@ struct no_overhead {
 struct rate_options {
   std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights that are looked at, about; all of a smaller model
   bool count_scales = true;                             ///< 16 bits a scale
-  /// Called when inputs[index] has been read, once for each input: what is looked at is copied first, so that memory of
-  /// a mapped file can be given back. A system may map 2 MiB for every row that is touched.
+  /// Called when inputs[index] has been read, once for each input that has weights: what is looked at is copied first,
+  /// so that memory of a mapped file can be given back. A system may map 2 MiB for every row that is touched.
   std::function<void(std::size_t)> finished_reading{};
 };
 
@@ -68,8 +68,8 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 /// states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate must fall as
 /// lambda grows.
 ///
-/// Large models are measured on a sample: a row of each k neighbours of every matrix, copied once; no other row is
-/// read. The rate of the real codes may then differ; rate_correction takes it from there.
+/// Large models are measured on a sample: a row of each k neighbours among the rows of a stream's matrices, copied
+/// once; no other row is read. The rate of the real codes may then differ; rate_correction takes it from there.
 ///
 /// At least the rate of lambda = 0 (AbsMax): gives 0. errc::unreachable_target below what codes that are nearly all
 /// zero, scales and overhead need; errc::non_finite as the quantiser reports it, for the rows that are read.
