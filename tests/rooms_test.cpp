@@ -16,19 +16,21 @@ namespace {
 namespace fs = std::filesystem;
 
 /// From the ground up. What is in no folder is named by itself.
-constexpr std::array<std::string_view, 12> floors = {
-    "base",                                                                      // what every room uses
-    "format",                                                                    // codes and their values
-    "entropy",                                                                   // symbols and words
-    "stream",                                                                    // chunks, index, header
-    "analysis",                                                                  // what one measures
-    "quantize",                                                                  // weights to codes and scales
-    "packed.hpp compressor.hpp decompress.hpp decompress-inl.hpp lossless.hpp",  // matrices in memory
-    "io",                                                                        // files of others
-    "container",                                                                 // our own
-    "checkpoint",                                                                // whole models
-    "cuda",                                                                      // devices
-    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                                 // what users include
+constexpr std::array<std::string_view, 14> floors = {
+    "base",                                                           // what every room uses
+    "format",                                                         // codes and their values
+    "entropy",                                                        // symbols and words
+    "stream",                                                         // chunks, index, header
+    "analysis",                                                       // what one measures
+    "quantize",                                                       // weights to codes and scales
+    "packed.hpp",                                                     // what compression makes
+    "methods",                                                        // matrices to blocks
+    "compressor.hpp decompress.hpp decompress-inl.hpp lossless.hpp",  // matrices in memory
+    "io",                                                             // files of others
+    "container",                                                      // our own
+    "checkpoint",                                                     // whole models
+    "cuda",                                                           // devices
+    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                      // what users include
 
 /// The floor of a header below include/ecq; floors.size() if it has none.
 std::size_t floor_of(const fs::path& header) {

@@ -43,21 +43,20 @@ constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 
 
 ecq::result<void> run(const options& given) {
   ECQ_CHECK(tool::not_over_input(given.input, given.output));
+  const bool entrollm = given.method == "entrollm";
+  const ecq::dtype format = *ecq::dtype_from_string(given.format);
   ecq::compress_options how;
-  how.format = *ecq::dtype_from_string(given.format);
+  if (given.lossless) {
+    how.method = ecq::lossless_weights{.pairs = given.pairs};
+  } else if (entrollm) {
+    how.method = {format, ecq::entrollm{}};
+  } else if (given.lambda_given) {
+    how.method = {format, ecq::entquant{.lambda = given.lambda}};
+  } else {
+    how.method = {format, ecq::entquant{.target_bits = given.bits, .each_matrix = given.per_tensor}};
+  }
   how.coder =
       std::find_if(coders.begin(), coders.end(), [&](const auto& coder) { return coder.first == given.coder; })->second;
-  if (given.lossless) {
-    how.lossless = true;
-    how.pairs = given.pairs;
-  } else if (given.method == "entrollm") {
-    how.entrollm = true;
-  } else if (given.lambda_given) {
-    how.lambda = given.lambda;
-  } else {
-    how.bits_per_weight = given.bits;
-  }
-  how.bits_per_tensor = given.per_tensor;
   how.selection = given.selection;
   how.chunk_bits = given.chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(given.chunk));
   how.keep_non_finite = given.keep_non_finite;
@@ -74,7 +73,7 @@ ecq::result<void> run(const options& given) {
     tool::json totals = tool::totals_of(report);
     totals["input_bytes"] = report.input_bytes;
     totals["lambda"] = report.lambda;
-    if (how.entrollm) totals["joint_entropy"] = report.joint_entropy;
+    if (entrollm) totals["joint_entropy"] = report.joint_entropy;
     totals["seconds"] = seconds;
     totals["megabytes_per_second"] = megabytes_per_second;
     tool::print({{"input", given.input},
@@ -90,14 +89,13 @@ ecq::result<void> run(const options& given) {
               << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
               << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3) << " all overhead counted (entropy "
               << tool::decimal(report.entropy, 3)
-              << (how.entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
+              << (entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
               << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
               << " ("
               << tool::decimal(100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes),
                                1)
               << " %)\n"
-              << (given.lossless || how.entrollm ? ""
-                                                 : "  lambda           " + tool::significant(report.lambda, 4) + '\n')
+              << (given.lossless || entrollm ? "" : "  lambda           " + tool::significant(report.lambda, 4) + '\n')
               << "  time             " << tool::duration(seconds) << " (" << tool::decimal(megabytes_per_second, 0)
               << " MB/s)\n";
   }

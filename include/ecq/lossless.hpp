@@ -18,8 +18,12 @@
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/weights_view.hpp"
+#include "ecq/methods/lossless_method.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/encoded_stream.hpp"
+#include "ecq/stream/stream_encoder.hpp"
 
 namespace ecq {
 
@@ -30,27 +34,6 @@ concept exponent_format = number_format<Format> && is_floating_point(dtype_of<Fo
 /// Types whose objects are weights of `Format`: bf16 for bf16, float and fp32 for fp32.
 template <class Element, class Format>
 concept element_of = dtype_of<std::remove_cv_t<Element>> == dtype_of<Format>;
-
-/// Appends the bits of `weights`, row by row, in the machine's byte order.
-inline void append_bits(weights_view weights, std::vector<std::byte>& to) {
-  const std::size_t width = size_of(weights.type());
-  std::size_t at = to.size();
-  to.resize(at + weights.size() * width);
-  const auto row_step = weights.row_stride() * static_cast<std::ptrdiff_t>(width);
-  const auto column_step = weights.column_stride() * static_cast<std::ptrdiff_t>(width);
-  const bool contiguous = weights.column_stride() == 1;
-  for (std::size_t row = 0; row < weights.rows() && weights.columns() != 0; ++row) {
-    const std::byte* from = weights.data() + static_cast<std::ptrdiff_t>(row) * row_step;
-    if (contiguous) {
-      std::memcpy(to.data() + at, from, weights.columns() * width);
-      at += weights.columns() * width;
-      continue;
-    }
-    for (std::size_t column = 0; column < weights.columns(); ++column, at += width) {
-      std::memcpy(to.data() + at, from + static_cast<std::ptrdiff_t>(column) * column_step, width);
-    }
-  }
-}
 
 /// Stores weights of `Format` without loss: their exponents coded by `Coder`, sign and mantissa as they are. With BF16
 /// this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
@@ -74,18 +57,9 @@ struct lossless {
       return error(errc::invalid_argument, "weights of " + std::string(to_string(weights.type())) + " for a codec of " +
                                                std::string(Format::name));
     }
-    try {
-      std::vector<std::byte> gathered;
-      std::span<const std::byte> elements(weights.data(), weights.size() * sizeof(typename Format::code_type));
-      if (!contiguous(weights)) {
-        append_bits(weights, gathered);
-        elements = gathered;
-      }
-      ECQ_TRY(bytes, encode_exponents<Coder>(backend, dtype_of<Format>, elements, stream));
-      return pack(weights.rows(), weights.columns(), std::move(bytes));
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for the weights of a block");
-    }
+    const named_weights matrix{{}, weights};
+    return detail::compress_block(backend, detail::lossless_method({.pairs = stream.pairs}), std::span(&matrix, 1),
+                                  stream, detail::encode_function_of<Coder>);
   }
 
   /// Matrix `matrix` of a block, bit by bit, into `out`: a matrix_view of `Format`'s elements and of the matrix's
@@ -104,7 +78,7 @@ struct lossless {
       return error(errc::invalid_argument, "no matrix " + std::to_string(matrix) + " of " + std::to_string(to.rows()) +
                                                " x " + std::to_string(to.columns()) + " weights in the block");
     }
-    if (contiguous(to)) {
+    if (detail::contiguous(to)) {
       return decoder.decode_codes(backend, matrix, 0, to.rows(),
                                   std::as_writable_bytes(std::span(to.data(), to.size())));
     }
@@ -141,28 +115,11 @@ struct lossless {
   }
 
  private:
-  template <class View>
-  static bool contiguous(const View& view) {
-    return view.empty() ||
-           (view.column_stride() == 1 && view.row_stride() == static_cast<std::ptrdiff_t>(view.columns()));
-  }
-
   static result<void> check(const encoded_stream& stream_of_block) {
     const auto format = stream_of_block.format();
     if (format == dtype_of<Format>) return {};
     return error(errc::invalid_argument, "a stream of " + std::string(format ? to_string(*format) : "codes") +
                                              " for a codec of " + std::string(Format::name));
-  }
-
-  static packed_block pack(std::size_t rows, std::size_t columns, std::vector<std::byte> stream) {
-    packed_block packed;
-    packed_matrix& matrix = packed.matrices.emplace_back();
-    matrix.shape = {rows, columns};
-    matrix.original = dtype_of<Format>;
-    matrix.format = dtype_of<Format>;
-    matrix.layout = without_groups(rows, columns);
-    packed.stream = std::move(stream);
-    return packed;
   }
 };
 

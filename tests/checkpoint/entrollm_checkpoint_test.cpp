@@ -24,6 +24,7 @@
 #include "ecq/io/safetensors_writer.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "support/files.hpp"
+#include "support/models.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -31,6 +32,7 @@ namespace {
 using ecq::coder_id;
 using ecq::cpu;
 using ecq::dtype;
+using ecq::entrollm;
 using ecq::errc;
 
 struct tensor {
@@ -58,19 +60,10 @@ std::vector<tensor> mixed_model() {
 
 /// All tensors as FP32.
 void write_model(const std::filesystem::path& path, const std::vector<tensor>& model) {
-  std::vector<ecq::tensor_declaration> declared;
-  for (const tensor& one : model) declared.push_back({one.name, "F32", one.shape});
-  auto writer = ecq::safetensors_writer::create(path, declared, {{"format", "pt"}});
-  ASSERT_TRUE(writer) << writer.error().to_string();
-  std::string bytes;
-  for (const tensor& one : model) {
-    bytes.resize(4 * one.weights.size());
-    for (std::size_t i = 0; i < one.weights.size(); ++i) {
-      ecq::store_le(reinterpret_cast<std::byte*>(bytes.data()) + 4 * i, std::bit_cast<std::uint32_t>(one.weights[i]));
-    }
-    ASSERT_TRUE(writer->write(one.name, ecq_test::as_bytes(bytes)));
-  }
-  ASSERT_TRUE(writer->commit());
+  std::vector<ecq_test::tensor> written;
+  for (const tensor& one : model)
+    written.push_back({one.name, "F32", one.shape, ecq_test::bytes_of<float>(one.weights)});
+  ecq_test::write_model(path, written);
 }
 
 class entrollm_checkpoint : public testing::Test {
@@ -81,7 +74,7 @@ class entrollm_checkpoint : public testing::Test {
     write_model(original, model);
     return ecq::compress_checkpoint(
         backend, original, packed,
-        {.format = format, .entrollm = true, .coder = coder, .keep_non_finite = keep_non_finite});
+        {.method = {format, entrollm{}}, .coder = coder, .keep_non_finite = keep_non_finite});
   }
 
   ecq_test::temporary_folder folder;
@@ -183,8 +176,8 @@ TEST_F(entrollm_checkpoint, takes_little_more_than_the_entropy_of_all_codes) {
   for (const dtype format : {dtype::uint8, dtype::uint4}) {
     for (const std::optional<coder_id> coder : {std::optional(coder_id::huffman), std::optional<coder_id>()}) {
       write_model(original, model);
-      const auto report = ecq::compress_checkpoint(
-          cpu{}, original, packed, {.format = format, .entrollm = true, .coder = coder, .chunk_bits = 16});
+      const auto report = ecq::compress_checkpoint(cpu{}, original, packed,
+                                                   {.method = {format, entrollm{}}, .coder = coder, .chunk_bits = 16});
       ASSERT_TRUE(report) << report.error().to_string();
       EXPECT_GT(report->joint_entropy, report->entropy);
       EXPECT_GE(report->bits_per_weight, report->joint_entropy);
@@ -221,20 +214,17 @@ TEST_F(entrollm_checkpoint, errors_name_the_tensor) {
 
 TEST_F(entrollm_checkpoint, options_are_checked) {
   write_model(original, mixed_model());
-  const auto code_with = [&](ecq::compress_options options) {
-    options.entrollm = true;
+  const auto code_with = [&](const ecq::compress_options& options) {
     const auto done = ecq::compress_checkpoint(cpu{}, original, packed, options);
     return done ? errc::ok : done.error().code();
   };
-  EXPECT_EQ(code_with({.format = dtype::uint4}), errc::ok);
-  EXPECT_EQ(code_with({.format = dtype::int8}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::bf16}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::uint8, .bits_per_weight = 3.0}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::uint8, .lambda = 3.0}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::uint8, .lossless = true}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::uint8, .bits_per_tensor = true}), errc::invalid_argument);
-  EXPECT_EQ(code_with({.format = dtype::uint8, .coder = static_cast<coder_id>(77)}), errc::unsupported);
-  EXPECT_EQ(ecq::compress_checkpoint(cpu{}, original, packed, {.format = dtype::uint8, .lambda = 3.0}).error().code(),
+  EXPECT_EQ(code_with({.method = {dtype::uint4, entrollm{}}}), errc::ok);
+  EXPECT_EQ(code_with({.method = {dtype::int8, entrollm{}}}), errc::invalid_argument);
+  EXPECT_EQ(code_with({.method = {dtype::bf16, entrollm{}}}), errc::invalid_argument);
+  EXPECT_EQ(code_with({.method = {dtype::uint8, entrollm{}}, .coder = static_cast<coder_id>(77)}), errc::unsupported);
+  EXPECT_EQ(ecq::compress_checkpoint(cpu{}, original, packed, {.method = {dtype::uint8, ecq::entquant{.lambda = 3.0}}})
+                .error()
+                .code(),
             errc::invalid_argument);
 }
 
@@ -243,7 +233,7 @@ TEST_F(entrollm_checkpoint, progress_never_falls_within_a_stage_and_may_stop_the
   std::string stage;
   std::uint64_t done = 0;
   std::vector<std::string> stages;
-  const ecq::compress_options how{.format = dtype::uint8, .entrollm = true};
+  const ecq::compress_options how{.method = entrollm{}};
   const auto watch = [&](const ecq::progress& step) {
     if (stage != step.stage) {
       stage = step.stage;

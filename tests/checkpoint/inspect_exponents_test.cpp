@@ -16,6 +16,7 @@
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "support/files.hpp"
+#include "support/models.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -24,16 +25,7 @@ using ecq::cpu;
 using ecq::errc;
 using ecq::exponent_row;
 using ecq::inspect_exponents;
-
-template <class Element>
-std::string bytes_of(const std::vector<float>& values) {
-  std::string bytes;
-  for (const float value : values) {
-    const Element element(value);
-    bytes.append(reinterpret_cast<const char*>(&element), sizeof element);
-  }
-  return bytes;
-}
+using ecq_test::bytes_of;
 
 struct tensor {
   std::string name, dtype, shape, bytes;
@@ -113,9 +105,7 @@ TEST(inspect_exponents, of_a_container_are_those_of_its_weights) {
   const ecq_test::temporary_folder folder;
   const auto model = folder / "model.safetensors", packed = folder / "packed.safetensors";
   ecq_test::write_file(model, some_model());
-  ecq::compress_options options;
-  options.lossless = true;
-  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, model, packed, options));
+  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, model, packed, {.method = ecq::lossless_weights{}}));
   const auto plain = inspect_exponents(cpu{.threads = 2}, model);
   const auto lossless = inspect_exponents(cpu{.threads = 2}, packed);
   ASSERT_TRUE(plain);

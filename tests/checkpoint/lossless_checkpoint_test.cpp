@@ -18,6 +18,7 @@
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "support/files.hpp"
+#include "support/models.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -25,28 +26,15 @@ namespace {
 using ecq::cpu;
 using ecq::dtype;
 using ecq::errc;
-
-struct tensor {
-  std::string name;
-  std::string dtype;
-  std::vector<std::uint64_t> shape;
-  std::string bytes;
-};
+using ecq::lossless_weights;
+using ecq_test::bytes_of;
+using ecq_test::tensor;
+using ecq_test::write_model;
 
 std::string random_bytes(std::size_t size) {
   std::mt19937 random(5);
   std::string bytes(size, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random() & 0xFFU);
-  return bytes;
-}
-
-template <class Element>
-std::string bytes_of(const std::vector<float>& values) {
-  std::string bytes;
-  for (const float value : values) {
-    const Element element(value);
-    bytes.append(reinterpret_cast<const char*>(&element), sizeof element);
-  }
   return bytes;
 }
 
@@ -68,21 +56,12 @@ std::vector<tensor> all_formats() {
           {"none", "F32", {0, 4}, ""}};
 }
 
-void write_model(const std::filesystem::path& path, const std::vector<tensor>& model) {
-  std::vector<ecq::tensor_declaration> declared;
-  for (const tensor& one : model) declared.push_back({one.name, one.dtype, one.shape});
-  auto writer = ecq::safetensors_writer::create(path, declared, {{"format", "pt"}});
-  ASSERT_TRUE(writer) << writer.error().to_string();
-  for (const tensor& one : model) ASSERT_TRUE(writer->write(one.name, ecq_test::as_bytes(one.bytes)));
-  ASSERT_TRUE(writer->commit());
-}
-
 class lossless_checkpoint : public testing::Test {
  protected:
   void SetUp() override { write_model(original, model); }
 
-  ecq::result<ecq::compress_report> compress(cpu backend = {}, ecq::compress_options options = {}) {
-    options.lossless = true;
+  ecq::result<ecq::compress_report> compress(cpu backend = {},
+                                             const ecq::compress_options& options = {.method = lossless_weights{}}) {
     return ecq::compress_checkpoint(backend, original, packed, options);
   }
 
@@ -98,7 +77,8 @@ TEST_F(lossless_checkpoint, comes_back_bit_for_bit_by_every_coder) {
   constexpr std::optional<coder_id> coders[] = {coder_id::rans, coder_id::tans, coder_id::huffman, coder_id::raw,
                                                 std::nullopt};
   for (std::size_t way = 0; way < 2 * std::size(coders); ++way) {
-    const auto report = compress(cpu{.threads = 2}, {.pairs = way % 2 != 0, .coder = coders[way / 2]});
+    const auto report =
+        compress(cpu{.threads = 2}, {.method = lossless_weights{.pairs = way % 2 != 0}, .coder = coders[way / 2]});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_EQ(report->passed_through, 3U);
     EXPECT_EQ(report->blocks, 7U);  // five formats of the layer, and two of what is in no layer
@@ -137,7 +117,7 @@ TEST_F(lossless_checkpoint, can_be_read_in_another_type) {
 }
 
 TEST_F(lossless_checkpoint, takes_the_selection_into_account) {
-  const auto report = compress({}, {.selection = {.exclude = {"*embed*", "layers.0.?"}}});
+  const auto report = compress({}, {.method = lossless_weights{}, .selection = {.exclude = {"*embed*", "layers.0.?"}}});
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_EQ(report->passed_through, model.size() - 1);
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original)->identical());
@@ -184,19 +164,16 @@ TEST_F(lossless_checkpoint, a_changed_bit_is_no_match) {
   EXPECT_FALSE(ecq::verify_checkpoint(cpu{}, packed, restored));
 }
 
-TEST_F(lossless_checkpoint, is_one_of_three_ways) {
-  EXPECT_EQ(compress({}, {.bits_per_weight = 3.0}).error().code(), errc::invalid_argument);
-  EXPECT_EQ(compress({}, {.lambda = 1.0}).error().code(), errc::invalid_argument);
-  EXPECT_EQ(ecq::compress_checkpoint({}, original, packed, {.lambda = 1.0, .pairs = true}).error().code(),
-            errc::invalid_argument);
-  EXPECT_EQ(compress({}, {.coder = static_cast<ecq::coder_id>(77)}).error().code(), errc::unsupported);
+TEST_F(lossless_checkpoint, refuses_a_coder_that_is_none) {
+  EXPECT_EQ(compress({}, {.method = lossless_weights{}, .coder = static_cast<ecq::coder_id>(77)}).error().code(),
+            errc::unsupported);
   EXPECT_EQ(folder.count(), 1U);
 }
 
 TEST(lossless_container, every_flipped_bit_is_found) {
   const ecq_test::temporary_folder folder;
   write_model(folder / "model", {{"w", "BF16", {6, 5}, random_bytes(60)}});
-  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.lossless = true}));
+  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = lossless_weights{}}));
   const std::string good = ecq_test::read_file(folder / "packed");
   for (std::size_t byte = 0; byte < good.size(); ++byte) {
     std::string bad = good;
@@ -219,7 +196,8 @@ TEST(lossless_container, a_bf16_model_loses_a_third_of_its_size) {
     model.push_back({std::string("layers.") + layer + ".norm", "BF16", {1024}, random_bytes(2048)});
   }
   write_model(folder / "model", model);
-  const auto report = ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.lossless = true});
+  const auto report =
+      ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = lossless_weights{}});
   ASSERT_TRUE(report);
   const double share = static_cast<double>(report->file_bytes) / static_cast<double>(report->input_bytes);
   EXPECT_GT(share, 0.66);

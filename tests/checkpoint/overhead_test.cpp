@@ -49,7 +49,7 @@ TEST(overhead, whole_file_of_64_mi_weights_is_entropy_and_three_hundredths_of_a_
   write_large_model(folder / "model.safetensors");
   for (const double bits : {2.1, 3.0, 4.0}) {
     const auto report = ecq::compress_checkpoint(ecq::cpu{.threads = 0}, folder / "model.safetensors",
-                                                 folder / "packed", {.bits_per_weight = bits});
+                                                 folder / "packed", {.method = ecq::entquant{.target_bits = bits}});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_EQ(report->weights, std::uint64_t{1} << 26);
     EXPECT_NEAR(report->bits_per_weight, bits, 0.02);

@@ -218,6 +218,9 @@ TEST_F(compress_on_device, names_what_is_wrong) {
   EXPECT_EQ(ecq::compression_bytes(codec<ecq::fp8_e4m3>{}, list).error().code(), errc::invalid_argument);
   EXPECT_EQ(ecq::compression_bytes(codec<ecq::fp8_e4m3>{{.lambda = 1.0}, {.pairs = true}}, list).error().code(),
             errc::unsupported);
+  EXPECT_EQ(
+      ecq::compression_bytes(codec<ecq::fp8_e4m3>{{.target_bits = 3.0, .each_matrix = true}}, list).error().code(),
+      errc::unsupported);
   const ecq::device_weights vast = {nullptr, ecq::dtype::bf16, std::size_t{1} << 40, std::size_t{1} << 40,
                                     std::size_t{1} << 40};
   EXPECT_EQ(ecq::compression_bytes(how, {&vast, 1}).error().code(), errc::limit_exceeded);

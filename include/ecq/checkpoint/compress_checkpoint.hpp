@@ -16,7 +16,7 @@ namespace ecq {
 /// under that name unless everything went well. Errors name file, tensor and place: those of reading and writing,
 /// invalid_argument (options; no tensor selected; `in` is a container already), non_finite, unreachable_target.
 ///
-/// Memory: about twice the codes of the largest block (with entrollm: tensor), one byte a weight.
+/// Memory: about twice the codes of the largest block (with EntroLLM: tensor), one byte a weight.
 result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const compress_options& options,
                                             const progress_callback& report_progress = {});

@@ -74,8 +74,8 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 /// The lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device). The
 /// CPU's compressor goes on to correct it by what was made; a device, where nothing is awaited, does not: of a large
 /// model, whose search sees a sample, packed_block::bits_per_weight() of what is fetched tells what was met.
-/// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; chunk classes,
-/// shared counts, pairs), limit_exceeded, out_of_memory, device_error.
+/// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; each_matrix,
+/// chunk classes, shared counts, pairs), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format>
 result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
@@ -138,6 +138,11 @@ class compression_plan {
   device_stream_options encoding;
 };
 
+inline result<void> check_for_device(const entquant& quantizer) {
+  if (quantizer.each_matrix) return error(errc::unsupported, "a device finds one lambda for all matrices of a block");
+  return quantizer.check();
+}
+
 inline result<void> copy_to_host(const cuda& gpu, void* to, const void* from, std::size_t size) {
   return check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, gpu.stream),
                     "copying a block from the device");
@@ -155,7 +160,7 @@ template <symmetric_format Format>
 result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
                                                    std::span<const device_weights> matrices) {
   try {
-    ECQ_CHECK(codec.quantizer.check());
+    ECQ_CHECK(detail::check_for_device(codec.quantizer));
     ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
     return plan.bytes();
   } catch (const std::bad_alloc&) {
@@ -168,7 +173,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
                                      std::span<std::byte> workspace, const device_verdict& verdict) {
   try {
-    ECQ_CHECK(codec.quantizer.check());
+    ECQ_CHECK(detail::check_for_device(codec.quantizer));
     ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
     const device_compression_bytes bytes = plan.bytes();
     ECQ_CHECK(detail::check_room(block, bytes.block, "memory for a block"));

@@ -48,6 +48,8 @@ struct basic_entquant {
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
   std::optional<double> lambda{};
+  /// Every matrix of a block or of a model meets target_bits, by a lambda of its own, instead of all of them together.
+  bool each_matrix = false;
   Granularity granularity{};
 
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
@@ -59,8 +61,11 @@ struct basic_entquant {
     return {Search{chosen_lambda}, granularity};
   }
 
-  /// errc::invalid_argument unless exactly one parameter is set.
+  /// errc::invalid_argument unless exactly one parameter is set, and for each_matrix without target_bits.
   result<void> check() const {
+    if (each_matrix && !target_bits) {
+      return error(errc::invalid_argument, "entquant: each_matrix is set, but not target_bits");
+    }
     if (target_bits.has_value() != lambda.has_value()) return {};
     return error(errc::invalid_argument, target_bits ? "entquant: target_bits and lambda are both set"
                                                      : "entquant: neither target_bits nor lambda is set");
@@ -86,16 +91,15 @@ result<void> basic_entquant<Search, Granularity>::quantize(const cpu& backend, w
   const auto quantizer_at = [this](double chosen) { return at(chosen); };
   ECQ_TRY(chosen,
           lambda_for_bits<Format>(backend, std::span(&input, 1), *target_bits, no_overhead{}, {}, quantizer_at));
-  rate_correction correction(*target_bits);
-  for (;;) {
+  return meet_rate(target_bits, [&](const rate_correction& correction) -> result<measured_rate> {
     const double corrected = correction.at(chosen);
     ECQ_CHECK(at(corrected).template quantize<Format>(backend, weights, codes, scales));
-    if (weights.empty()) return {};
+    if (weights.empty()) return measured_rate{};
     ECQ_TRY(counts, count_codes(backend, codes));
     const double rate =
         entropy_of(counts) + 16.0 * static_cast<double>(scales.size()) / static_cast<double>(weights.size());
-    if (!correction.again(rate, corrected == 0)) return correction.check(weights.size());
-  }
+    return measured_rate{rate, weights.size(), corrected == 0};
+  });
 }
 
 /// One scale a row, as published.

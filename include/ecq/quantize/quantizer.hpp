@@ -29,15 +29,17 @@ concept quantizer =
       { policy.template quantize<Format>(backend, weights, codes, scales) } -> std::same_as<result<void>>;
     };
 
-/// Like quantizer, for codes that count from a zero point, one for the whole matrix, which it sets as well: weight =
-/// decode(code) * scale + zero. decode(code) * scale and weight are finite for every code.
+/// Real matrix -> codes on one grid, in two steps: `fit` finds the grid of a whole matrix, `encode` the codes on it;
+/// weight = decode(code) * scale + zero. decode(code) * scale and weight are finite for every code. Non-finite weights
+/// are an error naming row and column. `layout` has one group, or none for no weights.
 template <class Policy, class Format>
 concept affine_quantizer =
-    affine_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights, std::size_t extent,
-                                      std::span<std::uint8_t> codes, std::span<bf16> scales, float& zero) {
+    affine_format<Format> && requires(const Policy policy, const cpu backend, const weights_view& weights,
+                                      std::size_t extent, const affine_grid& grid, std::span<std::uint8_t> codes) {
       { Policy::name } -> std::convertible_to<std::string_view>;
       { policy.layout(extent, extent) } -> std::same_as<group_layout>;
-      { policy.template quantize<Format>(backend, weights, codes, scales, zero) } -> std::same_as<result<void>>;
+      { policy.template fit<Format>(backend, weights) } -> std::same_as<result<affine_grid>>;
+      { policy.template encode<Format>(backend, weights, grid, codes) } -> std::same_as<result<void>>;
     };
 
 }  // namespace ecq

@@ -5,21 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 
 namespace ecq {
 
 /// Corrects lambda, or the lambdas of many matrices alike, by what the whole really takes once it is compressed: a
-/// search sees a sample of a large model's rows, and estimates what streams cost beside their codes.
-///
-///   rate_correction correction(target_bits);
-///   do {
-///     // compress at correction.at(lambda), or each matrix at that of its own
-///   } while (correction.again(bits_per_weight, all_lambdas_are_zero));
-///   ECQ_CHECK(correction.check(weights));
+/// search sees a sample of a large model's rows, and estimates what streams cost beside their codes. meet_rate() runs
+/// it.
 class rate_correction {
  public:
   /// Bits per weight by which a rate may differ, and above which it is tried again.
@@ -80,5 +78,25 @@ class rate_correction {
   int attempts_ = 0;
   bool absmax_ = false;
 };
+
+/// What a pass over all weights has made.
+struct measured_rate {
+  double bits_per_weight = 0;
+  std::uint64_t weights = 0;
+  bool at_absmax = false;  ///< every lambda was 0
+};
+
+/// Runs `pass(correction)`, which returns result<measured_rate> of all weights compressed at correction.at(their
+/// lambdas), until it meets `target` bits per weight, or once without a target. The last pass is the one that counts.
+/// Errors: those of the pass; errc::unreachable_target.
+template <class Pass>
+result<void> meet_rate(std::optional<double> target, Pass&& pass) {
+  rate_correction correction(target.value_or(0));
+  for (;;) {
+    ECQ_TRY(made, pass(std::as_const(correction)));
+    if (!target || made.weights == 0) return {};
+    if (!correction.again(made.bits_per_weight, made.at_absmax)) return correction.check(made.weights);
+  }
+}
 
 }  // namespace ecq

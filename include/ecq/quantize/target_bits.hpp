@@ -51,6 +51,16 @@ struct quantizer_at_lambda {
   std::function<result<void>(double lambda, const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                              std::span<bf16> scales)>
       quantize;
+
+  /// That of quantizer_at(lambda), to codes of `Format`. `quantizer_at` is copied.
+  template <code_format Format, class QuantizerAt>
+  static quantizer_at_lambda of(const QuantizerAt& quantizer_at) {
+    return {[=](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
+            [=](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
+                std::span<bf16> scales) {
+              return quantizer_at(lambda).template quantize<Format>(where, weights, codes, scales);
+            }};
+  }
 };
 
 /// lambda_for_bits for any quantiser.
@@ -77,16 +87,10 @@ template <code_format Format, class Overhead = no_overhead, class QuantizerAt = 
 result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                                const Overhead& overhead_bits = {}, const rate_options& options = {},
                                const QuantizerAt& quantizer_at = {}) {
-  const detail::quantizer_at_lambda quantizer{
-      [&](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
-      [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
-          std::span<bf16> scales) {
-        return quantizer_at(lambda).template quantize<Format>(where, weights, codes, scales);
-      }};
   return detail::find_lambda(
       backend, inputs, target_bits,
       [&](std::size_t stream, std::uint64_t codes) { return static_cast<double>(overhead_bits(stream, codes)); },
-      options, quantizer);
+      options, detail::quantizer_at_lambda::of<Format>(quantizer_at));
 }
 
 }  // namespace ecq

@@ -1,0 +1,65 @@
+#pragma once
+/// \file
+/// Any method of compression, chosen while the program runs.
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/methods/lossless_method.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/methods/method_of.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
+
+namespace ecq {
+
+/// A method and its options, as a value:
+///
+///   any_method(entquant{.target_bits = 3.0})                          // codes of FP8 E4M3
+///   any_method(dtype::int8, entquant{.lambda = 14.5})
+///   any_method(dtype::uint4, entrollm{})
+///   any_method(lossless_weights{.pairs = true})
+///   any_method::of<my_format>(my_quantizer{})                         // policies of the user's
+///   any_method(std::make_shared<const my_method>())                   // or a whole method
+///
+/// Without a method it is EntQuant that lacks its parameter: an error where it is used.
+class any_method {
+ public:
+  any_method() : any_method(entquant{}) {}
+  any_method(const entquant& quantizer) : any_method(dtype::fp8_e4m3, quantizer) {}
+  any_method(const entrollm& quantizer) : any_method(dtype::uint8, quantizer) {}
+  any_method(const lossless_weights& how);
+  /// `codes`: fp8_e4m3, fp8_e5m2 or int8.
+  any_method(dtype codes, const entquant& quantizer);
+  /// `codes`: uint8 or uint4.
+  any_method(dtype codes, const entrollm& quantizer);
+  any_method(std::shared_ptr<const compression_method> method) : method_(std::move(method)) {}
+
+  /// The method of a quantiser or an affine quantiser to codes of `Format`.
+  template <class Format, class Quantizer>
+  static any_method of(const Quantizer& quantizer) {
+    return any_method(std::make_shared<const detail::method_of<Format, Quantizer>>(quantizer));
+  }
+
+  /// The method. Errors: invalid_argument for codes that the quantiser does not make, and for options of no use.
+  result<std::shared_ptr<const compression_method>> get() const {
+    if (method_ == nullptr) return error(errc::invalid_argument, wrong_.empty() ? "no method" : wrong_);
+    ECQ_CHECK(method_->check());
+    return method_;
+  }
+
+ private:
+  std::shared_ptr<const compression_method> method_;
+  std::string wrong_;  ///< where there is no method
+};
+
+}  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/methods/any_method-inl.hpp"
+#endif

@@ -1,0 +1,28 @@
+#pragma once
+/// \file
+/// One code for the streams of a whole model.
+
+#include <cstdint>
+#include <optional>
+
+#include "ecq/base/config.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/histogram.hpp"
+
+namespace ecq::detail {
+
+/// The one code of a model: its coder makes one table from the counts, which all streams carry.
+struct joint_code {
+  histogram counts;
+  std::optional<coder_id> coder;  ///< nothing: not chosen here
+};
+
+/// Of the coders of smallest_any, the one whose streams together are expected to be smallest, words, states and tables
+/// counted; the first of equals.
+coder_id expected_smallest(const histogram& counts, std::uint64_t chunks, std::uint64_t streams);
+
+}  // namespace ecq::detail
+
+#if ECQ_HEADER_ONLY
+#include "ecq/methods/joint_code-inl.hpp"
+#endif

@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// The search for the lambdas of a model, defined.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/methods/lambda_search.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/target_bits.hpp"
+#include "ecq/stream/stream_view.hpp"
+
+namespace ecq::detail {
+
+/// `found`, or where that is errc::non_finite the same of the matrices themselves: the search sees samples of rows.
+ECQ_INLINE error name_non_finite(const cpu& backend, std::span<const named_weights* const> matrices,
+                                 const error& found) {
+  if (found.code() != errc::non_finite) return found;
+  for (std::size_t index = 0; index < matrices.size(); ++index) {
+    if (auto finite = check_finite(backend, matrices[index]->weights); !finite) {
+      return std::move(finite).error().within(label_of(*matrices[index], index));
+    }
+  }
+  return found;
+}
+
+ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_streams streams, double target,
+                                                    bool each_matrix, const method_setting& setting,
+                                                    const quantizer_at_lambda& quantizer) {
+  std::vector<const named_weights*> matrices;
+  std::vector<rate_input> inputs;
+  std::vector<std::uint64_t> symbols(streams.size());
+  for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+    for (const named_weights& matrix : streams[stream]) {
+      symbols[stream] += matrix.weights.size();
+      matrices.push_back(&matrix);
+      inputs.push_back({matrix.weights, stream});
+    }
+  }
+  const auto overhead_bits = [&](std::uint64_t count) {
+    return 8.0 * static_cast<double>(stream_overhead_bytes(count, setting.chunk_bits_of(count)));
+  };
+  const auto finished = [&](std::size_t index) {
+    if (setting.finished) setting.finished(index);
+  };
+  if (!each_matrix) {
+    const auto lambda = find_lambda(
+        backend, inputs, target, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); },
+        {.finished_reading = finished}, quantizer);
+    if (!lambda) return name_non_finite(backend, matrices, lambda.error());
+    return std::vector<double>(inputs.size(), *lambda);
+  }
+  std::vector<double> lambdas;
+  for (std::size_t index = 0; index < inputs.size(); ++index) {
+    const std::uint64_t stream = symbols[inputs[index].stream];
+    const rate_input alone{inputs[index].weights, 0};
+    const auto lambda = find_lambda(
+        backend, std::span(&alone, 1), target,
+        [&](std::size_t, std::uint64_t count) {
+          return overhead_bits(stream) * static_cast<double>(count) / static_cast<double>(stream);
+        },
+        {.finished_reading = [&](std::size_t) { finished(index); }}, quantizer);
+    if (!lambda && lambda.error().code() == errc::non_finite) {
+      return name_non_finite(backend, matrices, lambda.error());
+    }
+    if (!lambda) return error(lambda.error()).within(label_of(*matrices[index], index));
+    lambdas.push_back(*lambda);
+  }
+  return lambdas;
+}
+
+}  // namespace ecq::detail

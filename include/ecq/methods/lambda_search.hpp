@@ -1,0 +1,25 @@
+#pragma once
+/// \file
+/// The lambdas with which the matrices of a model meet a rate.
+
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/quantize/target_bits.hpp"
+
+namespace ecq::detail {
+
+/// The lambda of every matrix such that all of them take `target` bits per weight together, by one lambda, or each of
+/// them by one of its own. Tables, states and indexes of the streams count, and scales. Errors name the matrix: those
+/// of lambda_for_bits.
+result<std::vector<double>> find_lambdas(const cpu& backend, matrix_streams streams, double target, bool each_matrix,
+                                         const method_setting& setting, const quantizer_at_lambda& quantizer);
+
+}  // namespace ecq::detail
+
+#if ECQ_HEADER_ONLY
+#include "ecq/methods/lambda_search-inl.hpp"
+#endif

@@ -1,0 +1,103 @@
+#pragma once
+/// \file
+/// The method that changes no bit: exponents are entropy coded, sign and mantissa stay as they are.
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/packed.hpp"
+
+namespace ecq {
+
+/// Every bit comes back: with BF16 the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8
+/// (arXiv:2510.02676).
+struct lossless_weights {
+  bool pairs = false;  ///< exponents are coded two at a time (stream_options::pairs)
+};
+
+namespace detail {
+
+/// Whether rows of `view` follow one another without a gap.
+template <class View>
+bool contiguous(const View& view) {
+  return view.empty() ||
+         (view.column_stride() == 1 && view.row_stride() == static_cast<std::ptrdiff_t>(view.columns()));
+}
+
+/// Copies the bits of `weights`, row by row, in the machine's byte order; `to` is as long as they are.
+inline void copy_bits(const weights_view& weights, std::span<std::byte> to) {
+  const std::size_t width = size_of(weights.type());
+  const auto row_step = weights.row_stride() * static_cast<std::ptrdiff_t>(width);
+  const auto column_step = weights.column_stride() * static_cast<std::ptrdiff_t>(width);
+  std::byte* next = to.data();
+  for (std::size_t row = 0; row < weights.rows() && weights.columns() != 0; ++row) {
+    const std::byte* from = weights.data() + static_cast<std::ptrdiff_t>(row) * row_step;
+    if (weights.column_stride() == 1) {
+      std::memcpy(next, from, weights.columns() * width);
+      next += weights.columns() * width;
+      continue;
+    }
+    for (std::size_t column = 0; column < weights.columns(); ++column, next += width) {
+      std::memcpy(next, from + static_cast<std::ptrdiff_t>(column) * column_step, width);
+    }
+  }
+}
+
+class prepared_lossless final : public prepared_method {
+ public:
+  explicit prepared_lossless(const lossless_weights& how) : how_(how) {}
+
+  void describe(std::size_t, const weights_view& weights, packed_matrix& described) const override {
+    described.format = weights.type();
+    described.layout = without_groups(weights.rows(), weights.columns());
+  }
+
+  result<void> encode(const cpu&, std::size_t, const weights_view& weights, const rate_correction&, packed_matrix&,
+                      std::span<std::byte> elements) const override {
+    copy_bits(weights, elements);
+    return {};
+  }
+
+  std::optional<std::span<const std::byte>> in_place(const weights_view& weights) const override {
+    if (!contiguous(weights)) return std::nullopt;
+    return std::span(weights.data(), weights.size() * size_of(weights.type()));
+  }
+
+  stream_options options(const stream_options& given) const override {
+    stream_options made = given;
+    made.pairs = how_.pairs;
+    return made;
+  }
+
+ private:
+  lossless_weights how_;
+};
+
+class lossless_method final : public compression_method {
+ public:
+  explicit lossless_method(const lossless_weights& how) : how_(how) {}
+
+  std::string settings() const override { return how_.pairs ? "lossless, pairs" : "lossless"; }
+  stream_sharing sharing() const override { return stream_sharing::format; }
+  bool lossless() const override { return true; }
+
+  result<std::unique_ptr<const prepared_method>> prepare(const cpu&, matrix_streams,
+                                                         const method_setting&) const override {
+    return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_lossless>(how_));
+  }
+
+ private:
+  lossless_weights how_;
+};
+
+}  // namespace detail
+}  // namespace ecq

@@ -1,0 +1,123 @@
+#pragma once
+/// \file
+/// The interface of a method of compression: how matrices become the elements of streams.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/rate_correction.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/stream_options.hpp"
+
+namespace ecq {
+
+/// A matrix of a block and its name there.
+struct named_weights {
+  std::string name;
+  weights_view weights;
+  std::vector<std::uint64_t> shape{};  ///< of the model's tensor, rows first; empty: rows x columns
+};
+
+/// The matrices of a model by the stream that they share. Methods number them through all streams.
+using matrix_streams = std::span<const std::span<const named_weights>>;
+
+/// Which matrices of a checkpoint's block share a stream.
+enum class stream_sharing {
+  block,   ///< all of them
+  format,  ///< those of one number format
+  matrix   ///< none
+};
+
+/// What a method has to know of the streams to come, and whom it tells what it reads.
+struct method_setting {
+  unsigned chunk_bits = 0;    ///< log2 of the symbols a chunk; 0: by the length of the stream
+  bool one_code = false;      ///< many streams follow, which may share one code
+  bool choose_coder = false;  ///< with one_code: the method says which coder makes them smallest
+  /// Called before matrix `index` is read; an error ends the preparation.
+  std::function<result<void>(std::size_t index)> begin{};
+  /// Called when matrix `index` has been read, so that memory of a mapped file can be given back.
+  std::function<void(std::size_t index)> finished{};
+
+  /// log2 of the symbols a chunk of a stream of so many.
+  unsigned chunk_bits_of(std::uint64_t symbols) const noexcept {
+    return chunk_bits != 0 ? chunk_bits : default_chunk_bits(symbols);
+  }
+};
+
+/// A method that has seen all matrices of a model, and encodes each of them.
+class prepared_method {
+ public:
+  virtual ~prepared_method() = default;
+
+  /// Sets format, values and layout of what matrix `index` becomes; its scales are made to layout.count() afterwards.
+  virtual void describe(std::size_t index, const weights_view& weights, packed_matrix& described) const = 0;
+
+  /// Writes the elements of matrix `index`, rows * columns of size_of(described.format) bytes each, row-major; sets
+  /// scales and zero point. `correction` moves the lambda, where there is one.
+  virtual result<void> encode(const cpu& backend, std::size_t index, const weights_view& weights,
+                              const rate_correction& correction, packed_matrix& described,
+                              std::span<std::byte> elements) const = 0;
+
+  /// The elements of such weights where they need not be written, since they lie in memory as encode() would write
+  /// them.
+  virtual std::optional<std::span<const std::byte>> in_place(const weights_view&) const { return std::nullopt; }
+
+  /// The largest lambda of all matrices; 0 without one.
+  virtual double lambda(const rate_correction&) const { return 0; }
+
+  /// The options of the streams: `given`, and what the method decides. What they point at lives as long as the method.
+  virtual stream_options options(const stream_options& given) const { return given; }
+
+  /// The coder of all streams, where the method has chosen one.
+  virtual std::optional<coder_id> coder() const { return std::nullopt; }
+};
+
+/// A method of compression with its options: EntQuant, EntroLLM, lossless, or one of the user's. compressor, lossless
+/// and compress_checkpoint run the same ones.
+class compression_method {
+ public:
+  virtual ~compression_method() = default;
+
+  /// One line for people, which files carry: "fp8_e4m3, entquant, bits 3.000000".
+  virtual std::string settings() const = 0;
+
+  /// errc::invalid_argument for options that are no use.
+  virtual result<void> check() const { return {}; }
+
+  /// Looks at all matrices, once for all streams. Errors name the matrix.
+  virtual result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
+                                                                 const method_setting& setting) const = 0;
+
+  /// What prepare() does that takes a while, "searching lambda"; empty if nothing.
+  virtual std::string_view stage() const { return {}; }
+
+  /// Bits per weight, everything counted, that are to be met within rate_correction::tolerance.
+  virtual std::optional<double> target_bits() const { return std::nullopt; }
+
+  virtual stream_sharing sharing() const { return stream_sharing::block; }
+
+  /// True if every bit comes back: then NaN and infinity are welcome, and embeddings and output heads come along.
+  virtual bool lossless() const { return false; }
+};
+
+namespace detail {
+
+/// What errors call a matrix.
+inline std::string label_of(const named_weights& matrix, std::size_t index) {
+  return matrix.name.empty() ? "matrix " + std::to_string(index) : "tensor '" + matrix.name + "'";
+}
+
+}  // namespace detail
+}  // namespace ecq

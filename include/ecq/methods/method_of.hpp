@@ -1,0 +1,27 @@
+#pragma once
+/// \file
+/// The method that a quantiser stands for.
+
+#include <type_traits>
+
+#include "ecq/format/number_format.hpp"
+#include "ecq/methods/grid_method.hpp"
+#include "ecq/methods/quantizer_method.hpp"
+#include "ecq/quantize/quantizer.hpp"
+
+namespace ecq::detail {
+
+template <class Format, class Quantizer>
+struct method_of_quantizer {
+  static_assert(code_format<Format>, "Format is no number format of one byte a code (ecq/format/number_format.hpp)");
+  static_assert(quantizer<Quantizer, Format> || affine_quantizer<Quantizer, Format>,
+                "Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");
+  using type = std::conditional_t<affine_quantizer<Quantizer, Format>, grid_method<Format, Quantizer>,
+                                  quantizer_method<Format, Quantizer>>;
+};
+
+/// The compression_method that quantises with `Quantizer` to codes of `Format`.
+template <class Format, class Quantizer>
+using method_of = typename method_of_quantizer<Format, Quantizer>::type;
+
+}  // namespace ecq::detail

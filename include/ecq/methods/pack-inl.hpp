@@ -1,0 +1,105 @@
+#pragma once
+/// \file
+/// The path of compression, defined.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/methods/pack.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/rate_correction.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+namespace ecq::detail {
+
+/// The matrices as they will be, but for scales and zero points, and their elements.
+ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, std::size_t first,
+                                                std::span<const named_weights> matrices, packed_block& packed) {
+  std::uint64_t elements = 0;
+  for (std::size_t index = 0; index < matrices.size(); ++index) {
+    const auto& [name, weights, shape] = matrices[index];
+    packed_matrix& next = packed.matrices.emplace_back();
+    next.name = name;
+    next.shape = shape.empty() ? std::vector<std::uint64_t>{weights.rows(), weights.columns()} : shape;
+    next.original = weights.type();
+    next.first_symbol = elements;
+    method.describe(first + index, weights, next);
+    const packed_matrix& front = packed.matrices.front();
+    if (next.lossless() != front.lossless() || (front.lossless() && next.format != front.format)) {
+      return error(errc::invalid_argument, label_of(matrices[index], index) + ": " +
+                                               std::string(to_string(next.format)) + " in a stream of " +
+                                               std::string(to_string(front.format)));
+    }
+    elements += weights.size();
+    if (weights.size() > max_stream_symbols || elements > max_stream_symbols) {
+      return error(errc::limit_exceeded,
+                   label_of(matrices[index], index) + ": more than 2^43 weights with those before it");
+    }
+    next.scales.resize(next.layout.count());
+  }
+  return elements;
+}
+
+ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_method& method, std::size_t first,
+                                           const rate_correction& correction, std::span<const named_weights> matrices,
+                                           const stream_options& stream, encode_function encode,
+                                           const block_observer& observer) {
+  packed_block packed;
+  ECQ_TRY(count, describe_block(method, first, matrices, packed));
+  const bool lossless = !matrices.empty() && packed.matrices.front().lossless();
+  const std::size_t width = lossless ? size_of(packed.matrices.front().format) : 1;
+  std::unique_ptr<std::byte[]> made;
+  std::span<const std::byte> elements;
+  if (const auto there = matrices.size() == 1 ? method.in_place(matrices[0].weights) : std::nullopt) {
+    elements = *there;
+    if (observer) ECQ_CHECK(observer(0, packed.matrices[0], elements));
+  } else {
+    const auto bytes = static_cast<std::size_t>(count) * width;
+    made = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    elements = {made.get(), bytes};
+    for (std::size_t index = 0; index < matrices.size(); ++index) {
+      packed_matrix& matrix = packed.matrices[index];
+      const weights_view& weights = matrices[index].weights;
+      const std::span part(made.get() + matrix.first_symbol * width, weights.size() * width);
+      if (auto done = method.encode(backend, first + index, weights, correction, matrix, part); !done) {
+        return std::move(done).error().within(label_of(matrices[index], index));
+      }
+      if (observer) ECQ_CHECK(observer(index, matrix, part));
+    }
+  }
+  const auto format = lossless ? std::optional(packed.matrices.front().format) : std::nullopt;
+  ECQ_TRY(bytes, encode_elements(backend, elements, format, method.options(stream), encode));
+  packed.stream = std::move(bytes);
+  return packed;
+}
+
+ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compression_method& method,
+                                               std::span<const named_weights> matrices, const stream_options& stream,
+                                               encode_function encode) {
+  try {
+    ECQ_CHECK(method.check());
+    ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits}));
+    packed_block packed;
+    ECQ_CHECK(meet_rate(method.target_bits(), [&](const rate_correction& correction) -> result<measured_rate> {
+      ECQ_TRY(made, pack_block(backend, *prepared, 0, correction, matrices, stream, encode));
+      packed = std::move(made);
+      return measured_rate{packed.bits_per_weight(), packed.weights(), prepared->lambda(correction) == 0};
+    }));
+    return packed;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the codes of a block");
+  }
+}
+
+}  // namespace ecq::detail

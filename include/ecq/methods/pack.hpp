@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// Matrices into blocks, by any method and any coder: the one path of compression.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/rate_correction.hpp"
+#include "ecq/stream/stream_encoder.hpp"
+
+namespace ecq::detail {
+
+/// Called with each matrix of a block, its number there, and its elements once they are made.
+using block_observer =
+    std::function<result<void>(std::size_t index, const packed_matrix& matrix, std::span<const std::byte> elements)>;
+
+/// One block: its `matrices`, the first of which the method knows by number `first`, one behind the other in one
+/// stream. Memory: the elements, and their stream. Errors name the matrix: those of the method, and of encoding.
+result<packed_block> pack_block(const cpu& backend, const prepared_method& method, std::size_t first,
+                                const rate_correction& correction, std::span<const named_weights> matrices,
+                                const stream_options& stream, encode_function encode,
+                                const block_observer& observer = {});
+
+/// A block of its own: prepares, packs, and packs again until target bits are met. Errors: those of the method,
+/// unreachable_target, limit_exceeded, out_of_memory.
+result<packed_block> compress_block(const cpu& backend, const compression_method& method,
+                                    std::span<const named_weights> matrices, const stream_options& stream,
+                                    encode_function encode);
+
+}  // namespace ecq::detail
+
+#if ECQ_HEADER_ONLY
+#include "ecq/methods/pack-inl.hpp"
+#endif
