@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a set of codes costs at least, and how much of its alphabet it uses.
+/// The least that a set of codes costs, and how much of its alphabet it uses.
 
 #include <cmath>
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace ecq {
 
-/// How a histogram of codes looks to an entropy coder.
+/// A histogram of codes as an entropy coder sees it.
 struct code_statistics {
-  std::uint64_t count = 0;     ///< codes
-  double entropy = 0;          ///< bits a code: what no coder with one static table can beat; 0 without codes
-  unsigned unique_values = 0;  ///< different codes that occur, at most 256
-  double sparsity = 0;         ///< share of codes that are the zero code, 0 ... 1; 0 without codes
+  std::uint64_t count = 0;     ///< number of codes
+  double entropy = 0;          ///< bits a code, which no coder with one static table can beat; 0 without codes
+  unsigned unique_values = 0;  ///< number of different codes that occur, at most 256
+  double sparsity = 0;         ///< share of the zero code, 0 ... 1; 0 without codes
 };
 
-/// Shannon entropy of the counts in bits a symbol.
+/// Shannon entropy of `counts`, in bits a symbol.
 inline double entropy_of(const histogram& counts) noexcept {
   const auto total = static_cast<double>(counts.total());
   double bits = 0;
@@ -28,7 +28,8 @@ inline double entropy_of(const histogram& counts) noexcept {
   return total == 0 ? 0 : bits / total;
 }
 
-/// `zero_code`: the code whose share is the sparsity; every number format here encodes 0 as 0.
+/// Statistics of the codes that `counts` counts. `zero_code` is the code whose share is the sparsity; every number
+/// format here encodes 0 as code 0.
 inline code_statistics analyse_codes(const histogram& counts, std::uint8_t zero_code = 0) noexcept {
   code_statistics statistics;
   statistics.count = counts.total();
@@ -40,6 +41,7 @@ inline code_statistics analyse_codes(const histogram& counts, std::uint8_t zero_
   return statistics;
 }
 
+/// Statistics of `codes`; `zero_code` is the code whose share is the sparsity.
 inline code_statistics analyse_codes(std::span<const std::uint8_t> codes, std::uint8_t zero_code = 0) noexcept {
   histogram counts;
   counts.add(codes);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How often the exponents of weights take each value: as the weights are, and as they would be in another format.
+/// How often the exponents of weights take each value, in the weights' own format and in another.
 
 #include <algorithm>
 #include <array>
@@ -25,11 +25,11 @@
 
 namespace ecq {
 
-/// Counts of the exponents floor(log2 |w|) of weights w of any format, subnormal ones included. Parts of a tensor, or
-/// of a model, are counted alone and added up.
+/// Counts of the exponents floor(log2 |w|) of weights w of any format, subnormal ones included. Count the parts of a
+/// tensor or of a model separately and add them up.
 struct exponent_counts {
-  /// At position f, how many weights have exponent field f as FP32, that is exponent f - fp32_bias. Position 0 are
-  /// zeros (and, of BF16 and FP32, what is below 2^-126), position 255 NaN and infinities.
+  /// Position f counts the weights that have exponent field f as FP32, that is exponent f - fp32_bias. Position 0
+  /// counts zeros (and BF16 and FP32 weights below 2^-126), position 255 NaN and infinities.
   histogram fields;
 
   static constexpr int fp32_bias = 127;
@@ -38,14 +38,14 @@ struct exponent_counts {
   std::uint64_t zeros() const noexcept { return fields.counts[0]; }
   std::uint64_t non_finite() const noexcept { return fields.counts[255]; }
 
-  /// Weights whose exponent is `exponent`, -126 ... 127.
+  /// The number of weights whose exponent is `exponent`, -126 ... 127.
   std::uint64_t at(int exponent) const noexcept {
     const int field = exponent + fp32_bias;
     return fields.counts[static_cast<std::size_t>(field)];
   }
 
-  /// The exponent fields of the same weights in `format`, a floating-point format that holds them exactly: what a
-  /// lossless stream codes. Subnormal weights join the zeros in field 0.
+  /// A histogram of the same weights' exponent fields in `format`, a floating-point format that holds the weights
+  /// exactly. A lossless stream codes these fields. Subnormal weights join the zeros in field 0.
   histogram fields_in(dtype format) const noexcept {
     return visit_split(format, [&]<class Split>() {
       constexpr int top = (1 << Split::symbol_bits) - 1;
@@ -67,7 +67,7 @@ struct exponent_counts {
   bool operator==(const exponent_counts&) const = default;
 };
 
-/// Entropy of the exponent fields that the counted weights have in `format`, in bits a weight.
+/// Entropy of the counted weights' exponent fields in `format`, in bits a weight.
 inline double exponent_entropy(const exponent_counts& counts, dtype format) noexcept {
   return entropy_of(counts.fields_in(format));
 }
@@ -86,7 +86,7 @@ inline constexpr std::size_t exponents_at_once = largest_hadamard_block;
 /// Adds the exponent fields of `weights` to `counts`.
 inline void add_exponents(std::span<const float> weights, histogram& counts) noexcept {
   std::array<std::uint8_t, exponents_at_once> fields;
-  if (weights.size() < 256) {  // of so few histogram::add would be slower
+  if (weights.size() < 256) {  // histogram::add would be slower for so few
     for (const float weight : weights) ++counts.counts[(std::bit_cast<std::uint32_t>(weight) >> 23) & 0xFFU];
     return;
   }
@@ -99,8 +99,8 @@ inline void add_exponents(std::span<const float> weights, histogram& counts) noe
   }
 }
 
-/// Calls `count(row, buffer, histogram)` for each row, on all threads; `buffer` is exponents_at_once floats of scratch.
-/// Returns the sum of all histograms.
+/// Calls `count(row, buffer, histogram)` for each row, on all threads; `buffer` is scratch memory for exponents_at_once
+/// floats. Returns the sum of all histograms.
 template <class Count>
 result<exponent_counts> count_rows(const cpu& backend, const weights_view& weights, Count&& count) {
   constexpr std::size_t weights_per_task = std::size_t{1} << 18;
@@ -122,8 +122,8 @@ result<exponent_counts> count_rows(const cpu& backend, const weights_view& weigh
 
 }  // namespace detail
 
-/// Counts the exponents of `weights` as they are. Needs memory for a few thousand weights a thread, whatever their
-/// number.
+/// Counts the exponents of `weights` in their own format. Needs memory for a few thousand weights per thread, however
+/// many weights there are.
 inline result<exponent_counts> count_weight_exponents(const cpu& backend, weights_view weights) {
   return detail::count_rows(backend, weights, [&](std::size_t row, std::span<float> buffer, histogram& counts) {
     for (std::size_t column = 0; column < weights.columns(); column += buffer.size()) {
@@ -135,9 +135,10 @@ inline result<exponent_counts> count_weight_exponents(const cpu& backend, weight
 }
 
 /// Counts the exponents that `weights` would have in `Format` if each row were scaled so that its largest weight became
-/// Format::largest (AbsMax), or, with `block` above 1, so scaled after a Hadamard transform of every `block` weights of
-/// a row. Precondition: `block` is a power of two that divides the columns, at most largest_hadamard_block. Weights
-/// that are not finite are counted as such, with all of their block if that is transformed. Memory as above.
+/// Format::largest (AbsMax). With `block` above 1, every `block` weights of a row go through a Hadamard transform
+/// before the row is scaled. Precondition: `block` is a power of two that divides the columns, at most
+/// largest_hadamard_block. Weights that are not finite are counted as such, with all of their block if it is
+/// transformed. Needs memory for a few thousand weights per thread, however many weights there are.
 template <number_format Format>
 result<exponent_counts> count_scaled_exponents(const cpu& backend, weights_view weights, std::size_t block = 1) {
   return detail::count_rows(backend, weights, [&](std::size_t row, std::span<float> buffer, histogram& counts) {
@@ -157,7 +158,7 @@ result<exponent_counts> count_scaled_exponents(const cpu& backend, weights_view 
         if (std::fabs(value) > largest && std::isfinite(value)) largest = std::fabs(value);
       }
     });
-    // In double, in which no quotient of two FP32 numbers overflows.
+    // In double, where no quotient of two FP32 numbers overflows.
     const double scale = largest > 0 ? static_cast<double>(Format::largest) / static_cast<double>(largest) : 1.0;
     for_each_piece([&](std::span<float> piece) {
       for (float& value : piece) {

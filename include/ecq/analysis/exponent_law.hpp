@@ -50,25 +50,25 @@ struct entropy_bounds {
 };
 
 /// The bounds of theorem 2.1, alpha / (1 + 2^-alpha) <= H(E) <= alpha / (1 - 2^-alpha), as printed. The entropy of
-/// two_sided_geometric is within them for 1.48 <= alpha <= 2.11 alone: with heavier tails it exceeds the upper bound
-/// (at alpha = 1 it is 2.92 bits, the bound is 2), with lighter ones it falls below the lower.
+/// two_sided_geometric is within them only for 1.48 <= alpha <= 2.11: with heavier tails it exceeds the upper bound (at
+/// alpha = 1 it is 2.92 bits, the bound is 2), with lighter ones it falls below the lower.
 inline entropy_bounds stated_entropy_bounds(double alpha) noexcept {
   const double q = std::exp2(-alpha);
   return {alpha / (1 + q), alpha / (1 - q)};
 }
 
 /// Bits of the shortest floating-point format that the theory allows (ECF8, section 2.3): the stated upper bound of the
-/// exponent's entropy, a sign, and a mantissa of `mantissa_bits`. For Gaussian weights and one bit of mantissa
-/// 2 / (1 - 1/4) + 1 + 1 = 14/3, the "FP4.67" of the paper.
+/// exponent's entropy, a sign, and a mantissa of `mantissa_bits`. For Gaussian weights and one bit of mantissa it is 2
+/// / (1 - 1/4) + 1 + 1 = 14/3, the "FP4.67" of the paper.
 inline double shortest_float_bits(double alpha = 2, double mantissa_bits = 1) noexcept {
   return stated_entropy_bounds(alpha).upper + 1 + mantissa_bits;
 }
 
-/// The two-sided geometric law of maximum likelihood, in closed form: the centre is the median of the exponents, and
-/// with their mean distance d from it q = d / (1 + sqrt(1 + d^2)) (Inusah and Kozubowski, A discrete analogue of the
-/// Laplace distribution, J. Statistical Planning and Inference 136, 2006). Zeros and what is not finite are left out.
-/// The entropy of the exponents is at most that of the law, which is what they cost if coded by it. alpha is NaN
-/// without any exponent.
+/// The two-sided geometric law of maximum likelihood, in closed form: the centre is the median of the exponents, and q
+/// = d / (1 + sqrt(1 + d^2)), where d is their mean distance from the centre (Inusah and Kozubowski, A discrete
+/// analogue of the Laplace distribution, J. Statistical Planning and Inference 136, 2006). Zeros and weights that are
+/// not finite are left out. The entropy of the exponents is at most that of the law, and coding them by the law costs
+/// the law's entropy. alpha is NaN if there are no exponents.
 inline two_sided_geometric fit_two_sided_geometric(const exponent_counts& counts) noexcept {
   const std::uint64_t total = counts.weights() - counts.zeros() - counts.non_finite();
   if (total == 0) return {std::numeric_limits<double>::quiet_NaN(), 0};
@@ -85,10 +85,10 @@ inline two_sided_geometric fit_two_sided_geometric(const exponent_counts& counts
   return law;
 }
 
-/// alpha of the symmetric stable law, 0 < alpha <= 2, from the variance of the exponents: for such a law
-/// Var(ln |w|) = pi^2 / 6 * (1 / alpha^2 + 1 / 2), whatever its scale (Ma and Nikias, IEEE Trans. Signal Processing 43,
-/// 1995; Nikias and Shao, section 5.7), and rounding log2 |w| down to an integer adds 1/12 (Sheppard). Variances below
-/// that of Gaussian weights give 2. Zeros and what is not finite are left out; NaN without any exponent.
+/// alpha of the symmetric stable law, 0 < alpha <= 2, from the variance of the exponents: for such a law Var(ln |w|) =
+/// pi^2 / 6 * (1 / alpha^2 + 1 / 2), whatever its scale (Ma and Nikias, IEEE Trans. Signal Processing 43, 1995; Nikias
+/// and Shao, section 5.7), and rounding log2 |w| down to an integer adds 1/12 (Sheppard). Variances below that of
+/// Gaussian weights give 2. Zeros and weights that are not finite are left out; NaN if there are no exponents.
 inline double fit_stable_alpha(const exponent_counts& counts) noexcept {
   double total = 0;
   double sum = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The Hadamard transform: the rotation under which, by ECF8's measurements, the exponents of weights stay as
-/// concentrated as they were.
+/// The Hadamard transform. By ECF8's measurements, this rotation leaves the exponents of weights as concentrated as
+/// they were.
 
 #include <cmath>
 #include <cstddef>
@@ -9,19 +9,19 @@
 
 namespace ecq {
 
-/// The largest block that hadamard_block answers.
+/// The largest block that hadamard_block returns.
 inline constexpr std::size_t largest_hadamard_block = std::size_t{1} << 14;
 
-/// The largest power of two that divides `columns`, at most largest_hadamard_block: rows of so many weights are rotated
-/// in blocks of that length. 1, which rotates nothing, for odd lengths and for 0.
+/// The largest power of two that divides `columns`, at most largest_hadamard_block: the length of the blocks in which
+/// rows of `columns` weights are rotated. Odd lengths and 0 give 1, which rotates nothing.
 constexpr std::size_t hadamard_block(std::size_t columns) noexcept {
   std::size_t block = 1;
   while (columns != 0 && block < largest_hadamard_block && columns % (2 * block) == 0) block *= 2;
   return block;
 }
 
-/// Multiplies `values` by the Hadamard matrix of their number, a power of two, in Sylvester's order, divided by its
-/// square root, so that the transform is orthogonal and its own inverse. n log2 n additions (fast Walsh-Hadamard
+/// Multiplies the n values by the n x n Hadamard matrix in Sylvester's order, divided by sqrt(n), so that the transform
+/// is orthogonal and its own inverse. Precondition: n is a power of two. Takes n log2 n additions (fast Walsh-Hadamard
 /// transform).
 inline void hadamard_transform(std::span<float> values) noexcept {
   for (std::size_t half = 1; half < values.size(); half *= 2) {

@@ -19,8 +19,8 @@
 
 namespace ecq {
 
-/// Sums over pairs of weights w (original) and v (reconstructed). Parts of a tensor, or of a model, are measured alone
-/// and added up.
+/// Sums over pairs of weights w (original) and v (reconstructed). Measure the parts of a tensor or of a model
+/// separately and add them up.
 struct weight_error {
   std::uint64_t count = 0;       ///< pairs that are in the sums
   std::uint64_t non_finite = 0;  ///< pairs left out of them, because w or v is NaN or infinite
@@ -30,15 +30,15 @@ struct weight_error {
   double squared_weight = 0;     ///< sum of w^2
   double largest_error = 0;      ///< largest |v - w|
 
-  /// sum |v - w| / sum |w|, the distortion of EntQuant (section 3). 0 without error, infinite if only the weights are
-  /// 0.
+  /// sum |v - w| / sum |w|, the distortion of EntQuant (section 3). 0 without error, infinite if there is an error but
+  /// all weights w are 0.
   double relative_l1() const noexcept {
     if (absolute_error == 0) return 0;
     return absolute_weight == 0 ? std::numeric_limits<double>::infinity() : absolute_error / absolute_weight;
   }
 
   /// Signal to quantisation noise in dB, 10 log10(sum w^2 / sum (v - w)^2). Infinite without error, minus infinity if
-  /// only the weights are 0.
+  /// there is an error but all weights w are 0.
   double sqnr_db() const noexcept {
     if (squared_error == 0) return std::numeric_limits<double>::infinity();
     return 10 * std::log10(squared_weight / squared_error);
@@ -55,7 +55,7 @@ struct weight_error {
     return *this;
   }
 
-  /// Adds pairs; precondition: the spans are of one length.
+  /// Adds pairs of weights; precondition: both spans have the same length.
   ECQ_EXACT_FLOAT void add(std::span<const float> original, std::span<const float> reconstructed) noexcept {
     ECQ_EXACT_FLOAT_BODY
     for (std::size_t index = 0; index < original.size(); ++index) {
@@ -77,8 +77,8 @@ struct weight_error {
   friend bool operator==(const weight_error&, const weight_error&) = default;
 };
 
-/// Compares two matrices of one shape, of any element types; the result is the same for every thread count.
-/// errc::invalid_argument where the shapes differ.
+/// Compares two matrices of the same shape and any element types; the result is the same for every thread count.
+/// Errors: errc::invalid_argument if the shapes differ.
 inline result<weight_error> measure_error(const cpu& backend, weights_view original, weights_view reconstructed) {
   if (original.rows() != reconstructed.rows() || original.columns() != reconstructed.columns()) {
     const auto shape = [](const weights_view& view) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The loop over tasks on the CPU, defined.
+/// Definition of the loop over tasks on the CPU.
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ ECQ_INLINE unsigned cpu::thread_count() const noexcept {
 
 namespace detail {
 
-/// Threads that are waited for at the end of a scope. (libc++ has no std::jthread before version 20.)
+/// Threads joined at the end of a scope. (libc++ has no std::jthread before version 20.)
 struct joined_threads {
   joined_threads() = default;
   joined_threads(const joined_threads&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The CPU backend: `ecq::cpu{.threads = n}`, and the one loop that every verb runs on it.
+/// The CPU backend, `ecq::cpu{.threads = n}`, and the one loop that every verb runs on it.
 
 #include <cstddef>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace ecq {
 
-/// Runs on `threads` threads, the caller's included (0 = as many as the machine has), with the kernels of `isa` or the
-/// best below it that the machine has. Results never depend on either.
+/// The CPU backend: work runs on `threads` threads, including the caller's (0: as many as the machine has), with the
+/// kernels of `isa` or of the best instruction set below it that the machine has. Results depend on neither.
 struct cpu {
   unsigned threads = 1;
   instruction_set isa = instruction_set::automatic;
@@ -23,15 +23,15 @@ struct cpu {
 
 namespace detail {
 
-/// parallel_for of `call(task, index)`: compiled once, whatever the task.
+/// parallel_for over `call(task, index)`, compiled once for all kinds of task.
 result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
                        result<void> (*call)(void* task, std::size_t index));
 
 }  // namespace detail
 
-/// Calls `task(index)` for every index below `count`, in no particular order; `task` returns result<void>. Of the
-/// tasks that fail, the error of the lowest index is returned, so errors do not depend on timing; std::bad_alloc
-/// becomes errc::out_of_memory. Once a task has failed, tasks of higher index may be skipped.
+/// Calls `task(index)` for every index below `count`, in no particular order; `task` returns result<void>. If tasks
+/// fail, parallel_for returns the error of the lowest index, so errors do not depend on timing; std::bad_alloc becomes
+/// errc::out_of_memory. Once a task has failed, tasks of higher index may be skipped.
 template <class Task>
 result<void> parallel_for(const cpu& backend, std::size_t count, Task&& task) {
   using task_type = std::remove_reference_t<Task>;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 of several inputs at once, defined.
+/// Definition of XXH64 of several inputs at once.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ ECQ_INLINE void xxh64_many(std::span<const std::span<const std::byte>> inputs, s
       const std::byte* from[together];
       std::size_t blocks = inputs[first].size() / xxh64_hasher::block;
       for (std::size_t i = 0; i < together; ++i) {
-        const std::size_t input = first + (std::min)(i, count - 1);  // the last one again where there are fewer
+        const std::size_t input = first + (std::min)(i, count - 1);  // repeats the last input if there are fewer
         std::copy_n(xxh64_hasher(hashes[input]).lane_, 4, accumulators[i]);
         from[i] = inputs[input].data();
         blocks = (std::min)(blocks, inputs[input].size() / xxh64_hasher::block);

@@ -20,14 +20,14 @@ namespace detail {
 inline constexpr std::uint64_t xxh64_primes[5] = {0x9E3779B185EBCA87U, 0xC2B2AE3D27D4EB4FU, 0x165667B19E3779F9U,
                                                   0x85EBCA77C2B2AE63U, 0x27D4EB2F165667C5U};
 
-/// The same by number, for device code.
+/// xxh64_primes[number], for device code.
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_prime(std::size_t number) noexcept {
   constexpr std::uint64_t primes[5] = {xxh64_primes[0], xxh64_primes[1], xxh64_primes[2], xxh64_primes[3],
                                        xxh64_primes[4]};
   return primes[number];
 }
 
-/// As std::rotl, which device code cannot call.
+/// std::rotl for device code, which cannot call it.
 ECQ_HOST_DEVICE constexpr std::uint64_t rotate_left(std::uint64_t value, unsigned bits) noexcept {
   return (value << bits) | (value >> (64 - bits));
 }
@@ -36,13 +36,13 @@ ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_round(std::uint64_t accumulator, s
   return rotate_left(accumulator + lane * xxh64_prime(1), 31) * xxh64_prime(0);
 }
 
-/// Where accumulator `number` (0..3) starts.
+/// The initial value of accumulator `number` (0..3).
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_start(std::uint64_t seed, std::size_t number) noexcept {
   const std::uint64_t first = number == 0 ? xxh64_prime(0) + xxh64_prime(1) : xxh64_prime(1);
   return number < 2 ? seed + first : number == 2 ? seed : seed - xxh64_prime(0);
 }
 
-/// What the accumulators become together.
+/// Merges the four accumulators into one hash.
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_merge(const std::uint64_t (&lanes)[4]) noexcept {
   std::uint64_t hash =
       rotate_left(lanes[0], 1) + rotate_left(lanes[1], 7) + rotate_left(lanes[2], 12) + rotate_left(lanes[3], 18);
@@ -73,7 +73,7 @@ ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_finish(std::uint64_t hash, const s
 
 }  // namespace detail
 
-/// XXH64 of bytes that come in pieces, however they are cut.
+/// XXH64 of bytes that arrive in pieces of any size.
 class xxh64_hasher {
  public:
   constexpr explicit xxh64_hasher(std::uint64_t seed = 0) noexcept
@@ -96,7 +96,7 @@ class xxh64_hasher {
     buffered_ = bytes.size();
   }
 
-  /// Of everything so far; more may follow.
+  /// XXH64 of all bytes so far; more may follow.
   constexpr std::uint64_t digest() const noexcept {
     const std::uint64_t hash = total_ >= block ? detail::xxh64_merge(lane_) : seed_ + detail::xxh64_prime(4);
     return detail::xxh64_finish(hash + total_, buffer_, buffered_);
@@ -130,8 +130,8 @@ constexpr std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t se
   return hasher.digest();
 }
 
-/// hashes[i] becomes xxh64(inputs[i], hashes[i]), for all i. With AVX-512 four inputs, of similar size at best, take
-/// little longer than one.
+/// Sets hashes[i] to xxh64(inputs[i], hashes[i]) for all i. With AVX-512, four inputs take little longer than one,
+/// ideally if they have similar sizes.
 void xxh64_many(std::span<const std::span<const std::byte>> inputs, std::span<std::uint64_t> hashes,
                 instruction_set isa);
 

@@ -7,11 +7,11 @@
 #endif
 
 /// \def ECQ_HEADER_ONLY
-/// 1 unless ECQ_COMPILED is defined, as it is for what links the CMake target ecq::compiled. Definitions that no type
-/// of a user's enters stand in headers called "-inl". Where this is 1, the headers that declare them include those;
-/// otherwise they are in the library alone.
+/// 1 unless ECQ_COMPILED is defined; linking the CMake target ecq::compiled defines it. Definitions that involve no
+/// user type are in headers called "-inl". Where ECQ_HEADER_ONLY is 1, the headers that declare them include those;
+/// otherwise only the library has them.
 /// \def ECQ_INLINE
-/// On those definitions: inline, unless they are compiled once for all.
+/// Precedes the definitions in "-inl" headers: `inline`, unless the library compiles them once for all.
 #if defined(ECQ_COMPILED)
 #define ECQ_HEADER_ONLY 0
 #define ECQ_INLINE
@@ -20,7 +20,7 @@
 #define ECQ_INLINE inline
 #endif
 
-/// On what compiles for the host and, under nvcc, for the device too.
+/// Marks functions that compile for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)
 #define ECQ_HOST_DEVICE __host__ __device__
 #else
@@ -29,8 +29,8 @@
 
 /// \def ECQ_EXACT_FLOAT
 /// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag and
-/// instruction set. Without it a build with FMA contracts `a * b + c` and rounds once instead of twice, and a scale
-/// chosen on one machine would differ from the next. clang has no such attribute: ECQ_EXACT_FLOAT_BODY does it there.
+/// instruction set. Without it, a build with FMA contracts `a * b + c` and rounds once instead of twice, so a scale
+/// would differ from machine to machine. clang has no such attribute; there ECQ_EXACT_FLOAT_BODY does the work.
 /// \def ECQ_EXACT_FLOAT_BODY
 /// Comes first in the body of every function marked ECQ_EXACT_FLOAT.
 #if defined(__clang__)
@@ -54,8 +54,9 @@
 #endif
 
 /// 1 where cpu/ has kernels for the x86-64 instruction sets, chosen at run time; else 0 (the scalar definition alone).
-/// The same in a .cu file, whose host code is the host compiler's, so that inline functions have one body in all files
-/// of a program. Where nvcc's front end should not take the intrinsics of a host compiler: -DECQ_X86=0, in every file.
+/// It has the same value in a .cu file, whose host code the host compiler compiles, so that inline functions have one
+/// body in all files of a program. If nvcc's front end rejects a host compiler's intrinsics, define -DECQ_X86=0 in
+/// every file.
 #if !defined(ECQ_X86)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ECQ_X86 1
@@ -64,9 +65,9 @@
 #endif
 #endif
 
-/// On every function that uses an instruction set: no user needs -m flags, and nothing else is compiled for it.
+/// Marks every function that uses AVX2: no user needs -m flags, and no other code is compiled for AVX2.
 #define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
-/// As ECQ_AVX2.
+/// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2.
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
 /// \def ECQ_KERNELS_BEGIN
@@ -84,14 +85,14 @@
 #define ECQ_KERNELS_END
 #endif
 
-/// On types that must not be ignored. nvcc takes an assignment for a discarded value.
+/// Marks types whose values must not be ignored. Empty under nvcc, which mistakes an assignment for a discarded value.
 #if defined(__CUDACC__)
 #define ECQ_NODISCARD
 #else
 #define ECQ_NODISCARD [[nodiscard]]
 #endif
 
-/// Before a loop of a constant number of turns whose variables have to be in registers.
+/// Precedes a loop with a constant number of iterations whose variables have to be in registers.
 #if defined(__CUDA_ARCH__)
 #define ECQ_UNROLL _Pragma("unroll")
 #elif defined(__clang__)
@@ -102,7 +103,7 @@
 #define ECQ_UNROLL
 #endif
 
-/// Before a loop that a device's compiler is to leave one: it is seldom run, and would take registers.
+/// Precedes a loop that a device's compiler must not unroll: it rarely runs, and unrolled it would take registers.
 #if defined(__CUDA_ARCH__)
 #define ECQ_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -116,7 +117,8 @@
   if (!name##_result) return std::move(name##_result).error(); \
   auto& name = *name##_result
 
-/// As ECQ_TRY for a `result<void>`, or where the value is not needed.
+/// Returns the error of a `result` expression from the enclosing function, and ignores its value: ECQ_TRY for a
+/// `result<void>`, or where the value is not needed.
 #define ECQ_CHECK(...)                                                                         \
   do {                                                                                         \
     if (auto ecq_checked = (__VA_ARGS__); !ecq_checked) return std::move(ecq_checked).error(); \

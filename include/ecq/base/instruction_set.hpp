@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which instruction sets the machine has, and which one kernels are to use.
+/// The instruction sets that the machine has, and the one that kernels use.
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,7 +10,8 @@
 
 namespace ecq {
 
-/// Instruction sets that kernels are written for, each holding the ones before it. Results never depend on it.
+/// Instruction sets that kernels are written for, each including the ones before it. Results never depend on the
+/// choice.
 enum class instruction_set : unsigned char {
   automatic,  ///< the best one that the machine has
   scalar,     ///< plain C++, the definition
@@ -53,8 +54,8 @@ inline instruction_set machine_instruction_set() noexcept {
   return found;
 }
 
-/// `wanted`, but never more than the machine has. `automatic` becomes what the environment variable ECQ_CPU names
-/// (scalar, avx2 or avx512) when first asked, or else the best one.
+/// `wanted`, limited to what the machine has. For `automatic`, the instruction set that the environment variable
+/// ECQ_CPU names (scalar, avx2 or avx512) at the first call, or else the best one.
 inline instruction_set chosen_instruction_set(instruction_set wanted) noexcept {
   static const instruction_set preferred = [] {
     const char* const named = std::getenv("ECQ_CPU");

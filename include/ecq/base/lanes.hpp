@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How the symbols of a chunk are dealt to its lanes. Wire format: kernels static_assert on these numbers.
+/// How the symbols of a chunk are distributed over its lanes. Wire format: kernels static_assert on these numbers.
 ///
 /// Symbol j of a chunk belongs to lane (j % 128) / 4; the lanes code in step, one symbol each: group j / 128 ascending,
 /// then round j % 4 ascending. So a lane owns four neighbours of each group and can store them as one 32-bit word.
@@ -11,8 +11,8 @@
 
 namespace ecq {
 
-inline constexpr std::uint32_t lane_count = 32;                                ///< of a chunk: the threads of a warp
-inline constexpr std::uint32_t rounds_per_group = 4;                           ///< symbols of a lane in a group
+inline constexpr std::uint32_t lane_count = 32;       ///< lanes of a chunk: the threads of a warp
+inline constexpr std::uint32_t rounds_per_group = 4;  ///< symbols of a lane in a group
 inline constexpr std::uint32_t group_symbols = lane_count * rounds_per_group;  ///< 128
 
 /// Lanes that have a symbol in round `round` of a group in which `left` symbols remain: always the lowest ones.

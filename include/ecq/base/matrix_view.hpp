@@ -12,7 +12,7 @@ namespace ecq {
 
 namespace detail {
 
-/// std::span, std::vector, std::array: elements that lie together, and no rows of them.
+/// std::span, std::vector, std::array and the like: contiguous elements without rows.
 template <class Type>
 concept contiguous_row = requires(Type& row) {
   { *row.data() };
@@ -24,9 +24,10 @@ using element_of_row = std::remove_pointer_t<decltype(std::declval<Row&>().data(
 
 }  // namespace detail
 
-/// rows x columns elements at data[row * row_stride + column * column_stride]; strides in elements, any sign. Rows are
-/// output channels. Converts from std::span, std::vector and the like (one row) and from anything shaped like a dense
-/// Eigen object (rows(), cols(), data(), rowStride(), colStride()), transposed and block expressions included.
+/// A view of rows x columns elements at data[row * row_stride + column * column_stride], with strides in elements, of
+/// any sign. Rows are output channels. Converts from std::span, std::vector and the like (one row) and from anything
+/// shaped like a dense Eigen object (rows(), cols(), data(), rowStride(), colStride()), including transposed and block
+/// expressions.
 template <class Element>
 class matrix_view {
  public:
@@ -35,7 +36,7 @@ class matrix_view {
 
   constexpr matrix_view() noexcept = default;
 
-  /// Contiguous and row-major.
+  /// A contiguous, row-major matrix.
   constexpr matrix_view(Element* data, std::size_t rows, std::size_t columns) noexcept
       : matrix_view(data, rows, columns, static_cast<std::ptrdiff_t>(columns)) {}
 
@@ -78,7 +79,7 @@ class matrix_view {
     return data_[static_cast<std::ptrdiff_t>(row) * row_stride_ + static_cast<std::ptrdiff_t>(column) * column_stride_];
   }
 
-  /// `count` rows from `first` on; precondition: first + count <= rows().
+  /// The `count` rows from row `first` on; precondition: first + count <= rows().
   constexpr matrix_view row_range(std::size_t first, std::size_t count) const noexcept {
     return {data_ + static_cast<std::ptrdiff_t>(first) * row_stride_, count, columns_, row_stride_, column_stride_};
   }

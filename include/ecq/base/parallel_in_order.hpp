@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The loop for what is made in parallel and put together in order.
+/// A loop that makes items in parallel and puts them together in order.
 
 #include <condition_variable>
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace ecq {
 
-/// Calls `make(index, item)` for every index below `count` on all threads, and `take(index, item)` with what it made of
-/// `item`, one at a time and by ascending index, while other threads go on making. An item comes as an earlier take
-/// left it, so that its memory is used again; there are at most two a thread. Either may throw std::bad_alloc, which
-/// becomes errc::out_of_memory.
+/// Calls `make(index, item)` for every index below `count` on all threads, and `take(index, item)` afterwards with the
+/// same item, one call at a time and by ascending index, while other threads go on making. `make` gets an item as an
+/// earlier `take` left it, so that its memory is reused; there are at most two items per thread. Either function may
+/// throw std::bad_alloc, which becomes errc::out_of_memory.
 template <class Item, class Make, class Take>
 result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make& make, const Take& take) {
   const std::size_t window = 2 * std::size_t{backend.thread_count()};
@@ -44,7 +44,7 @@ result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make
     make(index, *item);
     lock.lock();
     made[index % window] = std::move(item);
-    if (taking) return;  // whoever takes will come to it
+    if (taking) return;  // the thread that takes will get to it
     taking = true;
     while (made[next % window]) {
       item = std::move(made[next % window]);

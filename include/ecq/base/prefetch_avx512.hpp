@@ -15,11 +15,12 @@
 
 namespace ecq::detail::avx512 {
 
-/// Where encoders fetch codes from: they go through a chunk from its end, eight groups in front of where they are.
+/// Offset at which encoders prefetch codes: they go through a chunk from its end, so it is eight groups before their
+/// position.
 inline constexpr std::size_t codes_prefetched = std::size_t{0} - 8 * group_symbols;
 
-/// Fetches `Lines` cache lines from `ahead` bytes behind `from` on, whether anything is there or not: an address, no
-/// pointer.
+/// Prefetches `Lines` cache lines that start `ahead` bytes after `from`. Nothing needs to be there: the place is an
+/// address, not a pointer.
 template <std::size_t Lines>
 ECQ_AVX512 inline void prefetch(const void* from, std::size_t ahead) {
   ECQ_UNROLL

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Constants for the elements of a word, all at once.
+/// Constants that apply to all elements of a word at once.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace ecq::detail {
 
-/// `bits` in each 16 bits, or each 8.
+/// `bits` repeated in each half (twice) or each byte (four_times) of a 32-bit word.
 ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
 ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
 

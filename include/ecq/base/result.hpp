@@ -12,7 +12,7 @@
 
 namespace ecq {
 
-/// Kinds of failure. Device code returns these alone; the host adds the text.
+/// Kinds of failure. Device code returns only these; the host adds the text.
 enum class errc : std::uint8_t {
   ok = 0,
   invalid_argument,    ///< the caller's shapes, options or buffers do not fit together
@@ -49,7 +49,7 @@ constexpr std::string_view to_string(errc code) noexcept {
   return "unknown error";
 }
 
-/// What went wrong (`code`) and where (`message`, English, without a trailing full stop or newline).
+/// A failure: what went wrong (`code`) and where (`message`, English, without a trailing full stop or newline).
 class ECQ_NODISCARD error {
  public:
   error(errc code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -71,8 +71,7 @@ class ECQ_NODISCARD error {
   std::string message_;
 };
 
-/// A `Value` or an `error`. Dereferencing a failed result is undefined, as with std::expected (C++23), whose subset
-/// this is.
+/// A `Value` or an `error`: a subset of std::expected (C++23). As there, dereferencing a failed result is undefined.
 template <class Value>
 class ECQ_NODISCARD result {
  public:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 of four inputs side by side: each is a chain of multiplications that leaves a core idle most of the time.
+/// XXH64 of four inputs side by side: a single input is a chain of multiplications that leaves a core mostly idle.
 
 #include "ecq/base/config.hpp"
 
@@ -17,7 +17,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// 32 bytes of one input and 32 of another.
+/// Loads 32 bytes of one input and 32 of another.
 ECQ_AVX512 inline __m512i load_pair(const std::byte* first, const std::byte* second) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first))),
                             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second)), 1);

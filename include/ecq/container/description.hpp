@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What a container says of itself: the JSON text under the metadata key `ecq` (docs/format.md, "Container on disk").
+/// A container's description of itself: the JSON text under the metadata key `ecq` (docs/format.md, "Container on
+/// disk").
 
 #include <algorithm>
 #include <array>
@@ -25,11 +26,11 @@
 
 namespace ecq {
 
-/// Key in `__metadata__` of the JSON that describes a container.
+/// Key in `__metadata__` under which the JSON text stands that describes a container.
 inline constexpr std::string_view container_metadata_key = "ecq";
 /// Name of the tensor that holds the checksum of the header.
 inline constexpr std::string_view header_checksum_name = "ecq.header_checksum";
-/// Version of the container that is written, and the only one read.
+/// Version of the containers that this library writes, and the only one it reads.
 inline constexpr std::uint64_t container_version = 1;
 
 /// Name of the U8 tensor that holds a block's stream.
@@ -38,31 +39,32 @@ inline std::string stream_tensor_name(std::string_view block) { return std::stri
 /// Name of the BF16 tensor that holds a matrix's scales.
 inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
 
-/// Name of the F32 tensor that holds the values of a matrix's codes where its format is dtype::table.
+/// Name of the F32 tensor that holds the values of a matrix's codes if its format is dtype::table.
 inline std::string value_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_values"; }
 
-/// A stream and the matrices whose codes lie in it.
+/// A block: a stream and the matrices whose codes lie in it.
 struct block_description {
   std::string name;
-  std::uint64_t symbols = 0;            ///< in the stream
+  std::uint64_t symbols = 0;            ///< codes in the stream
   std::vector<packed_matrix> matrices;  ///< without their scales and values
 };
 
-/// What the bytes of a tensor have to add up to.
+/// The checksum that the bytes of a tensor must have.
 struct tensor_checksum {
   std::string tensor;
-  std::uint64_t value = 0;  ///< XXH64 of its data, seed 0
+  std::uint64_t value = 0;  ///< XXH64 of the tensor's data, seed 0
 };
 
-/// What a container says of itself beside its tensors' shapes.
+/// A container's description of itself, beside its tensors' shapes.
 struct container_description {
-  std::string tool;      ///< what wrote the file; free text
-  std::string settings;  ///< how; free text
+  std::string tool;      ///< which tool wrote the file; free text
+  std::string settings;  ///< how it was written; free text
   std::vector<block_description> blocks;
-  std::vector<tensor_checksum> checksums;  ///< of every tensor but ecq.header_checksum
+  std::vector<tensor_checksum> checksums;  ///< one for every tensor but ecq.header_checksum
 };
 
-/// Columns of a matrix of this shape (shape[0] rows), or nothing: no dimensions, or rows x columns exceed 63 bits.
+/// Columns of a matrix of this shape, which has shape[0] rows; nothing if the shape has no dimensions or rows x columns
+/// exceed 63 bits.
 constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint64_t> shape) noexcept {
   constexpr auto largest = static_cast<std::uint64_t>((std::numeric_limits<std::ptrdiff_t>::max)());
   if (shape.empty() || shape[0] > largest) return std::nullopt;
@@ -75,15 +77,15 @@ constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint6
   return columns;
 }
 
-/// errc::corrupt, naming the matrix, unless shapes, layouts and formats of the matrices make sense and each has its own
-/// part of the block's symbols. Scales and values are not looked at.
+/// Checks that the shapes, layouts and formats of the matrices make sense and that each matrix has its own part of the
+/// block's symbols; otherwise returns errc::corrupt, naming the matrix. Does not look at scales and values.
 result<void> check_block(const block_description& block);
 
-/// The JSON text, always the same for the same description. Precondition: all texts are UTF-8.
+/// The JSON text of `description`, always the same for the same description. Precondition: all texts are UTF-8.
 std::string to_json(const container_description& description);
 
-/// Reads and checks the JSON text. errc::unsupported for another version or an unknown key, errc::corrupt for anything
-/// that breaks a rule: wrong types, missing keys, what check_block finds, a matrix or block twice.
+/// Reads and checks the JSON text. Errors: errc::unsupported for another version or an unknown key, errc::corrupt for
+/// anything that breaks a rule: wrong types, missing keys, what check_block finds, a duplicate matrix or block.
 result<container_description> parse_description(std::string_view text);
 
 namespace detail {
@@ -105,11 +107,11 @@ inline std::optional<std::uint64_t> parse_hex64(std::string_view text) noexcept 
   return value;
 }
 
-/// The bits of an FP32, highest first.
+/// The bits of an FP32 as 8 hexadecimal digits, highest first.
 inline std::string hex_bits(float value) { return hex64(std::bit_cast<std::uint32_t>(value)).substr(8); }
 
 /// Reads an object that has these keys, in any order, and no others: `member(index of the key)` reads each value. The
-/// first `required` ones must be there.
+/// first `required` keys must be present.
 template <std::size_t Count, class Member>
 result<void> read_members(json_reader& json, const std::array<std::string_view, Count>& keys, Member&& member,
                           std::size_t required = Count) {
@@ -128,7 +130,7 @@ result<void> read_members(json_reader& json, const std::array<std::string_view, 
                    "'");
 }
 
-/// Reads the value that comes next into `out`.
+/// Reads the next value into `out`.
 inline result<void> read_into(json_reader& json, std::string& out) {
   ECQ_TRY(value, json.string());
   out = std::move(value);
@@ -322,7 +324,7 @@ inline result<container_description> parse_description(std::string_view text) {
   json_reader json(text);
   bool version_read = false;
   ECQ_CHECK(detail::read_members(json, keys, [&](std::size_t key) -> result<void> {
-    // First, so that another version's other members are not complained about.
+    // The version comes first, so that members of another version cause no complaint.
     if (std::exchange(version_read, true) == (key == 0)) return json.fail("the version must come first");
     switch (key) {
       case 0: {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Opens a container and hands out its blocks and tensors, one at a time.
+/// A reader that opens a container and hands out its blocks and tensors one at a time.
 
 #include <algorithm>
 #include <bit>
@@ -27,12 +27,13 @@
 
 namespace ecq {
 
-/// True if the file claims to be a container, whole or damaged.
+/// Whether the file claims to be a container, whole or damaged.
 inline bool is_container(const safetensors_file& file) noexcept {
   return find_value(file.metadata(), container_metadata_key) != nullptr || file.find(header_checksum_name) != nullptr;
 }
 
-/// As above; a folder or the index of a sharded checkpoint is none.
+/// Whether the file at `path` claims to be a container, whole or damaged. A folder or the index of a sharded checkpoint
+/// is not a container.
 inline result<bool> is_container(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored) || path.extension() == ".json") return false;
@@ -40,7 +41,7 @@ inline result<bool> is_container(const std::filesystem::path& path) {
   return is_container(file);
 }
 
-/// A block of an open container: scales in memory, the stream in the mapped file.
+/// A block of an open container, with its scales in memory and its stream in the mapped file.
 struct mapped_block {
   std::vector<packed_matrix> matrices;
   std::span<const std::byte> stream;
@@ -48,13 +49,13 @@ struct mapped_block {
   operator packed_block_view() const noexcept { return {matrices, stream}; }
 };
 
-/// A container, its header and description checked. Data are checked when they are read: scales and passed-through
-/// tensors here, chunks of streams by whoever decodes them, everything at once by verify().
+/// A container whose header and description have been checked. Data are checked when they are read: the reader checks
+/// scales and passed-through tensors, decoders check the chunks of streams, and verify() checks everything at once.
 class container_reader {
  public:
-  /// Errors name the file: what safetensors_file::open and parse_description return, errc::not_found for a safetensors
-  /// file that is no container, errc::checksum_mismatch for a header that was changed, errc::corrupt where description
-  /// and tensors disagree.
+  /// Opens the container at `path`. Errors name the file: those of safetensors_file::open and parse_description,
+  /// errc::not_found for a safetensors file that is not a container, errc::checksum_mismatch for a header that was
+  /// changed, errc::corrupt if description and tensors disagree.
   static result<container_reader> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return file_.path(); }
@@ -62,29 +63,30 @@ class container_reader {
   const std::string& tool() const noexcept { return description_.tool; }
   const std::string& settings() const noexcept { return description_.settings; }
 
-  /// Metadata of the original.
+  /// The metadata of the original.
   const string_map& metadata() const noexcept { return metadata_; }
 
-  /// Names, shapes and formats; load() gives the scales as well.
+  /// The blocks with names, shapes and formats of their matrices; load() adds the scales.
   std::span<const block_description> blocks() const noexcept { return description_.blocks; }
 
-  /// Tensors kept as they were, in the order of their data.
+  /// The tensors kept unchanged, in the order of their data.
   std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
 
-  /// Scales and stream of block `index`, which must be below blocks().size(). errc::checksum_mismatch names a matrix
-  /// whose scales were changed; the stream is not read yet.
+  /// Scales and stream of block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a
+  /// matrix whose scales were changed. The stream is not read yet.
   result<mapped_block> load(std::size_t index) const;
 
   /// Gives the memory of a block's stream back.
   void release(const mapped_block& block) const noexcept { file_.release(block.stream); }
 
-  /// Reads one of passed_through(): calls `use(piece)`, which returns result<void>, for each piece of its data in
-  /// turn, then checks their checksum; the pieces are not to be trusted before. Memory is given back on the way.
+  /// Reads one of passed_through(): calls `use(piece)`, which returns result<void>, for each piece of its data in turn,
+  /// and then checks the tensor's checksum. Do not trust the pieces before read() has returned. It gives memory back on
+  /// the way.
   template <class Use>
   result<void> read(const tensor_entry& tensor, Use&& use) const;
 
-  /// Reads everything and checks every checksum. `progress(name, done, total)` is called before each piece with bytes
-  /// of data; if it returns false, verify ends with errc::invalid_argument ("interrupted").
+  /// Reads everything and checks every checksum. Calls `progress(name, done, total)`, with counts in bytes of data,
+  /// before each piece; if it returns false, verify ends with errc::invalid_argument ("interrupted").
   template <class Progress>
   result<void> verify(Progress&& progress) const;
   result<void> verify() const {
@@ -164,8 +166,8 @@ inline result<const tensor_entry*> container_reader::expect_tensor(const std::st
   return tensor;
 }
 
-/// Every tensor must be a block's, a matrix's, the header checksum or passed through, and all but the header checksum
-/// must have a checksum.
+/// Checks that every tensor belongs to a block or a matrix, is the header checksum or passed through, and that all but
+/// the header checksum have a checksum.
 inline result<void> container_reader::match_tensors() {
   std::set<std::string, std::less<>> own{std::string(header_checksum_name)};
   std::set<std::string_view> matrices;
@@ -256,7 +258,7 @@ inline result<mapped_block> container_reader::load(std::size_t index) const {
       ECQ_CHECK(read(*file_.find(value_tensor_name(matrix.name)), take));
     }
     if (matrix.lossless()) continue;
-    matrix.scales.reserve(matrix.layout.count());  // which is what the file holds
+    matrix.scales.reserve(matrix.layout.count());  // as many as the file holds
     ECQ_CHECK(read(*file_.find(scale_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
       for (std::size_t at = 0; at < piece.size(); at += 2) {
         matrix.scales.push_back(bf16::from_bits(load_le<std::uint16_t>(piece.data() + at)));

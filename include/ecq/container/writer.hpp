@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Writes a container block after block; memory does not grow with the model.
+/// A writer of containers that works block by block; its memory does not grow with the model.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace ecq {
 
-/// Everything that a container will hold: names and shapes, known before the first block is compressed.
+/// The names and shapes of everything that a container will hold, known before the first block is compressed.
 struct container_plan {
   struct matrix {
     std::string name;
@@ -41,35 +41,38 @@ struct container_plan {
   };
   std::vector<block> blocks;
   std::vector<tensor_declaration> pass_through;  ///< tensors kept as they are; shapes are needed
-  string_map metadata;                           ///< of the original, kept unchanged
+  string_map metadata;                           ///< metadata of the original, kept unchanged
   std::string tool;                              ///< free text
   std::string settings;                          ///< free text
 };
 
-/// Give it every block and every tensor of its plan once, in any order, then commit. Data lie in the file in that
-/// order. To align all elements, as PyTorch wants it: first the tensors of two and more bytes an element, largest
-/// first, then the blocks, then the tensors of single bytes.
+/// Writes one container. Give it every block and every tensor of its plan once, in any order, then commit. Data lie in
+/// the file in that order. To align all elements, as PyTorch requires, write first the tensors of two and more bytes an
+/// element, largest elements first, then the blocks, then the tensors of single bytes.
 class container_writer {
  public:
-  /// Opens a temporary file beside `path` (output_file). errc::invalid_argument names what cannot be written: a name
-  /// twice, a name or metadata key that the container uses itself, text that is not UTF-8, a shape without a size.
+  /// Opens a temporary file beside `path` (output_file). Errors: errc::invalid_argument names what cannot be written: a
+  /// duplicate name, a name or metadata key that the container uses itself, text that is not UTF-8, a shape without a
+  /// size.
   static result<container_writer> create(const std::filesystem::path& path, container_plan plan);
 
-  /// `block` must have the matrices of the plan's block `name`, in its order. Its stream is not looked into.
+  /// Writes block `name` of the plan. `block` must have that block's matrices in the plan's order. Does not look into
+  /// the stream.
   result<void> write_block(std::string_view name, packed_block_view block);
 
-  /// A tensor of the plan's pass_through. `release(piece)` is called for each piece of `bytes` (4 MiB or less) once it
-  /// is written, to give mapped memory back.
+  /// Writes a tensor of the plan's pass_through. Calls `release(piece)` for each piece of `bytes` (4 MiB or less) once
+  /// it is written, so that the caller can give mapped memory back.
   template <class Release>
   result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes, Release&& release);
   result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes) {
     return write_tensor(name, bytes, [](std::span<const std::byte>) {});
   }
 
-  /// Writes header and header checksum and puts the file under its name. errc::invalid_argument names what is missing.
+  /// Writes header and header checksum and puts the file under its name. Errors: errc::invalid_argument names what is
+  /// missing.
   result<void> commit();
 
-  /// Of the whole file so far, header included.
+  /// Size of the whole file so far, header included.
   std::uint64_t size_bytes() const noexcept { return file_.data_begin() + file_.data_size(); }
 
  private:
@@ -78,13 +81,13 @@ class container_writer {
 
   safetensors_writer file_;
   container_plan plan_;
-  std::vector<block_description> blocks_;  ///< in the plan's order; written ones have matrices
+  std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
 };
 
 namespace detail {
 
-/// The metadata with the longest description that can come of the plan.
+/// The metadata with the longest description that the plan can lead to.
 inline result<string_map> widest_metadata(const container_plan& plan) {
   constexpr std::uint64_t widest = (std::numeric_limits<std::uint64_t>::max)();
   container_description description{plan.tool, plan.settings, {}, {}};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How symbols and raw bits become elements again, by value: what kernels that join them need to know.
+/// How symbols and raw bits become elements again, described by values that joining kernels read.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace ecq {
 
-/// element = restore(symbol << low_bits | raw), where restore turns right by `turned` bits.
+/// How to join an element: element = restore(symbol << low_bits | raw), where restore rotates right by `turned` bits.
 struct element_join {
   std::size_t width = 1;  ///< bytes of an element: 1, 2 or 4
-  unsigned low_bits = 0;  ///< of an arranged element, below its symbol
-  unsigned bits = 0;      ///< raw ones of each element: low_bits or, where the coder leaves some of the symbol's, more
+  unsigned low_bits = 0;  ///< bits of an arranged element below its symbol
+  unsigned bits = 0;      ///< raw bits of each element: low_bits, or more if the coder leaves bits of the symbol raw
   unsigned turned = 0;    ///< 0 or 1
 
   template <element_split Split>
@@ -23,14 +23,14 @@ struct element_join {
   }
 };
 
-/// Where the elements of one chunk go. Symbols that are not joined yet take the last bytes of the same room, one each:
-/// joining from the front then never overtakes them.
+/// Where the elements of one chunk go. Symbols that are not joined yet take the last bytes of the same memory, one byte
+/// each, so joining from the front never overtakes them.
 struct element_target {
-  const std::byte* raw = nullptr;  ///< the chunk's raw bits, of which stream_tail_bytes beyond the end may be read
+  const std::byte* raw = nullptr;  ///< the chunk's raw bits; stream_tail_bytes beyond their end may be read
   std::byte* elements = nullptr;
-  std::uint32_t joined = 0;  ///< leading elements that are there; of the others there are symbols
+  std::uint32_t joined = 0;  ///< leading elements that are joined; the others are still symbols
 
-  /// Of symbol 0 in a chunk of `count`.
+  /// The address of symbol 0 in a chunk of `count` elements of `width` bytes.
   std::uint8_t* symbols(std::size_t width, std::size_t count) const noexcept {
     return reinterpret_cast<std::uint8_t*>(elements) + (width - 1) * count;
   }

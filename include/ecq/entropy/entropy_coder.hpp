@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The concepts of entropy coders and of the backends that decode them. Gathered in concepts.hpp.
+/// The concepts of entropy coders and of the backends that decode them; concepts.hpp gathers them.
 
 #include <concepts>
 #include <cstddef>
@@ -35,17 +35,16 @@ struct coding_plan {
   std::uint64_t bits = 0;     ///< expected information of all words
 };
 
-/// Codes bytes chunk by chunk with one static table for each class of chunks.
-///
+/// A coder that codes bytes chunk by chunk, with one static table for each class of chunks.
 ///  - `plan` chooses symbol map and tables for the histograms given, none of them empty; a coder that codes anything
-///  leaves at most `most_raw_bits` (0..7, if not given 7) bits raw;
+///    leaves at most `most_raw_bits` (0..7, by default 7) bits raw;
 ///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
 ///    record; reading checks everything and allocates nothing on the record's word;
-///  - an encoder codes one chunk, all of whose symbols are in its table: writes Coder::state_bytes bytes of states, and
-///  words to the *end* of `words` (as many
-///    as there are codes), and returns their number;
+///  - an encoder codes one chunk, all of whose symbols are in its table: it writes Coder::state_bytes bytes of states
+///    and writes words to the *end* of `words`, which has room for as many as there are codes, and returns their
+///    number;
 ///  - a decoder writes `coded symbol << raw bits` for each symbol of a chunk. Any bytes are safe to decode: it returns
-///    errc::corrupt where they are no chunk that an encoder wrote.
+///    errc::corrupt if they are not a chunk that an encoder wrote.
 template <class Coder>
 concept entropy_coder =
     requires(std::span<const histogram> classes, std::span<const std::byte> section, std::size_t position,

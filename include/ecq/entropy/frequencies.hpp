@@ -15,7 +15,7 @@
 
 namespace ecq {
 
-/// Symbols that occur, ascending, and their frequencies (1 .. 2^scale_bits), which sum to 2^scale_bits.
+/// The symbols that occur, in ascending order, and their frequencies (1 .. 2^scale_bits), which sum to 2^scale_bits.
 struct frequency_table {
   unsigned scale_bits = 0;
   unsigned count = 0;  ///< 1 .. 256
@@ -27,7 +27,7 @@ struct frequency_table {
 
 namespace detail {
 
-/// As std::bit_width, which device code cannot call.
+/// std::bit_width for device code, which cannot call it.
 ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
   unsigned width = 0;
   for (unsigned step = 32; step != 0; step /= 2) {
@@ -39,7 +39,7 @@ ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
   return width + static_cast<unsigned>(value);
 }
 
-/// log2_fixed of several values at once: each is a chain of multiplications that waits for itself.
+/// log2_fixed of several values at once: side by side, their chains of dependent multiplications overlap.
 template <std::size_t Count>
 ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count],
                                              std::uint64_t (&logarithms)[Count]) noexcept {
@@ -66,7 +66,7 @@ ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count
 
 }  // namespace detail
 
-/// log2(value) in 2^-32, rounded down to within 4 of the last place; integer arithmetic alone. value >= 1.
+/// log2(value) in units of 2^-32, rounded down to within 4 units; integer arithmetic only. Precondition: value >= 1.
 ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
   std::uint64_t logarithm[1] = {};
   detail::log2_fixed_of({value}, logarithm);
@@ -75,15 +75,15 @@ ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept
 
 namespace detail {
 
-/// A frequency table in the making: memory that the threads of a group share.
+/// A frequency table under construction, in memory that the threads of a group share.
 struct frequency_work {
-  std::uint32_t count;        ///< of the symbols that occur
-  std::uint8_t symbols[256];  ///< those, ascending
-  std::uint64_t counts[256];  ///< how often each of those occurs
+  std::uint32_t count;        ///< number of symbols that occur
+  std::uint8_t symbols[256];  ///< the symbols that occur, ascending
+  std::uint64_t counts[256];  ///< how often each of these symbols occurs
   std::uint32_t frequencies[256];
   std::uint64_t weight[256];
-  std::uint64_t gain[256];  ///< of one unit more
-  std::uint64_t loss[256];  ///< of one unit less
+  std::uint64_t gain[256];  ///< gain from one unit more
+  std::uint64_t loss[256];  ///< loss from one unit less
 };
 
 /// The first number below `count` whose value, or with Least whose complement, is largest.
@@ -128,7 +128,7 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   const auto each = [&](auto&& use) {
     for (std::uint32_t i = group.rank(); i < count; i += group.size()) use(i);
   };
-  // 31 bits of counts, so that count * log2 fits 64 bits.
+  // 31 bits of counts, so that count * log2 fits in 64 bits.
   std::uint64_t own = 0;
   each([&](std::uint32_t i) { own += work.counts[i]; });
   const unsigned width = bit_width(group.sum(own));
@@ -196,8 +196,8 @@ ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t
 
 }  // namespace detail
 
-/// Frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)) with every symbol that
-/// occurs at 1 or more. At least one does; 8 <= scale_bits <= 16.
+/// The frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)) if every symbol that
+/// occurs has a frequency of at least 1. Precondition: at least one symbol occurs, and 8 <= scale_bits <= 16.
 inline frequency_table normalize_frequencies(const histogram& codes, unsigned scale_bits) {
   detail::frequency_work work;
   detail::list_symbols(host_group(), codes.counts.data(), work);
@@ -211,7 +211,7 @@ inline frequency_table normalize_frequencies(const histogram& codes, unsigned sc
 }
 
 /// Information of `codes` coded with `table`, in bits, rounded up: sum of count * (scale_bits - log2(frequency)).
-/// Every code that occurs is in the table.
+/// Precondition: every code that occurs is in the table.
 inline std::uint64_t coded_bits(const histogram& codes, const frequency_table& table) {
   std::array<std::uint64_t, 256> counts;
   for (std::size_t i = 0; i < table.count; ++i) counts[i] = codes.counts[table.symbols[i]];

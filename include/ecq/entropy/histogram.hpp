@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How often each of the 256 codes occurs.
+/// Histograms: how often each of the 256 codes occurs.
 
 #include <array>
 #include <cstddef>
@@ -25,17 +25,17 @@ struct histogram {
     return sum;
   }
 
-  /// Different values that occur.
+  /// The number of different values that occur.
   unsigned distinct() const noexcept {
     unsigned present = 0;
     for (const std::uint64_t count : counts) present += count != 0 ? 1U : 0U;
     return present;
   }
 
-  /// Counts `codes` on top of what is there.
+  /// Adds the counts of `codes`.
   void add(std::span<const std::uint8_t> codes) noexcept {
-    // Eight counters a value: a run of one value would otherwise wait for its own last store every time. They are
-    // narrow, to stay in the cache, and so for a limited number of codes.
+    // Eight counters per value: with one, a run of the same value would wait for its last store every time. The
+    // counters are narrow, to stay in the cache, so each holds a limited number of codes.
     constexpr std::size_t piece = std::size_t{1} << 31;
     for (; codes.size() > piece; codes = codes.subspan(piece)) add(codes.first(piece));
     std::uint32_t part[8][256] = {};
@@ -62,7 +62,8 @@ struct histogram {
 
 namespace detail {
 
-/// Sums up what `count(first, size, histogram)` counts in pieces of `size` elements, on all threads of `backend`.
+/// Calls `count(first, size, histogram)` for pieces of the `size` elements, on all threads of `backend`, and sums up
+/// the histograms.
 template <class Count>
 result<histogram> count_in_pieces(const cpu& backend, std::size_t size, Count&& count) {
   constexpr std::size_t piece = std::size_t{1} << 20;
@@ -80,15 +81,15 @@ result<histogram> count_in_pieces(const cpu& backend, std::size_t size, Count&& 
 
 }  // namespace detail
 
-/// Histogram of `codes`, counted on all threads of `backend`.
+/// The histogram of `codes`, counted on all threads of `backend`.
 inline result<histogram> count_codes(const cpu& backend, std::span<const std::uint8_t> codes) {
   return detail::count_in_pieces(backend, codes.size(), [&](std::size_t first, std::size_t size, histogram& part) {
     part.add(codes.subspan(first, size));
   });
 }
 
-/// Histogram of the exponent fields of weights of a floating-point `format`; `elements` are their bits in the machine's
-/// byte order, at any address.
+/// The histogram of the exponent fields of weights of a floating-point `format`; `elements` are the weights' bits in
+/// the machine's byte order, at any address.
 inline result<histogram> count_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements) {
   return visit_split(format, [&]<class Split>() {
     constexpr std::size_t width = sizeof(typename Split::element);

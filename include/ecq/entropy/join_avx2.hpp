@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Joining symbols in memory with raw bits in AVX2 registers.
+/// Joins symbols in memory with raw bits in AVX2 registers.
 
 #include "ecq/base/config.hpp"
 
@@ -16,12 +16,12 @@
 
 namespace ecq::detail::avx2 {
 
-/// Elements of one byte, up to 7 raw bits: 32 at a time. A byte shuffle brings the two bytes that hold an element's
-/// bits into 16 bits, a multiplication moves them to the top. (PDEP, microcode on some machines, is slower even
-/// elsewhere.)
+/// Joins elements of one byte with up to 7 raw bits, 32 at a time. A byte shuffle brings the two bytes that hold an
+/// element's bits into 16 bits, and a multiplication moves the bits to the top. (PDEP is microcode on some machines and
+/// slower even on others.)
 ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
                                 std::size_t count, std::byte* to) {
-  std::uint8_t bytes[2][32];  // of the first and the second eight elements of a half register
+  std::uint8_t bytes[2][32];  // for the first and the second eight elements of a half register
   std::uint16_t factors[16];
   for (unsigned i = 0; i < 16; ++i) {
     const unsigned bit = i % 8 * join.bits;
@@ -58,7 +58,7 @@ ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* sy
   }
 }
 
-/// Elements of two bytes with 8 raw bits, turned.
+/// Joins elements of two bytes with 8 raw bits, rotated.
 ECQ_AVX2 inline void join_bf16(const std::uint8_t* symbols, const std::byte* raw, std::size_t count, std::byte* to) {
   for (std::size_t at = 0; at < count; at += 16) {
     const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols + at));
@@ -69,8 +69,8 @@ ECQ_AVX2 inline void join_bf16(const std::uint8_t* symbols, const std::byte* raw
   }
 }
 
-/// Elements of two or four bytes with 8 to 25 raw bits, turned: eight at a time, in 32 bits each. A byte shuffle brings
-/// the four bytes that hold an element's bits into its lane, whose own shift does the rest.
+/// Joins elements of two or four bytes with 8 to 25 raw bits, rotated, eight at a time in 32 bits each. A byte shuffle
+/// brings the four bytes that hold an element's bits into its lane, and the lane's own shift does the rest.
 template <std::size_t Width>
 struct wide_join {
   ECQ_AVX2 explicit wide_join(const element_join& join)
@@ -90,7 +90,7 @@ struct wide_join {
     shift = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(shifts));
   }
 
-  /// Reads up to 16 bytes beyond the raw bits.
+  /// Joins eight elements; reads up to 16 bytes beyond the raw bits.
   ECQ_AVX2 __m256i eight(const std::uint8_t* symbols, const std::byte* raw) const {
     const __m256i both =
         _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(raw))),
@@ -128,7 +128,7 @@ ECQ_AVX2 inline void join_wide(const element_join& join, const std::uint8_t* sym
   }
 }
 
-/// `count` is a multiple of 64. False: none was joined.
+/// Joins `count` elements, a multiple of 64. Returns false if it joined none.
 inline bool join_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
                           std::size_t count, std::byte* to) {
   if (join.width == 1 && join.bits < 8) {

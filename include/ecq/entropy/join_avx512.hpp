@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Joining symbols with raw bits in AVX-512 registers, 64 elements at a time. A writer serves kernels whose symbols are
-/// in registers anyway, and a loop over symbols in memory.
+/// Joins symbols with raw bits in AVX-512 registers, 64 elements at a time. One writer serves both kernels that have
+/// symbols in registers and a loop over symbols in memory.
 
 #include "ecq/base/config.hpp"
 
@@ -18,12 +18,12 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Symbols alone, as they are. Every writer has `place`, which brings 64 symbols where `write` wants them in their
-/// bytes, and `write`, which moves both pointers on.
+/// Writes symbols alone, unchanged. Every writer has `place`, which moves 64 symbols to where `write` needs them in
+/// their bytes, and `write`, which advances both pointers.
 struct symbol_writer {
   static constexpr bool joins = false;
   static constexpr std::size_t width = 1;
-  static constexpr std::size_t raw_lines = 0;  ///< cache lines of raw bits that 128 elements take, at most
+  static constexpr std::size_t raw_lines = 0;  ///< cache lines of raw bits that 128 elements take at most
 
   ECQ_AVX512 explicit symbol_writer(const element_join&) {}
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
@@ -33,13 +33,14 @@ struct symbol_writer {
   }
 };
 
-/// `bits` bytes hold the raw bits of eight elements: a byte permutation brings each eight's bytes into a lane of 64
-/// bits, a multishift each element's bits into its bytes.
+/// Spreads raw bits over elements. `bits` bytes hold the raw bits of eight elements: a byte permutation brings the
+/// bytes of each eight elements into a lane of 64 bits, and a multishift brings each element's bits into its bytes.
 struct raw_bit_lanes {
   std::uint8_t byte[64];
   std::uint8_t shift[64];
 
-  /// For elements of `width` bytes, 1 or 2, shifted left by `left`; those of a register begin at a byte.
+  /// For elements of `width` bytes (1 or 2) with raw bits shifted left by `left`; the raw bits of a register begin at a
+  /// byte.
   raw_bit_lanes(std::size_t width, unsigned bits, unsigned left) {
     const auto per_lane = static_cast<unsigned>(8 / width);
     for (unsigned i = 0; i < 64; ++i) {
@@ -52,16 +53,16 @@ struct raw_bit_lanes {
   }
 };
 
-/// The first `count` (below 64) lanes of bytes.
+/// A mask of the first `count` (below 64) lanes of bytes.
 constexpr std::uint64_t first_lanes(std::size_t count) { return (std::uint64_t{1} << count) - 1; }
 
-/// Symbols placed in the top byte of an element, when the rest turns with the raw bits.
+/// Symbols placed in the top byte of an element whose other bits rotate with the raw bits.
 ECQ_AVX512 inline __m512i shifted_bytes(__m512i symbols, unsigned left, unsigned kept) {
   return _mm512_and_si512(_mm512_sll_epi16(symbols, _mm_cvtsi32_si128(static_cast<int>(left))),
                           _mm512_set1_epi8(static_cast<char>(kept & 0xFFU)));
 }
 
-/// Elements of one byte: codes with raw low bits, FP8.
+/// Writes elements of one byte: codes with raw low bits, FP8.
 struct byte_writer {
   static constexpr bool joins = true;
   static constexpr std::size_t width = 1;
@@ -107,7 +108,7 @@ struct byte_writer {
   __m512i sign_mask;
 };
 
-/// Elements of two bytes with 8 raw bits: BF16.
+/// Writes elements of two bytes with 8 raw bits: BF16.
 struct bf16_writer {
   static constexpr bool joins = true;
   static constexpr std::size_t width = 2;
@@ -143,7 +144,7 @@ struct bf16_writer {
   __m512i zipped[2];
 };
 
-/// Elements of two bytes with any number of raw bits: FP16.
+/// Writes elements of two bytes with any number of raw bits: FP16.
 struct half_writer {
   static constexpr bool joins = true;
   static constexpr std::size_t width = 2;
@@ -194,7 +195,7 @@ struct half_writer {
   __m512i upper_bytes[2];
 };
 
-/// Elements of four bytes with 24 raw bits: FP32.
+/// Writes elements of four bytes with 24 raw bits: FP32.
 struct fp32_writer {
   static constexpr bool joins = true;
   static constexpr std::size_t width = 4;
@@ -241,7 +242,7 @@ bool with_writer(const element_join& join, const Use& use) {
   return false;
 }
 
-/// `count`, a multiple of 64, symbols in memory; the elements may be where element_target allows the symbols.
+/// Joins `count` symbols in memory, a multiple of 64. The elements may overlap the symbols as in element_target.
 template <class Writer>
 ECQ_AVX512 inline void join_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
                                      std::size_t count, std::byte* to) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Joining symbols in memory with raw bits, many elements at a time, by what the machine has.
+/// Joins symbols in memory with raw bits, many elements at a time, with the instruction sets of the machine.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace ecq::detail {
 
-/// Joins the first of `count` elements and returns how many. `to` may be where element_target puts the elements of
-/// these symbols. Reads up to 8 bytes beyond the raw bits.
+/// Joins some of `count` elements, from the first on, and returns how many. `to` may be where element_target puts the
+/// elements of these symbols. Reads up to 8 bytes beyond the raw bits.
 inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,
                                       [[maybe_unused]] const std::uint8_t* symbols,
                                       [[maybe_unused]] const std::byte* raw, [[maybe_unused]] std::size_t count,
@@ -28,7 +28,7 @@ inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,
       })) {
     return count;
   }
-  // The last 64 elements have raw bits enough for all that is read beyond the others'.
+  // The raw bits of the last 64 elements cover all that is read beyond those of the others.
   if (join.width > 1 && join.bits > 8) count -= (std::min)(count, std::size_t{64});
   if (chosen >= instruction_set::avx2 && avx2::join_elements(join, symbols, raw, count, to)) return count;
 #endif

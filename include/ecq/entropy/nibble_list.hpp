@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Symbols as nibbles, two of which a coder takes for one byte (docs/format.md, symbol map pairs): half the steps, and
-/// whole bits a symbol cost Huffman codes half as much.
+/// Symbols as nibbles, two of which a coder takes as one byte (docs/format.md, symbol map pairs). Pairs halve the
+/// steps, and they halve what whole bits a symbol cost Huffman codes.
 
 #include <algorithm>
 #include <array>
@@ -16,19 +16,19 @@
 
 namespace ecq {
 
-/// What each value of a nibble stands for: 16 symbols, or 15 and, as nibble 15, the escape, behind which lies any
-/// symbol. The default is that of symbols of 4 bits, which are their own nibbles.
+/// The symbol that each value of a nibble stands for: 16 symbols, or 15 symbols and, as nibble 15, the escape, which
+/// stands for any symbol. The default list is for symbols of 4 bits, which are their own nibbles.
 struct nibble_list {
-  static constexpr std::size_t bytes = 16;          ///< as a stream has it: `symbols`
+  static constexpr std::size_t bytes = 16;          ///< size of the list in a stream: `symbols`
   static constexpr std::uint8_t escape_value = 15;  ///< the nibble of the escape, if there is one
 
-  /// Strictly ascending; the last one is 0 if there is an escape.
+  /// The symbols, strictly ascending; the last one is 0 if there is an escape.
   std::array<std::uint8_t, bytes> symbols{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
   constexpr bool has_escape() const noexcept { return symbols.back() == 0; }
 
-  /// The list for symbols of which `counts` says how often they occur: no escape if there are at most 16 different
-  /// ones, else the 15 most frequent, the smaller ones among equals. Symbols have `symbol_bits` (4..8) bits.
+  /// The list for symbols that occur as often as `counts` says. It has no escape if at most 16 different symbols occur;
+  /// otherwise it holds the 15 most frequent, the smaller ones among equals. Symbols have `symbol_bits` (4..8) bits.
   static nibble_list of(const histogram& counts, unsigned symbol_bits) {
     std::array<std::uint8_t, 256> order{};
     std::iota(order.begin(), order.end(), std::uint8_t{0});
@@ -46,7 +46,8 @@ struct nibble_list {
     return list;
   }
 
-  /// Reads `bytes` bytes. errc::corrupt unless they ascend as they must and are symbols of `symbol_bits` bits.
+  /// Reads a list from `bytes` bytes. Errors: errc::corrupt unless they ascend as they must and are symbols of
+  /// `symbol_bits` bits.
   static result<nibble_list> read(std::span<const std::byte, bytes> from, unsigned symbol_bits) {
     nibble_list list;
     std::transform(from.begin(), from.end(), list.symbols.begin(),
@@ -61,7 +62,7 @@ struct nibble_list {
     return list;
   }
 
-  /// The nibble of every symbol; of those not listed the escape.
+  /// The nibble of every symbol; the escape for symbols that are not listed.
   std::array<std::uint8_t, 256> nibbles() const noexcept {
     std::array<std::uint8_t, 256> found{};
     found.fill(escape_value);

@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// The coder of what does not compress: every code is stored as its 8 raw bits.
+/// The coder for data that do not compress: every code is stored as its 8 raw bits.
 
 #include "ecq/entropy/entropy_coder.hpp"
 
 namespace ecq {
 
-/// Codes nothing: its symbol map leaves all 8 bits raw, its tables, states and words are empty.
+/// A coder that codes nothing: its symbol map leaves all 8 bits raw, and its tables, states and words are empty.
 struct raw {
   static constexpr std::string_view name = "raw";
   static constexpr coder_id id = coder_id::raw;

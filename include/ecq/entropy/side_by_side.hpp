@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Chunks side by side: what the vector kernels of every coder share. A cursor is a chunk on its way, and has `left`,
-/// the number of codes that are not decoded yet, or `codes`, those that are not encoded yet.
+/// Loops over chunks side by side, shared by the vector kernels of every coder. A cursor is a chunk being decoded, with
+/// `left`, the number of codes not decoded yet, or a chunk being encoded, with `codes`, the codes not encoded yet.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace ecq::detail {
 
-/// Calls `advance(cursors, count, groups)` for runs of `Width` or fewer cursors that have `groups` whole groups left
-/// each, until all groups are decoded. A chunk that runs out of words stays where it is.
+/// Calls `advance(cursors, count, groups)` for runs of at most `Width` cursors that each have `groups` whole groups
+/// left, until all groups are decoded. A chunk that runs out of words stays where it is.
 template <std::size_t Width, class Cursor, class Advance>
 void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
-  // Chunks of one length lie together, so that they run side by side to their ends. There are few.
+  // Chunks of the same length lie together, so that they run side by side to their ends. There are few chunks.
   const auto groups_left = [](const Cursor* cursor) { return cursor->left / group_symbols; };
   for (std::size_t i = 1; i < cursors.size(); ++i) {
     for (std::size_t at = i; at > 0 && groups_left(cursors[at]) > groups_left(cursors[at - 1]); --at) {
@@ -37,8 +37,8 @@ void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
   }
 }
 
-/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given. A copy of the last one fills the places
-/// that are left: it writes the same bytes again.
+/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given. Copies of the last one fill the remaining
+/// places: they write the same bytes again.
 template <std::size_t Width, class Cursor, class Advance>
 bool advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
   Cursor copy = *cursors[count - 1];
@@ -47,8 +47,9 @@ bool advance_filled(Cursor* const* cursors, std::size_t count, const Advance& ad
   return advance(all);
 }
 
-/// Decodes chunks in batches: `begin(cursor, i)` puts a cursor at the beginning of chunk i, or says false where that is
-/// none; `advance(cursors)` takes those that began on as far as it can; `finish(cursor, i)` is the verdict on chunk i.
+/// Decodes chunks in batches. `begin(cursor, i)` puts a cursor at the beginning of chunk i, or returns false if that is
+/// not a valid chunk; `advance(cursors)` decodes the chunks that began as far as it can; `finish(cursor, i)` returns
+/// the verdict on chunk i.
 template <class Cursor, class Begin, class Advance, class Finish>
 void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Advance& advance, const Finish& finish) {
   constexpr std::size_t batch = 16;
@@ -71,13 +72,13 @@ void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Adv
 }
 
 /// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of one or two chunks,
-/// until nothing is left of them; whole groups are.
+/// until nothing is left of them. Precondition: whole groups are left.
 template <class Cursor, class Encode>
 void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
   const auto groups_left = [](const Cursor& cursor) { return cursor.codes.size() / group_symbols; };
   Cursor* pair[2] = {&cursors.front(), &cursors.back()};
   const std::size_t shared = cursors.size() == 1 ? 0 : (std::min)(groups_left(*pair[0]), groups_left(*pair[1]));
-  // Groups are coded from the end: the longer chunk begins alone.
+  // Groups are coded from the end, so the longer chunk begins alone.
   for (std::size_t i = 0; i < cursors.size(); ++i) {
     const std::size_t groups = groups_left(*pair[i]);
     if (groups > shared) encode(&pair[i], std::size_t{1}, shared, groups);
@@ -86,9 +87,9 @@ void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
   for (Cursor& cursor : cursors) cursor.codes = {};
 }
 
-/// Encodes chunks in pairs: `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor, down_to)` encodes
-/// all groups above the first `down_to`, `advance(cursors)` all that are whole and left, or none, and `end(cursor, i)`
-/// writes the states.
+/// Encodes chunks in pairs. `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor, down_to)` encodes
+/// all groups above the first `down_to`, `advance(cursors)` encodes all whole groups that are left, or none, and
+/// `end(cursor, i)` writes the states.
 template <class Cursor, class Begin, class Finish, class Advance, class End>
 void encode_side_by_side(std::size_t chunks, const Begin& begin, const Finish& finish, const Advance& advance,
                          const End& end) {

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Symbol maps lie between elements and the entropy coder: which part of an element is entropy coded, which stored as
-/// raw bits. A map has two steps. An element_split finds the symbol of at most 8 bits in an element of any width; a
-/// split_map, which the coder chooses, leaves low bits of that symbol raw as well. Or symbols are coded in pairs:
-/// nibble_list.hpp.
+/// Symbol maps, which lie between elements and the entropy coder: they say which part of an element is entropy coded
+/// and which is stored as raw bits. A map has two steps. An element_split finds the symbol of at most 8 bits in an
+/// element of any width; a split_map, which the coder chooses, leaves low bits of that symbol raw as well.
+/// Alternatively, symbols are coded in pairs (nibble_list.hpp).
 
 #include <bit>
 #include <concepts>
@@ -18,13 +18,13 @@ namespace ecq {
 /// Registered ids of symbol maps (docs/format.md).
 enum class symbol_map_id : std::uint16_t { split = 0, exponent = 1, pairs = 2 };
 
-/// The low `bits` (0..8) of a code are raw, the others coded: join(coded(c), raw(c)) == c for every c. 0 is the
-/// identity map, 8 codes nothing at all.
+/// A map that leaves the low `bits` (0..8) of a code raw and codes the others: join(coded(c), raw(c)) == c for every c.
+/// 0 bits give the identity map; 8 bits code nothing at all.
 struct split_map {
   unsigned bits = 0;
-  unsigned symbol_bits = 8;  ///< width of what is split, `bits` at least
+  unsigned symbol_bits = 8;  ///< width of the code that is split, at least `bits`
 
-  /// Coded symbols are below.
+  /// The size of the alphabet: coded symbols are below it.
   constexpr unsigned alphabet() const noexcept { return 1U << (symbol_bits - bits); }
   constexpr std::uint8_t coded(std::uint8_t code) const noexcept { return static_cast<std::uint8_t>(code >> bits); }
   constexpr std::uint8_t raw(std::uint8_t code) const noexcept {
@@ -37,8 +37,8 @@ struct split_map {
   bool operator==(const split_map&) const = default;
 };
 
-/// Elements of 8, 16 or 32 bits and the symbol in each: `arrange` is a bijection that brings the `symbol_bits` (1..8)
-/// bits of the symbol to the top, `restore` its inverse. The bits below are raw always.
+/// How to find the symbol in elements of 8, 16 or 32 bits: `arrange` is a bijection that brings the `symbol_bits`
+/// (1..8) bits of the symbol to the top, and `restore` is its inverse. The bits below are always raw.
 template <class Split>
 concept element_split = std::unsigned_integral<typename Split::element> && requires(typename Split::element value) {
   { Split::id } -> std::convertible_to<symbol_map_id>;
@@ -47,7 +47,7 @@ concept element_split = std::unsigned_integral<typename Split::element> && requi
   { Split::restore(value) } -> std::same_as<typename Split::element>;
 };
 
-/// Codes of one byte: the symbol is the code.
+/// The split for codes of one byte: the symbol is the code.
 struct byte_split {
   using element = std::uint8_t;
   static constexpr symbol_map_id id = symbol_map_id::split;
@@ -63,9 +63,10 @@ inline constexpr unsigned exponent_bits = static_cast<unsigned>(Format::layout::
 template <>
 inline constexpr unsigned exponent_bits<fp32> = 8;
 
-/// Weights of `Format` as they are: the symbol is the exponent field; mantissa and, lowest, sign are raw. The exponents
-/// of trained weights have 2 to 3 bits of entropy, mantissa and sign none to spare (DFloat11, arXiv:2504.11651, section
-/// 2.1; ECF8, arXiv:2510.02676, section 3.1). Every bit pattern comes back, whatever it means.
+/// The split for lossless weights of `Format`: the symbol is the exponent field; the mantissa and, as the lowest bit,
+/// the sign are raw. The exponents of trained weights have 2 to 3 bits of entropy; mantissa and sign have none to spare
+/// (DFloat11, arXiv:2504.11651, section 2.1; ECF8, arXiv:2510.02676, section 3.1). Every bit pattern comes back,
+/// whatever it means.
 template <class Format>
 struct exponent_split {
   using element = typename Format::code_type;
@@ -80,7 +81,7 @@ struct exponent_split {
 template <element_split Split>
 inline constexpr unsigned element_bits = 8 * sizeof(typename Split::element);
 
-/// Bits of every element that no coder sees.
+/// The number of bits of every element that no coder sees.
 template <element_split Split>
 inline constexpr unsigned low_bits = element_bits<Split> - Split::symbol_bits;
 
@@ -91,20 +92,20 @@ static_assert(element_split<exponent_split<bf16>> && low_bits<exponent_split<bf1
 static_assert(element_split<exponent_split<fp8_e4m3>> && low_bits<exponent_split<fp8_e4m3>> == 4);
 static_assert(element_split<exponent_split<fp8_e5m2>> && low_bits<exponent_split<fp8_e5m2>> == 3);
 
-/// What a coder does with pairs of nibbles: all 8 bits are coded.
+/// The map for pairs of nibbles: all 8 bits are coded.
 inline constexpr split_map pair_map{};
 
-/// Bytes that `symbols` symbols make in pairs; that of an odd last one has 0 as its upper nibble.
+/// Number of bytes that `symbols` symbols make in pairs; the byte of an odd last symbol has 0 as its upper nibble.
 ECQ_HOST_DEVICE constexpr std::uint64_t pairs_of(std::uint64_t symbols) noexcept { return symbols / 2 + symbols % 2; }
 
-/// What the coder may do with symbols of `Split`, given what it would do with bytes of the same values.
+/// The map to use for symbols of `Split`, given the map that the coder would use for bytes of the same values.
 template <element_split Split>
 constexpr split_map narrowed(split_map map) noexcept {
   return {map.bits < Split::symbol_bits ? map.bits : Split::symbol_bits, Split::symbol_bits};
 }
 
-/// Calls `visitor.template operator()<Split>()` for a stream of weights of `format`, which must be a floating-point
-/// format, or for one of byte codes where there is none.
+/// Calls `visitor.template operator()<Split>()` with the split for weights of `format`, which must be a floating-point
+/// format, or, without a format, with the split for byte codes.
 template <class Visitor>
 constexpr decltype(auto) visit_split(std::optional<dtype> format, Visitor&& visitor) {
   if (!format) return visitor.template operator()<byte_split>();

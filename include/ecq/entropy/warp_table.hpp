@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Decode tables as a warp reads them: each an image of 32-bit entries, to be copied anywhere, such as to a device.
+/// Decode tables as a warp reads them. Each is an image of 32-bit entries that can be copied anywhere, such as to a
+/// device.
 
 #include <algorithm>
 #include <concepts>
@@ -17,32 +18,33 @@
 
 namespace ecq {
 
-/// How a chunk's symbols are decoded: which step of entropy/step_warp.hpp reads the table.
+/// How a chunk's symbols are decoded, and so which step of entropy/step_warp.hpp reads the table.
 enum class warp_coding : std::uint8_t {
   raw,       ///< nothing is coded, and there are no states
-  constant,  ///< one symbol alone, and states that never moved
+  constant,  ///< only one symbol, and states that never moved
   rans_alias,
   rans_direct,
-  rans_wide,  ///< direct, of more than 2^12 slots
+  rans_wide,  ///< direct, with more than 2^12 slots
   tans,
   tans_constant,  ///< as constant, with the states of tans
   huffman,
   huffman_gaps  ///< by a block of threads: entropy/huffman_gaps/huffman_gap_table.hpp
 };
 
-/// What is to be known of a table beside its entries, which begin at `first` of an image that holds those of all
-/// tables of a stream. Decoded bytes are symbols shifted left by the map's raw bits.
-///
-///  - rans_alias: of each of the 2^bits buckets the last slot that is not its alias's; then of each bucket frequency
-///    (0..15) and decoded byte (16..23) of its own symbol, what to add to slot >> bits for a rank, modulo 2^32, and
-///    after these two those of its alias;
-///  - rans_direct: of each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
-///  - rans_wide: of each slot rank (0..15) and frequency (16..31); then all decoded bytes, four an entry;
-///  - tans: of each of the 2^bits states the bits that it takes (0..4), decoded byte (8..15) and base (16..31);
-///  - huffman: by the first `bits` bits of a stack the length of the code word (0..4) and the decoded byte (8..15);
-///    where the word is longer, length 0 and in bits 16..31 the number of a table by the next `bits_behind` bits; such
-///    tables follow the first one in order of their numbers, and their entries tell the whole length;
-///  - huffman_gaps: as append_gap_table says;
+/// The description of a decode table. Its entries begin at `first` in an image that holds the entries of all tables of
+/// a stream. Decoded bytes are symbols shifted left by the map's raw bits. The entries are:
+///  - rans_alias: for each of the 2^bits buckets, the last slot that is not its alias's; then, for each bucket, one
+///    entry with the frequency (bits 0..15) and decoded byte (16..23) of its own symbol, one with the number to add to
+///    slot >> bits for a rank, modulo 2^32, and the same two for its alias;
+///  - rans_direct: for each of the 2^bits slots, bits <= 12, decoded byte (0..7), rank (8..19) and frequency (20..31);
+///  - rans_wide: for each slot, rank (0..15) and frequency (16..31); then all decoded bytes, four per entry;
+///  - tans: for each of the 2^bits states, the number of bits that it takes (0..4), decoded byte (8..15) and base
+///    (16..31);
+///  - huffman: indexed by the first `bits` bits of a stack, the length of the code word (0..4) and the decoded byte
+///    (8..15). If the code word is longer, the length is 0, and bits 16..31 number a table indexed by the next
+///    `bits_behind` bits; such tables follow the first one in order of their numbers, and their entries hold the whole
+///    length;
+///  - huffman_gaps: as append_gap_table describes;
 ///  - raw, constant, tans_constant: none.
 struct warp_table {
   std::uint32_t first = 0;
@@ -50,7 +52,7 @@ struct warp_table {
   warp_coding coding = warp_coding::constant;
   std::uint8_t bits = 0;
   std::uint8_t bits_behind = 0;
-  std::uint8_t constant_code = 0;  ///< of one symbol alone: what is decoded
+  std::uint8_t constant_code = 0;  ///< the decoded byte if there is only one symbol
 };
 
 namespace detail {
@@ -59,7 +61,7 @@ inline std::uint32_t four_bytes(const std::uint8_t* from) {
   return from[0] | (std::uint32_t{from[1]} << 8) | (std::uint32_t{from[2]} << 16) | (std::uint32_t{from[3]} << 24);
 }
 
-/// Appends nothing that is looked up where the image has an odd number of entries: pairs of them are read at once.
+/// Pads the image to an even number of entries, because pairs of entries are read at once.
 inline void align_to_pairs(std::vector<std::uint32_t>& image) { image.resize((image.size() + 1) / 2 * 2); }
 
 inline void append_alias_entries(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
@@ -68,17 +70,17 @@ inline void append_alias_entries(const rans_table& table, split_map map, std::ve
   const std::uint32_t buckets = 1U << table.bucket_bits;
   for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
     const std::uint32_t own_slots = std::uint32_t{aliases.divider[bucket]} << table.bucket_bits;
-    // The slots below own_slots are not only the bucket's: it has one of every 2^bucket_bits.
+    // Not all slots below own_slots are the bucket's: it has one of every 2^bucket_bits.
     image.push_back(own_slots == 0 ? 65535U : own_slots - 1);
   }
   for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
     const std::uint32_t alias = aliases.alias[bucket];
     const std::uint32_t own = aliases.divider[bucket] == 0 ? alias : bucket;
-    // Ranks are at least 0, so what is known of `adjust` modulo 2^16 tells it.
+    // Ranks are at least 0, so `adjust` modulo 2^16 determines `adjust`.
     const std::uint32_t adjust = aliases.adjust[bucket];
     const std::uint32_t beyond = adjust + aliases.divider[bucket] < 65536 ? adjust : adjust - 65536U;
     const auto add = [&](std::uint32_t number, std::uint32_t more) {
-      // Of full buckets no alias is looked up.
+      // The alias of a full bucket is never looked up.
       const bool used_at_all = number < used.count;
       image.push_back(used_at_all ? used.frequencies[number] | (std::uint32_t{map.join(used.symbols[number], 0)} << 16)
                                   : 0U);
@@ -131,7 +133,7 @@ inline void append_code_words(const huffman::table& table, split_map map, unsign
   }
 }
 
-/// Appends entries by `append` and describes them.
+/// Appends entries with `append` and returns their description.
 template <class Append>
 warp_table described(warp_coding coding, unsigned bits, std::vector<std::uint32_t>& image, Append&& append) {
   warp_table table;
@@ -152,12 +154,12 @@ inline warp_table constant_warp_table(warp_coding coding, std::uint8_t symbol, s
 
 }  // namespace detail
 
-/// Coder raw has nothing to look up.
+/// Appends nothing: coder raw has nothing to look up.
 inline warp_table append_warp_table(const raw::table&, split_map, std::vector<std::uint32_t>&) {
   return {.coding = warp_coding::raw};
 }
 
-/// Appends the entries of a decode table to `image`, of less than 2^32 entries, and says what they are.
+/// Appends the entries of a decode table for rANS to `image`, which has fewer than 2^32 entries, and describes them.
 inline warp_table append_warp_table(const rans_table& table, split_map map, std::vector<std::uint32_t>& image) {
   const frequency_table& used = table.frequencies;
   if (used.count == 1) return detail::constant_warp_table(warp_coding::constant, used.symbols[0], map);
@@ -170,7 +172,7 @@ inline warp_table append_warp_table(const rans_table& table, split_map map, std:
                            image, [&] { detail::append_slot_entries(table, map, image); });
 }
 
-/// As above.
+/// Appends the entries of a decode table for tANS to `image`, which has fewer than 2^32 entries, and describes them.
 inline warp_table append_warp_table(const tans_table& table, split_map map, std::vector<std::uint32_t>& image) {
   const tans::decoder decoder(table, map);
   if (decoder.entries().empty())
@@ -182,7 +184,8 @@ inline warp_table append_warp_table(const tans_table& table, split_map map, std:
   });
 }
 
-/// As above.
+/// Appends the entries of a decode table for Huffman codes to `image`, which has fewer than 2^32 entries, and describes
+/// them.
 inline warp_table append_warp_table(const huffman::table& table, split_map map, std::vector<std::uint32_t>& image) {
   constexpr unsigned most_bits = 11;  // the first table takes 8 KiB
   if (table.count == 1) return detail::constant_warp_table(warp_coding::constant, table.symbols[0], map);

@@ -12,9 +12,8 @@
 
 namespace ecq {
 
-/// Integers 0 ... 2^Bits - 1 in a byte each. The format knows the integers alone; scale and zero point belong to the
-/// quantised matrix, real value = code * scale + zero (EntroLLM section 3.1: asymmetric; zero = 0: symmetric
-/// unsigned).
+/// Integers 0 ... 2^Bits - 1, one byte each. The format knows only the integers; scale and zero point belong to the
+/// quantised matrix: real value = code * scale + zero (EntroLLM section 3.1: asymmetric; zero = 0: symmetric unsigned).
 template <int Bits>
   requires(Bits == 4 || Bits == 8)
 struct affine_uint {
@@ -51,18 +50,18 @@ struct uint4 : affine_uint<4> {
   using affine_uint::affine_uint;
 };
 
-/// A format that says so (`static constexpr bool affine = true`): its codes are the integers from 0 on, and a zero
-/// point comes with the scale.
+/// A format that declares `static constexpr bool affine = true`: its codes are the integers from 0 on, and a zero point
+/// comes with the scale.
 template <class Format>
 concept affine_format = code_format<Format> && requires { requires Format::affine; };
 
-/// What the codes of an affine format mean: code * scale + zero.
+/// The meaning of an affine format's codes: real value = code * scale + zero.
 struct affine_grid {
   bf16 scale = bf16(1.0F);
   float zero = 0;
 
-  /// The values of all codes up to `largest` are finite, code * scale included: a sum that is fused with its product
-  /// and one that is not are then the same.
+  /// Whether the values of all codes up to `largest` are finite, and code * scale too: a sum fused with its product
+  /// then equals one that is not fused.
   constexpr bool representable(float largest) const noexcept {
     const auto finite = [](float value) {
       return value >= std::numeric_limits<float>::lowest() && value <= (std::numeric_limits<float>::max)();

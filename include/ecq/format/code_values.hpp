@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The values of all codes of a format: what decoders need to know of it.
+/// The values of all codes of a format, which is all that decoders need to know of it.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ecq {
 
-/// decode(code) for each code of `Format`, infinity for codes that are no finite number.
+/// Format::decode(code) for each code, or infinity for codes that are not finite numbers.
 template <code_format Format>
 constexpr std::array<float, 256> values_of_codes() {
   std::array<float, 256> values{};
@@ -23,7 +23,7 @@ constexpr std::array<float, 256> values_of_codes() {
   return values;
 }
 
-/// values_of_codes of the format that `format` names; precondition: a format of one byte a code other than
+/// The values of all codes of the format that `format` names; precondition: a format of one byte a code other than
 /// dtype::table.
 inline std::span<const float, 256> values_of_codes(dtype format) {
   return visit_code_format(format, [&]<class Format>() -> std::span<const float, 256> {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Formats named at run time: what a file says its numbers are.
+/// Formats named at run time, as files name them.
 
 #include <array>
 #include <cstddef>
@@ -28,16 +28,16 @@ enum class dtype : std::uint8_t {
   int8 = 6,
   uint8 = 7,
   uint4 = 8,
-  table = 9  ///< 256 values that come with the matrix: what any other format of one byte a code becomes
+  table = 9  ///< any other format of one byte a code: its 256 values come with the matrix
 };
 
-/// Whether weights may be stored in it as they are; the integers mean nothing without a scale.
+/// Whether weights may be stored in format `type` without a scale; integers mean nothing without one.
 constexpr bool is_floating_point(dtype type) noexcept { return type >= dtype::fp32 && type <= dtype::fp8_e5m2; }
 
-/// Whether its codes count from a zero point: affine_format.
+/// Whether the codes of format `type` count from a zero point (affine_format).
 constexpr bool is_affine(dtype type) noexcept { return type == dtype::uint8 || type == dtype::uint4; }
 
-/// The registered name of a format; dtype{}, which is none, for any other type.
+/// The registered name of `Format`; for any other type dtype{}, which names none.
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};
 template <>
@@ -77,7 +77,7 @@ constexpr decltype(auto) visit_format(dtype type, Visitor&& visitor) {
   return visitor.template operator()<fp32>();
 }
 
-/// visit_format for the formats of one byte a code; precondition: `type` is one of them other than dtype::table.
+/// visit_format for the formats of one byte a code; precondition: `type` is one of these, but not dtype::table.
 template <class Visitor>
 constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
   switch (type) {
@@ -96,13 +96,13 @@ constexpr std::string_view to_string(dtype type) noexcept {
   return visit_format(type, [&]<class Format>() { return Format::name; });
 }
 
-/// Bytes of one element in memory (uint4 codes lie in a byte each).
+/// Bytes of one element in memory (a uint4 code takes one byte).
 constexpr std::size_t size_of(dtype type) noexcept {
   if (type == dtype::table) return 1;
   return visit_format(type, [&]<class Format>() { return sizeof(typename Format::code_type); });
 }
 
-/// Every registered format that is a type.
+/// Every registered format that has a C++ type.
 inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,
                                        dtype::fp8_e5m2, dtype::int8, dtype::uint8, dtype::uint4};
 
@@ -115,8 +115,8 @@ constexpr std::optional<dtype> dtype_from_string(std::string_view name) noexcept
   return std::nullopt;
 }
 
-/// What a matrix of codes of `Format` says its format is: a registered one, or dtype::table. The integers from 0 on,
-/// however many, are those of uint8.
+/// The format that a matrix of codes of `Format` names: its registered name; without one, uint8 if it is affine,
+/// however many integers it has, and dtype::table otherwise.
 template <class Format>
 inline constexpr dtype code_dtype_of = dtype_of<Format> != dtype{} ? dtype_of<Format>
                                        : affine_format<Format>     ? dtype::uint8

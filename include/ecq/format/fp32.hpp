@@ -12,7 +12,7 @@
 
 namespace ecq {
 
-/// IEEE 754-2019 binary32, as a format: weights that come in or go out as `float`.
+/// IEEE 754-2019 binary32 as a format, for weights read or written as `float`.
 struct fp32 {
   using code_type = std::uint32_t;
 

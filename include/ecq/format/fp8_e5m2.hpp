@@ -10,8 +10,8 @@
 
 namespace ecq {
 
-/// OCP 8-bit Floating Point Specification 1.0, type E5M2. Encoding saturates: infinities exist as codes (0x7c, 0xfc)
-/// but no real number becomes one.
+/// OCP 8-bit Floating Point Specification 1.0, type E5M2. Encoding saturates: infinities exist as codes (0x7c, 0xfc),
+/// but no real number encodes to one.
 struct fp8_e5m2 {
   using layout = minifloat<std::uint8_t, 5, 2, overflow::saturate>;
   using code_type = layout::code_type;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Int8: two's complement integers.
+/// Int8: 8-bit two's complement integers.
 
 #include <cstdint>
 #include <string_view>

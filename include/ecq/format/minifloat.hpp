@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one conversion behind every floating-point format of 8 and 16 bits: sign, exponent, mantissa, with subnormals.
+/// The conversion behind every floating-point format of 8 and 16 bits: sign, exponent, mantissa, with subnormals.
 
 #include <bit>
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace ecq {
 
-/// What happens beyond the largest finite value, and which codes are not finite.
+/// How values beyond the largest finite one encode, and which codes are not finite.
 enum class overflow : std::uint8_t {
   to_infinity,  ///< IEEE 754: the top exponent holds infinities and NaN (FP16, BF16)
   saturate,     ///< the same codes, but everything beyond the range becomes the largest finite value (FP8 E5M2 here)
   saturate_fn   ///< no infinities; only the all-ones code is NaN, everything else saturates (FP8 E4M3, OCP "FN")
 };
 
-/// Bit patterns of a binary floating-point format of 1 + ExponentBits + MantissaBits <= 16 bits and their FP32 values.
-/// Round to nearest, ties to even. Sources: IEEE 754-2019 section 3.4; OCP 8-bit Floating Point Specification 1.0.
+/// Converts between FP32 values and the bit patterns of a binary floating-point format of 1 + ExponentBits +
+/// MantissaBits <= 16 bits. Rounds to nearest, ties to even. Sources: IEEE 754-2019 section 3.4; OCP 8-bit Floating
+/// Point Specification 1.0.
 template <class Code, int ExponentBits, int MantissaBits, overflow Overflow>
 struct minifloat {
   using code_type = Code;
@@ -44,8 +45,8 @@ struct minifloat {
            (Overflow == overflow::saturate_fn || (code & magnitude_mask) != static_cast<Code>(largest_code + 1U));
   }
 
-  /// Nearest code. NaN gives the quiet NaN of the same sign; infinities saturate unless the format has them and
-  /// Overflow is to_infinity.
+  /// The code nearest to `value`. NaN gives the quiet NaN of the same sign; infinities saturate unless the format has
+  /// them and Overflow is to_infinity.
   ECQ_HOST_DEVICE static constexpr Code encode(float value) noexcept {
     const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
     const Code sign = static_cast<Code>((word >> 31) << (bits - 1));
@@ -59,7 +60,8 @@ struct minifloat {
       const std::uint32_t rebased = magnitude - (static_cast<std::uint32_t>(127 - bias) << 23);
       rounded = (rebased + ((1U << (dropped - 1)) - 1U) + ((rebased >> dropped) & 1U)) >> dropped;
     } else {
-      // Subnormal here: the significand, hidden bit made explicit, shifted to the fixed quantum of exponent 1.
+      // Subnormal in this format: the significand, with its hidden bit made explicit, shifts to the fixed quantum of
+      // exponent 1.
       const int shift = dropped + 1 - exponent;
       if (shift <= 24) {
         const std::uint32_t hidden = (magnitude >> 23) != 0 ? 0x800000U : 0U;
@@ -77,7 +79,7 @@ struct minifloat {
     return static_cast<Code>(sign | static_cast<Code>(rounded));
   }
 
-  /// Exact value of a code; NaN codes give NaN, infinity codes infinity.
+  /// The exact value of `code`; NaN codes give NaN, infinity codes infinity.
   ECQ_HOST_DEVICE static constexpr float decode(Code code) noexcept {
     const std::uint32_t sign = static_cast<std::uint32_t>(code >> (bits - 1)) << 31;
     const std::uint32_t magnitude = code & magnitude_mask;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The concept every number format models. Gathered with the other policy concepts in concepts.hpp.
+/// The concept that every number format models; concepts.hpp gathers it with the other policy concepts.
 
 #include <concepts>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace ecq {
 
 /// A set of codes and their real values. A format is also a value type: one code (`bits`) that converts from and to
-/// float, so `matrix_view<const bf16>` and `std::vector<fp8_e4m3>` are what they look like.
+/// float, so `matrix_view<const bf16>` and `std::vector<fp8_e4m3>` mean what they say.
 ///
 /// `encode` rounds to the nearest representable value, ties to even, and saturates where the format has no infinity;
 /// `encode(decode(code)) == code` for every finite code.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Weights as they come: a matrix of any floating-point format, its element type known at run time.
+/// Weights in any floating-point format: a matrix whose element type is known at run time.
 
 #include <bit>
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace ecq {
 
-/// rows x columns weights of fp32, fp16, bf16, fp8_e4m3 or fp8_e5m2, read only. Rows are output channels. Elements may
-/// lie at unaligned addresses (memory-mapped files), in the machine's byte order.
+/// A read-only view of rows x columns weights of fp32, fp16, bf16, fp8_e4m3 or fp8_e5m2. Rows are output channels.
+/// Elements are in the machine's byte order and may lie at unaligned addresses (memory-mapped files).
 class weights_view {
  public:
   weights_view() noexcept = default;
 
-  /// Implicit from matrix_view<float>, matrix_view<const bf16>, ..., and from what converts to one: a std::span or
-  /// std::vector (one row), an Eigen matrix.
+  /// Converts implicitly from matrix_view<float>, matrix_view<const bf16>, ..., and from anything that converts to one:
+  /// a std::span or std::vector (one row), an Eigen matrix.
   template <class Source>
     requires(!std::is_same_v<std::remove_cvref_t<Source>, weights_view> &&
              requires(Source& source) {
@@ -29,7 +29,8 @@ class weights_view {
              })
   weights_view(Source&& source) noexcept : weights_view(of(matrix_view(source))) {}
 
-  /// Strides in elements; precondition: is_floating_point(type).
+  /// A view of rows x columns elements of format `type` at `data`, with strides in elements; precondition:
+  /// is_floating_point(type).
   weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
                std::ptrdiff_t column_stride = 1) noexcept
       : data_(static_cast<const std::byte*>(data)),
@@ -48,7 +49,7 @@ class weights_view {
   std::ptrdiff_t row_stride() const noexcept { return row_stride_; }        ///< in elements
   std::ptrdiff_t column_stride() const noexcept { return column_stride_; }  ///< in elements
 
-  /// `count` rows from `first` on; precondition: first + count <= rows().
+  /// The `count` rows from row `first` on; precondition: first + count <= rows().
   weights_view row_range(std::size_t first, std::size_t count) const noexcept {
     weights_view part = *this;
     part.data_ += static_cast<std::ptrdiff_t>(first) * row_stride_ * static_cast<std::ptrdiff_t>(size_of(type_));
@@ -90,7 +91,7 @@ class weights_view {
       code_type code;
       std::memcpy(&code, from + static_cast<std::ptrdiff_t>(column) * step, sizeof code);
       if constexpr (std::is_same_v<Format, bf16>) {
-        // The usual case, without a branch a weight: a BF16 is the upper half of its FP32.
+        // The usual case, without a branch per weight: a BF16 is the upper half of its FP32.
         out[column] = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
       } else {
         out[column] = Format::decode(code);

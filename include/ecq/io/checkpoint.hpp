@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A model's tensors, whether they lie in one file or in many.
+/// A model's tensors, in one file or in many.
 
 #include <algorithm>
 #include <bit>
@@ -28,19 +28,19 @@
 
 namespace ecq {
 
-/// A safetensors file, or several that an index (`model.safetensors.index.json`, {"weight_map": {tensor: file}}) makes
-/// one model.
+/// A model's checkpoint: one safetensors file, or several that an index joins (`model.safetensors.index.json`,
+/// {"weight_map": {tensor: file}}).
 class checkpoint {
  public:
-  /// `path` is a .safetensors file, an index, or a folder that holds one index or else one .safetensors file. Files
-  /// that an index names must lie below its folder. Errors name the file or tensor: missing, in two files, in a file
-  /// but not in the index, or what safetensors_file::open finds.
+  /// Opens a checkpoint. `path` is a .safetensors file, an index, or a folder that holds one index or else one
+  /// .safetensors file. Files that an index names must lie below its folder. Errors name the file or tensor: missing,
+  /// in two files, in a file but not in the index, or what safetensors_file::open finds.
   static result<checkpoint> open(const std::filesystem::path& path);
 
   checkpoint(checkpoint&&) = default;
   checkpoint& operator=(checkpoint&&) = default;
 
-  /// In the order of the index, or of the data of a single file.
+  /// The tensors, in the order of the index or, with a single file, of its data.
   std::span<const tensor_entry> tensors() const noexcept { return tensors_; }
 
   /// The tensor called `name`, or null.
@@ -49,23 +49,23 @@ class checkpoint {
     return found == index_.end() ? nullptr : &tensors_[found->second];
   }
 
-  /// Of all files together; where two have the same key, the first in order of the index wins.
+  /// The metadata of all files together; if two files have the same key, the first in the order of the index wins.
   const string_map& metadata() const noexcept { return metadata_; }
 
   std::span<const safetensors_file> shards() const noexcept { return shards_; }
 
-  /// Files and headers included.
+  /// Total size of all files, headers included.
   std::uint64_t size_bytes() const noexcept {
     return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
                            [](std::uint64_t sum, const safetensors_file& shard) { return sum + shard.size_bytes(); });
   }
 
-  /// Data of one of tensors(), little endian, at any address.
+  /// The data of one of tensors(), little endian, at any address.
   std::span<const std::byte> bytes(const tensor_entry& tensor) const noexcept {
     return shards_[tensor.shard].bytes(tensor);
   }
 
-  /// Gives memory back: mapped_file::release.
+  /// Gives the memory of a tensor's data, or of `part` of it, back to the system (mapped_file::release).
   void release(const tensor_entry& tensor) const noexcept { shards_[tensor.shard].release(tensor); }
   void release(const tensor_entry& tensor, std::span<const std::byte> part) const noexcept {
     shards_[tensor.shard].release(part);
@@ -89,7 +89,7 @@ class checkpoint {
 
 namespace detail {
 
-/// The index or the one file of a folder.
+/// The path of the index, or of the only file, in `folder`.
 inline result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> indexes, files;
   std::error_code failure;
@@ -106,13 +106,13 @@ inline result<std::filesystem::path> model_in_folder(const std::filesystem::path
                                     std::to_string(files.size()) + " .safetensors files; name the one to read");
 }
 
-/// Keeps an index from reaching out of its folder.
+/// Whether `path` stays below the folder of the index that names it.
 inline bool stays_below(const std::filesystem::path& path) {
   return !path.empty() && path.has_filename() && !path.has_root_path() &&
          std::none_of(path.begin(), path.end(), [](const std::filesystem::path& part) { return part == ".."; });
 }
 
-/// tensor -> file, in the order of the index.
+/// Parses the index: pairs of tensor and file, in the order of the index.
 inline result<string_map> parse_weight_map(std::string_view text) {
   string_map map;
   bool found = false;
@@ -214,9 +214,9 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
   return model;
 }
 
-/// The tensor as a matrix: first axis = rows, the rest = columns; a vector is a column of one. `bytes` are its data.
-/// errc::unsupported if its type is no weight format (F32, F16, BF16, F8_E4M3, F8_E5M2) or this machine is not little
-/// endian, errc::invalid_argument for a scalar.
+/// The tensor as a matrix: its first axis gives the rows, all others together the columns; a vector has one column.
+/// `bytes` are the tensor's data. Errors: errc::unsupported if its type is not a weight format (F32, F16, BF16,
+/// F8_E4M3, F8_E5M2) or this machine is not little endian, errc::invalid_argument for a scalar.
 inline result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes) {
   const auto type = dtype_from_safetensors(tensor.dtype);
   if (!type || *type == dtype::int8 || *type == dtype::uint8) {

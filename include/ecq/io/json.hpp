@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// JSON (RFC 8259) of other people's files, read strictly and without a document tree: what a reader keeps of a
-/// hostile text is what its schema has room for.
+/// A strict reader of JSON (RFC 8259) in other people's files. It builds no document tree: of a hostile text, a caller
+/// keeps only what its schema has room for.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ecq {
 
-/// Bytes of the UTF-8 sequence that `text` begins with (1 to 4), or 0 if it is none: overlong, a surrogate, beyond
+/// Bytes of the UTF-8 sequence that `text` begins with (1 to 4), or 0 if that is invalid: overlong, a surrogate, beyond
 /// U+10FFFF or cut off.
 constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
   const auto byte = [&](std::size_t index) { return static_cast<unsigned>(static_cast<unsigned char>(text[index])); };
@@ -36,7 +36,7 @@ constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
   return length;
 }
 
-/// Whether `text` is UTF-8 from end to end.
+/// Whether all of `text` is UTF-8.
 constexpr bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);
@@ -66,18 +66,17 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// Reads one JSON text front to back: each call takes the value that comes next and fails if it is of another kind.
-/// Keys that an object has twice are errors, as are texts that are not UTF-8; errors are errc::corrupt and name the
-/// byte.
+/// Reads one JSON text from front to back: each call takes the next value and fails if it is of another kind. Duplicate
+/// keys in an object are errors, and so is text that is not UTF-8. Errors are errc::corrupt and name the byte.
 class json_reader {
  public:
-  /// skip() refuses deeper nesting; everything else goes as deep as its caller's schema.
+  /// skip() refuses deeper nesting; all other calls go as deep as their caller's schema.
   static constexpr int deepest_nesting = 32;
 
   /// `text` must outlive the reader.
   explicit json_reader(std::string_view text) noexcept : text_(text) {}
 
-  /// Calls `member(key)` for each member of the object that comes next; it must read the value and return result<void>.
+  /// Calls `member(key)` for each member of the next object; it must read the value and return result<void>.
   template <class Member>
   result<void> object(Member&& member) {
     const std::size_t start = at_;
@@ -98,7 +97,7 @@ class json_reader {
     return {};
   }
 
-  /// Calls `element()` for each element of the array that comes next; it must read it and return result<void>.
+  /// Calls `element()` for each element of the next array; it must read the element and return result<void>.
   template <class Element>
   result<void> array(Element&& element) {
     ECQ_CHECK(expect('[', "an array"));
@@ -127,7 +126,7 @@ class json_reader {
     }
   }
 
-  /// A number without sign, fraction and exponent that fits 64 bits.
+  /// Reads a number without sign, fraction and exponent that fits in 64 bits.
   result<std::uint64_t> integer() {
     skip_space();
     const std::size_t start = at_;
@@ -145,7 +144,7 @@ class json_reader {
     return value;
   }
 
-  /// Reads any value and forgets it.
+  /// Reads any value and discards it.
   result<void> skip(int depth = 0) {
     skip_space();
     if (depth == deepest_nesting) return fail("nested more than " + std::to_string(deepest_nesting) + " deep");
@@ -176,7 +175,7 @@ class json_reader {
     return {};
   }
 
-  /// An error at the byte that comes next.
+  /// An error at the next byte.
   error fail(std::string_view what) const { return fail_at(at_, what); }
 
  private:

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// What a reader accepts at most. Beyond is errc::limit_exceeded, before anything of that size is allocated.
+/// Limits of what a reader accepts. Anything larger is errc::limit_exceeded, before memory of that size is allocated.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ecq {
 
-/// Limits of safetensors files, ours among them. With them, opening the worst header known (2^20 tensors in 64 MiB)
+/// Limits of safetensors files, including ours. Within them, opening the worst header known (2^20 tensors in 64 MiB)
 /// takes less than four times its size in memory.
 struct file_limits {
   static constexpr std::uint64_t header_bytes = 100'000'000;  ///< the reference implementation's limit
@@ -16,7 +16,7 @@ struct file_limits {
   static constexpr std::size_t dimensions = 64;
   static constexpr std::size_t shards = std::size_t{1} << 12;
 
-  /// Not a limit of files: data are hashed, copied and given back in pieces of this size.
+  /// The size of the pieces in which data are hashed, copied and given back; not a limit of files.
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 };
 

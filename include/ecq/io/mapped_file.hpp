@@ -37,12 +37,13 @@ inline error file_error(const std::filesystem::path& path, std::string_view what
 
 }  // namespace detail
 
-/// A regular file of at least one byte, mapped read-only where the system can (elsewhere read whole). Pages that were
-/// read count as resident memory until release() gives them back. A file that somebody else shortens while it is
-/// mapped kills the reader (SIGBUS): nothing here guards against that.
+/// A regular file of at least one byte, mapped read-only where the system supports it and otherwise read whole. Pages
+/// that were read count as resident memory until release() gives them back. If somebody else shortens the file while it
+/// is mapped, SIGBUS kills the reader: nothing here guards against that.
 class mapped_file {
  public:
-  /// errc::not_found, errc::io_error (unreadable, a directory, a device) or errc::truncated (empty), naming the file.
+  /// Opens and maps the file at `path`. Errors name the file: errc::not_found, errc::io_error (unreadable, a directory,
+  /// a device) or errc::truncated (empty).
   static result<mapped_file> open(const std::filesystem::path& path);
 
   mapped_file(mapped_file&& other) noexcept { swap(other); }
@@ -59,8 +60,8 @@ class mapped_file {
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Gives the pages that hold [offset, offset + size) back to the system. They are read again when touched again, so
-  /// this is never wrong, only slow if done too early.
+  /// Gives the pages that hold bytes [offset, offset + size) back to the system. The next access reads them again, so
+  /// an early release is slow but never wrong.
   void release(std::size_t offset, std::size_t size) const noexcept {
 #if ECQ_POSIX
     if (offset >= bytes_.size() || size == 0) return;
@@ -99,7 +100,7 @@ inline result<mapped_file> mapped_file::open(const std::filesystem::path& path) 
   const auto empty = [&] { return error(errc::truncated, detail::quoted(path) + ": is empty"); };
   mapped_file file(path);
 #if ECQ_POSIX
-  // O_NONBLOCK: a pipe without a writer is refused below instead of waited for.
+  // O_NONBLOCK: open does not wait for a pipe's writer; the check below refuses the pipe.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return detail::file_error(path, "cannot open", errno);
   struct closer {

@@ -32,7 +32,7 @@ namespace ecq {
 
 namespace detail {
 
-/// The name of one unfinished file where a signal handler can read it: no allocation, no locks.
+/// The name of one unfinished file, stored where a signal handler can read it without allocation or locks.
 struct unfinished_file {
   enum class state : int { vacant, changing, listed };
   std::atomic<state> current{state::vacant};
@@ -42,8 +42,8 @@ static_assert(std::atomic<unfinished_file::state>::is_always_lock_free);
 
 inline std::array<unfinished_file, 16> unfinished_files;
 
-/// The slot that now holds `path`, or null: all are taken or the path is too long, and only the destructor will remove
-/// the file.
+/// Lists `path` and returns its slot. Returns null if all slots are taken or the path is too long; then only the
+/// destructor will remove the file.
 inline unfinished_file* list_unfinished(const std::string& path) noexcept {
   for (auto& slot : unfinished_files) {
     auto expected = unfinished_file::state::vacant;
@@ -62,8 +62,8 @@ inline void unlist_finished(unfinished_file* slot) noexcept {
 
 }  // namespace detail
 
-/// Removes the temporary files of every output_file of this process that is neither committed nor destroyed. Async-
-/// signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
+/// Removes the temporary file of every output_file of this process that is neither committed nor destroyed.
+/// Async-signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
 inline void remove_unfinished_files() noexcept {
   for (auto& slot : detail::unfinished_files) {
     if (slot.current.load() != detail::unfinished_file::state::listed) continue;
@@ -75,12 +75,13 @@ inline void remove_unfinished_files() noexcept {
   }
 }
 
-/// Writes to a temporary file beside the final one and renames it on commit(): under the final name there is the old
-/// file or the whole new one, never a part. A symbolic link under the final name is replaced, not followed. Not
-/// committed means removed: by the destructor, or by remove_unfinished_files().
+/// Writes to a temporary file beside the final one and renames it on commit(): the final name shows the old file or the
+/// whole new one, never a part. A symbolic link under the final name is replaced, not followed. The destructor or
+/// remove_unfinished_files() removes a file that was not committed.
 class output_file {
  public:
-  /// errc::io_error naming `path` if the folder is missing or not writable, or if `path` exists and is no regular file.
+  /// Opens a temporary file beside `path`. Errors: errc::io_error, naming `path`, if the folder is missing or not
+  /// writable, or if `path` exists and is not a regular file.
   static result<output_file> create(const std::filesystem::path& path);
 
   output_file(output_file&& other) noexcept { swap(other); }
@@ -95,18 +96,18 @@ class output_file {
   /// Bytes appended so far.
   std::uint64_t size() const noexcept { return size_; }
 
-  /// errc::io_error (disk full, quota, file size limit) naming the file; the output is then good for nothing but
-  /// destruction.
+  /// Appends `bytes`. Errors: errc::io_error (disk full, quota, file size limit), naming the file; the output can then
+  /// only be destroyed.
   result<void> append(std::span<const std::byte> bytes) {
     ECQ_CHECK(write(size_, bytes));
     size_ += bytes.size();
     return {};
   }
 
-  /// Writes over bytes appended before; precondition: offset + bytes.size() <= size().
+  /// Overwrites bytes appended before; precondition: offset + bytes.size() <= size().
   result<void> rewrite(std::uint64_t offset, std::span<const std::byte> bytes) { return write(offset, bytes); }
 
-  /// Brings the bytes to the disk and the file under its final name.
+  /// Flushes the bytes to the disk and renames the file to its final name.
   result<void> commit();
 
  private:
@@ -150,7 +151,7 @@ inline std::filesystem::path temporary_name(const std::filesystem::path& path) {
     std::random_device source;
     number ^= (static_cast<std::uint64_t>(source()) << 32) ^ source();
   } catch (const std::exception&) {
-    // Without a random source the clock must do; O_EXCL catches a collision.
+    // Without a random source the clock has to serve; O_EXCL catches a collision.
   }
   std::array<char, 32> suffix{};
   std::snprintf(suffix.data(), suffix.size(), ".%016llx.partial", static_cast<unsigned long long>(number));
@@ -172,7 +173,7 @@ inline result<output_file> output_file::create(const std::filesystem::path& path
   file.path_ = path;
   for (int attempt = 0;; ++attempt) {
     file.temporary_ = detail::temporary_name(path);
-    // Listed before it exists: a signal between the two must not leave it behind.
+    // Listed before the file exists: a signal between the two must not leave the file behind.
     file.slot_ = detail::list_unfinished(file.temporary_.string());
 #if ECQ_POSIX
     file.handle_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

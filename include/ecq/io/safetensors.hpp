@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Reader of safetensors files: eight bytes of header length (little endian), a JSON header, the data.
+/// Reader of safetensors files, which hold eight bytes of header length (little endian), a JSON header, and the data.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace ecq {
 
-/// One tensor of a file: row-major, little endian, at bytes [begin, end) of the data that follow the header.
+/// One tensor of a file: row-major, little endian, in bytes [begin, end) of the data that follow the header.
 struct tensor_entry {
   std::string name;
   std::string_view dtype;            ///< one of safetensors_dtypes, as files spell it
@@ -38,7 +38,7 @@ struct tensor_entry {
   std::uint64_t size_bytes() const noexcept { return end - begin; }
 };
 
-/// The `__metadata__` of a file, in its order.
+/// The `__metadata__` of a file, in the file's order.
 using string_map = std::vector<std::pair<std::string, std::string>>;
 
 /// The value of `key`, or null.
@@ -47,11 +47,11 @@ inline const std::string* find_value(const string_map& map, std::string_view key
   return found == map.end() ? nullptr : &found->second;
 }
 
-/// Bytes of a tensor of this type and shape, or nothing if they exceed 64 bits or do not fill whole bytes.
+/// Size in bytes of a tensor of this type and shape; nothing if it exceeds 64 bits or is not a whole number of bytes.
 constexpr std::optional<std::uint64_t> tensor_bytes(const safetensors_dtype& type,
                                                     std::span<const std::uint64_t> shape) noexcept {
   constexpr std::uint64_t largest = (std::numeric_limits<std::uint64_t>::max)();
-  // A zero anywhere makes an empty tensor, whatever the other extents multiply to.
+  // An extent of zero makes an empty tensor, whatever the product of the others.
   if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
   std::uint64_t elements = 1;
   for (const std::uint64_t extent : shape) {
@@ -64,21 +64,22 @@ constexpr std::optional<std::uint64_t> tensor_bytes(const safetensors_dtype& typ
   return elements / 8 * type.bits + rest_bits / 8;
 }
 
-/// What a header says, checked.
+/// The checked content of a header.
 struct safetensors_header {
   std::vector<tensor_entry> tensors;  ///< in the order of their data, which they cover without gap or overlap
   string_map metadata;
-  std::uint64_t data_begin = 0;  ///< of the file: 8 + header length
+  std::uint64_t data_begin = 0;  ///< where the data begin in the file: 8 + header length
 };
 
-/// Reads the header of a whole file in memory and checks every claim against the file's size. errc::truncated,
+/// Reads the header of a whole file in memory and checks every claim against the file's size. Errors: errc::truncated,
 /// errc::corrupt, errc::unsupported (unknown element type) or errc::limit_exceeded (file_limits).
 result<safetensors_header> parse_safetensors(std::span<const std::byte> file);
 
 /// A safetensors file, mapped.
 class safetensors_file {
  public:
-  /// What mapped_file::open and parse_safetensors return, naming the file.
+  /// Opens the file at `path` and checks its header. Errors are those of mapped_file::open and parse_safetensors, and
+  /// name the file.
   static result<safetensors_file> open(const std::filesystem::path& path) {
     try {
       ECQ_TRY(file, mapped_file::open(path));
@@ -93,7 +94,7 @@ class safetensors_file {
   const std::filesystem::path& path() const noexcept { return file_.path(); }
   std::uint64_t size_bytes() const noexcept { return file_.bytes().size(); }
 
-  /// In the order of their data.
+  /// The tensors, in the order of their data.
   std::span<const tensor_entry> tensors() const noexcept { return header_.tensors; }
   const string_map& metadata() const noexcept { return header_.metadata; }
 
@@ -105,18 +106,19 @@ class safetensors_file {
     return found == by_name_.end() || header_.tensors[*found].name != name ? nullptr : &header_.tensors[*found];
   }
 
-  /// The file up to its data: length and JSON.
+  /// The file's bytes before the data: header length and JSON.
   std::span<const std::byte> header_bytes() const noexcept {
     return file_.bytes().first(static_cast<std::size_t>(header_.data_begin));
   }
 
-  /// Data of a tensor of this file, at any address (not aligned to its elements).
+  /// The data of a tensor of this file, at any address (not aligned to the tensor's elements).
   std::span<const std::byte> bytes(const tensor_entry& tensor) const noexcept {
     return file_.bytes().subspan(static_cast<std::size_t>(header_.data_begin + tensor.begin),
                                  static_cast<std::size_t>(tensor.size_bytes()));
   }
 
-  /// Gives the memory of a tensor's data back (mapped_file::release), or of `part`, a piece of bytes(tensor).
+  /// Gives the memory of a tensor's data, or of `part`, a piece of bytes(tensor), back to the system
+  /// (mapped_file::release).
   void release(const tensor_entry& tensor) const noexcept { release(bytes(tensor)); }
   void release(std::span<const std::byte> part) const noexcept {
     if (part.empty()) return;
@@ -199,7 +201,7 @@ inline result<void> parse_metadata(json_reader& json, string_map& out) {
   });
 }
 
-/// Sorts by position and makes sure that the tensors cover `size` bytes exactly once.
+/// Sorts the tensors by position and checks that they cover `size` bytes exactly once.
 inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::uint64_t size) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const tensor_entry& left, const tensor_entry& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
@@ -233,7 +235,7 @@ inline result<safetensors_header> parse_safetensors(std::span<const std::byte> f
   }
   std::uint64_t length = 0;
   for (std::size_t index = prefix; index-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(file[index]);
-  // The limit first: the "length" of a file of another kind is a huge number as a rule.
+  // The limit is checked first: in a file of another kind, the "length" is usually a huge number.
   if (length > file_limits::header_bytes) {
     return error(errc::limit_exceeded, "no safetensors file: header of " + std::to_string(length) +
                                            " bytes announced, at most " + std::to_string(file_limits::header_bytes) +

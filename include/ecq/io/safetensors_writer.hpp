@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Writer of safetensors files that never holds more than a header and the piece it is given.
+/// Writer of safetensors files that holds only a header and the piece it is given.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,30 +23,31 @@
 
 namespace ecq {
 
-/// A tensor that will be written. Without a shape it has one dimension, as long as what is written of it.
+/// A tensor that will be written. Without a shape, it has one dimension, whose extent follows from the data written.
 struct tensor_declaration {
   std::string name;
   std::string_view dtype = "U8";
   std::optional<std::vector<std::uint64_t>> shape = std::nullopt;
 };
 
-/// Tensors may be written in any order; their data lie in that order. Readers that demand aligned elements (PyTorch)
-/// need them in descending order of element size. The header, whose length must be known before the data, gets room for
-/// the longest one that the declarations allow; what it does not need is white space.
+/// Writes one safetensors file. Tensors may be written in any order; their data lie in that order. Readers that require
+/// aligned elements (PyTorch) need tensors in descending order of element size. The length of the header must be known
+/// before the data, so it gets room for the longest header that the declarations allow; white space fills the rest.
 class safetensors_writer {
  public:
-  /// Opens a temporary file beside `path` (output_file). errc::invalid_argument names a declaration that cannot be
-  /// written: unknown dtype, a shape of no size, a name twice or not UTF-8.
+  /// Opens a temporary file beside `path` (output_file). Errors: errc::invalid_argument names a declaration that cannot
+  /// be written: unknown dtype, a shape without a size, a name that is duplicate or not UTF-8.
   static result<safetensors_writer> create(const std::filesystem::path& path,
                                            std::vector<tensor_declaration> declarations, string_map metadata = {});
 
-  /// Begins the data of a declared tensor, once each and one after another: begin, append..., end.
+  /// Begins the data of a declared tensor. Write each tensor once, one after another: begin, append..., end.
   result<void> begin(std::string_view name);
   result<void> append(std::span<const std::byte> bytes);
-  /// errc::invalid_argument if a tensor of declared shape got more or fewer bytes than it needs.
+  /// Ends the data of a tensor. Errors: errc::invalid_argument if a tensor of declared shape got more or fewer bytes
+  /// than it needs.
   result<void> end();
 
-  /// begin, append, end.
+  /// Writes a whole tensor: begin, append, end.
   result<void> write(std::string_view name, std::span<const std::byte> bytes) {
     ECQ_CHECK(begin(name));
     ECQ_CHECK(append(bytes));
@@ -58,12 +59,12 @@ class safetensors_writer {
   /// Where the data begin in the file: a multiple of 64.
   std::uint64_t data_begin() const noexcept { return header_size_; }
 
-  /// Fixes the header with this metadata, which must not be longer than that given to create(), and returns its bytes
-  /// (length and JSON). What has not been written by now must be of declared shape and follow in declared order.
+  /// Fixes the header with this metadata, which must not be longer than that given to create(), and returns the
+  /// header's bytes (length and JSON). Tensors not yet written must have a declared shape and follow in declared order.
   result<std::span<const std::byte>> seal(const string_map& metadata);
 
-  /// Seals with the metadata given to create() unless sealed already, and puts the file under its name.
-  /// errc::invalid_argument names a tensor that was not written.
+  /// Seals the header with the metadata given to create(), unless it is sealed already, and puts the file under its
+  /// name. Errors: errc::invalid_argument names a tensor that was not written.
   result<void> commit();
 
  private:
@@ -71,11 +72,11 @@ class safetensors_writer {
     tensor_declaration declared;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t size = 0;  ///< of declared shape
+    std::uint64_t size = 0;  ///< bytes, if the shape is declared
     std::size_t position = unwritten;
   };
   static constexpr std::size_t unwritten = static_cast<std::size_t>(-1);
-  /// Every offset has room for as many digits: 10^16 - 1 bytes.
+  /// The largest offset in bytes, 10^16 - 1: the header has room for its digits in every offset.
   static constexpr std::uint64_t largest_offset = 9'999'999'999'999'999;
   static constexpr std::size_t alignment = 64;
 

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Elements to symbols and raw bits, and back. The raw bits lie one element after another, least significant bit first.
+/// Conversion of elements to symbols and raw bits, and back. Raw bits lie one element after another, least significant
+/// bit first.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,11 +21,12 @@ namespace ecq {
 
 namespace detail {
 
-/// Elements at a time: a constant, so that the loops over them are vectorised, and a multiple of 8, so that the raw
-/// bits of every run begin at a byte.
+/// Elements handled at a time: a constant, so that the loops over them are vectorised, and a multiple of 8, so that the
+/// raw bits of every run begin at a byte.
 inline constexpr std::size_t elements_per_run = 64;
 
-/// Calls `use(first, count)` for runs of elements. Always inlined: the count of all but the last is then a constant.
+/// Calls `use(first, count)` for runs of elements. Always inlined, so that the count of all runs but the last is a
+/// constant.
 template <class Use>
 [[gnu::always_inline]] inline void for_each_run(std::size_t count, Use&& use) {
   std::size_t at = 0;
@@ -49,8 +51,8 @@ void extract_symbols(const std::byte* elements, std::size_t count, std::uint8_t*
   });
 }
 
-/// Writes the low `bits` (0 .. element_bits) bits of each arranged element, raw_bytes(count, bits) bytes; unused bits
-/// of the last byte are zero.
+/// Writes the low `bits` (0 .. element_bits) bits of each arranged element to `to`, raw_bytes(count, bits) bytes in
+/// all; unused bits of the last byte are zero.
 template <element_split Split>
 void pack_raw_bits(unsigned bits, const std::byte* elements, std::size_t count, std::byte* to) {
   using element = typename Split::element;
@@ -96,8 +98,8 @@ void pack_raw_bits(unsigned bits, const std::byte* elements, std::size_t count, 
 
 namespace detail {
 
-/// The raw bits of up to elements_per_run elements, `bits` each, from `from` on, of which 8 bytes beyond the end may be
-/// read.
+/// Unpacks the raw bits of up to elements_per_run elements, `bits` each, from `from` on; may read 8 bytes beyond their
+/// end.
 template <class Element>
 inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t count, Element* values) {
   if (bits == 8) {
@@ -107,8 +109,8 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
     return;
   }
   if (bits == 4) {
-    // In blocks of a constant size; a last, shorter one reads no more than the other cases do.
-    count = (std::min)(count, elements_per_run);  // GCC does not see that it is no more
+    // In blocks of constant size; a shorter last block reads no more than the other cases do.
+    count = (std::min)(count, elements_per_run);  // GCC does not see that it is no larger
     for (std::size_t at = 0; at < count; at += 16) {
       std::uint8_t pairs[8];
       std::memcpy(pairs, from + at / 2, 8);
@@ -134,9 +136,9 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
 
 }  // namespace detail
 
-/// Joins symbols and raw bits to elements, which may lie at any address: `symbols` are those a decoder wrote, their raw
-/// low bits zero; with bits == element_bits they are not read. `symbols` may be the last `count` bytes of the elements'
-/// own. Reads up to 8 bytes beyond the raw bits.
+/// Joins symbols and raw bits to elements, which may lie at any address. `symbols` are those that a decoder wrote, with
+/// zeros for their raw low bits; with bits == element_bits they are not read. `symbols` may be the last `count` bytes
+/// of the elements' memory. Reads up to 8 bytes beyond the raw bits.
 template <element_split Split>
 void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
                    std::byte* elements, instruction_set isa = instruction_set::scalar) {
@@ -165,13 +167,14 @@ void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* 
   });
 }
 
-/// As pack_raw_bits for codes of one byte.
+/// Packs the raw bits of codes of one byte, raw_bytes(codes.size(), map.bits) bytes; unused bits of the last byte are
+/// zero.
 inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, std::byte* to) {
   pack_raw_bits<byte_split>(map.bits, std::as_bytes(codes).data(), codes.size(), to);
 }
 
-/// As join_elements in place, for codes of one byte whose coded symbols are shifted into place, by the kernels of
-/// `isa`. Reads up to 8 bytes beyond the raw bits.
+/// Joins raw bits to `codes` in place, with the kernels of `isa`: codes of one byte whose coded symbols are already
+/// shifted. Reads up to 8 bytes beyond the raw bits.
 inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes,
                            instruction_set isa = instruction_set::automatic) {
   join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data(), isa);

@@ -23,7 +23,7 @@ struct chunk_record {
   std::uint64_t first_word = 0;
   std::uint32_t checksum = 0;
   std::uint16_t table = 0;
-  std::uint16_t flags = 0;  ///< none is defined: zero
+  std::uint16_t flags = 0;  ///< no flag is defined: zero
 
   static chunk_record read(const std::byte* from) noexcept {
     return {load_le<std::uint64_t>(from), load_le<std::uint32_t>(from + checksum_at), load_le<std::uint16_t>(from + 12),
@@ -38,8 +38,8 @@ struct chunk_record {
   }
 };
 
-/// Checksum of chunk `index`: low half of XXH64 chained over its states, words, raw bits and, if there are any,
-/// escapes, seeded with the index so that exchanged chunks are noticed.
+/// The checksum of chunk `index`: the low half of XXH64 chained over its states, words, raw bits and, if there are any,
+/// escapes. The seed is the index, so a reader notices exchanged chunks.
 inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::byte> states,
                                     std::span<const std::byte> words, std::span<const std::byte> raw_bits,
                                     std::span<const std::byte> escapes = {}) noexcept {
@@ -47,13 +47,13 @@ inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::by
   return static_cast<std::uint32_t>(escapes.empty() ? digest : xxh64(escapes, digest));
 }
 
-/// States, words, raw bits and escapes of a chunk.
+/// The states, words, raw bits and escapes of a chunk.
 using chunk_parts = std::array<std::span<const std::byte>, 4>;
 
-/// Most chunks that chunk_checksums takes.
+/// The largest number of chunks that chunk_checksums takes.
 inline constexpr std::size_t max_checksums = 16;
 
-/// checksums[i] = chunk_checksum(first + i, parts of chunks[i]) for all i, by the kernels of `isa`.
+/// Sets checksums[i] to chunk_checksum(first + i, parts of chunks[i]) for all i, with the kernels of `isa`.
 inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> chunks,
                             std::span<std::uint32_t> checksums, instruction_set isa) {
   std::uint64_t hashes[max_checksums];
@@ -69,14 +69,14 @@ inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> ch
   }
 }
 
-/// log2 of the symbols a chunk for a stream of `symbols`: 64 chunks at least, so that a GPU finds work, as long as the
-/// 32 states a chunk stay below 2 % of what they begin.
+/// log2 of the symbols per chunk for a stream of `symbols` symbols: at least 64 chunks, so that a GPU finds work, as
+/// long as a chunk's 32 states stay below 2 % of the chunk.
 constexpr unsigned default_chunk_bits(std::uint64_t symbols) noexcept {
   const std::uint64_t share = symbols / 64;
   return std::clamp(share == 0 ? 0U : static_cast<unsigned>(std::bit_width(share)) - 1U, 13U, 16U);
 }
 
-/// Chunks of 2^chunk_bits symbols that `symbols` symbols make, the last one perhaps shorter.
+/// The number of chunks that `symbols` symbols make, each of 2^chunk_bits symbols; the last one may be shorter.
 constexpr std::uint64_t chunks_of(std::uint64_t symbols, unsigned chunk_bits) noexcept {
   return (symbols >> chunk_bits) + ((symbols & ((std::uint64_t{1} << chunk_bits) - 1)) != 0 ? 1 : 0);
 }

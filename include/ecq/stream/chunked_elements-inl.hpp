@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Elements as the encoder sees them, defined.
+/// Definition of elements as the encoder sees them.
 
 #include <algorithm>
 #include <array>

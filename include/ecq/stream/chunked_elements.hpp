@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Elements as the encoder sees them: cut into chunks and classes, their symbols found, paired and counted.
+/// Elements as the encoder sees them: cut into chunks and classes, with their symbols found, paired and counted.
 
 #include <algorithm>
 #include <array>
@@ -29,20 +29,20 @@ struct symbol_pairing {
   explicit symbol_pairing(const nibble_list& chosen) : list(chosen), nibbles(chosen.nibbles()) {}
 
   nibble_list list;
-  std::array<std::uint8_t, 256> nibbles;  ///< of each symbol
+  std::array<std::uint8_t, 256> nibbles;  ///< nibble of each symbol
 };
 
-/// The memory in which the symbols of a chunk lie, if not among its elements.
+/// Memory for the symbols of a chunk, if they do not lie among its elements.
 struct symbol_buffer {
   std::vector<std::uint8_t> symbols;
   std::vector<std::uint8_t> pairs;
-  std::vector<std::byte> escapes;  ///< of the pairs
+  std::vector<std::byte> escapes;  ///< escapes of the pairs
 };
 
-/// Chunks of elements as the encoder sees them: their symbols and, by number from 0, their tables.
+/// Chunks of elements as the encoder sees them: their symbols, and their tables by number from 0.
 struct chunked_elements {
-  std::span<const std::byte> bytes;  ///< of all elements
-  std::optional<dtype> format;       ///< of weights whose exponents are the symbols; nothing: codes of one byte
+  std::span<const std::byte> bytes;  ///< bytes of all elements
+  std::optional<dtype> format;       ///< format of weights whose exponents are the symbols; nothing: codes of one byte
   std::size_t element_bytes = 1;
   unsigned chunk_bits = min_chunk_bits;
   std::vector<std::uint16_t> table_of_chunk;  ///< empty: all use table 0
@@ -58,40 +58,41 @@ struct chunked_elements {
     return (std::min)(std::size_t{1} << chunk_bits, size() - (index << chunk_bits));
   }
   const std::byte* chunk(std::size_t index) const { return bytes.data() + (index << chunk_bits) * element_bytes; }
-  /// The symbols of a chunk: its codes themselves, or put into `buffer`.
+  /// The symbols of chunk `index`: its codes in place, or symbols extracted into `buffer`.
   std::span<const std::uint8_t> symbols(std::size_t index, symbol_buffer& buffer) const;
-  /// What the coder sees of a chunk: symbols, or pairs of them.
+  /// The bytes that the coder sees of chunk `index`: symbols, or pairs of them.
   std::span<const std::uint8_t> coded(std::size_t index, symbol_buffer& buffer) const;
-  /// The low `bits` of each element of a chunk, one after another.
+  /// Packs the low `bits` bits of each element of chunk `index`, one after another, into `packed`.
   void pack_raw_bits(std::size_t index, unsigned bits, std::vector<std::byte>& packed) const;
 
-  /// Bits of a symbol.
+  /// The number of bits of a symbol.
   unsigned symbol_bits() const {
     return visit_split(format, [&]<class Split>() { return unsigned{Split::symbol_bits}; });
   }
-  /// Bits of every element that no coder sees.
+  /// The number of bits of every element that no coder sees.
   unsigned never_coded_bits() const { return static_cast<unsigned>(8 * element_bytes) - symbol_bits(); }
-  /// What a coder does with it, given what it would do with bytes of the same values.
+  /// The split map of these elements, given the map that the coder planned for bytes of the same values.
   split_map map(split_map planned) const {
     if (pairing) return pair_map;
     return visit_split(format, [&]<class Split>() { return narrowed<Split>(planned); });
   }
-  /// The most raw bits of symbols, below all of them, that a plan may have.
+  /// The largest number of raw bits that a plan may leave of symbols.
   unsigned most_raw_bits() const { return pairing ? 0 : 7; }
 };
 
-/// Elements whose symbols are exponents of `format`, or codes where there is none. Errors: invalid_argument,
-/// limit_exceeded.
+/// Cuts elements into chunks. Their symbols are exponents of `format` or, without a format, the codes themselves.
+/// Errors: invalid_argument, limit_exceeded.
 result<chunked_elements> cut_into_chunks(std::span<const std::byte> elements, std::optional<dtype> format,
                                          const stream_options& options);
 
 /// The histogram of each class of chunks.
 result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements& chunked);
 
-/// Chooses the nibbles of symbols of which `counts` says how often they occur: they are coded in pairs from here on.
+/// Chooses nibbles for symbols that occur as often as `counts` says; from then on, `chunked` codes them in pairs.
 void choose_nibbles(const histogram& counts, chunked_elements& chunked);
 
-/// How often pairs occur, at least once, among symbols that occur as `counts` says, each whatever comes before it.
+/// How often each pair is expected to occur, at least once if it can occur, among symbols that occur as `counts` says,
+/// independently of each other.
 histogram pair_counts(const symbol_pairing& pairing, const histogram& counts);
 
 }  // namespace ecq::detail

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// Where a decoder of pairs stands among the escapes of a chunk.
+/// The position of a decoder of pairs among the escapes of a chunk.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ecq::detail {
 
-/// The escapes of a chunk that are not yet taken: symbols of at most `largest`, one byte each.
+/// The escapes of a chunk that have not been taken yet: symbols of at most `largest`, one byte each.
 struct escape_cursor {
   const std::byte* next = nullptr;
   const std::byte* end = nullptr;

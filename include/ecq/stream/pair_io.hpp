@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Symbols to pairs of nibbles, and back (docs/format.md, symbol map pairs).
+/// Conversion of symbols to pairs of nibbles and back (docs/format.md, symbol map pairs).
 
 #include <algorithm>
 #include <cstddef>
@@ -18,11 +18,12 @@ namespace ecq {
 
 namespace detail {
 
-/// Numbers whose symbols lie in a buffer between being found and being joined: they stay in the first cache.
+/// How many elements have their symbols in a buffer at once, before they are joined: few enough for the first-level
+/// cache.
 inline constexpr std::size_t numbers_per_split = 4096;
 
-/// Writes pairs_of(symbols.size()) bytes to `pairs`; appends those symbols to `escapes` that have no nibble.
-/// `nibbles` is list.nibbles().
+/// Writes the pairs of `symbols`, pairs_of(symbols.size()) bytes, to `pairs`, and appends the symbols that have no
+/// nibble to `escapes`. `nibbles` is list.nibbles().
 inline void pair_symbols(const nibble_list& list, const std::array<std::uint8_t, 256>& nibbles,
                          std::span<const std::uint8_t> symbols, std::uint8_t* pairs, std::vector<std::byte>& escapes) {
   const std::size_t whole = symbols.size() / 2;
@@ -36,8 +37,8 @@ inline void pair_symbols(const nibble_list& list, const std::array<std::uint8_t,
   }
 }
 
-/// Writes the `count` symbols of pairs, which may be the last bytes of the room for symbols. False if they need other
-/// escapes than those that are left, or an odd last one has a neighbour.
+/// Writes the `count` symbols of `pairs`, which may be the last bytes of the memory for symbols. Returns false if an
+/// escape is missing or is not a symbol, or if the upper nibble of an odd last pair is not 0.
 inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std::size_t count, std::uint8_t* symbols,
                         escape_cursor& escapes, instruction_set isa = instruction_set::scalar) {
   if (count % 2 != 0 && pairs[count / 2] >> 4 != 0) return false;
@@ -54,10 +55,10 @@ inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std:
 
 }  // namespace detail
 
-/// Elements of a chunk from the pairs that a decoder wrote, its raw bits and its escapes; as join_elements in all else:
-/// pairs may be the last bytes of the elements' own.
-/// errc::corrupt if the number of escapes is not that of the pairs, one of them is no symbol of `Split`, or the last
-/// pair of an odd number is one.
+/// Makes the `count` elements of a chunk from the pairs that a decoder wrote, its raw bits and its escapes, like
+/// join_elements; `pairs` may be the last bytes of the elements' memory. Returns errc::corrupt if the number of escapes
+/// does not match the pairs, if an escape is not a symbol of `Split`, or if the upper nibble of an odd last pair is not
+/// 0.
 template <element_split Split>
 errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::byte* raw,
                 std::span<const std::byte> escapes, std::size_t count, std::byte* elements,

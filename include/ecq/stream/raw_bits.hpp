@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Packing raw bits of codes of one byte, many codes at a time.
+/// Packs the raw bits of codes of one byte, many codes at a time.
 
 #include <cstddef>
 
@@ -10,11 +10,12 @@
 
 namespace ecq::detail {
 
-/// Writes the low `bits` (1..7) bits of the first of `count` codes and returns how many it took, a multiple of 8.
+/// Writes the low `bits` (1..7) bits of some of `count` codes, from the first on, and returns how many codes it took, a
+/// multiple of 8.
 inline std::size_t pack_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unused]] const std::byte* codes,
                                       [[maybe_unused]] std::size_t count, [[maybe_unused]] std::byte* to) {
 #if ECQ_X86
-  // Where there is no more than AVX2, PEXT may be microcode that takes longer than plain code.
+  // On machines without AVX-512, PEXT may be microcode that takes longer than plain code.
   if (chosen_instruction_set(instruction_set::automatic) == instruction_set::avx512) {
     return pack_raw_bits_avx512(bits, codes, count, to);
   }

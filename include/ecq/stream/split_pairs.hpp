@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Pairs of nibbles to symbols, many at a time (stream/pair_io.hpp).
+/// Converts pairs of nibbles to symbols, many at a time (stream/pair_io.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace ecq::detail {
 
-/// Writes the symbols of the first of `count` nibbles and returns how many, a multiple of 32; stops before escapes that
-/// are not there or no symbols.
+/// Writes the symbols of some of `count` nibbles, from the first on, and returns how many, a multiple of 32. Stops
+/// before escapes that are missing or not symbols.
 inline std::size_t split_many_pairs([[maybe_unused]] const nibble_list& list,
                                     [[maybe_unused]] const std::uint8_t* pairs, [[maybe_unused]] std::size_t count,
                                     [[maybe_unused]] std::uint8_t* symbols, [[maybe_unused]] escape_cursor& escapes,

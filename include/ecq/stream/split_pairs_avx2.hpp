@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Pairs of nibbles to symbols in AVX2 registers, 32 at a time.
+/// Converts pairs of nibbles to symbols in AVX2 registers, 32 at a time.
 
 #include "ecq/base/config.hpp"
 

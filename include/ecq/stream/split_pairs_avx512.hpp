@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Pairs of nibbles to symbols in AVX-512 registers, 64 at a time.
+/// Converts pairs of nibbles to symbols in AVX-512 registers, 64 at a time.
 
 #include "ecq/base/config.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Encoding a stream, defined: sections laid out, chunks coded in parallel and appended in order.
+/// Definition of encoding a stream: it lays out sections, codes chunks in parallel and appends them in order.
 
 #include <algorithm>
 #include <bit>
@@ -20,15 +20,15 @@
 
 namespace ecq::detail {
 
-/// Two chunks, coded side by side, on their way into a stream.
+/// Two chunks, coded side by side, before they go into a stream.
 struct coded_pair {
   symbol_buffer symbols[2];
   std::vector<std::uint16_t> buffers[2];
-  std::size_t lengths[2] = {};  ///< words, at the end of each buffer
+  std::size_t lengths[2] = {};  ///< number of words, which are at the end of each buffer
   std::vector<std::byte> states[2];
 };
 
-/// Codes chunks 2 * pair and, if there is one, the next.
+/// Codes chunk 2 * pair and, if there is one, the next chunk.
 ECQ_INLINE void encode_pair(const stream_coding& coding, const chunked_elements& chunked, std::size_t pair,
                             instruction_set isa, coded_pair& coded) {
   if (!coding.encoders) return;
@@ -86,7 +86,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
   header.at(section_kind::states).size = header.chunks * coding.state_bytes;
   header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, bits_kept);
-  // The words come behind a directory that lists them: their number is known only when they are there.
+  // The words follow a directory that lists them, but their number is known only once they are coded.
   header.at(section_kind::words).size = 2;
   const bool nibbles_listed = header.pairs && chunked.symbol_bits() > 4;
   const bool escaping = header.pairs && chunked.pairing->list.has_escape();
@@ -98,8 +98,8 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   std::vector<std::byte> blob;
   blob.reserve(static_cast<std::size_t>(words_offset + coding.bits / 8 + coding.bits / 1024 + chunks * 2 + 1024));
 
-  // Raw bits and words are appended in the order in which they lie, by one thread while others code: memory that
-  // nobody has touched yet costs as much time as coding, so it is not filled with zeros first.
+  // One thread appends raw bits and words in their order while others code: touching new memory costs as much time as
+  // coding, so it is not filled with zeros first.
   if (bits_kept != 0) {
     blob.resize(static_cast<std::size_t>(header.at(section_kind::raw_bits).offset));
     using packed_bits = std::vector<std::byte>;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Encoding elements into a stream on the CPU. The bytes depend on elements and options alone, not on the threads.
+/// Encodes elements into a stream on the CPU. The bytes depend only on elements and options, not on the threads.
 
 #include <algorithm>
 #include <concepts>
@@ -22,11 +22,11 @@
 
 namespace ecq {
 
-/// Stands where an entropy_coder does for the one among them whose stream is smallest by its exact size.
+/// Takes the place of an entropy_coder and stands for the one of `Coders` whose stream is smallest by exact size.
 template <entropy_coder... Coders>
 struct smallest_of {};
 
-/// All coders, the fastest to decode first.
+/// All coders, fastest to decode first.
 using smallest_any = smallest_of<rans, huffman, tans>;
 
 /// Whether a type is a smallest_of.
@@ -35,13 +35,14 @@ inline constexpr bool is_smallest_of = false;
 template <entropy_coder... Coders>
 inline constexpr bool is_smallest_of<smallest_of<Coders...>> = true;
 
-/// What streams can be encoded with.
+/// Types with which streams can be encoded: an entropy_coder or a smallest_of.
 template <class Type>
 concept stream_coder = entropy_coder<Type> || is_smallest_of<Type>;
 
 namespace detail {
 
-/// Encoders that take several chunks at once: counts[i] is what encode(codes[i], states[i], words[i]) would return.
+/// Encoders that take several chunks at once: counts[i] becomes what encode(codes[i], states[i], words[i]) would
+/// return.
 template <class Encoder>
 concept encodes_many =
     requires(const Encoder encoder, std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
@@ -49,12 +50,12 @@ concept encodes_many =
       { encoder.encode_many(codes, states, words, counts, isa) } -> std::same_as<void>;
     };
 
-/// The encoders of one stream, one a table, whatever the coder.
+/// The encoders of one stream, one per table, for any coder.
 class table_encoders {
  public:
   virtual ~table_encoders() = default;
 
-  /// Codes one or two chunks with table `table`, as encodes_many says.
+  /// Codes one or two chunks with table `table`, as encodes_many describes.
   virtual void encode(std::uint16_t table, std::span<const std::span<const std::uint8_t>> codes,
                       std::byte* const* states, std::span<const std::span<std::uint16_t>> words,
                       std::span<std::size_t> counts, instruction_set isa) const = 0;
@@ -85,13 +86,13 @@ class encoders_of final : public table_encoders {
   std::vector<typename Coder::encoder> encoders_;
 };
 
-/// All that a stream takes from its coder.
+/// Everything that a stream takes from its coder.
 struct stream_coding {
   coder_id coder{};
   std::size_t state_bytes = 0;
   split_map map;
   std::uint64_t bits = 0;         ///< expected information of all words
-  std::vector<std::byte> tables;  ///< records
+  std::vector<std::byte> tables;  ///< records of the tables
   std::uint32_t table_count = 0;
   std::unique_ptr<const table_encoders> encoders;  ///< none: nothing is coded
 
@@ -109,11 +110,12 @@ struct stream_coding {
   }
 };
 
-/// The stream of chunks coded so. Errors: out_of_memory.
+/// The stream of the chunks in `chunked`, coded by `coding`. Errors: out_of_memory.
 result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements& chunked,
                                              const stream_coding& coding);
 
-/// The plan of `Coder` for all classes, or for the shared counts; its expectation is of the codes at hand.
+/// The plan of `Coder` for all classes, or for the shared counts; the bits that it expects are those of the codes at
+/// hand.
 template <entropy_coder Coder>
 auto plan_of(const stream_options& options, std::span<const histogram> classes, unsigned most_raw_bits) {
   if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes, most_raw_bits);
@@ -123,12 +125,12 @@ auto plan_of(const stream_options& options, std::span<const histogram> classes, 
   return plan;
 }
 
-/// The bytes of elements in chunks by what is to encode them; `classes` are counted.
+/// A function that encodes elements in chunks and returns the stream; `classes` are the histograms of the classes.
 using encode_function = result<std::vector<std::byte>> (*)(const cpu& backend, const chunked_elements& chunked,
                                                            const stream_options& options,
                                                            std::span<const histogram> classes);
 
-/// An encode_function by one coder.
+/// The encode_function of one coder.
 template <entropy_coder Coder>
 result<std::vector<std::byte>> encode_by(const cpu& backend, const chunked_elements& chunked,
                                          const stream_options& options, std::span<const histogram> classes) {
@@ -136,7 +138,7 @@ result<std::vector<std::byte>> encode_by(const cpu& backend, const chunked_eleme
   return encode_chunks(backend, chunked, stream_coding::of<Coder>(plan, chunked.map(plan.map)));
 }
 
-/// The smallest of the streams of several coders.
+/// The encode_function that returns the smallest of the streams of several coders.
 template <entropy_coder... Coders>
 result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chunked_elements& chunked,
                                                   const stream_options& options, std::span<const histogram> classes) {
@@ -146,7 +148,7 @@ result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chun
     const split_map map = chunked.map(plan.map);
     const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), map.bits + chunked.never_coded_bits()) +
                                    chunked.chunks() * Coder::state_bytes;
-    // What a plan expects of the codes that it is made for is right within a hundredth: clear losers need not be
+    // A plan's expectation for the codes that it is made for is right within a hundredth, so clear losers need not be
     // encoded.
     if (options.shared_counts == nullptr && !best.empty() && expected > best.size() + best.size() / 100) return {};
     ECQ_TRY(coded, encode_chunks(backend, chunked, stream_coding::of<Coder>(plan, map)));
@@ -159,7 +161,7 @@ result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chun
   return best;
 }
 
-/// The encode_function that a stream_coder stands for; nothing for the coder that stores.
+/// The encode_function that a stream_coder stands for; null for coder raw, which only stores.
 template <stream_coder Coder>
 inline constexpr encode_function encode_function_of = &encode_by<Coder>;
 template <entropy_coder... Coders>
@@ -167,18 +169,18 @@ inline constexpr encode_function encode_function_of<smallest_of<Coders...>> = &e
 template <>
 inline constexpr encode_function encode_function_of<raw> = nullptr;
 
-/// Encodes elements as encode_stream and encode_exponents say, by `encode`; stored raw where that is smaller, or where
-/// there is no `encode`.
+/// Encodes elements with `encode`, as encode_stream and encode_exponents describe; stores them raw if that is smaller
+/// or `encode` is null.
 result<std::vector<std::byte>> encode_elements(const cpu& backend, std::span<const std::byte> elements,
                                                std::optional<dtype> format, const stream_options& options,
                                                encode_function encode);
 
 }  // namespace detail
 
-/// Encodes `codes` into a stream; stored raw where `Coder` would not make it smaller. Beside the stream itself this
-/// takes 1 MiB a thread (with chunks of 2^18 codes 4 MiB) and up to 192 KiB a class of chunks, and with smallest_of
-/// another stream. `Coder` is an entropy_coder, or smallest_any for whichever is smallest. Errors: invalid_argument
-/// (options), limit_exceeded, out_of_memory.
+/// Encodes `codes` into a stream, and stores them raw if `Coder` would not make it smaller. Besides the stream itself,
+/// encoding takes 1 MiB per thread (4 MiB with chunks of 2^18 codes), up to 192 KiB per class of chunks and, with
+/// smallest_of, another stream. `Coder` is an entropy_coder, or smallest_any for whichever is smallest. Errors:
+/// invalid_argument (options), limit_exceeded, out_of_memory.
 template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
@@ -186,8 +188,9 @@ result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const
                                  detail::encode_function_of<Coder>);
 }
 
-/// Encodes weights of a floating-point `format` without loss: their exponents by `Coder`, sign and mantissa raw.
-/// `elements` are their bits in the machine's byte order, at any address. All else is encode_stream's.
+/// Encodes weights of a floating-point `format` without loss: their exponents with `Coder`, sign and mantissa raw.
+/// `elements` are the weights' bits in the machine's byte order, at any address. Everything else is as in
+/// encode_stream.
 template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements,
                                                 const stream_options& options = {}) {
@@ -201,7 +204,8 @@ result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format
 }  // namespace ecq
 
 /// \def ECQ_INSTANCE_OF_ENCODING
-/// What the library has of the shipped coders; coders of one's own are made where they are used.
+/// The instances of encoding that the library has for the shipped coders; a user's own coder is instantiated where it
+/// is used.
 #define ECQ_INSTANCE_OF_ENCODING(TEMPLATE, ...)                                          \
   TEMPLATE ecq::result<std::vector<std::byte>> ecq::detail::__VA_ARGS__(                 \
       const ecq::cpu&, const ecq::detail::chunked_elements&, const ecq::stream_options&, \

@@ -29,40 +29,40 @@ enum class section_kind : std::uint32_t {
   states = 3,
   raw_bits = 4,
   words = 5,
-  nibbles = 8,  ///< of symbols in pairs: the nibble_list and where the escapes of each chunk begin
+  nibbles = 8,  ///< for symbols in pairs: the nibble_list and where the escapes of each chunk begin
   escapes = 9
 };
 
-/// "ECQS".
+/// The magic number of a stream: "ECQS".
 inline constexpr std::uint32_t stream_magic = 0x53514345;
 
-/// What this library reads and writes.
+/// The format version that this library reads and writes.
 inline constexpr std::uint16_t stream_version = 1;
 
-/// Of the header before its directory.
+/// Bytes of the header before its directory.
 inline constexpr std::uint64_t fixed_header_bytes = 64;
 
-/// Of each section's entry.
+/// Bytes of each section's entry in the directory.
 inline constexpr std::uint64_t directory_entry_bytes = 24;
 
-/// Where the checksum of the header is.
+/// Offset of the header checksum in bytes.
 inline constexpr std::uint64_t header_checksum_at = 56;
 
-/// Sections begin at multiples of it, and streams end at one.
+/// Alignment in bytes: sections begin, and streams end, at multiples of it.
 inline constexpr std::uint64_t section_alignment = 64;
 
-/// Flag of sections that a reader has to know.
+/// The flag of sections that a reader has to know.
 inline constexpr std::uint32_t section_required = 1;
 
-/// Largest registered section kind.
+/// The largest registered section kind.
 inline constexpr std::uint32_t known_sections = 9;
 
-/// Whether this version reads sections of a kind.
+/// Whether this version reads sections of this kind.
 constexpr bool is_known_section(std::uint32_t kind) noexcept {
   return (kind >= 1 && kind <= 5) || kind == 8 || kind == 9;
 }
 
-/// Where a section lies: bytes from the start of the stream.
+/// A section's offset from the start of the stream, and its size, in bytes.
 struct section {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
@@ -70,8 +70,8 @@ struct section {
 
 namespace detail {
 
-/// Sets the offsets of sections, which are numbered by kind, from their sizes; returns the total size of the stream.
-/// The directory has room for all sections that there may be, so that offsets do not depend on which turn out to be
+/// Sets the offsets of sections, which are numbered by kind, from their sizes, and returns the total size of the
+/// stream. The directory has room for all possible sections, so that offsets do not depend on which turn out to be
 /// empty.
 ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noexcept {
   constexpr auto aligned = [](std::uint64_t bytes) {
@@ -87,7 +87,7 @@ ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noex
   return aligned(end + stream_tail_bytes);
 }
 
-/// The numbers of the fixed header that are not the same in all streams.
+/// The numbers of the fixed header that differ between streams.
 struct fixed_header {
   std::uint16_t coder;
   std::uint16_t map_id;
@@ -100,7 +100,7 @@ struct fixed_header {
   std::uint32_t tables;
 };
 
-/// Writes header, without its checksum, and directory; returns the bytes of the directory.
+/// Writes the header, without its checksum, and the directory; returns the size of the directory in bytes.
 ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_header& header, const section* sections) {
   std::byte* entry = to + fixed_header_bytes;
   std::uint16_t entries = 0;
@@ -133,7 +133,7 @@ ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_hea
 
 }  // namespace detail
 
-/// What the fixed header says, and where the known sections are (an absent section is empty).
+/// The content of the fixed header, and where the known sections are (an absent section is empty).
 struct stream_header {
   static constexpr std::uint16_t version = stream_version;
   static constexpr std::uint64_t fixed_bytes = fixed_header_bytes;
@@ -146,7 +146,7 @@ struct stream_header {
   /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
   std::optional<dtype> format;
   bool pairs = false;  ///< symbols are coded as two nibbles a byte
-  split_map map;       ///< of the symbols, or of the pairs; its raw bits come above those that no coder sees
+  split_map map;       ///< map of the symbols, or of the pairs; its raw bits come above those that no coder sees
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -158,21 +158,21 @@ struct stream_header {
   section& at(section_kind kind) noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
   const section& at(section_kind kind) const noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
 
-  /// Bytes of an element.
+  /// The size of an element in bytes.
   std::size_t element_bytes() const noexcept { return format ? size_of(*format) : 1; }
-  /// Bytes that the coder sees of `elements` elements.
+  /// The number of bytes that the coder sees of `elements` elements.
   std::uint64_t coded_symbols(std::uint64_t elements) const noexcept { return pairs ? pairs_of(elements) : elements; }
   symbol_map_id map_id() const noexcept {
     if (pairs) return symbol_map_id::pairs;
     return format ? symbol_map_id::exponent : symbol_map_id::split;
   }
-  /// Bits of a symbol, before it becomes a nibble.
+  /// The number of bits of a symbol, before it becomes a nibble.
   unsigned symbol_bits() const noexcept {
     return static_cast<unsigned>(8 * element_bytes()) - never_coded_bits(format);
   }
-  /// Raw bits of an element.
+  /// The number of raw bits of an element.
   unsigned raw_bits() const noexcept { return never_coded_bits(format) + map.bits; }
-  /// Of an element: what is below its symbol.
+  /// The number of bits of an element below its symbol.
   static constexpr unsigned never_coded_bits(std::optional<dtype> format) noexcept {
     return visit_split(format, [&]<class Split>() { return low_bits<Split>; });
   }
@@ -184,7 +184,7 @@ struct stream_header {
     total_bytes = detail::lay_out_sections(sections.data());
   }
 
-  /// Bytes of a stream of coder raw.
+  /// The size in bytes of a stream of coder raw.
   static std::uint64_t raw_stream_bytes(std::uint64_t symbols, unsigned chunk_bits,
                                         std::size_t element_bytes = 1) noexcept {
     stream_header header;
@@ -194,7 +194,7 @@ struct stream_header {
     return header.total_bytes;
   }
 
-  /// Writes header and directory; the checksum needs the tables and the index to be in place.
+  /// Writes header and directory. The checksum requires that the tables and the index are in place.
   void write(std::span<std::byte> blob) const noexcept {
     detail::write_header(blob.data(),
                          {.coder = static_cast<std::uint16_t>(coder),
@@ -224,7 +224,7 @@ struct stream_header {
     return blob.subspan(static_cast<std::size_t>(at(kind).offset), static_cast<std::size_t>(at(kind).size));
   }
 
-  /// Reads header and directory from a whole stream and checks all of them: sizes, order, padding, checksum.
+  /// Reads header and directory from a whole stream and checks everything in them: sizes, order, padding, checksum.
   static result<stream_header> read(std::span<const std::byte> blob);
 };
 
@@ -240,14 +240,14 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
   return stream_error(errc::corrupt, "byte " + std::to_string(bad - blob.begin()) + " of the padding is not zero");
 }
 
-/// An entry of the directory, as it stands there.
+/// An entry of the directory, unchecked.
 struct section_entry {
   std::uint32_t kind;
   std::uint32_t flags;
   section part;
 };
 
-/// Entry `number` of the directory behind `header`.
+/// Entry `number` of the directory that follows `header`.
 inline section_entry section_entry_at(const std::byte* header, std::size_t number) {
   const std::byte* const from = header + stream_header::fixed_bytes + number * stream_header::entry_bytes;
   return {load_le<std::uint32_t>(from),
@@ -255,7 +255,7 @@ inline section_entry section_entry_at(const std::byte* header, std::size_t numbe
           {load_le<std::uint64_t>(from + 8), load_le<std::uint64_t>(from + 16)}};
 }
 
-/// What a header says of the directory's entries, and of the stream's bytes.
+/// The number of directory entries that a header announces, and (bytes_said_by) the size of the stream in bytes.
 inline std::size_t entries_said_by(const std::byte* header) { return load_le<std::uint16_t>(header + 14); }
 inline std::uint64_t bytes_said_by(const std::byte* header) { return load_le<std::uint64_t>(header + 32); }
 

@@ -33,51 +33,51 @@ class encoded_stream {
 
   std::uint64_t size() const noexcept { return header_.symbols; }
   std::uint64_t chunk_count() const noexcept { return header_.chunks; }
-  /// Symbols in every chunk but the last.
+  /// The number of symbols in every chunk but the last.
   std::uint64_t chunk_symbols() const noexcept { return std::uint64_t{1} << header_.chunk_bits; }
   unsigned chunk_bits() const noexcept { return header_.chunk_bits; }
   coder_id coder() const noexcept { return header_.coder; }
-  /// What the coder does with symbols, or with pairs of nibbles.
+  /// The split map that the coder applies to symbols, or to pairs of nibbles.
   split_map map() const noexcept { return header_.map; }
-  /// Whether symbols are coded in pairs, a nibble of nibbles() each.
+  /// Whether symbols are coded in pairs, each as a nibble of nibbles().
   bool pairs() const noexcept { return header_.pairs; }
   const nibble_list& nibbles() const noexcept { return nibbles_; }
-  /// Format of the weights whose exponents are the symbols; nothing: elements are codes of one byte.
+  /// The format of the weights whose exponents are the symbols; nothing if elements are codes of one byte.
   std::optional<dtype> format() const noexcept { return header_.format; }
   std::size_t element_bytes() const noexcept { return header_.element_bytes(); }
   std::uint32_t table_count() const noexcept { return header_.tables; }
   std::span<const std::byte> bytes() const noexcept { return blob_; }
-  /// Counts and section offsets, as a device kernel needs them.
+  /// The header with its counts and section offsets, which a device kernel needs.
   const stream_header& header() const noexcept { return header_; }
 
-  /// Record of chunk `index` (at most chunk_count(): the end record).
+  /// The record of chunk `index`, which is at most chunk_count(); that is the end record.
   chunk_record record(std::uint64_t index) const noexcept {
     return chunk_record::read(section_bytes(section_kind::chunk_index) + index * chunk_record::bytes);
   }
 
-  /// Symbols in chunk `index`.
+  /// The number of symbols in chunk `index`.
   std::uint32_t symbols_in(std::uint64_t index) const noexcept {
     return static_cast<std::uint32_t>((std::min)(chunk_symbols(), size() - (index << chunk_bits())));
   }
 
-  /// Bytes that chunk `index` decodes to: its symbols, or their pairs.
+  /// The number of bytes that chunk `index` decodes to: its symbols, or their pairs.
   std::uint32_t coded_in(std::uint64_t index) const noexcept {
     return static_cast<std::uint32_t>(header_.coded_symbols(symbols_in(index)));
   }
 
-  /// How what is decoded becomes elements: symbols are joined with raw bits, pairs stay as they are.
+  /// How decoded bytes become elements: symbols are joined with raw bits, pairs stay as they are.
   element_join join() const;
 
-  /// Coded bytes of chunk `index`.
+  /// The coded bytes of chunk `index`.
   chunk_bytes chunk(std::uint64_t index) const noexcept;
 
-  /// Raw bits of chunk `index`.
+  /// The raw bits of chunk `index`.
   std::span<const std::byte> raw_bits(std::uint64_t index) const noexcept {
     return {section_bytes(section_kind::raw_bits) + raw_bytes(index << chunk_bits(), header_.raw_bits()),
             static_cast<std::size_t>(raw_bytes(symbols_in(index), header_.raw_bits()))};
   }
 
-  /// Symbols of chunk `index` that have no nibble.
+  /// The symbols of chunk `index` that have no nibble.
   std::span<const std::byte> escapes(std::uint64_t index) const noexcept {
     if (!pairs() || !nibbles_.has_escape()) return {};
     const std::uint64_t first = first_escape(index);

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Bits of one lane, last in, first out, in a register of 32 bits: the lane side of Huffman and tANS.
+/// A stack for the bits of one lane, last in, first out, in a register of 32 bits: the lane side of Huffman and tANS.
 ///
 /// A stack y holds the bits below its highest 1: between 16 and 31 of them, 2^16 <= y < 2^32. Popping n bits takes the
 /// low n; when fewer than 16 are left, the lane takes a word, whose bits are the next to be popped. So words are due
-/// exactly where they are due in rANS, and a stack needs no count of its bits.
+/// exactly where rANS takes them, and a stack needs no count of its bits.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace ecq::detail {
 
 inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< where encoders start and decoders must end
 
-/// Writes the stacks of `lane_count` lanes: 4 bytes each.
+/// Size of the stacks of `lane_count` lanes: 4 bytes each.
 inline constexpr std::size_t bit_stack_bytes = lane_count * 4;
 
 /// An entry of a decode table: the bits that a symbol takes from a stack, the byte that is decoded, and for tANS the
@@ -32,16 +32,17 @@ struct stack_entry {
   std::uint8_t code;
 };
 
-/// A chunk on its way, as rans_cursor: kernels take it some groups further, finish() to its end and verdict.
+/// A chunk that is being decoded, like rans_cursor: kernels advance it by some groups; finish() decodes it to its end
+/// and returns the verdict.
 struct bit_stack_cursor {
-  const std::byte* word;  ///< the next word; beyond `end` nothing is left to be said but errc::corrupt
+  const std::byte* word;  ///< the next word; if it is beyond `end`, the verdict is errc::corrupt
   const std::byte* end;
   std::uint8_t* out;
-  std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
+  std::uint32_t left;  ///< codes not decoded yet: all, less a multiple of group_symbols until the last group
   std::uint32_t stack[lane_count];
-  std::uint32_t state[lane_count];  ///< of tANS; others leave it at 0, where all lanes must end
+  std::uint32_t state[lane_count];  ///< states of tANS; other coders leave them at 0, where all lanes must end
 
-  /// At the beginning of `chunk`, with states 0; false if its stacks are none.
+  /// Starts at the beginning of `chunk`, with states 0, and writes codes to `to`; false if its stacks are invalid.
   bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
     word = chunk.words;
     end = chunk.words + std::size_t{2} * chunk.word_count;
@@ -56,16 +57,17 @@ struct bit_stack_cursor {
     return valid;
   }
 
-  /// Decodes all that is left: `pop(state, stack)` finds the stack_entry of a lane and moves its state on.
+  /// Decodes the rest of the chunk and returns the verdict: `pop(state, stack)` finds the stack_entry of a lane and
+  /// advances its state.
   template <class Pop>
   errc finish(const Pop& pop) const {
-    bit_stack_cursor at = *this;  // copies that nobody else sees: codes written may not change them
+    bit_stack_cursor at = *this;  // local copies: the compiler knows that codes written do not change them
     const Pop pop_of_lane = pop;
     const auto step = [&](std::uint32_t lane) {
       const stack_entry found = pop_of_lane(at.state[lane], at.stack[lane]);
       const std::uint32_t rest = at.stack[lane] >> found.bits;
-      // Words are loaded whether they are due or not: arithmetic instead of a coin toss for the branch predictor. The
-      // check before each step of 32 lanes keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
+      // Words are loaded whether they are due or not: arithmetic replaces a branch that no predictor learns. The check
+      // before each step of 32 lanes keeps the loads within 64 bytes of `end`, which chunk_bytes allows.
       const auto due = (std::int64_t{rest} - bit_stack_bottom) >> 63;  // -1 or 0
       const std::uint32_t refilled = (rest << 16) | load_le<std::uint16_t>(at.word);
       at.stack[lane] = rest ^ ((rest ^ refilled) & static_cast<std::uint32_t>(due));
@@ -92,7 +94,7 @@ struct bit_stack_cursor {
   }
 };
 
-/// A chunk of one symbol alone: stacks that never moved and no words.
+/// Decodes a chunk with only one symbol, which has no words and stacks that never moved; otherwise errc::corrupt.
 inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, std::uint8_t* out) {
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     if (load_le<std::uint32_t>(chunk.states + 4 * lane) != bit_stack_bottom) return errc::corrupt;
@@ -101,18 +103,18 @@ inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, s
   return chunk.word_count == 0 ? errc::ok : errc::corrupt;
 }
 
-/// Bits that a symbol puts on a stack: the low `bits` (0..16) of `value`, all others 0.
+/// The bits that a symbol pushes onto a stack: the low `bits` (0..16) of `value`, whose other bits are 0.
 struct pushed {
   std::uint32_t value;
   std::uint32_t bits;
 };
 
-/// A chunk being encoded, from its end.
+/// A chunk that is being encoded, from its end.
 struct bit_stack_encode_cursor {
-  std::span<const std::uint8_t> codes;  ///< those that are left
-  std::uint16_t* word;                  ///< the first of the words so far; before it, room for one for each code left
+  std::span<const std::uint8_t> codes;  ///< codes not encoded yet
+  std::uint16_t* word;  ///< the first of the words so far; before it there is room for one word per code left
   std::uint32_t stack[lane_count];
-  std::uint32_t state[lane_count];  ///< of tANS
+  std::uint32_t state[lane_count];  ///< states of tANS
 
   void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room, std::uint32_t first_state) {
     codes = chunk;
@@ -121,11 +123,11 @@ struct bit_stack_encode_cursor {
     std::fill_n(state, lane_count, first_state);
   }
 
-  /// Encodes all groups above the first `down_to`: `push(state, code)` says what a lane pushes for a code, and moves
-  /// its state on.
+  /// Encodes all groups above the first `down_to`: `push(state, code)` returns what a lane pushes for a code and
+  /// advances its state.
   template <class Push>
   void encode(std::size_t down_to, const Push& push) {
-    bit_stack_encode_cursor at = *this;  // a copy that nobody else sees: words written may not change it
+    bit_stack_encode_cursor at = *this;  // a local copy: the compiler knows that words written do not change it
     for (std::size_t group = (codes.size() + group_symbols - 1) / group_symbols; group-- > down_to;) {
       const std::uint8_t* in = codes.data() + group * group_symbols;
       const auto left = static_cast<std::uint32_t>(
@@ -133,7 +135,7 @@ struct bit_stack_encode_cursor {
       for (std::uint32_t round = rounds_per_group; round-- > 0;) {
         for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
           const pushed next = push(at.state[lane], in[lane * rounds_per_group + round]);
-          // Whether a word is due is a coin toss that no predictor learns: arithmetic instead.
+          // No branch predictor learns whether a word is due, so this is arithmetic.
           std::uint32_t y = at.stack[lane];
           const std::uint32_t full = std::uint64_t{y} << next.bits >> 32 != 0 ? 1 : 0;
           at.word[-1] = static_cast<std::uint16_t>(y);

@@ -16,7 +16,7 @@
 
 namespace ecq::detail {
 
-/// Takes each chunk on by as many whole groups as the kernels of `isa` can, in any order of `cursors`.
+/// Decodes as many whole groups of each chunk as the kernels of `isa` can; may reorder `cursors`.
 template <class Lookup>
 void bit_stack_advance([[maybe_unused]] const Lookup& table, [[maybe_unused]] instruction_set isa,
                        [[maybe_unused]] std::span<bit_stack_cursor*> cursors) {

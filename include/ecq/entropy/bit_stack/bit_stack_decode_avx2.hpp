@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// tANS and Huffman for AVX2: stacks and states stay in memory, eight lanes a register, entries come by plain loads and
-/// words are expanded by a table of permutations; several chunks run side by side to hide latency.
+/// Decodes tANS and Huffman with AVX2: stacks and states stay in memory, eight lanes fill a register, plain loads fetch
+/// entries, a table of permutations expands words, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
 
@@ -34,7 +34,7 @@ inline index_pairs load_pairs(const std::uint32_t* indices) {
            load_le<std::uint64_t>(from + 24)}};
 }
 
-/// The 32 bits at table + Stride * index of each. Plain loads are faster than a gather where that is microcode.
+/// The 32 bits at table + Stride * index for each index. Plain loads are faster than a gather where that is microcode.
 template <std::size_t Stride>
 ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& indices) {
   const auto* const from = static_cast<const std::byte*>(table);
@@ -50,8 +50,8 @@ ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& ind
                                  _mm_unpacklo_epi64(pairs[2], pairs[3]), 1);
 }
 
-/// Takes the code words of `lanes` from their stacks by the cascade; the entries then say that no bits are left to
-/// take.
+/// Finds the code words of `lanes` in the cascade and takes them from the lanes' stacks; the entries then say that no
+/// bits are left to take.
 [[gnu::noinline]] ECQ_AVX2 inline void take_longer(const huffman_lookup& table, unsigned lanes, std::uint32_t* stack,
                                                    std::uint32_t* entries) {
   for (; lanes != 0; lanes &= lanes - 1) {
@@ -62,7 +62,7 @@ ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& ind
   }
 }
 
-/// A step of eight lanes: their stacks and states move on, and their codes come in the high bytes of the result.
+/// Decodes one step of eight lanes: advances their stacks and states, and returns their codes in the high bytes.
 template <class Lookup>
 ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uint32_t* state, const std::byte*& word) {
   const __m256i zero = _mm256_setzero_si256();
@@ -71,7 +71,7 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
   if constexpr (!Lookup::by_state) {
     std::uint32_t index[8];
     store(index, _mm256_and_si256(stacks, _mm256_set1_epi32(static_cast<int>(table.index_mask))));
-    // As entries of tANS, whose base is not looked at.
+    // Shaped like entries of tANS; nothing reads the base.
     entry = _mm256_slli_epi32(look_up_dwords<2>(table.entries, load_pairs(index)), 16);
     const __m256i longer = _mm256_cmpeq_epi32(_mm256_and_si256(entry, _mm256_set1_epi32(0xFF0000)), zero);
     if (const auto lanes = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(longer))); lanes != 0) {
@@ -102,8 +102,8 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
   return entry;
 }
 
-/// Decodes `groups` whole groups of 1 .. 4 chunks side by side. False if one of them runs out of words, and all cursors
-/// are as they were. At most 128 bytes beyond the end of a chunk's words are read.
+/// Decodes `groups` whole groups of 1 .. 4 chunks side by side. If one of them runs out of words, returns false and
+/// leaves all cursors as they were. Reads at most 128 bytes beyond the end of a chunk's words.
 template <std::size_t Chunks, class Lookup>
 ECQ_AVX2 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor* const* cursors, std::size_t groups) {
   bit_stack_cursor at[Chunks];

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// tANS and Huffman for AVX-512 with VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, entries come by
-/// plain loads, several chunks run side by side to hide latency.
+/// Decodes tANS and Huffman with AVX-512 and VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, plain loads
+/// fetch entries, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
 
@@ -23,7 +23,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The 32 bits at table + Stride * index for four indices, by plain loads: faster than a gather where that is
+/// The 32 bits at table + Stride * index for four indices, by plain loads, which are faster than a gather where that is
 /// microcode.
 template <std::size_t Stride>
 ECQ_AVX512 inline __m128i load_four(const void* table, std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
@@ -41,14 +41,14 @@ ECQ_AVX512 inline __m512i join_quarters(const __m128i* quarters) {
       _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1), 1);
 }
 
-/// As load_four for the indices in 16-bit lanes: 16 lanes a register.
+/// Entries looked up by load_four for the indices in 16-bit lanes, 16 lanes a register.
 struct looked_up {
   __m512i first;
   __m512i second;
 };
 template <std::size_t Stride>
 ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
-  std::uint64_t indices[8];  // four lanes at a time come faster than lane by lane
+  std::uint64_t indices[8];  // loading four lanes at a time is faster than lane by lane
   _mm512_storeu_si512(indices, index);
   __m128i parts[8];
   ECQ_UNROLL
@@ -60,8 +60,8 @@ ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
   return {join_quarters(parts), join_quarters(parts + 4)};
 }
 
-/// Takes the code words of `lanes` from their stacks by the cascade: halves are those of the stacks and the high ones
-/// of the entries, which then say that no bits are left to be taken.
+/// Finds the code words of `lanes` in the cascade and takes them from the lanes' stacks. `halves` are the two halves of
+/// the stacks and the high halves of the entries, which then say that no bits are left to take.
 [[gnu::always_inline]] ECQ_AVX512 inline void take_longer(const huffman_lookup& table, std::uint32_t lanes,
                                                           __m512i (&halves)[3]) {
   std::uint16_t each[3][lane_count];
@@ -78,7 +78,7 @@ ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
   std::memcpy(halves, each, sizeof each);
 }
 
-/// Entries of the next symbols of a chunk with these states and low halves of stacks.
+/// The entries of the next symbols of a chunk with these states and low halves of stacks.
 template <class Lookup>
 ECQ_AVX512 inline looked_up look_up_next(const Lookup& table, __m512i state, __m512i low, __m512i index_mask) {
   if constexpr (Lookup::by_state) {
@@ -88,8 +88,8 @@ ECQ_AVX512 inline looked_up look_up_next(const Lookup& table, __m512i state, __m
   }
 }
 
-/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
-/// out of words. At most 128 bytes beyond the end of a chunk's words are read.
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, returns false and
+/// moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 template <std::size_t Chunks, class Lookup>
 ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor* const* cursors, std::size_t groups) {
   const __m512i even = every(0, 2);
@@ -119,17 +119,17 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
   const __m512i low_byte = _mm512_set1_epi16(0x00FF);
   __m512i index_mask = zero;
   if constexpr (!Lookup::by_state) index_mask = _mm512_set1_epi16(static_cast<std::int16_t>(table.index_mask));
-  // Each chunk's entries are loaded before the chunk in front of it takes its words, so that more loads are under way.
+  // Each chunk's entries are loaded before the preceding chunk takes its words, so that more loads are in flight.
   looked_up upcoming = look_up_next(table, state[0], low[0], index_mask);
   for (std::size_t group = 0; group < groups; ++group) {
-    __m512i codes[Chunks][2];  // of two rounds each: the later one's in the high bytes
+    __m512i codes[Chunks][2];  // codes of two rounds each: the later round's in the high bytes
     ECQ_UNROLL
     for (int pair = 0; pair < 2; ++pair) {
       ECQ_UNROLL
       for (int later = 0; later < 2; ++later) {
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
-          // Bits to take, of which the shifts see the low four, and the code above them.
+          // The number of bits to take, of which the shifts see the low four bits, and the code above it.
           __m512i entry;
           const looked_up found = upcoming;
           if constexpr (Chunks > 1) {

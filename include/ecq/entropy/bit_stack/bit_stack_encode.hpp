@@ -15,7 +15,7 @@
 
 namespace ecq::detail {
 
-/// Encodes all that is left of one or two chunks, whole groups, where `isa` has a kernel for it.
+/// Encodes all that is left of one or two chunks, which must be whole groups, if `isa` has a kernel for it.
 template <class Encoding>
 void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] instruction_set isa,
                       [[maybe_unused]] std::span<bit_stack_encode_cursor> cursors) {

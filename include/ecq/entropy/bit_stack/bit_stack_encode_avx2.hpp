@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Encoding tANS and Huffman by AVX2: stacks and states stay in memory, eight lanes a register; whole groups of one or
-/// two chunks, the same words as the scalar definition.
+/// Encodes tANS and Huffman with AVX2: stacks and states stay in memory, and eight lanes fill a register. The kernel
+/// takes whole groups of one or two chunks and writes the same words as the scalar definition.
 
 #include "ecq/base/config.hpp"
 
@@ -35,7 +35,7 @@ inline constexpr auto word_compressions = [] {
   return all;
 }();
 
-/// A step of eight lanes. `codes` are those of the round of the first lane and its neighbours.
+/// Encodes one step of eight lanes. `codes` are those of the round, starting with the first lane's.
 template <class Encoding>
 ECQ_AVX2 inline void push_codes(const Encoding& table, const std::uint8_t* codes, std::uint32_t* stack,
                                 std::uint32_t* state, std::uint16_t*& word) {
@@ -70,7 +70,7 @@ ECQ_AVX2 inline void push_codes(const Encoding& table, const std::uint8_t* codes
   const unsigned due = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(fits))) ^ 0xFFU;
   const __m256i low = _mm256_and_si256(stacks, _mm256_set1_epi32(0xFFFF));
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
-  // There is room for a word of each of these lanes: all eight are written, and only those due stay.
+  // There is room for a word of each of these lanes: all eight words are written, and only those due stay.
   const __m128i words = _mm_shuffle_epi8(
       _mm256_castsi256_si128(packed), _mm_loadu_si128(reinterpret_cast<const __m128i*>(word_compressions[due].data())));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(word - 8), words);

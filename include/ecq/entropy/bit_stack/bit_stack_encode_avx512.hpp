@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Encoding tANS and Huffman by AVX-512 with VBMI2: whole groups of one or two chunks, the same words as the scalar
-/// definition.
+/// Encodes tANS and Huffman with AVX-512 and VBMI2. The kernel takes whole groups of one or two chunks and writes the
+/// same words as the scalar definition.
 
 #include "ecq/base/config.hpp"
 
@@ -22,7 +22,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Entries of the codes of one round.
+/// The entries of the codes of one round.
 ECQ_AVX512 inline looked_up look_up_codes(const std::uint32_t* entries, const std::uint8_t* codes) {
   __m128i parts[8];
   ECQ_UNROLL
@@ -64,7 +64,8 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
       ECQ_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) {
         const looked_up symbol = look_up_codes(table.entries, codes[c] + group * group_symbols + round);
-        // Bits to push, of which the shifts see the low four, and those bits, the highest of 16.
+        // The number of bits to push, of which the shifts see the low four bits, and the bits themselves, at the top of
+        // 16.
         __m512i bits = _mm512_permutex2var_epi16(symbol.first, odd, symbol.second);
         __m512i value = _mm512_permutex2var_epi16(symbol.first, even, symbol.second);
         if constexpr (Encoding::by_state) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tables of tANS and Huffman as vector kernels use them.
+/// Tables of tANS and Huffman in the layout that vector kernels use.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,18 +11,20 @@
 
 namespace ecq::detail {
 
-/// tANS: the entry of each state.
+/// Decode table of tANS: the entry of each state.
 struct tans_lookup {
   static constexpr bool by_state = true;
 
   const stack_entry* entries;
 };
 
-/// Huffman: what the next bits of a stack decode to. Entries hold the bits to take (bits 0..7) and the byte that is
-/// decoded (8..15); a code word longer than the table's index takes 0 bits, and is found by find_longer().
+/// Decode table of Huffman codes, indexed by the next bits of a stack. Entries hold the number of bits to take (bits
+/// 0..7) and the decoded byte (8..15); a code word longer than the table's index takes 0 bits, and find_longer() finds
+/// it.
 struct huffman_lookup {
   static constexpr bool by_state = false;
-  static constexpr unsigned max_bits = 14;  ///< few words are longer, and the table leaves room in the first cache
+  static constexpr unsigned max_bits =
+      14;  ///< few code words are longer, and the table leaves room in the first-level cache
 
   huffman_lookup(const huffman_wide_view& from, unsigned longest, unsigned raw_bits_of_map)
       : raw_bits(raw_bits_of_map), index_mask((1U << (std::min)(longest, max_bits)) - 1U), cascade(from.cascade) {
@@ -39,7 +41,7 @@ struct huffman_lookup {
     }
   }
 
-  /// By the cascade: a code word of any length.
+  /// The entry of a code word of any length, from the cascade.
   std::uint16_t find_longer(std::uint32_t stack) const { return entry_of(cascade.look_up(stack)); }
 
   std::uint16_t entry_of(unsigned entry) const {
@@ -49,11 +51,11 @@ struct huffman_lookup {
   unsigned raw_bits;
   std::uint32_t index_mask;
   huffman_cascade_view cascade;
-  std::uint16_t entries[(1U << max_bits) + 1];  ///< read with the one behind
+  std::uint16_t entries[(1U << max_bits) + 1];  ///< each is read together with the next one
 };
 
-/// tANS, by code: start modulo 2^16 (bits 0..15), most (16..19) and limit / 2 (20..31) of its symbol, as tans::encoder
-/// has them. The next x of `states` is read with the one behind it.
+/// Encode table of tANS, by code: start modulo 2^16 (bits 0..15), most (16..19) and limit / 2 (20..31) of its symbol,
+/// as in tans::encoder. Each state in `states` is read together with the next one.
 struct tans_encoding {
   static constexpr bool by_state = true;
 
@@ -61,7 +63,7 @@ struct tans_encoding {
   const std::uint16_t* states;
 };
 
-/// Huffman, by code: its code word in the highest of bits 0..15, and its length (16..20).
+/// Encode table of Huffman codes, by code: its code word at the top of bits 0..15, and its length (16..20).
 struct huffman_encoding {
   static constexpr bool by_state = false;
 

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// Lengths of prefix codes: without a limit (Huffman 1952), the best within a limit (package-merge: Larmore and
-/// Hirschberg 1990), and within a limit as DFloat11 and ECF8 do it. Integer arithmetic: the same on every machine.
+/// Hirschberg 1990), and within a limit by the method of DFloat11 and ECF8. Integer arithmetic gives the same lengths
+/// on every machine.
 
 #include <algorithm>
 #include <array>
@@ -13,12 +14,12 @@
 
 namespace ecq {
 
-/// Length in bits of each symbol's code word; 0 for symbols that do not occur, and where only one does.
+/// Length in bits of each symbol's code word; 0 for symbols that do not occur, and for a symbol that occurs alone.
 using code_lengths = std::array<std::uint8_t, 256>;
 
 namespace detail {
 
-/// A symbol that occurs, with its count; in order of ascending count, among equals the larger symbol first.
+/// A symbol that occurs, with its count. The order is by ascending count; among equals the larger symbol comes first.
 struct counted_symbol {
   std::uint64_t count;
   std::uint8_t symbol;
@@ -36,13 +37,14 @@ inline std::vector<counted_symbol> symbols_by_count(const histogram& codes) {
 
 }  // namespace detail
 
-/// Lengths of a Huffman code: up to 255 bits. Of all such codes one whose longest word is shortest.
+/// Lengths of a Huffman code for `codes`, up to 255 bits: of all such codes, one with the shortest longest code word.
 inline code_lengths huffman_code_lengths(const histogram& codes) {
   code_lengths lengths{};
   const auto symbols = detail::symbols_by_count(codes);
   const std::size_t leaves = symbols.size();
   if (leaves < 2) return lengths;
-  // Nodes 0 .. leaves - 1 are symbols, the others pairs in the order they are made, which is by ascending weight.
+  // Nodes 0 .. leaves - 1 are symbols; the others are pairs, in the order of their making, which is by ascending
+  // weight.
   std::vector<std::uint64_t> weight(2 * leaves - 1);
   std::vector<std::size_t> parent(2 * leaves - 1);
   std::size_t leaf = 0;
@@ -64,13 +66,14 @@ inline code_lengths huffman_code_lengths(const histogram& codes) {
   return lengths;
 }
 
-/// Lengths, none above `limit`, with the least sum of count * length. 2^limit is at least the number of symbols.
+/// The lengths, none above `limit`, with the least sum of count * length. Precondition: 2^limit is at least the number
+/// of symbols.
 inline code_lengths limited_code_lengths(const histogram& codes, unsigned limit) {
   code_lengths lengths{};
   const auto symbols = detail::symbols_by_count(codes);
   if (symbols.size() < 2) return lengths;
-  // A level's list holds every symbol and the pairs of neighbours of the level below, by weight. What is chosen of a
-  // list is always its beginning, so it is enough to know which of its items are symbols.
+  // A level's list holds, by weight, every symbol and the pairs of neighbours of the level below. The chosen items of a
+  // list are always its beginning, so it is enough to know which of its items are symbols.
   std::vector<std::vector<bool>> is_symbol(limit);
   std::vector<std::uint64_t> below;
   for (auto& level : is_symbol) {
@@ -97,8 +100,8 @@ inline code_lengths limited_code_lengths(const histogram& codes, unsigned limit)
   return lengths;
 }
 
-/// Lengths, none above `limit` (at least 8), as in DFloat11 and ECF8: the counts of the k rarest symbols are set to 1,
-/// k = 2, 3, ..., until the Huffman code of the changed counts keeps to the limit.
+/// Lengths, none above `limit` (at least 8), by the method of DFloat11 and ECF8: it sets the counts of the k rarest
+/// symbols to 1, for k = 2, 3, ..., until the Huffman code of the changed counts keeps to the limit.
 inline code_lengths adjusted_code_lengths(histogram codes, unsigned limit) {
   const auto symbols = detail::symbols_by_count(codes);
   code_lengths lengths = huffman_code_lengths(codes);
@@ -110,7 +113,7 @@ inline code_lengths adjusted_code_lengths(histogram codes, unsigned limit) {
   return lengths;
 }
 
-/// Bits of `codes` coded with `lengths`.
+/// The number of bits that `codes` take when coded with `lengths`.
 inline std::uint64_t coded_bits(const histogram& codes, const code_lengths& lengths) {
   std::uint64_t bits = 0;
   for (std::size_t symbol = 0; symbol < 256; ++symbol) bits += codes.counts[symbol] * lengths[symbol];

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Huffman codes in 32 lanes, defined: the scalar code, which is the definition of the format, and the choice of
-/// kernels.
+/// Definition of Huffman codes in 32 lanes: the scalar code, which defines the format, and the choice of kernels.
 
 #include <concepts>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Canonical Huffman codes in 32 lanes, code words of at most 16 bits. This scalar code is the definition; every other
-/// decoder gives the same codes for the same bytes, and the same verdict on bad ones.
+/// Canonical Huffman codes in 32 lanes, with code words of at most 16 bits. This scalar code is the definition; every
+/// other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
 
 #include <array>
 #include <concepts>
@@ -19,7 +19,8 @@
 
 namespace ecq {
 
-/// Each symbol pops its code word from its lane's bit stack, first bit lowest (entropy/bit_stack/bit_stack.hpp).
+/// Huffman coding in 32 lanes: decoding a symbol pops its code word from its lane's bit stack, first bit lowest
+/// (entropy/bit_stack/bit_stack.hpp).
 struct huffman {
   static constexpr std::string_view name = "huffman";
   static constexpr coder_id id = coder_id::huffman;
@@ -31,10 +32,12 @@ struct huffman {
    public:
     encoder(const table& code, split_map map);
 
-    /// The definition, whatever the machine.
+    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
+    /// the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
-    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
+    /// same words.
     void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                      std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
                      instruction_set isa) const;
@@ -46,16 +49,17 @@ struct huffman {
     std::array<detail::pushed, 256> words_{};
   };
 
-  /// `Lut` is huffman_wide or huffman_cascade: both decode the same.
+  /// A decoder that looks code words up in a `Lut`, huffman_wide or huffman_cascade: both decode the same.
   template <class Lut>
   class lut_decoder {
    public:
     lut_decoder(const table& code, split_map map);
 
-    /// The definition, whatever the machine.
+    /// Decodes one chunk by the scalar definition to chunk.symbols bytes at `out`. Returns errc::ok, or errc::corrupt
+    /// for bytes that no encoder wrote.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    /// Sets verdicts[i] to decode(chunks[i], out[i]) for all i, several chunks side by side, with the kernels of `isa`.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const
       requires std::same_as<Lut, huffman_wide>;
@@ -64,14 +68,14 @@ struct huffman {
     errc finish(const detail::bit_stack_cursor& cursor) const;
 
     unsigned raw_bits_;
-    unsigned longest_;   ///< of the code words; 0 when there is one symbol alone
-    std::uint8_t only_;  ///< what is then decoded
+    unsigned longest_;   ///< length of the longest code word; 0 if there is only one symbol
+    std::uint8_t only_;  ///< the decoded byte if there is only one symbol
     Lut lut_;
   };
 
   using decoder = lut_decoder<huffman_wide>;
 
-  /// The smallest of all splits, with optimal codes of at most 16 bits.
+  /// The plan of the smallest of all splits, with optimal codes of at most 16 bits.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Look-up tables of a prefix code: bits, the first in bit 0 -> symbol and length of its code word.
+/// Look-up tables of a prefix code, from bits (the first in bit 0) to a symbol and the length of its code word.
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace ecq {
 
-/// Entries of look-up tables: value (bits 0..9) and length (bits 10..15). Length 0 marks a pointer: the value is then a
-/// table's number. Pointers are told from symbols by the length alone, so every symbol 0..255 can be coded.
+/// Entries of look-up tables: value (bits 0..9) and length (bits 10..15). Length 0 marks a pointer, whose value is a
+/// table's number. Only the length distinguishes pointers from symbols, so every symbol 0..255 can be coded.
 struct huffman_entry {
   ECQ_HOST_DEVICE static constexpr std::uint16_t make(unsigned value, unsigned length) {
     return static_cast<std::uint16_t>(value | (length << 10));
@@ -23,12 +23,13 @@ struct huffman_entry {
   ECQ_HOST_DEVICE static constexpr unsigned length(unsigned entry) { return entry >> 10; }
 };
 
-/// Cascaded tables of 256 entries, as in DFloat11 and ECF8: a byte of the code word is looked up in the table that the
-/// bytes before it lead to. Table t has entries 256 t .. 256 t + 255.
+/// Cascaded tables of 256 entries, as in DFloat11 and ECF8: each byte of the code word is looked up in the table to
+/// which the bytes before it lead. Table t has entries 256 t .. 256 t + 255.
 struct huffman_cascade_view {
   const std::uint16_t* entries;
 
-  /// Entry of the code word that `bits` begin with. A chain of pointers ends after four at most: no word is longer.
+  /// The entry of the code word with which `bits` begin. A chain of pointers has at most four look-ups: no code word is
+  /// longer.
   ECQ_HOST_DEVICE std::uint16_t look_up(std::uint32_t bits) const {
     std::uint16_t entry = entries[bits & 0xFFU];
     while (huffman_entry::length(entry) == 0) {
@@ -39,13 +40,13 @@ struct huffman_cascade_view {
   }
 };
 
-/// Owns cascaded tables of a code. That of one symbol alone, which takes no bits, is not to be looked up.
+/// Owns the cascaded tables of a code. Do not look up codes with only one symbol, which takes no bits.
 class huffman_cascade {
  public:
   template <unsigned Limit>
   explicit huffman_cascade(const huffman_table<Limit>& table) : entries_(256) {
-    // A prefix of whole bytes that no code word ends in is shared by two words at least, and prefixes of one length
-    // have different words: at most 128 tables for each of 3 lengths, and the first. 10 bits are enough to number them.
+    // At least two code words share a prefix of whole bytes in which no code word ends, and prefixes of the same length
+    // have different words: there are at most 128 tables for each of 3 lengths, and the first. 10 bits can number them.
     for (unsigned i = 0; i < table.count; ++i) {
       std::uint32_t word = table.words[i];
       unsigned left = table.lengths[i];
@@ -74,7 +75,7 @@ class huffman_cascade {
   std::vector<std::uint16_t> entries_;
 };
 
-/// One table for words of up to `bits` bits; those that are longer have entry 0 there and are found in the cascade.
+/// One table for code words of up to `bits` bits. Longer ones have entry 0 there, and the cascade finds them.
 struct huffman_wide_view {
   const std::uint16_t* entries;
   huffman_cascade_view cascade;
@@ -86,7 +87,7 @@ struct huffman_wide_view {
   }
 };
 
-/// Owns a wide table and the cascade behind it. That of one symbol alone is not to be looked up.
+/// Owns a wide table and the cascade behind it. Do not look up codes with only one symbol, which takes no bits.
 class huffman_wide {
  public:
   static constexpr unsigned max_bits = 12;

@@ -18,7 +18,7 @@
 
 namespace ecq {
 
-/// The code of one class of chunks. With a single symbol nothing is coded and its length is 0; otherwise the lengths
+/// The code of one class of chunks. With a single symbol, nothing is coded and its length is 0. Otherwise the lengths
 /// are 1 .. Limit and use up the code space: the sum of 2^-length is 1. So every sequence of bits is a sequence of
 /// symbols.
 template <unsigned Limit>
@@ -26,12 +26,13 @@ struct huffman_table {
   static_assert(Limit >= 8 && Limit <= 32);
   static constexpr unsigned limit = Limit;
 
-  unsigned count = 0;    ///< symbols, 1 .. 256
+  unsigned count = 0;    ///< number of symbols, 1 .. 256
   unsigned longest = 0;  ///< length of the longest code word
   std::array<std::uint8_t, 256> symbols{};
-  std::array<std::uint8_t, 256> lengths{};  ///< of symbols[i]
-  /// Code word of symbols[i], its first bit in bit 0: words of equal length in order of their symbols, shorter words
-  /// before longer ones, each the successor of the one before (read with the first bit as the highest).
+  std::array<std::uint8_t, 256> lengths{};  ///< lengths[i] is that of symbols[i]
+  /// words[i] is the code word of symbols[i], its first bit in bit 0. Shorter code words come before longer ones, code
+  /// words of equal length are in the order of their symbols, and each is the successor of the one before (read with
+  /// the first bit as the highest).
   std::array<std::uint32_t, 256> words{};
 
   static huffman_table of(const histogram& coded, const code_lengths& by_symbol) {
@@ -45,7 +46,7 @@ struct huffman_table {
     return table;
   }
 
-  /// Bytes of the record of a table of `count` symbols.
+  /// Size in bytes of the record of a table with `count` symbols.
   static constexpr std::size_t record_bytes(std::size_t count) noexcept { return 4 + 2 * count; }
 
   /// Appends the record: u8 mapping, u8 longest length, u16 count, symbols, lengths.
@@ -60,7 +61,7 @@ struct huffman_table {
     for (unsigned i = 0; i < count; ++i) section[at++] = static_cast<std::byte>(lengths[i]);
   }
 
-  /// Reads the record at `position` of the tables section and moves `position` behind it.
+  /// Reads the record at `position` of the tables section and moves `position` past it.
   static result<huffman_table> read(std::span<const std::byte> section, std::size_t& position, split_map map);
 
  private:

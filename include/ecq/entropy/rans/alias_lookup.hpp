@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Alias tables of rANS as vector registers are loaded from them.
+/// Alias tables of rANS in the layout that vector registers load.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ecq::detail {
 
-/// An alias table as registers are loaded from it: by bucket divider, alias, adjust and the alias's frequency, by
-/// symbol number frequency and decoded byte.
+/// An alias table in the layout that registers load: divider, alias, adjust and the alias's frequency by bucket,
+/// frequency and decoded byte by symbol number.
 template <unsigned BucketBits>
 struct alias_lookup {
   static constexpr unsigned bucket_bits = BucketBits;
@@ -37,7 +37,7 @@ struct alias_lookup {
   std::uint16_t adjust[64] = {};
   std::uint16_t frequency[64] = {};
   std::uint16_t alias_frequency[64] = {};
-  std::uint8_t code[64] = {};  ///< with 32 buckets twice: a byte permutation looks at one bit more
+  std::uint8_t code[64] = {};  ///< stored twice with 32 buckets, since a byte permutation reads one more bit
 };
 
 }  // namespace ecq::detail

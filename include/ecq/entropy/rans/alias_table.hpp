@@ -12,9 +12,9 @@
 
 namespace ecq {
 
-/// Slot -> symbol and rank: bucket = low `bucket_bits` of the slot, t = slot >> bucket_bits. Below `divider` the slot
-/// is symbol number `bucket` with rank t, from there on symbol number `alias` with rank t + `adjust` modulo 2^16.
-/// The ranks of a symbol are 0 .. frequency - 1, each once.
+/// Maps a slot to symbol and rank: bucket = low `bucket_bits` of the slot, t = slot >> bucket_bits. If t is below
+/// `divider`, the slot is symbol number `bucket` with rank t; otherwise it is symbol number `alias` with rank t +
+/// `adjust` modulo 2^16. The ranks of a symbol are 0 .. frequency - 1, each once.
 struct alias_table {
   static constexpr unsigned scale_bits = 16;
   static constexpr std::size_t max_buckets = 64;
@@ -24,16 +24,16 @@ struct alias_table {
   std::array<std::uint16_t, max_buckets> adjust{};
   std::array<std::uint8_t, max_buckets> alias{};
 
-  /// `frequencies` of symbol numbers 0, 1, ...: at most 2^bucket_bits of them, summing to 2^16. The order of the steps
-  /// is normative (docs/format.md).
+  /// Builds the table from the `frequencies` of symbol numbers 0, 1, ...: at most 2^bucket_bits of them, which sum to
+  /// 2^16. The order of the steps is normative (docs/format.md).
   static constexpr alias_table build(std::span<const std::uint32_t> frequencies, unsigned bucket_bits);
 };
 
 namespace detail {
 
-/// An alias table in the making, by one thread.
+/// Working memory for building an alias table in one thread.
 struct alias_work {
-  std::uint32_t left[alias_table::max_buckets];  ///< slots that a symbol has still to be given; then its next rank
+  std::uint32_t left[alias_table::max_buckets];  ///< slots that a symbol still has to get; later its next rank
   std::uint8_t under[alias_table::max_buckets];  ///< stacks of symbols below and not below the width of a bucket
   std::uint8_t over[alias_table::max_buckets];
   std::uint16_t divider[alias_table::max_buckets];

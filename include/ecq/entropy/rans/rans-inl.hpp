@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// rANS in 32 lanes, defined: the scalar code, which is the definition of the format, and the choice of kernels.
+/// Definition of rANS in 32 lanes: the scalar code, which defines the format, and the choice of kernels.
 
 #include <algorithm>
 #include <array>
@@ -83,7 +83,7 @@ ECQ_INLINE void rans::encoder::encode_groups(detail::rans_encode_cursor& cursor,
 
 template <bool Direct>
 void rans::encoder::encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const {
-  std::uint32_t state[lane_count];  // a copy that nobody else sees, as in rans_cursor
+  std::uint32_t state[lane_count];  // a local copy, as in rans_cursor
   std::copy_n(cursor.state, lane_count, state);
   std::uint16_t* word = cursor.word;
   const unsigned scale = Direct ? scale_bits_ : 16;
@@ -97,7 +97,7 @@ void rans::encoder::encode_groups_by(detail::rans_encode_cursor& cursor, std::si
       for (std::uint32_t lane = lanes_in_step(left, round); lane-- > 0;) {
         const entry& symbol = entries_[in[lane * rounds_per_group + round] >> raw_bits_];
         std::uint32_t x = state[lane];
-        // Whether a word is due is a coin toss that no predictor learns: arithmetic, where compilers like to branch.
+        // No branch predictor learns whether a word is due, so this is arithmetic, although compilers prefer a branch.
         const std::uint32_t full = x >= symbol.limit ? 1 : 0;
         word[-1] = static_cast<std::uint16_t>(x);
         word -= full;

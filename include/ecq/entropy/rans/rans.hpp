@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// rANS (Duda 2013) in 32 lanes: states of 32 bits in [2^16, 2^32), words of 16 bits. This scalar code is the
+/// rANS (Duda 2013) in 32 lanes, with states of 32 bits in [2^16, 2^32) and words of 16 bits. This scalar code is the
 /// definition; every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace ecq {
 
-/// The coder of this library's streams unless another is asked for.
+/// The rANS coder, the default for this library's streams.
 struct rans {
   static constexpr std::string_view name = "rans";
   static constexpr coder_id id = coder_id::rans;
@@ -29,15 +29,17 @@ struct rans {
 
   using table = rans_table;
 
-  /// Codes chunks with one table: state x -> (x / f) * 2^scale_bits + slot of rank x % f.
+  /// Codes chunks with one table: a symbol of frequency f takes state x to (x / f) * 2^scale_bits + slot of rank x % f.
   class encoder {
    public:
     encoder(const table& frequencies, split_map map);
 
-    /// The definition, whatever the machine.
+    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
+    /// the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
-    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
+    /// same words.
     void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                      std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
                      instruction_set isa) const;
@@ -47,40 +49,42 @@ struct rans {
     /// with reciprocal = ceil(2^(32 + scale_bits) / f).
     struct entry {
       std::uint64_t reciprocal = 0;
-      std::uint32_t limit = 0;  ///< states from here on give up a word first
-      std::uint32_t start = 0;  ///< of the symbol's slots in slots_ (alias), or its first slot (direct)
+      std::uint32_t limit = 0;  ///< states from this limit on give up a word first
+      std::uint32_t start = 0;  ///< alias: where the symbol's slots start in slots_; direct: its first slot
       std::uint32_t frequency = 0;
     };
 
-    /// All groups that are left above `down_to`.
+    /// Encodes all groups that are left above `down_to`.
     void encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     template <bool Direct>
     void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
-    /// All groups; whole ones are left.
+    /// Encodes all groups; precondition: whole groups are left.
     void encode_by_avx512(std::span<detail::rans_encode_cursor> cursors) const;
-    /// As above, or none.
+    /// Encodes all groups, or none if the table has too few slots; precondition: whole groups are left.
     void encode_by_avx2(std::span<detail::rans_encode_cursor> cursors) const;
 
     unsigned raw_bits_;
     unsigned scale_bits_;
     bool constant_;
     std::array<entry, 256> entries_{};
-    std::vector<std::uint16_t> slots_;  ///< alias: slot of each symbol's ranks
+    std::vector<std::uint16_t> slots_;  ///< alias: the slots of each symbol, by rank
   };
 
   class decoder {
    public:
     decoder(const table& frequencies, split_map map) : slots_(frequencies, map) {}
 
-    /// The definition, whatever the machine.
+    /// Decodes one chunk by the scalar definition to chunk.symbols bytes at `out`. Returns errc::ok, or errc::corrupt
+    /// for bytes that no encoder wrote.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    /// Sets verdicts[i] to decode(chunks[i], out[i]) for all i, several chunks side by side, with the kernels of `isa`.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
-    /// As decode_many, with the symbols of chunk i at targets[i].symbols(); as many elements as kernels join at once, a
-    /// multiple of group_symbols, are at targets[i].elements instead, and targets[i].joined says how many.
+    /// Decodes like decode_many, but to targets[i]: leading elements that kernels join, a multiple of group_symbols, go
+    /// to targets[i].elements, and targets[i].joined says how many; the symbols of all others go to
+    /// targets[i].symbols().
     void decode_joined(std::span<const chunk_bytes> chunks, const element_join& join, std::span<element_target> targets,
                        std::span<errc> verdicts, instruction_set isa) const;
 
@@ -88,8 +92,8 @@ struct rans {
     rans_slots slots_;
   };
 
-  /// The smallest of all splits, with alias tables for classes of at most 64 symbols and direct ones for wider; a
-  /// plan with alias tables alone may cost 0.01 bit a code more, since it decodes faster.
+  /// The plan of the smallest of all splits, with alias tables for classes of at most 64 symbols and direct tables for
+  /// wider ones. A plan with only alias tables may cost 0.01 bit a code more, since it decodes faster.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A chunk of rANS on its way: decoders of any instruction set take it some groups further, and the scalar definition
-/// from wherever they stopped to its end and verdict.
+/// Cursors in a chunk of rANS: decoders of any instruction set advance one by some groups, and the scalar definition
+/// decodes from where they stopped to the end of the chunk and returns the verdict.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace ecq::detail {
 
-/// Where encoders of rANS start and decoders must end; states are never below it.
+/// The state in which encoders of rANS start and decoders must end; states are never below it.
 inline constexpr std::uint32_t rans_lower_bound = 1U << 16;
 
-/// Entry, and offset to which its adjust is added, of the slot in the low bits of a state.
+/// The entry of the slot in the low bits of a state, and the offset to which the entry's adjust is added.
 struct slot_lookup {
   std::uint64_t entry;
   std::uint32_t offset;
@@ -37,15 +37,15 @@ inline slot_lookup look_up(const direct_slots& slots, std::uint32_t state) {
 }
 
 struct rans_cursor {
-  const std::byte* word;  ///< the next word; beyond `end` nothing is left to be said but errc::corrupt
+  const std::byte* word;  ///< the next word; if it is beyond `end`, the verdict is errc::corrupt
   const std::byte* end;
   std::uint8_t* out;
-  std::uint32_t left;  ///< codes not decoded yet; before the last group a multiple of group_symbols fewer than all
-  const std::byte* raw = nullptr;  ///< of kernels that join: raw bits of the next code, and where its element goes
+  std::uint32_t left;  ///< codes not decoded yet: all, less a multiple of group_symbols until the last group
+  const std::byte* raw = nullptr;  ///< for kernels that join: raw bits of the next code; its element goes to `element`
   std::byte* element = nullptr;
   std::uint32_t state[lane_count];
 
-  /// At the beginning of `chunk`; false if its states are none.
+  /// Starts at the beginning of `chunk` and writes codes to `to`; false if its states are invalid.
   bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
     word = chunk.words;
     end = chunk.words + std::size_t{2} * chunk.word_count;
@@ -59,10 +59,10 @@ struct rans_cursor {
     return valid;
   }
 
-  /// Decodes all that is left.
+  /// Decodes the rest of the chunk and returns the verdict.
   template <class Slots>
   errc finish(Slots slots) const {
-    rans_cursor at = *this;  // a copy that nobody else sees: codes written may not change it for all a compiler knows
+    rans_cursor at = *this;  // a local copy: the compiler knows that codes written do not change it
     const auto step = [&](std::uint32_t lane) {
       const std::uint32_t x = at.state[lane];
       const slot_lookup hit = look_up(slots, x);
@@ -94,9 +94,9 @@ struct rans_cursor {
   }
 };
 
-/// A chunk being encoded, from its end.
+/// A chunk that is being encoded, from its end.
 struct rans_encode_cursor {
-  std::span<const std::uint8_t> codes;  ///< those that are left
+  std::span<const std::uint8_t> codes;  ///< codes not encoded yet
   std::uint16_t* word;                  ///< the first of the words so far
   std::uint32_t state[lane_count];
 

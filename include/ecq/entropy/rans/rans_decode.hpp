@@ -18,8 +18,8 @@
 
 namespace ecq::detail {
 
-/// Takes each chunk on by as many whole groups as the kernels of `isa` can, in any order of `cursors`: first groups
-/// whose elements it joined, if `join` asks for that, then groups of which it wrote the symbols.
+/// Decodes as many whole groups of each chunk as the kernels of `isa` can; may reorder `cursors`. If `join` asks for
+/// it, the first groups become joined elements; the groups after them become symbols.
 inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_unused]] const element_join& join,
                          [[maybe_unused]] instruction_set isa, [[maybe_unused]] std::span<rans_cursor*> cursors) {
 #if ECQ_X86
@@ -31,7 +31,7 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
       many ? advance_in_runs<avx512::many_chunks>(cursors, advance)
            : advance_in_runs<avx512::few_chunks>(cursors, advance);
     };
-    const bool narrow = join.width < 4;  // elements of four bytes are bound by memory, which prefers fewer streams
+    const bool narrow = join.width < 4;  // memory bounds elements of four bytes, and prefers fewer streams
     if (table.bucket_bits == 5) return by(alias_lookup<5>(table), narrow);
     if (table.bucket_bits == 6) return by(alias_lookup<6>(table), narrow);
     if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table), false);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// rANS for AVX2: states in 16-bit halves, table entries by plain loads, words expanded by a table of permutations,
-/// two chunks side by side.
+/// Decodes rANS with AVX2: states are kept in 16-bit halves, plain loads fetch table entries, a table of permutations
+/// expands words, and two chunks run side by side.
 
 #include "ecq/base/config.hpp"
 
@@ -39,14 +39,14 @@ ECQ_AVX2 inline __m256i join(__m128i low, __m128i high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/// Takes 16-bit indices out of a vector by scalar instructions. (Storing the vector and loading each index is fewer
-/// instructions, but forwarding of such stores takes so long that decoding is slower by a third.)
+/// Takes 16-bit indices out of a vector by scalar instructions. (Storing the vector and loading each index takes fewer
+/// instructions, but forwarding such stores takes so long that decoding is slower by a third.)
 struct index_extractor {
   std::uint64_t second = 0x1010;  ///< for BEXTR: 16 bits from bit 16, or 32
   std::uint64_t third = 0x1020;
 
   index_extractor() {
-    __asm__("" : "+r"(second), "+r"(third));  // compilers that know them prefer three instructions to one
+    __asm__("" : "+r"(second), "+r"(third));  // compilers that know the values prefer three instructions to one
   }
 
   ECQ_AVX2 std::array<std::size_t, 4> operator()(std::int64_t four) const {
@@ -55,7 +55,7 @@ struct index_extractor {
   }
 };
 
-/// What decoding has to know of 16 states' slots.
+/// The fields that decoding needs of the slots of 16 states.
 struct slot_fields {
   __m256i frequency;  ///< state = high half * frequency + rank
   __m256i rank;
@@ -69,7 +69,7 @@ struct alias_entries {
 
   explicit alias_entries(const alias_lookup<BucketBits>& from) {
     for (std::size_t i = 0; i < buckets; ++i) {
-      // The divider of a full bucket has a bit too many; its alias is the symbol itself.
+      // The divider of a full bucket needs one bit too many; its alias is the symbol itself.
       const unsigned divider = from.divider[i] == 65536 / buckets ? 0 : from.divider[i];
       entries[4 * i] = static_cast<std::uint16_t>((divider << BucketBits) | from.alias[i]);
       entries[4 * i + 1] = from.frequency[i];
@@ -102,12 +102,12 @@ struct alias_entries {
     const __m256i offset = _mm256_srli_epi16(low, BucketBits);
     const __m256i own = _mm256_cmpgt_epi16(_mm256_srli_epi16(divider, BucketBits), offset);
     __m256i symbol = _mm256_blendv_epi8(divider, low, own);
-    __asm__("" : "+x"(symbol));  // clang would keep what it is made of until much later, in memory
+    __asm__("" : "+x"(symbol));  // clang would keep its operands in memory until much later
     return {_mm256_blendv_epi8(alias_frequency, own_frequency, own),
             _mm256_add_epi16(offset, _mm256_andnot_si256(own, adjust)), symbol};
   }
 
-  /// Symbols as `look_up` gives them to codes, byte by byte.
+  /// Turns symbols from `look_up` into codes, byte by byte.
   ECQ_AVX2 __m256i code_of(__m256i symbols) const {
     const __m256i at = _mm256_and_si256(symbols, _mm256_set1_epi8(buckets - 1));
     const __m256i bit4 = _mm256_slli_epi16(at, 3);
@@ -125,14 +125,14 @@ struct alias_entries {
   }
 
  private:
-  /// Fields of two entries, one after the other.
+  /// The fields of two entries, one after the other.
   ECQ_AVX2 __m128i pair(std::size_t first, std::size_t second) const {
     return _mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(entries + 4 * first)),
                               load_half(entries + 4 * second));
   }
 
   std::uint16_t entries[4 * buckets + 4];  ///< 8 bytes beyond the last are read
-  std::uint8_t codes[buckets / 16][32];    ///< in both halves of a register
+  std::uint8_t codes[buckets / 16][32];    ///< the same in both halves of a register
 };
 
 /// The states of a chunk, lanes 0..15 in the first register of each half, 16..31 in the second.
@@ -163,12 +163,12 @@ struct split_states {
   }
 
  private:
-  /// The middle 64-bit quarters swapped: packing and unpacking go by halves of registers.
+  /// Swaps the middle 64-bit quarters, since packing and unpacking work on each half of a register.
   ECQ_AVX2 static __m256i in_order(__m256i quarters) { return _mm256_permute4x64_epi64(quarters, 0xD8); }
 };
 
-/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
-/// out of words. At most 128 bytes beyond the end of a chunk's words are read.
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, returns false and
+/// moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 template <std::size_t Chunks, class Table>
 ECQ_AVX2 inline bool advance_together(const Table& table, rans_cursor* const* cursors, std::size_t groups) {
   constexpr std::size_t units = 2 * Chunks;  // of 16 lanes; unit u is side u / Chunks of chunk u % Chunks
@@ -182,14 +182,14 @@ ECQ_AVX2 inline bool advance_together(const Table& table, rans_cursor* const* cu
     out[c] = cursors[c]->out;
   }
   alignas(32) std::byte frame[32];
-  __asm__ volatile("" : : "r"(frame));  // clang aligns registers that it spills only where something else is aligned
+  __asm__ volatile("" : : "r"(frame));  // clang aligns spilled registers only if something else is aligned
   const index_extractor extract;
   const __m256i zero = _mm256_setzero_si256();
-  // Each unit is looked up before the one before it takes its words: loads that wait for their indices fill a queue of
-  // the machine, behind which nothing else would begin.
+  // Each unit is looked up before the previous one takes its words: loads that wait for their indices fill a hardware
+  // queue, and nothing behind them would begin.
   slot_fields upcoming = table.look_up(states[0].low[0], extract);
   for (std::size_t group = 0; group < groups; ++group) {
-    __m256i symbols[Chunks][2][2];  // of two rounds each: the later one's in the high bytes
+    __m256i symbols[Chunks][2][2];  // symbols of two rounds each: the later round's in the high bytes
     ECQ_UNROLL
     for (int pair = 0; pair < 2; ++pair) {
       ECQ_UNROLL
@@ -250,7 +250,8 @@ ECQ_AVX2 inline bool advance_together(const Table& table, rans_cursor* const* cu
   return true;
 }
 
-/// As above for 1 or 2 chunks.
+/// Decodes `groups` whole groups of `count` chunks, 1 or 2, side by side. If one of them runs out of words, returns
+/// false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 template <class Table>
 inline bool rans_advance(const Table& table, rans_cursor* const* cursors, std::size_t count, std::size_t groups) {
   return count == 2 ? advance_together<2>(table, cursors, groups) : advance_together<1>(table, cursors, groups);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// rANS for AVX-512 with VBMI2: one chunk's 32 states are two registers of 16-bit halves, its alias table stays in
-/// registers, several chunks run side by side to hide latency.
+/// Decodes rANS with AVX-512 and VBMI2: one chunk's 32 states are two registers of 16-bit halves, its alias table stays
+/// in registers, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
 
@@ -23,7 +23,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// table[index] of each 16-bit lane, by the low BucketBits bits of `index`.
+/// table[index] for each 16-bit lane, by the low BucketBits bits of `index`.
 template <unsigned BucketBits>
 ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
   if constexpr (BucketBits == 5) {
@@ -50,17 +50,18 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   return _mm512_loadu_si512(lanes);
 }
 
-/// Bytes ahead of which words and room for elements are fetched, and half as many as of raw bits: the states keep the
-/// core busy, so that memory is free to deliver, but the streams are more than it foresees by itself.
+/// How many bytes ahead words and the memory of elements are prefetched; raw bits are prefetched twice as far ahead.
+/// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
+/// itself.
 inline constexpr std::size_t prefetch_distance = 512;
 
-/// Chunks side by side: a step is a chain of some 40 cycles, of which 8 fill the gaps in each other's. Fewer than 4
-/// cost as much as 4.
+/// Numbers of chunks side by side: a step is a chain of some 40 cycles, and 8 chunks fill the gaps in each other's
+/// chains. Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
 
-/// Decodes `groups` whole groups of `Chunks` chunks side by side. False, and no cursor has moved, if one of them runs
-/// out of words. At most 128 bytes beyond the end of a chunk's words are read. The symbols go through a `Writer`.
+/// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, returns false and
+/// moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words. The symbols go through a `Writer`.
 template <class Writer, std::size_t Chunks, unsigned BucketBits>
 ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, const element_join& join,
                                         rans_cursor* const* cursors, std::size_t groups) {
@@ -100,7 +101,7 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
   const __m512i minus_one = _mm512_set1_epi16(-1);
   const __m512i low_byte = _mm512_set1_epi16(255);
   for (std::size_t group = 0; group < groups; ++group) {
-    __m512i symbols[Chunks][2];  // of two rounds each: the later one's in the high bytes
+    __m512i symbols[Chunks][2];  // symbols of two rounds each: the later round's in the high bytes
     ECQ_UNROLL
     for (int pair = 0; pair < 2; ++pair) {
       bool overrun = false;
@@ -113,7 +114,8 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
           const __mmask32 other = _mm512_cmpge_epu16_mask(offset, look_up<BucketBits>(slot, divider0, divider1));
           const __m512i rank =
               _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust0, adjust1));
-          // The chain from state to state is short: the frequency does not wait for the symbol, nor `due` for a carry.
+          // The chain from state to state is short: the frequency does not wait for the symbol, and `due` does not wait
+          // for a carry.
           __m512i symbol;
           __m512i frequency = look_up<BucketBits>(slot, frequency0, frequency1);
           if constexpr (BucketBits == 5) {
@@ -172,7 +174,7 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
   return true;
 }
 
-/// A direct table of up to 2^12 slots: of each slot frequency (bits 20..31), rank (8..19) and decoded byte.
+/// A direct table of up to 2^12 slots: frequency (bits 20..31), rank (8..19) and decoded byte of each slot.
 struct direct_lookup {
   static constexpr unsigned max_scale_bits = 12;
 
@@ -190,8 +192,8 @@ struct direct_lookup {
 
 inline int load_int(const std::byte* from) { return static_cast<int>(load_le<std::uint32_t>(from)); }
 
-/// The 32 bits at table + index * Stride of each lane, by plain loads: several times as fast as a gather where that is
-/// microcode.
+/// The 32 bits at table + index * Stride for each lane, by plain loads, which are several times as fast as a gather
+/// where that is microcode.
 template <unsigned Stride>
 ECQ_AVX512 inline __m512i gather(__m512i index, const void* table) {
   const auto* const from = static_cast<const std::byte*>(table);
@@ -214,8 +216,10 @@ ECQ_AVX512 inline __m512i gather(__m512i index, const void* table) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
 }
 
-/// As above. Each chunk has its even lanes in one register and its odd lanes in another, so that expanding words into
-/// the 16-bit halves of a register brings each to its lane.
+/// Decodes `groups` whole groups of `Chunks` chunks side by side, by a direct table. If one of them runs out of words,
+/// returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words. Each chunk has its
+/// even lanes in one register and its odd lanes in another, so that expanding words into the 16-bit halves of a
+/// register brings each word to its lane.
 template <std::size_t Chunks>
 ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor* const* cursors, std::size_t groups) {
   std::uint32_t numbers[4][16];
@@ -303,7 +307,9 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
   return true;
 }
 
-/// As above for 1 .. 4 chunks, without joining them.
+/// Decodes `groups` whole groups of `count` chunks, 1 .. 4, side by side, by a direct table and without joining them.
+/// If one of them runs out of words, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a
+/// chunk's words.
 inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   if (count == 1) return advance_together<1>(table, cursors, groups);
@@ -312,7 +318,8 @@ inline bool rans_advance(const direct_lookup& table, const element_join&, rans_c
                            [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
 }
 
-/// As above for 1 .. many_chunks chunks.
+/// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table. If one of them
+/// runs out of words, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {

@@ -17,9 +17,9 @@
 
 namespace ecq::detail::avx2 {
 
-/// A direct table of up to 2^12 slots, of each slot frequency << (16 - scale bits) | low nibble of the code, and
-/// rank << 4 | high nibble. With x = high * 2^16 + m * 2^s + slot, the next state frequency * (x >> s) + rank is
-/// high * (frequency << (16 - s)) + (frequency * m + rank), and the latter is below 2^16.
+/// A direct table of up to 2^12 slots: for each slot frequency << (16 - scale bits) | low nibble of the code, and rank
+/// << 4 | high nibble. With x = high * 2^16 + m * 2^s + slot, the next state frequency * (x >> s) + rank is high *
+/// (frequency << (16 - s)) + (frequency * m + rank), and the latter is below 2^16.
 struct direct_entries {
   static constexpr unsigned max_scale_bits = 12;
 
@@ -50,14 +50,14 @@ struct direct_entries {
     const __m256i frequency = _mm256_andnot_si256(nibble, low_halves);
     const __m256i multiplied = _mm256_mulhi_epu16(_mm256_andnot_si256(mask, low), frequency);
     __m256i code = _mm256_or_si256(_mm256_and_si256(low_halves, nibble), _mm256_slli_epi16(high_halves, 4));
-    __asm__("" : "+x"(code));  // clang would keep both halves until much later, in memory
+    __asm__("" : "+x"(code));  // clang would keep both halves in memory until much later
     return {frequency, _mm256_add_epi16(multiplied, _mm256_srli_epi16(high_halves, 4)), code};
   }
 
   ECQ_AVX2 static __m256i code_of(__m256i symbols) { return symbols; }
 
  private:
-  /// Low halves of four entries, then the high ones.
+  /// The low halves of four entries, then the high ones.
   ECQ_AVX2 __m128i four(const std::array<std::size_t, 4>& slots) const {
     return _mm_unpacklo_epi32(pair(slots[0], slots[1]), pair(slots[2], slots[3]));
   }

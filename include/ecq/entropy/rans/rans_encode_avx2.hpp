@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Encoding rANS by AVX2: whole groups of one or two chunks, the same words as the scalar definition.
+/// Encodes rANS with AVX2. The kernel takes whole groups of one or two chunks and writes the same words as the scalar
+/// definition.
 
 #include "ecq/base/config.hpp"
 
@@ -23,12 +24,12 @@
 
 namespace ecq::detail::avx2 {
 
-/// For each code 1 / frequency, a little less, and frequency | start << 16; with an alias table each symbol's slots, by
-/// rank, from `start` on in `slots`.
+/// An encode table: for each code, a number a little below 1 / frequency, and frequency | start << 16. With an alias
+/// table, `slots` holds each symbol's slots, by rank, from `start` on.
 struct rans_encoding {
-  /// Of each state and quotient, relatively: four roundings may err by 2^-22, and quotients must not be too large.
+  /// Relative margin for each state and quotient: four roundings may err by 2^-22, and quotients must not be too large.
   static constexpr float shrink = 1.0F - 0x1.4p-22F;
-  /// With fewer a quotient may be too small by more than one.
+  /// With fewer scale bits, a quotient may be too small by more than one.
   static constexpr unsigned min_scale_bits = 12;
 
   void add(std::size_t code, std::uint32_t frequency, std::uint32_t start) {
@@ -53,7 +54,7 @@ ECQ_AVX2 inline __m128i load_two(const rans_encoding& table, const std::uint8_t*
   return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(at(codes[0])), at(codes[rounds_per_group])));
 }
 
-/// `codes` are those of the round of the first lane and its neighbours.
+/// Looks up the entries of eight lanes; `codes` are those of the round, starting with the first lane's.
 ECQ_AVX2 inline encode_lanes look_up_codes(const rans_encoding& table, const std::uint8_t* codes) {
   constexpr std::size_t two = std::size_t{2} * rounds_per_group;
   const __m256 first = _mm256_castsi256_ps(join(load_two(table, codes), load_two(table, codes + 2 * two)));
@@ -63,7 +64,7 @@ ECQ_AVX2 inline encode_lanes look_up_codes(const rans_encoding& table, const std
           _mm256_shuffle_ps(first, second, 0x88)};
 }
 
-/// The slots at four positions, with what follows them in the high halves of 32 bits.
+/// The slots at four positions, each with the following slot in the high half of its 32 bits.
 ECQ_AVX2 inline __m128i four_slots(const std::uint16_t* slots, const std::array<std::size_t, 4>& at) {
   const auto slot = [&](std::size_t i) {
     return static_cast<int>(load_le<std::uint32_t>(reinterpret_cast<const std::byte*>(slots + at[i])));
@@ -72,7 +73,7 @@ ECQ_AVX2 inline __m128i four_slots(const std::uint16_t* slots, const std::array<
   return _mm_insert_epi32(_mm_insert_epi32(first, slot(2), 2), slot(3), 3);
 }
 
-/// Replaces 2 * 8 positions by the slots there.
+/// Replaces 2 * 8 positions by the slots at these positions.
 ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extractor& extract, __m256i& first,
                                    __m256i& second) {
   const __m256i both = _mm256_packus_epi32(first, second);  // by halves of registers
@@ -85,8 +86,8 @@ ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extra
                                              four_slots(slots, extract(_mm_extract_epi64(high, 1)))));
 }
 
-/// Writes those words of eight lanes that are in `due` in front of `word`. There is room for a word of each lane: all
-/// eight are written, and only those due stay.
+/// Writes the words of those of eight lanes that are in `due` in front of `word`. There is room for a word of each
+/// lane: all eight are written, and only those due stay.
 ECQ_AVX2 inline std::uint16_t* put_words(std::uint16_t* word, __m128i eight, unsigned due) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(word - 8),
                    _mm_shuffle_epi8(eight, load_half(word_compressions[due].data())));
@@ -139,7 +140,7 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
             const __m256 above =
                 _mm256_and_ps(_mm256_castsi256_ps(_mm256_srai_epi32(dividend, 31)), _mm256_set1_ps(0x1p32F));
             const __m256 real = _mm256_add_ps(_mm256_cvtepi32_ps(dividend), above);
-            // The quotient, or one less.
+            // The quotient, or one less than it.
             const __m256i quotient = _mm256_cvttps_epi32(_mm256_mul_ps(real, lanes[half].inverse));
             const __m256i rest = _mm256_sub_epi32(dividend, _mm256_mullo_epi32(quotient, frequency));
             const __m256i right = _mm256_cmpgt_epi32(frequency, rest);
@@ -164,7 +165,7 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
   }
 }
 
-/// Encodes all that is left of one or two chunks, whole groups.
+/// Encodes all that is left of one or two chunks, which must be whole groups.
 inline void rans_encode(const rans_encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
   const auto by = [&]<bool Direct>() {
     encode_in_runs(cursors,

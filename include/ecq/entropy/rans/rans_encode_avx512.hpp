@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Encoding rANS by AVX-512 with VBMI2: whole groups of one or two chunks, the same words as the scalar definition.
+/// Encodes rANS with AVX-512 and VBMI2. The kernel takes whole groups of one or two chunks and writes the same words as
+/// the scalar definition.
 
 #include "ecq/base/config.hpp"
 
@@ -22,8 +23,8 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// At most 64 symbols by number; each symbol's slots, by rank, lie from `start` on in `slots`, of which 2 bytes beyond
-/// the end are read.
+/// An encode table for an alias mapping: at most 64 symbols, by number. Each symbol's slots, by rank, lie from `start`
+/// on in `slots`; 2 bytes beyond the end of `slots` are read.
 struct alias_encoding {
   std::uint8_t number_of_code[256];
   std::uint16_t frequency[64];
@@ -31,12 +32,12 @@ struct alias_encoding {
   const std::uint16_t* slots;
 };
 
-/// Frequency (low half) and first slot of each code.
+/// An encode table for a direct mapping: frequency (low half) and first slot of each code.
 struct direct_encoding {
   std::uint32_t entries[256];
 };
 
-/// Four codes of each of 16 lanes, as the encoding looks them up.
+/// Loads four codes of each of 16 lanes in the form that the encode table looks up.
 ECQ_AVX512 inline __m512i load_codes(const alias_encoding& table, const std::uint8_t* codes) {
   const __m512i bytes = _mm512_loadu_si512(codes);
   const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table.number_of_code), bytes,
@@ -49,7 +50,7 @@ ECQ_AVX512 inline __m512i load_codes(const direct_encoding&, const std::uint8_t*
   return _mm512_loadu_si512(codes);
 }
 
-/// Frequency and start of the code in the low byte of each 32-bit lane.
+/// Looks up frequency and start of the code in the low byte of each 32-bit lane.
 ECQ_AVX512 inline void look_up(const alias_encoding& table, __m512i code, __m512i& frequency, __m512i& start) {
   constexpr __mmask32 low_halves = 0x55555555U;
   frequency = _mm512_maskz_permutex2var_epi16(low_halves, _mm512_loadu_si512(table.frequency), code,
@@ -68,10 +69,10 @@ ECQ_AVX512 inline __m512i slot_at(const alias_encoding& table, __m512i at) {
 }
 ECQ_AVX512 inline __m512i slot_at(const direct_encoding&, __m512i at) { return at; }
 
-/// quotient += dividend / divisor, dividend %= divisor, or one less and the rest too large by one divisor. The quotient
-/// is below 2^24; with `divided` = float(divisor).
+/// Computes quotient += dividend / divisor and dividend %= divisor, or a quotient that is one less and a rest that is
+/// one divisor too large. The quotient is below 2^24; `divided` = float(divisor).
 ECQ_AVX512 inline void divide(__m512i& quotient, __m512i& dividend, __m512i divisor, __m512 divided) {
-  // Three roundings err by 3 * 2^-24 of the quotient at most: 2^-21 less, and it is never too large.
+  // Three roundings err by at most 3 * 2^-24 of the quotient; reduced by 2^-21, it is never too large.
   const __m512 ratio =
       _mm512_mul_ps(_mm512_div_ps(_mm512_cvtepu32_ps(dividend), divided), _mm512_set1_ps(1.0F - 0x1p-21F));
   const __m512i whole = _mm512_cvttps_epu32(ratio);
@@ -148,7 +149,7 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
   }
 }
 
-/// Encodes all that is left of one or two chunks, whole groups.
+/// Encodes all that is left of one or two chunks, which must be whole groups.
 template <class Encoding>
 inline void rans_encode(const Encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
   encode_in_runs(cursors, [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decode tables of rANS: slot of a state -> symbol, its frequency, and its rank among the symbol's slots.
+/// Decode tables of rANS, from the slot of a state to its symbol, the symbol's frequency, and the slot's rank.
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,9 @@
 
 namespace ecq {
 
-/// An entry packs frequency (bits 0..15), adjust (16..31) and decoded byte (32..39); rank = offset in bucket or slot
-/// + adjust modulo 2^16. Bucket b has entries 2b (its own symbol) and 2b + 1 (its alias).
+/// Looks up slots in an alias table. An entry packs frequency (bits 0..15), adjust (16..31) and decoded byte (32..39);
+/// rank = offset in bucket or slot + adjust modulo 2^16. Bucket b has entries 2b (its own symbol) and 2b + 1 (its
+/// alias).
 template <unsigned BucketBits>
 struct alias_slots {
   const std::uint64_t* entries;
@@ -22,7 +23,7 @@ struct alias_slots {
   static constexpr unsigned scale_bits() { return 16; }
 };
 
-/// The slot's entry is entries[entry_of_slot[slot]].
+/// Looks up slots in a direct table: a slot's entry is entries[entry_of_slot[slot]].
 struct direct_slots {
   const std::uint64_t* entries;
   const std::uint8_t* entry_of_slot;
@@ -31,7 +32,7 @@ struct direct_slots {
   unsigned scale_bits() const { return bits; }
 };
 
-/// The decode table of one frequency table by pointers. With a single symbol (`constant`) nothing is coded and every
+/// A view of the decode table of one frequency table. With a single symbol (`constant`), nothing is coded and every
 /// code's coded part is `constant_code`.
 struct rans_slots_view {
   const std::uint64_t* entries = nullptr;
@@ -42,7 +43,7 @@ struct rans_slots_view {
   bool constant = false;
   std::uint8_t constant_code = 0;
 
-  /// Calls `use` with alias_slots<5>, alias_slots<6> or direct_slots. Not for a constant table.
+  /// Calls `use` with alias_slots<5>, alias_slots<6> or direct_slots. Precondition: the table is not constant.
   template <class Use>
   auto visit(const Use& use) const {
     if (bucket_bits == 5) return use(alias_slots<5>{entries, dividers});
@@ -69,7 +70,8 @@ class rans_slots {
       const alias_table aliases = alias_table::build(table.used_frequencies(), table.bucket_bits);
       dividers_ = aliases.divider;
       for (std::size_t bucket = 0; bucket < std::size_t{1} << table.bucket_bits; ++bucket) {
-        // Entries without a slot are never looked up: buckets beyond the symbols have divider 0, full ones no alias.
+        // Entries without a slot are never looked up: buckets beyond the symbols have divider 0, and full buckets have
+        // no alias.
         if (bucket < used.count) entries_[2 * bucket] = entry(bucket, 0);
         if (aliases.alias[bucket] < used.count) {
           entries_[2 * bucket + 1] = entry(aliases.alias[bucket], aliases.adjust[bucket]);

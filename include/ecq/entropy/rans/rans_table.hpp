@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the tables section holds for rANS: frequencies, and how the slots of a state map to symbols.
+/// The record of rANS in the tables section: frequencies, and how the slots of a state map to symbols.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace ecq {
 /// Registered ids of slot mappings (docs/format.md).
 enum class slot_mapping : std::uint8_t {
   alias = 0,       ///< alias_table over 2^16 slots, for at most 64 symbols
-  direct = 1,      ///< a slot is start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
-  code_words = 2,  ///< Huffman: no slots but lengths of code words
+  direct = 1,      ///< slot = start of the symbol + rank, symbols ascending; 2^8 .. 2^14 slots
+  code_words = 2,  ///< Huffman: lengths of code words instead of slots
   spread = 3       ///< tANS: the states of a symbol lie apart; 2^9 .. 2^12 states
 };
 
 namespace detail {
 
-/// Which slots rans gives to a table of `count` symbols: alias tables to narrow ones, direct ones to wide.
+/// The slots that rans gives to a table of `count` symbols: an alias table to few symbols, a direct table to many.
 struct rans_shape {
   slot_mapping mapping;
   unsigned bucket_bits;  ///< 0 for direct
@@ -39,14 +39,14 @@ struct rans_shape {
   }
 };
 
-/// What the symbols and the table of a split cost, in bits, when there are `codes` codes and the coded symbols, `count`
-/// different ones, take `bits`. Direct tables have to save 0.01 bit a code, since alias tables decode faster.
+/// The cost of a split of `codes` codes in bits: their raw bits, `bits` for the coded symbols and `record_bits` for the
+/// table's record. Direct tables have to save 0.01 bit a code, since alias tables decode faster.
 ECQ_HOST_DEVICE constexpr std::uint64_t rans_cost(std::uint64_t codes, unsigned raw_bits, std::uint64_t bits,
                                                   std::uint64_t record_bits, bool direct) {
   return codes * raw_bits + bits + record_bits + (direct ? codes / 100 : 0);
 }
 
-/// Bytes of the record of a table of `count` symbols.
+/// Size in bytes of the record of a table with `count` symbols.
 ECQ_HOST_DEVICE constexpr std::size_t rans_record_bytes(std::size_t count) noexcept {
   return 4 + count + count % 2 + 2 * count;
 }
@@ -66,7 +66,7 @@ ECQ_HOST_DEVICE inline void write_rans_record(std::byte* to, slot_mapping mappin
 
 }  // namespace detail
 
-/// One frequency table of a stream. With a single symbol nothing is coded.
+/// One frequency table of a stream. With a single symbol, nothing is coded.
 struct rans_table {
   static constexpr unsigned min_direct_bits = 8;
   static constexpr unsigned max_direct_bits = 14;
@@ -79,7 +79,7 @@ struct rans_table {
     return std::span<const std::uint32_t>(frequencies.frequencies).first(frequencies.count);
   }
 
-  /// Bytes of the record of a table of `count` symbols.
+  /// Size in bytes of the record of a table with `count` symbols.
   static constexpr std::size_t record_bytes(std::size_t count) noexcept { return detail::rans_record_bytes(count); }
 
   void append_to(std::vector<std::byte>& section) const {
@@ -90,8 +90,7 @@ struct rans_table {
                               frequencies.symbols.data(), frequencies.frequencies.data());
   }
 
-  /// Reads the record at `position` of the tables section and moves `position` behind it. Its mapping is alias or
-  /// `flat`.
+  /// Reads the record at `position` of the tables section and moves `position` past it. Its mapping is alias or `flat`.
   static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map,
                                  slot_mapping flat = slot_mapping::direct) {
     const auto truncated = [&] {

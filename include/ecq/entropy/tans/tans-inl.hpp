@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// tANS in 32 lanes, defined: the scalar code, which is the definition of the format, and the choice of kernels.
+/// Definition of tANS in 32 lanes: the scalar code, which defines the format, and the choice of kernels.
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// tANS (Duda 2013) in 32 lanes: states of 9 to 12 bits, and a bit stack a lane. This scalar code is the definition;
-/// every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
+/// tANS (Duda 2013) in 32 lanes, with states of 9 to 12 bits and a bit stack for each lane. This scalar code is the
+/// definition; every other decoder gives the same codes for the same bytes, and the same verdict on bad ones.
 
 #include <array>
 #include <cstddef>
@@ -18,10 +18,12 @@
 
 namespace ecq {
 
-/// What a state decodes: its byte, and the next state = base + as many bits (0..12) as it says from the lane's stack.
+/// What a state decodes to: its byte, and the next state = base + the number formed by `bits` (0..12) bits of the
+/// lane's stack.
 using tans_entry = detail::stack_entry;
 
-/// Each symbol leads its lane from one state to the next by bits that it pops (entropy/bit_stack/bit_stack.hpp).
+/// tANS in 32 lanes: each symbol leads its lane from one state to the next by bits that it pops from the lane's stack
+/// (entropy/bit_stack/bit_stack.hpp).
 struct tans {
   static constexpr std::string_view name = "tans";
   static constexpr coder_id id = coder_id::tans;
@@ -30,22 +32,24 @@ struct tans {
 
   using table = tans_table;
 
-  /// Starts from state 0 in every lane.
+  /// The encoder, which starts from state 0 in every lane.
   class encoder {
    public:
     encoder(const table& frequencies, split_map map);
 
-    /// The definition, whatever the machine.
+    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
+    /// the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
-    /// counts[i] = encode(codes[i], states[i], words[i]) for all i, by the kernels of `isa`: the same words.
+    /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
+    /// same words.
     void encode_many(std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
                      std::span<const std::span<std::uint16_t>> words, std::span<std::size_t> counts,
                      instruction_set isa) const;
 
    private:
-    /// A symbol of frequency f takes `most` bits from x >= `limit` = f << most, else one less; what is left of x is
-    /// then within f .. 2 f - 1, and the next x is state_of_[start + it], start modulo 2^32.
+    /// A symbol of frequency f takes `most` bits from x if x >= `limit` = f << most, else one bit less. The rest y of x
+    /// is then within f .. 2 f - 1, and the next x is state_of_[start + y], with start modulo 2^32.
     struct entry {
       std::uint32_t limit = 0;
       std::uint32_t most = 0;
@@ -67,19 +71,20 @@ struct tans {
    public:
     decoder(const table& frequencies, split_map map);
 
-    /// An entry for each state; none when there is one symbol alone, which is only().
+    /// An entry for each state; none if there is only one symbol, which only() returns.
     std::span<const tans_entry> entries() const noexcept { return entries_; }
     std::uint8_t only() const noexcept { return only_; }
 
-    /// The definition, whatever the machine.
+    /// Decodes one chunk by the scalar definition to chunk.symbols bytes at `out`. Returns errc::ok, or errc::corrupt
+    /// for bytes that no encoder wrote.
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const;
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i, by the kernels of `isa`: several chunks side by side.
+    /// Sets verdicts[i] to decode(chunks[i], out[i]) for all i, several chunks side by side, with the kernels of `isa`.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
    private:
-    /// At the beginning of `chunk`; false where that is none.
+    /// Puts `cursor` at the beginning of `chunk`; false if its states are invalid.
     bool begin(detail::bit_stack_cursor& cursor, const chunk_bytes& chunk, std::uint8_t* out) const;
 
     errc finish(const detail::bit_stack_cursor& cursor) const;
@@ -88,7 +93,7 @@ struct tans {
     std::vector<tans_entry> entries_;
   };
 
-  /// The smallest of all splits, with 2^11 states, and 2^12 for more than 64 symbols.
+  /// The plan of the smallest of all splits, with 2^11 states, or 2^12 for more than 64 symbols.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

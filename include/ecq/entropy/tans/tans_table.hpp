@@ -13,7 +13,7 @@
 
 namespace ecq {
 
-/// One frequency table of a stream: frequencies sum to 2^bits(). With a single symbol nothing is coded.
+/// One frequency table of a stream, whose frequencies sum to 2^bits(). With a single symbol, nothing is coded.
 struct tans_table {
   static constexpr unsigned min_bits = 9;
   static constexpr unsigned max_bits = 12;
@@ -25,12 +25,12 @@ struct tans_table {
 
   static constexpr std::size_t record_bytes(std::size_t count) noexcept { return rans_table::record_bytes(count); }
 
-  /// Appends the record: that of a direct rans_table, under another mapping.
+  /// Appends the record, which is that of a direct rans_table with another mapping.
   void append_to(std::vector<std::byte>& section) const {
     rans_table{.mapping = slot_mapping::spread, .bucket_bits = 0, .frequencies = frequencies}.append_to(section);
   }
 
-  /// Reads the record at `position` of the tables section and moves `position` behind it.
+  /// Reads the record at `position` of the tables section and moves `position` past it.
   static result<tans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map) {
     if (section.size() - position >= 4) {
       const std::byte* from = section.data() + position;
@@ -46,9 +46,9 @@ struct tans_table {
   }
 };
 
-/// Number of the symbol of each state 0 .. 2^bits - 1. Each symbol in ascending order takes as many states as its
-/// frequency, every (5/8 * 2^bits + 3)-th one, modulo 2^bits: the spread of Collet's FSE, without its low-probability
-/// corner. An odd step visits every state once.
+/// The number of the symbol of each state 0 .. 2^bits - 1. In ascending order, each symbol takes as many states as its
+/// frequency, every (5/8 * 2^bits + 3)-th one, modulo 2^bits: the spread of Collet's FSE, without its special case for
+/// low probabilities. An odd step visits every state once.
 inline std::vector<std::uint8_t> spread_symbols(const tans_table& table) {
   const std::uint32_t states = table.states();
   std::vector<std::uint8_t> symbol_of(states);
