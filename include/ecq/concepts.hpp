@@ -25,7 +25,8 @@
 /// | weight_output | what weights are decoded to | decompress.hpp |
 /// | exponent_format | weights that are coded without loss | lossless.hpp |
 /// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |
-/// | rate_targeted | a quantiser that meets bits per weight | compressor.hpp |
+/// | rate_targeted | a quantiser that meets bits per weight | methods/quantizer_method.hpp |
+/// | compression_method, prepared_method (classes) | all matrices of a model, one after another | methods/method.hpp |
 /// | device_output, chunk_user | what a device decodes to, and into | cuda/decompress.cuh, cuda/chunk_user.cuh |
 
 #include "ecq/entropy/entropy_coder.hpp"
