@@ -6,7 +6,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +21,7 @@
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 #include "ecq/stream/encoded_stream.hpp"
+#include "random_numbers.hpp"
 
 #if defined(ECQ_BENCH_HTSCODECS)
 #include <htscodecs/rANS_static4x16.h>
@@ -33,27 +33,6 @@
 namespace ecq_bench {
 
 using bytes = std::vector<std::byte>;
-
-/// splitmix64 and what is drawn from it.
-class random_numbers {
- public:
-  explicit random_numbers(std::uint64_t seed) : state_(seed) {}
-
-  /// In (0, 1).
-  double uniform() {
-    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-  }
-  float normal() {
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    return static_cast<float>(radius * std::cos(6.283185307179586 * uniform()));
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 /// Bytes of what is coded.
 inline std::size_t plain_size() {

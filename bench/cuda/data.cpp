@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "../random_numbers.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
@@ -18,31 +19,6 @@ namespace ecq_bench {
 namespace {
 
 constexpr ecq::cpu host{.threads = 0};
-
-/// splitmix64 and what is drawn from it.
-class random_numbers {
- public:
-  explicit random_numbers(std::uint64_t seed) : state_(seed) {}
-
-  /// In (0, 1).
-  double uniform() {
-    std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-  }
-  double normal() {
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    return radius * std::cos(6.283185307179586 * uniform());
-  }
-  double laplace() {
-    const double u = uniform() - 0.5;
-    return std::copysign(std::log(1 - 2 * std::fabs(u)), -u);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 /// Calls `task(first, last)` for runs of `step` out of 0 .. size, on all cores.
 template <class Task>
@@ -85,7 +61,7 @@ bytes elements_of(const workload& work, std::size_t size) {
         made[at] = static_cast<std::byte>(std::clamp(code, -127, 127) & 0xFF);
         continue;
       }
-      const auto value = static_cast<float>(work.scale * random.normal());
+      const auto value = static_cast<float>(work.scale * static_cast<double>(random.normal()));
       ecq::visit_format(*work.format, [&]<class Format>() {
         const auto code = Format::encode(value);
         std::memcpy(made.data() + at * width, &code, sizeof code);
