@@ -34,7 +34,7 @@ std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, 
       return four;
     });
     const std::uint32_t left = count - group * ecq::group_symbols;
-    if (left >= ecq::group_symbols) ecq::detail::fetch_ahead(sink, group);
+    if (left >= ecq::group_symbols) ecq::detail::fetch_ahead<ecq_test::recording_warp>(sink, group);
     sink(codes, group, left < ecq::group_symbols ? left : ecq::group_symbols);
   }
   return out;

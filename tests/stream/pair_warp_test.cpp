@@ -101,7 +101,7 @@ TYPED_TEST(pair_warp, joins_what_was_encoded) {
 }
 
 /// What a sink of pairs makes of symbols that are `pairs` (of which a lane gets what a decoder would hand it).
-template <class Sink>
+template <ecq::warp_sink<ecq::host_warp> Sink>
 void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
   for (std::uint32_t first = 0; first < pairs.size(); first += ecq::group_symbols) {
     const auto codes = ecq::host_lanes::each([&](std::uint32_t lane) {
@@ -114,7 +114,7 @@ void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
       return four;
     });
     const auto left = static_cast<std::uint32_t>(pairs.size()) - first;
-    ecq::detail::fetch_ahead(sink, first / ecq::group_symbols);
+    ecq::detail::fetch_ahead<ecq::host_warp>(sink, first / ecq::group_symbols);
     sink(codes, first / ecq::group_symbols, (std::min)(left, ecq::group_symbols));
   }
 }

@@ -16,7 +16,7 @@
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/pair_warp.hpp"
-#include "support/host_block.hpp"
+#include "support/host_gap_group.hpp"
 #include "support/host_warp.hpp"
 
 namespace ecq_test {
@@ -44,12 +44,12 @@ std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& tabl
     const ecq::warp_table described = ecq::append_gap_table(table, map, image);
     const std::uint32_t* const entries = image.data() + described.first;
     const auto code = ecq::gap_code_of(described, entries, map.bits, map.symbol_bits);
-    ecq::host_block threads(ecq::gap_code::shared_words(code.shortest != 0 ? code.shortest : ecq::gap_window_bits));
+    ecq::host_gap_group group(ecq::gap_code::shared_words(code.shortest != 0 ? code.shortest : ecq::gap_window_bits));
     ecq::gap_chunk opened;
     const ecq::errc verdict =
-        ecq::open_gap_chunk<ecq::host_block>(code, {nullptr, chunk.words, chunk.word_count, chunk.symbols}, opened);
+        ecq::open_gap_chunk<ecq::host_gap_group>(code, {nullptr, chunk.words, chunk.word_count, chunk.symbols}, opened);
     if (verdict != ecq::errc::ok) return verdict;
-    return ecq::decode_gap_chunk(threads, entries, opened, 0, 1, [&](auto&& give) {
+    return ecq::decode_gap_chunk(group, entries, opened, 0, 1, [&](auto&& give) {
       return give(ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, {out, 0, chunk.symbols, true}});
     });
   }
@@ -64,7 +64,7 @@ inline ecq::warp_pairs pairs_of_chunk(const ecq::encoded_stream& stream, std::ui
 }
 
 /// As above for a chunk in pairs, of whose elements `target` says which are written where. Those of gap arrays are
-/// all written: it is their pairs that a block decodes, and the host splits them.
+/// all written: it is their pairs that a group decodes, and the host splits them.
 template <class Split, class Coder>
 std::optional<ecq::errc> decode_pairs_by_warp(Coder, const typename Coder::table& table, const ecq::chunk_bytes& chunk,
                                               const ecq::nibble_list& list, const ecq::warp_pairs& pairs,

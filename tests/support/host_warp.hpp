@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A warp on the host: 32 lanes as one value. Bodies written over a warp policy run here in every test, bit for bit,
-/// and on a device with cuda/device_warp.cuh.
+/// The lockstep_warp of the host: 32 lanes as one value. What devices run with cuda/device_warp.cuh runs here in every
+/// test, bit for bit.
 
 #include <array>
 #include <bit>
@@ -12,6 +12,7 @@
 #include "ecq/base/host_group.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
+#include "ecq/base/threads.hpp"
 
 namespace ecq {
 
@@ -55,7 +56,7 @@ struct host_lanes {
   }
 };
 
-/// The warp policy on the host. `lanes` holds a value a lane, `flags` a truth value a lane.
+/// `lanes` holds a value a lane, `flags` a truth value a lane.
 struct host_warp {
   using lanes = host_lanes;
   using memory = host_memory;
@@ -181,12 +182,6 @@ struct host_warp {
   template <class Word>
   static void prefetch(flags, const std::byte*, const lanes&) {}
 
-  /// The little-endian word at `from`, aligned to its size: the same in all lanes.
-  template <class Word>
-  static Word load_one(const std::byte* from) {
-    return load_le<Word>(from);
-  }
-
   /// What load_own and store_own of as many words take for the memory from `from` on: a place that is a lane's own and
   /// moves on with it, where lanes have places of their own.
   template <std::size_t Words, class Word = std::uint32_t, class Byte>
@@ -252,5 +247,6 @@ struct host_warp {
     return bytes;
   }
 };
+static_assert(lockstep_warp<host_warp>);
 
 }  // namespace ecq

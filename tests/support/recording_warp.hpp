@@ -32,5 +32,6 @@ struct recording_warp : ecq::host_warp {
     }
   }
 };
+static_assert(ecq::lockstep_warp<recording_warp>);
 
 }  // namespace ecq_test

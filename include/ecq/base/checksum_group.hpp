@@ -1,64 +1,66 @@
 #pragma once
 /// \file
-/// XXH64 by one thread or by four: written over a group policy (base/host_group.hpp).
+/// XXH64 by one thread or by four.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/threads.hpp"
 
 namespace ecq {
 
 /// XXH64 of `size` bytes, in all threads of a group of one or four, each of which keeps its share of the accumulators.
 /// `from` is aligned to 8 bytes or, with Even, to 2; then up to 4 bytes beyond the end may be read.
-template <bool Even, class Group>
+template <bool Even, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
+  using memory = typename Group::memory;
   static_assert(Group::size() == 1 || Group::size() == 4);
   constexpr std::uint32_t own = 4 / Group::size();
-  constexpr std::uint32_t together = 8;  // blocks whose loads are on their way at the same time
+  constexpr std::uint32_t together = 8;  // stripes whose loads are on their way at the same time
   const std::uint32_t first = group.rank() * own;
   std::uint64_t kept[own];
   for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_start(seed, first + i);
   const std::byte* at = from + std::size_t{8} * first;
-  std::uint64_t blocks = size / 32;
-  const auto load = [&](std::uint32_t block, std::uint32_t i) {
-    const std::byte* const here = at + std::size_t{32} * block + std::size_t{8} * i;
+  std::uint64_t stripes = size / 32;
+  const auto load = [&](std::uint32_t stripe, std::uint32_t i) {
+    const std::byte* const here = at + std::size_t{32} * stripe + std::size_t{8} * i;
     if constexpr (Even) {
-      return Group::load_even(here);
+      return memory::load_even(here);
     } else {
-      return Group::template load<std::uint64_t>(here);
+      return memory::template load<std::uint64_t>(here);
     }
   };
   std::uint64_t words[together][own];
   const auto fetch = [&] {
     ECQ_UNROLL
-    for (std::uint32_t block = 0; block < together; ++block) {
+    for (std::uint32_t stripe = 0; stripe < together; ++stripe) {
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) words[block][i] = load(block, i);
+      for (std::uint32_t i = 0; i < own; ++i) words[stripe][i] = load(stripe, i);
     }
     at += std::size_t{32} * together;
-    blocks -= together;
+    stripes -= together;
   };
-  bool more = blocks >= together;
+  bool more = stripes >= together;
   if (more) fetch();
   while (more) {
     std::uint64_t now[together][own];
     ECQ_UNROLL
-    for (std::uint32_t block = 0; block < together; ++block) {
+    for (std::uint32_t stripe = 0; stripe < together; ++stripe) {
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) now[block][i] = words[block][i];
+      for (std::uint32_t i = 0; i < own; ++i) now[stripe][i] = words[stripe][i];
     }
-    more = blocks >= together;
+    more = stripes >= together;
     if (more) fetch();  // on their way while those before are taken in
     ECQ_UNROLL
-    for (const auto& block : now) {
+    for (const auto& stripe : now) {
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], block[i]);
+      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], stripe[i]);
     }
   }
-  for (; blocks > 0; --blocks, at += 32) {
+  for (; stripes > 0; --stripes, at += 32) {
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], load(0, i));
   }

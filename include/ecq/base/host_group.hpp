@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// A group of threads on the host: one thread. Bodies written over a group policy run here, and by the threads of a
-/// warp or block with cuda/device_group.cuh: all threads of the group run the body together, each on its share.
+/// The thread_group of the host: one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,10 +8,11 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/little_endian.hpp"
+#include "ecq/base/threads.hpp"
 
 namespace ecq {
 
-/// How one thread uses memory that bodies share: a policy of its own.
+/// How a thread of the host uses memory.
 struct host_memory {
   /// The little-endian word at `from`, aligned to its size.
   template <class Word>
@@ -24,22 +24,25 @@ struct host_memory {
     store_le(to, word);
   }
   /// 16 bytes, aligned to 16.
-  static ECQ_HOST_DEVICE void load_four(const std::byte* from, std::uint32_t (&words)[4]) {
+  static ECQ_HOST_DEVICE void load_16_bytes(const std::byte* from, std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) words[i] = load_le<std::uint32_t>(from + 4 * i);
   }
-  static ECQ_HOST_DEVICE void store_four(std::byte* to, const std::uint32_t (&words)[4]) {
+  static ECQ_HOST_DEVICE void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) store_le(to + 4 * i, words[i]);
   }
   /// The little-endian 64 bits at `from`, aligned to 2; up to 4 bytes beyond them may be read.
   static ECQ_HOST_DEVICE std::uint64_t load_even(const std::byte* from) { return load_le<std::uint64_t>(from); }
   /// Adds to what other threads may be adding to as well: in shared memory,
-  static ECQ_HOST_DEVICE void count(std::uint32_t& counter) { ++counter; }
+  static ECQ_HOST_DEVICE void increment(std::uint32_t& counter) { ++counter; }
   /// and in global memory.
   static ECQ_HOST_DEVICE void add(std::uint64_t& sum, std::uint64_t value) { sum += value; }
 };
+static_assert(thread_memory<host_memory>);
 
-/// The group policy on the host.
-struct host_group : host_memory {
+/// A group of one.
+struct host_group {
+  using memory = host_memory;
+
   static ECQ_HOST_DEVICE std::uint32_t rank() { return 0; }            ///< of this thread
   static ECQ_HOST_DEVICE constexpr std::uint32_t size() { return 1; }  ///< threads
   /// What each thread wrote before it, all read behind it.
@@ -57,5 +60,6 @@ struct host_group : host_memory {
   /// The value of another thread.
   static ECQ_HOST_DEVICE std::uint64_t value_of(std::uint64_t value, std::uint32_t) { return value; }
 };
+static_assert(shuffling_group<host_group>);
 
 }  // namespace ecq

@@ -1,12 +1,13 @@
 #pragma once
 /// \file
-/// The group policies on a device: threads of a warp, or of a block. Mirrors base/host_group.hpp.
+/// The groups of threads of a device (base/threads.hpp): of a warp, or of a block. Mirrors base/host_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
 
 namespace ecq {
 
@@ -20,14 +21,14 @@ struct device_access {
   static __device__ void store(std::byte* to, Word word) {
     *reinterpret_cast<Word*>(to) = word;
   }
-  static __device__ void load_four(const std::byte* from, std::uint32_t (&words)[4]) {
+  static __device__ void load_16_bytes(const std::byte* from, std::uint32_t (&words)[4]) {
     const auto four = *reinterpret_cast<const ::uint4*>(from);
     words[0] = four.x;
     words[1] = four.y;
     words[2] = four.z;
     words[3] = four.w;
   }
-  static __device__ void store_four(std::byte* to, const std::uint32_t (&words)[4]) {
+  static __device__ void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     *reinterpret_cast<::uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
   static __device__ std::uint64_t load_even(const std::byte* from) {
@@ -36,15 +37,18 @@ struct device_access {
     const std::uint32_t low = __funnelshift_r(words[0], words[1], 8 * odd);
     return low | (std::uint64_t{__funnelshift_r(words[1], words[2], 8 * odd)} << 32);
   }
-  static __device__ void count(std::uint32_t& counter) { atomicAdd(&counter, 1U); }
+  static __device__ void increment(std::uint32_t& counter) { atomicAdd(&counter, 1U); }
   static __device__ void add(std::uint64_t& sum, std::uint64_t value) {
     atomicAdd(reinterpret_cast<unsigned long long*>(&sum), static_cast<unsigned long long>(value));
   }
 };
+static_assert(thread_memory<device_access>);
 
 /// `Threads` neighbours of a warp.
 template <std::uint32_t Threads>
-struct device_lanes : device_access {
+struct device_lanes {
+  using memory = device_access;
+
   static_assert(Threads != 0 && lane_count % Threads == 0);
 
   static __device__ std::uint32_t rank() { return threadIdx.x % Threads; }
@@ -60,14 +64,19 @@ struct device_lanes : device_access {
     }
     return value;
   }
+  /// Of the values up to the thread's own.
   template <class Number>
-  static __device__ Number exclusive_sum(Number value, Number& all) {
-    Number upto = value;
+  static __device__ Number inclusive_sum(Number value) {
     ECQ_UNROLL
     for (std::uint32_t by = 1; by < Threads; by *= 2) {
-      const Number lower = __shfl_up_sync(mask(), upto, by, static_cast<int>(Threads));
-      if (rank() >= by) upto += lower;
+      const Number lower = __shfl_up_sync(mask(), value, by, static_cast<int>(Threads));
+      if (rank() >= by) value += lower;
     }
+    return value;
+  }
+  template <class Number>
+  static __device__ Number exclusive_sum(Number value, Number& all) {
+    const Number upto = inclusive_sum(value);
     all = __shfl_sync(mask(), upto, static_cast<int>(Threads - 1), static_cast<int>(Threads));
     return upto - value;
   }
@@ -86,9 +95,12 @@ struct device_lanes : device_access {
     return group << (threadIdx.x % lane_count / Threads * Threads);
   }
 };
+static_assert(shuffling_group<device_lanes<4>> && shuffling_group<device_lanes<lane_count>>);
 
 /// All threads of a block, in one dimension, whole warps.
-struct device_threads : device_access {
+struct device_threads {
+  using memory = device_access;
+
   std::uint64_t* sums = nullptr;  ///< 32 in shared memory, for exclusive_sum
 
   static __device__ std::uint32_t rank() { return threadIdx.x; }
@@ -107,5 +119,34 @@ struct device_threads : device_access {
     return before + warp::value_of(warp::exclusive_sum(own, all), number);
   }
 };
+static_assert(summing_group<device_threads>);
+
+/// What is alike in the stepped groups of a device, each all `Threads` threads of a block: a step is taken by the
+/// thread itself, a value of its own is a register.
+template <unsigned Threads>
+struct device_steps {
+  using memory = device_access;
+
+  template <class Value>
+  using own = Value;
+
+  static __host__ __device__ constexpr std::uint32_t size() { return Threads; }
+  template <class Value>
+  static __device__ Value& at(Value& value, std::uint32_t) {
+    return value;
+  }
+  template <class Step>
+  static __device__ void each_thread(Step&& step) {
+    step(threadIdx.x);
+  }
+  static __device__ void sync() {
+    if constexpr (Threads == lane_count) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
+};
+static_assert(stepped_group<device_steps<lane_count>>);
 
 }  // namespace ecq

@@ -16,7 +16,7 @@
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/tuning.cuh"
-#include "ecq/entropy/huffman_gaps/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gap_table.hpp"
 #include "ecq/entropy/warp_table.hpp"
 #include "ecq/stream/encoded_stream.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The warp policy on a device: a lane is a thread, its value a register. Mirrors tests/support/host_warp.hpp.
+/// The lockstep_warp of a device: a lane is a thread, its value a register. Mirrors tests/support/host_warp.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/cuda/device_group.cuh"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
@@ -107,7 +108,7 @@ struct device_warp {
   template <class Entry>
   static __device__ void gather_four(const Entry* table, lanes offset, lanes (&words)[4]) {
     static_assert(sizeof(Entry) == 16);
-    memory::load_four(reinterpret_cast<const std::byte*>(table) + offset, words);
+    memory::load_16_bytes(reinterpret_cast<const std::byte*>(table) + offset, words);
   }
 
   template <class Word>
@@ -125,11 +126,6 @@ struct device_warp {
   template <class Word>
   static __device__ void prefetch(flags which, const std::byte* from, lanes index) {
     if (which) prefetch_at(from + sizeof(Word) * index);
-  }
-
-  template <class Word>
-  static __device__ Word load_one(const std::byte* from) {
-    return *reinterpret_cast<const Word*>(from);
   }
 
   /// `from` is in global memory.
@@ -257,6 +253,7 @@ struct device_warp {
 #endif
   }
 };
+static_assert(lockstep_warp<device_warp>);
 
 /// device_warp for sinks that write to memory which a block shares, or to any: warp_element_sink, warp_pair_sink.
 struct device_warp_to_shared : device_warp {
@@ -265,5 +262,6 @@ struct device_warp_to_shared : device_warp {
     return from + sizeof(Word) * Words * lane_numbers();
   }
 };
+static_assert(lockstep_warp<device_warp_to_shared>);
 
 }  // namespace ecq

@@ -48,10 +48,10 @@ __global__ void __launch_bounds__(detail::count_threads) count_kernel(encode_job
   __shared__ std::uint32_t counters[warps * 256];
   for (std::uint32_t i = threadIdx.x; i < warps * 256; i += detail::count_threads) counters[i] = 0;
   __syncthreads();
-  const device_threads block;
-  count_elements<Split>(block, job, blockIdx.x, gridDim.x, counters + threadIdx.x / lane_count * 256);
+  const device_threads group;
+  count_elements<Split>(group, job, blockIdx.x, gridDim.x, counters + threadIdx.x / lane_count * 256);
   __syncthreads();
-  collect_counts(block, counters, warps, job);
+  collect_counts(group, counters, warps, job);
 }
 
 /// Step 2, by one block of plan_threads; dynamic shared memory: plan_memory. Each warp weighs a split.
@@ -95,9 +95,9 @@ __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encod
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsigned long long* verdict) {
   __shared__ std::uint64_t sums[lane_count];
-  device_threads block;
-  block.sums = sums;
-  const std::uint64_t needed = lay_out_stream(block, job);
+  device_threads group;
+  group.sums = sums;
+  const std::uint64_t needed = lay_out_stream(group, job);
   if (threadIdx.x == 0 && needed > job.out_bytes) detail::report_failure(verdict, errc::limit_exceeded, needed);
 }
 

@@ -9,8 +9,8 @@
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/chunk_decoder.cuh"
 #include "ecq/cuda/chunk_user.cuh"
+#include "ecq/cuda/device_gap_group.cuh"
 #include "ecq/cuda/device_stream.cuh"
-#include "ecq/cuda/device_thread_block.cuh"
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/tuning.cuh"
 #include "ecq/cuda/verdict.cuh"
@@ -20,7 +20,7 @@ namespace ecq {
 
 namespace detail {
 
-/// A chunk that a block of threads decodes.
+/// A chunk that a block decodes.
 struct gap_job {
   stream_chunk found;
   gap_chunk opened;
@@ -39,19 +39,19 @@ struct gap_deal {
   std::uint32_t parts_log2;
 };
 
-/// Decodes chunks for `user`, a part a block of device_thread_block::threads threads, by any number of blocks. Dynamic
-/// shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of device_thread_block, and
+/// Decodes chunks for `user`, a part a block of device_gap_group::size() threads, by any number of blocks. Dynamic
+/// shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of device_gap_group, and
 /// gap_code::shared_words of the shortest code word. What does not decode goes to `verdict` with its number; chunk
 /// checksums are not looked at.
 template <chunk_user User>
-__global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1)
+__global__ void __launch_bounds__(device_gap_group::size(), User::blocks + 1)
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);
   auto* const fast_entries = reinterpret_cast<std::uint32_t*>(shared + User::shared_bytes);
   // What is the same for all threads lies in shared memory, as registers are scarce.
   auto& job = *reinterpret_cast<detail::gap_job*>(fast_entries + 2 * gap_entry::count);
-  device_thread_block threads(fast_entries + 2 * gap_entry::count + detail::gap_job::words);
+  device_gap_group group(fast_entries + 2 * gap_entry::count + detail::gap_job::words);
   if (threadIdx.x == 0) job.loaded = ~0U;
   for (std::uint32_t item = blockIdx.x; item < deal.items; item += gridDim.x) {
     const std::uint64_t number = deal.first + (item >> deal.parts_log2);
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1
       const warp_table table = stream.tables[found.table];
       const std::uint32_t* const entries = stream.entries + table.first;
       gap_chunk opened;
-      outcome = open_gap_chunk<device_thread_block>(gap_code_of(table, entries, gaps.raw_bits, gaps.symbol_bits),
-                                                    found.coded, opened);
+      outcome = open_gap_chunk<device_gap_group>(gap_code_of(table, entries, gaps.raw_bits, gaps.symbol_bits),
+                                                 found.coded, opened);
       __syncthreads();
       if (job.loaded != found.table && table.coding == warp_coding::huffman_gaps) {
         detail::copy_to_shared(fast_entries, entries, 2 * gap_entry::count);
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(device_thread_block::threads, User::blocks + 1
     }
     if (outcome == errc::ok) {
       const auto part = item & ((1U << deal.parts_log2) - 1);
-      outcome = decode_gap_chunk(threads, device_thread_block::in_register(fast_entries), job.opened, part,
+      outcome = decode_gap_chunk(group, device_gap_group::in_register(fast_entries), job.opened, part,
                                  1U << deal.parts_log2, [&](auto&& give) { return user(job.found, give); });
     }
     if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
@@ -92,12 +92,12 @@ result<void> launch_gaps(const cuda& gpu, const device_traits& device, const dev
   constexpr std::uint64_t turns = 2;  // parts that each block must find for chunks to be left whole
   constexpr std::uint64_t most_chunks = std::uint64_t{1} << 24;
   const auto kernel = &decode_gaps_kernel<User>;
-  const std::size_t words = 2 * gap_entry::count + gap_job::words + device_thread_block::own_words +
+  const std::size_t words = 2 * gap_entry::count + gap_job::words + device_gap_group::own_words +
                             gap_code::shared_words(stream.gaps->shortest);
-  launch_shape shape = {0, device_thread_block::threads, User::shared_bytes + sizeof(std::uint32_t) * words};
+  launch_shape shape = {0, device_gap_group::size(), User::shared_bytes + sizeof(std::uint32_t) * words};
   ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
   const std::uint64_t staying = (std::max)(std::uint64_t{device.multiprocessors} * resident, std::uint64_t{1});
-  const std::uint64_t steps = stream.view.word_count / stream.view.chunks / (gap_block_threads * 4) + 1;  // of a chunk
+  const std::uint64_t steps = stream.view.word_count / stream.view.chunks / (gap_block_windows * 4) + 1;  // of a chunk
   for (; begin < end; begin += most_chunks) {
     const std::uint64_t count = (std::min)(end - begin, most_chunks);
     std::uint32_t parts_log2 = 0;

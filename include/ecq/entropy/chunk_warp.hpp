@@ -1,14 +1,16 @@
 #pragma once
 /// \file
-/// How a warp walks through a chunk, whatever its coder: written once over a warp policy (tests/support/host_warp.hpp
-/// on the host, cuda/device_warp.cuh on a device), a step that decodes a symbol a lane, and a sink that takes them.
+/// How a warp (base/threads.hpp) walks through a chunk, whatever its coder: written once over a step that decodes a
+/// symbol a lane, and a sink that takes them.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 
 namespace ecq {
@@ -22,10 +24,30 @@ struct warp_chunk {
   std::uint32_t symbols;
 };
 
+/// `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
+/// returns a value whose byte Step::code_byte is the decoded byte.
+template <class Step, class Warp>
+concept warp_step = requires(Step& step, typename Warp::lanes& state, typename Warp::flags active) {
+  { step(state, active) } -> std::same_as<typename Warp::lanes>;
+  requires Step::code_byte < 4;
+};
+
+/// `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left` codes
+/// exist from here on.
+template <class Sink, class Warp>
+concept warp_sink = requires(Sink& sink, const typename Warp::lanes& codes, std::uint32_t group, std::uint32_t left) {
+  sink(codes, group, left);
+};
+
+/// One that asks for memory ahead: `sink.fetch(group)` is called before group `group` is decoded if that is a whole
+/// one, which may turn out to be damaged.
+template <class Sink>
+concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(group); };
+
 namespace detail {
 
 /// Words that a warp takes from one chunk.
-template <class Warp>
+template <lockstep_warp Warp>
 struct warp_words {
   using lanes = typename Warp::lanes;
   /// How far ahead words are asked for: two groups of 6 bits a symbol.
@@ -62,25 +84,17 @@ struct warp_words {
   ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
 };
 
-/// Asks for what a sink that can do so needs of group `group`, to be there when that has been decoded. Whoever calls a
-/// sink for a whole group calls this before.
-template <class Sink>
+/// Whoever calls a sink for a whole group calls this before.
+template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
-  if constexpr (requires { sink.fetch(group); }) sink.fetch(group);
+  if constexpr (fetching_sink<Sink>) sink.fetch(group);
 }
 
 }  // namespace detail
 
-/// Decodes a chunk whose lanes have states of at least 2^16 that words renormalise: rANS, and bit stacks.
-///
-///  - `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
-///    returns a value whose byte Step::code_byte is the decoded byte;
-///  - `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left`
-///    codes exist from here on; a `sink.fetch(group)`, if there is one, is called before group `group` is decoded if
-///    that is a whole one, which may turn out to be damaged.
-///
-/// The verdict is that of the scalar decoder.
-template <class Warp, class Step, class Sink>
+/// Decodes a chunk whose lanes have states of at least 2^16 that words renormalise: rANS, and bit stacks. The verdict
+/// is that of the scalar decoder.
+template <lockstep_warp Warp, warp_step<Warp> Step, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, Sink&& sink) {
   static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
   using lanes = typename Warp::lanes;
@@ -100,7 +114,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   };
   for (std::uint32_t group = 0; group < whole; ++group) {
     words.prefetch();
-    detail::fetch_ahead(sink, group);
+    detail::fetch_ahead<Warp>(sink, group);
     // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
     const lanes first = next();
     const lanes second = next();
@@ -126,23 +140,23 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   return ended && words.taken == words.count ? errc::ok : errc::corrupt;
 }
 
-/// As above for a chunk without states and words: every byte is `code`, and all else raw.
-template <class Warp, class Sink>
+/// Decodes a chunk without states and words: every byte is `code`, and all else raw.
+template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   if (chunk.word_count != 0) return errc::corrupt;
   std::uint32_t left = chunk.symbols;
   for (std::uint32_t group = 0; left > 0; ++group) {
     const std::uint32_t here = left < group_symbols ? left : group_symbols;
-    detail::fetch_ahead(sink, group);
+    detail::fetch_ahead<Warp>(sink, group);
     sink(lanes(code * 0x01010101U), group, here);
     left -= here;
   }
   return errc::ok;
 }
 
-/// As above for a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.
-template <class Warp, class Sink>
+/// Decodes a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.
+template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const lanes bottom(detail::bit_stack_bottom);

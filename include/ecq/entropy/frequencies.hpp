@@ -11,6 +11,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/host_group.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/histogram.hpp"
 
 namespace ecq {
@@ -87,7 +88,7 @@ struct frequency_work {
 };
 
 /// The first number below `count` whose value, or with Least whose complement, is largest.
-template <bool Least, class Group>
+template <bool Least, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint32_t first_extreme(const Group& group, const std::uint64_t* values, std::uint32_t count) {
   std::uint64_t best = 0;
   std::uint32_t where = group.rank();
@@ -102,7 +103,7 @@ ECQ_HOST_DEVICE std::uint32_t first_extreme(const Group& group, const std::uint6
 }
 
 /// The symbols that occur among counts[0], ..., counts[255] and how often they do.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE void list_symbols(const Group& group, const std::uint64_t* counts, frequency_work& work) {
   const std::uint32_t each = 256 / group.size();
   const std::uint32_t first = group.rank() * each;
@@ -122,7 +123,7 @@ ECQ_HOST_DEVICE void list_symbols(const Group& group, const std::uint64_t* count
 /// Makes the frequencies of the symbols listed in `work`, at least one, as normalize_frequencies describes. The cost is
 /// convex in each frequency, so an allocation from which no single unit can be moved with profit is optimal: start near
 /// the proportional one and move units, always where it gains most or hurts least.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bits, frequency_work& work) {
   const std::uint32_t count = work.count;
   const auto each = [&](auto&& use) {
@@ -183,7 +184,7 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
 }
 
 /// Of `count` symbols with these counts and frequencies: as coded_bits.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t* counts,
                                          const std::uint32_t* frequencies, std::uint32_t count, unsigned scale_bits) {
   std::uint64_t sum = 0;  // in 2^-16 bit: below 2^64 for 2^43 codes of at most 16 bits

@@ -9,13 +9,14 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/warp_table.hpp"
 
 namespace ecq {
 
 /// State x -> frequency * (x >> 16) + rank, by a bucket and what it says of the place in it.
-template <class Warp>
+template <lockstep_warp Warp>
 struct rans_alias_step {
   using lanes = typename Warp::lanes;
   static constexpr unsigned code_byte = 2;
@@ -37,7 +38,7 @@ struct rans_alias_step {
 };
 
 /// State x -> frequency * (x >> bits) + rank, by its slot.
-template <class Warp>
+template <lockstep_warp Warp>
 struct rans_direct_step {
   using lanes = typename Warp::lanes;
   static constexpr unsigned code_byte = 0;
@@ -54,7 +55,7 @@ struct rans_direct_step {
 };
 
 /// As above for tables of more than 2^12 slots.
-template <class Warp>
+template <lockstep_warp Warp>
 struct rans_wide_step {
   using lanes = typename Warp::lanes;
   static constexpr unsigned code_byte = 0;
@@ -73,7 +74,7 @@ struct rans_wide_step {
 };
 
 /// Pops the bits that lead from a lane's state to the next.
-template <class Warp>
+template <lockstep_warp Warp>
 struct tans_step {
   using lanes = typename Warp::lanes;
   static constexpr unsigned code_byte = 1;
@@ -90,7 +91,7 @@ struct tans_step {
 };
 
 /// Pops a code word.
-template <class Warp>
+template <lockstep_warp Warp>
 struct huffman_step {
   using lanes = typename Warp::lanes;
   static constexpr unsigned code_byte = 1;
@@ -117,7 +118,7 @@ struct huffman_step {
 
 /// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` are those of
 /// `table` alone.
-template <class Warp, class Sink>
+template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
                                           const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;

@@ -28,7 +28,7 @@ enum class warp_coding : std::uint8_t {
   tans,
   tans_constant,  ///< as constant, with the states of tans
   huffman,
-  huffman_gaps  ///< by a block of threads: entropy/huffman_gaps/huffman_gap_table.hpp
+  huffman_gaps  ///< by a group of threads: entropy/huffman_gaps/huffman_gap_table.hpp
 };
 
 /// The description of a decode table. Its entries begin at `first` in an image that holds the entries of all tables of

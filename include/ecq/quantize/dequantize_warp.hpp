@@ -8,6 +8,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/stream/element_warp.hpp"
 
@@ -44,7 +45,7 @@ struct warp_weights {
 
 /// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. Keeps a place from group to group:
 /// one sink serves one chunk, groups ascending.
-template <class Warp, class Output>
+template <lockstep_warp Warp, class Output>
 class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;

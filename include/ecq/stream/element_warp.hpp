@@ -10,6 +10,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/repeated_bits.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {
@@ -18,7 +19,7 @@ namespace detail {
 
 /// The raw bits of a lane's four elements of a group, from bit 0 of the first word on. `raw` are those of the chunk,
 /// `bits` (1..Width) an element of Width bits.
-template <class Warp, unsigned Width>
+template <lockstep_warp Warp, unsigned Width>
 struct warp_raw_bits {
   using lanes = typename Warp::lanes;
   static constexpr unsigned most_words = Width / 8;
@@ -71,7 +72,7 @@ struct warp_raw_bits {
 };
 
 /// Four elements of 16 bits from symbols and raw bits of 8 bits each, turned right by one.
-template <class Warp>
+template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typename Warp::lanes& raw,
                                 typename Warp::lanes& first_two, typename Warp::lanes& last_two) {
   using lanes = typename Warp::lanes;
@@ -85,7 +86,7 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
 }
 
 /// Split::restore of all elements in a word at once.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) {
   using lanes = typename Warp::lanes;
   constexpr unsigned width = element_bits<Split>;
@@ -112,7 +113,7 @@ struct chunk_target {
 /// Where a warp writes those of a chunk's elements, `begin` to `end` of the stream, that are among elements first,
 /// first + 1, ..., last - 1 of the stream. `out` is where the stream's element `first` goes, `width` bytes each; a lane
 /// stores `together` of them.
-template <class Warp>
+template <lockstep_warp Warp>
 ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, std::uint64_t first, std::uint64_t last,
                                        std::byte* out, std::uint64_t width, std::uint64_t together = rounds_per_group) {
   // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
@@ -125,7 +126,7 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
 }
 
 /// Writes elements of `Split`. Before it is called for a whole group, fetch() has to be, and for no other group since.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 class warp_element_sink {
  public:
   using lanes = typename Warp::lanes;

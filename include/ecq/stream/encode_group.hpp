@@ -1,8 +1,7 @@
 #pragma once
 /// \file
 /// The steps by which groups of threads encode elements into a stream that is, byte for byte, the one of encode_stream
-/// or encode_exponents with coder rans: written over policies (base/host_group.hpp, tests/support/host_warp.hpp). A
-/// step begins when the one before is done:
+/// or encode_exponents with coder rans (base/threads.hpp). A step begins when the one before is done:
 ///
 ///   1. count_elements, collect_counts        how often each symbol occurs
 ///   2. weigh_rans_split, choose_encoding     which bits are raw, and the tables
@@ -18,6 +17,7 @@
 #include "ecq/base/checksum_group.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/rans/rans_encode_warp.hpp"
 #include "ecq/entropy/rans/rans_plan.hpp"
@@ -78,10 +78,11 @@ struct encode_job {
 
 /// Counts the symbols of part `part` of `parts` on top of `counters`, 256 of them, which the group has for itself. A
 /// part of a job has less than 2^32 elements.
-template <element_split Split, class Group>
+template <element_split Split, thread_group Group>
 ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, std::uint64_t part, std::uint64_t parts,
                                     std::uint32_t* counters) {
   using element = typename Split::element;
+  using memory = typename Group::memory;
   constexpr unsigned width = element_bits<Split>;
   constexpr unsigned symbol_at = detail::symbol_at<Split>;
   constexpr std::uint32_t mask = (1U << Split::symbol_bits) - 1U;
@@ -90,7 +91,7 @@ ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, s
   const auto count = [&](const std::uint32_t(&words)[4]) {
     ECQ_UNROLL
     for (unsigned i = 0; i < in_vector; ++i) {
-      Group::count(counters[(words[i * width / 32] >> (i * width % 32 + symbol_at)) & mask]);
+      memory::increment(counters[(words[i * width / 32] >> (i * width % 32 + symbol_at)) & mask]);
     }
   };
   const std::uint64_t vectors = job.size / in_vector;
@@ -99,36 +100,36 @@ ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, s
   for (; at + (together - 1) * stride < vectors; at += together * stride) {
     std::uint32_t words[together][4];
     ECQ_UNROLL
-    for (std::uint32_t i = 0; i < together; ++i) Group::load_four(job.elements + 16 * (at + i * stride), words[i]);
+    for (std::uint32_t i = 0; i < together; ++i) memory::load_16_bytes(job.elements + 16 * (at + i * stride), words[i]);
     ECQ_UNROLL
     for (const auto& four : words) count(four);
   }
   for (; at < vectors; at += stride) {
     std::uint32_t words[4];
-    Group::load_four(job.elements + 16 * at, words);
+    memory::load_16_bytes(job.elements + 16 * at, words);
     count(words);
   }
   if (part != 0) return;
   for (at = vectors * in_vector + group.rank(); at < job.size; at += group.size()) {
-    const element last = Group::template load<element>(job.elements + at * sizeof(element));
-    Group::count(counters[(std::uint32_t{last} >> symbol_at) & mask]);
+    const element last = memory::template load<element>(job.elements + at * sizeof(element));
+    memory::increment(counters[(std::uint32_t{last} >> symbol_at) & mask]);
   }
 }
 
 /// Adds `copies` times 256 counters to the counts of the job.
-template <class Group>
+template <thread_group Group>
 ECQ_HOST_DEVICE void collect_counts(const Group& group, const std::uint32_t* counters, std::uint32_t copies,
                                     const encode_job& job) {
   for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) {
     std::uint64_t sum = 0;
     for (std::uint32_t copy = 0; copy < copies; ++copy) sum += counters[256 * copy + symbol];
-    if (sum != 0) Group::add(job.counts[symbol], sum);
+    if (sum != 0) Group::memory::add(job.counts[symbol], sum);
   }
 }
 
 /// Chooses the split, when each is weighed, and lays out what comes before the words. With no elements it need not be
 /// called.
-template <class Group>
+template <thread_group Group>
 ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
                                      detail::alias_work& aliases, const encode_job& job) {
   encode_plan& plan = *job.plan;
@@ -151,7 +152,7 @@ ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (
 }
 
 /// Encodes chunk `chunk`. `table` may lie elsewhere than in the plan.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_job& job, std::uint64_t chunk) {
   using lanes = typename Warp::lanes;
   const encode_plan& plan = *job.plan;
@@ -192,8 +193,9 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
 /// Decides between the words that there are and storing all elements raw, whichever gives the smaller stream, and
 /// writes header, directory, tables and chunk index, without checksums, and the zeros between sections. Returns the
 /// bytes of the stream; if those are more than `out` has, nothing is written, and all later steps do nothing.
-template <class Group>
+template <summing_group Group>
 ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_job& job) {
+  using memory = typename Group::memory;
   encode_plan& plan = *job.plan;
   const auto part = [&](section_kind kind) -> section& { return plan.sections[static_cast<std::uint32_t>(kind)]; };
   // Each thread has a run of chunks to itself.
@@ -258,8 +260,8 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
   group.sync();
   std::byte* const index = job.at(section_kind::chunk_index);
   const auto write = [&](std::uint64_t chunk, std::uint64_t first_word) {
-    Group::store(index + chunk * chunk_record::bytes, first_word);
-    Group::store(index + chunk * chunk_record::bytes + 8, std::uint64_t{0});
+    memory::store(index + chunk * chunk_record::bytes, first_word);
+    memory::store(index + chunk * chunk_record::bytes + 8, std::uint64_t{0});
   };
   for (std::uint64_t chunk = first; chunk < last; ++chunk) {
     write(chunk, coded ? word : 0);
@@ -281,38 +283,40 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
 }
 
 /// Brings the words of a chunk, or all of its elements, where they belong. A group has 2^16 threads at most.
-template <element_split Split, class Group>
+template <element_split Split, thread_group Group>
 ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
+  using memory = typename Group::memory;
   if (job.plan->total_bytes == 0) return;
   const std::uint32_t size = job.size_of_chunk(chunk);
   if (job.stored()) {
     for (std::uint32_t first = group.rank() * pack_elements; first < size; first += group.size() * pack_elements) {
       const std::size_t at = std::size_t{first} * sizeof(typename Split::element);
       const std::uint32_t here = size - first < pack_elements ? size - first : pack_elements;
-      pack_by_lane<Group, Split>(job.chunk(chunk) + at, here, element_bits<Split>, job.raw_bits_of_chunk(chunk) + at);
+      pack_by_lane<memory, Split>(job.chunk(chunk) + at, here, element_bits<Split>, job.raw_bits_of_chunk(chunk) + at);
     }
     return;
   }
   const std::uint64_t first_word =
-      Group::template load<std::uint64_t>(job.at(section_kind::chunk_index) + chunk * chunk_record::bytes);
+      memory::template load<std::uint64_t>(job.at(section_kind::chunk_index) + chunk * chunk_record::bytes);
   const std::uint32_t count = job.word_counts[chunk];
   const std::byte* const from = job.words_of_chunk(chunk) + std::size_t{2} * (size - count);
   std::byte* const to = job.at(section_kind::words) + 2 * first_word;
-  const auto word = [&](std::uint32_t i) { return Group::template load<std::uint16_t>(from + std::size_t{2} * i); };
+  const auto word = [&](std::uint32_t i) { return memory::template load<std::uint16_t>(from + std::size_t{2} * i); };
   // Words go in pairs from where the target is aligned to 4 bytes.
   const std::uint32_t odd = first_word % 2 != 0 && count != 0 ? 1 : 0;
   const std::uint32_t pairs = (count - odd) / 2;
   for (std::uint32_t pair = group.rank(); pair < pairs; pair += group.size()) {
     const std::uint32_t i = odd + 2 * pair;
-    Group::store(to + std::size_t{2} * i, word(i) | (std::uint32_t{word(i + 1)} << 16));
+    memory::store(to + std::size_t{2} * i, word(i) | (std::uint32_t{word(i + 1)} << 16));
   }
-  if (group.rank() == 0 && odd != 0) Group::store(to, word(0));
-  if (group.rank() == 0 && odd + 2 * pairs < count) Group::store(to + std::size_t{2} * (count - 1), word(count - 1));
+  if (group.rank() == 0 && odd != 0) memory::store(to, word(0));
+  if (group.rank() == 0 && odd + 2 * pairs < count) memory::store(to + std::size_t{2} * (count - 1), word(count - 1));
 }
 
 /// Writes the checksum of a chunk into the index. A group of one or four threads.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
+  using memory = typename Group::memory;
   const encode_plan& plan = *job.plan;
   if (plan.total_bytes == 0) return;
   const std::uint32_t size = job.size_of_chunk(chunk);
@@ -321,7 +325,7 @@ ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, s
   if (job.stored()) {
     for (int part = 0; part < 2; ++part) digest = xxh64_by_group<false>(group, job.out, 0, digest);
   } else {
-    const std::uint64_t first_word = Group::template load<std::uint64_t>(record);
+    const std::uint64_t first_word = memory::template load<std::uint64_t>(record);
     digest =
         xxh64_by_group<false>(group, job.at(section_kind::states) + chunk * 4 * lane_count, 4 * lane_count, digest);
     digest = xxh64_by_group<true>(group, job.at(section_kind::words) + 2 * first_word,
@@ -329,13 +333,14 @@ ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, s
   }
   digest = xxh64_by_group<false>(group, job.raw_bits_of_chunk(chunk), raw_bytes(size, plan.raw_bits), digest);
   if (group.rank() == 0) {
-    Group::store(record + chunk_record::checksum_at, static_cast<std::uint32_t>(digest & 0xFFFFFFFFU));
+    memory::store(record + chunk_record::checksum_at, static_cast<std::uint32_t>(digest & 0xFFFFFFFFU));
   }
 }
 
 /// Writes the checksum of the header and says how large the stream is. A group of one or four threads.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
+  using memory = typename Group::memory;
   const encode_plan& plan = *job.plan;
   if (plan.total_bytes == 0) return;
   std::uint64_t digest = xxh64_by_group<false>(group, job.out, header_checksum_at, 0);
@@ -346,7 +351,7 @@ ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
     digest = xxh64_by_group<false>(group, job.out + part.offset, part.size, digest);
   }
   if (group.rank() != 0) return;
-  Group::store(job.out + header_checksum_at, digest);
+  memory::store(job.out + header_checksum_at, digest);
   *job.stream_bytes = plan.total_bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {
@@ -43,7 +44,7 @@ struct packed_word {
   }
 };
 
-template <class Memory, element_split Split, unsigned Bits>
+template <thread_memory Memory, element_split Split, unsigned Bits>
 ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, std::byte* to) {
   using word = packed_word<Split>;
   const unsigned bits = Bits == any_bits ? raw_bits : Bits;
@@ -54,7 +55,7 @@ ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, st
   ECQ_UNROLL
   for (unsigned vector = 0; vector < pack_elements * element_bits<Split> / 128; ++vector) {
     std::uint32_t in[4];
-    Memory::load_four(elements + std::size_t{16} * vector, in);
+    Memory::load_16_bytes(elements + std::size_t{16} * vector, in);
     ECQ_UNROLL
     for (const std::uint32_t elements_of_word : in) {
       pending |= std::uint64_t{word::low(word::arranged(elements_of_word), bits)} << filled;
@@ -62,7 +63,7 @@ ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, st
       if (filled < 32) continue;
       if constexpr (Bits != any_bits && Bits % 4 == 0) {
         four[made % 4] = static_cast<std::uint32_t>(pending & 0xFFFFFFFFU);
-        if (made % 4 == 3) Memory::store_four(to + std::size_t{4} * (made - 3), four);
+        if (made % 4 == 3) Memory::store_16_bytes(to + std::size_t{4} * (made - 3), four);
       } else {
         Memory::store(to + std::size_t{4} * made, static_cast<std::uint32_t>(pending & 0xFFFFFFFFU));
       }
@@ -73,7 +74,7 @@ ECQ_HOST_DEVICE void pack_whole(const std::byte* elements, unsigned raw_bits, st
   }
 }
 
-template <class Memory, element_split Split>
+template <thread_memory Memory, element_split Split>
 ECQ_HOST_DEVICE void pack_some(const std::byte* elements, std::uint32_t count, unsigned bits, std::byte* to) {
   using element = typename Split::element;
   std::uint64_t pending = 0;
@@ -93,7 +94,7 @@ ECQ_HOST_DEVICE void pack_some(const std::byte* elements, std::uint32_t count, u
 /// Packs the low `bits` (1 .. element_bits) bits of `count` (0..32) arranged elements. `elements` is aligned to 16
 /// bytes, and `to` to 4, or, with whole elements or what the split never codes, to as many bytes as the bits of 32
 /// elements allow, 16 at most.
-template <class Memory, element_split Split>
+template <thread_memory Memory, element_split Split>
 ECQ_HOST_DEVICE void pack_by_lane(const std::byte* elements, std::uint32_t count, unsigned bits, std::byte* to) {
   if (count < pack_elements) {
     detail::pack_some<Memory, Split>(elements, count, bits, to);

@@ -11,6 +11,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
@@ -46,7 +47,7 @@ inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of 
 inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
 
 /// Symbols of the pairs of a chunk, group after group: a lane has eight of each group. Symbols are those of `Split`.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 class warp_pair_splitter {
  public:
   using lanes = typename Warp::lanes;
@@ -149,7 +150,7 @@ class warp_pair_splitter {
 };
 
 /// Joins a lane's eight symbols with its raw bits, low_bits<Split> each, which begin at `raw`.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 struct warp_pair_join {
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
@@ -244,7 +245,7 @@ struct warp_pair_join {
 
 /// Writes elements of `Split` from pairs; `raw` holds the chunk's raw bits, low_bits<Split> an element. One sink serves
 /// one chunk, all its groups, ascending, and has a verdict of its own.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
   using lanes = typename Warp::lanes;
@@ -301,7 +302,7 @@ class warp_pair_sink {
 };
 
 /// Hands codes of one byte that came in pairs on to a sink that takes them singly, as a stream without pairs would.
-template <class Warp, class Sink>
+template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:
   using lanes = typename Warp::lanes;
@@ -321,7 +322,7 @@ class warp_pair_codes {
       const lanes codes =
           Warp::select(second, Warp::shuffle(found.words[1], lane), Warp::shuffle(found.words[0], lane));
       const std::uint32_t rest = left - half * group_symbols;
-      detail::fetch_ahead(sink_, 2 * group + half);
+      detail::fetch_ahead<Warp>(sink_, 2 * group + half);
       sink_(codes, 2 * group + half, rest < group_symbols ? rest : group_symbols);
     }
   }

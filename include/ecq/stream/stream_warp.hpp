@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// A stream as kernels see it, and how a warp finds and decodes one of its chunks: written once over a warp policy
-/// (tests/support/host_warp.hpp on the host, cuda/device_warp.cuh on a device).
+/// A stream as kernels see it, and how a warp (base/threads.hpp) finds and decodes one of its chunks.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/pair_warp.hpp"
@@ -104,7 +104,7 @@ decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) 
 }
 
 /// What of a chunk's symbols is beside its pairs; errc::corrupt if that is beyond the stream.
-template <class Warp>
+template <lockstep_warp Warp>
 ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number, std::uint32_t symbols,
                                 warp_pairs& found) {
   found = {};
@@ -112,13 +112,13 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
   if (stream.nibbles == nullptr) return errc::ok;
   ECQ_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
-    found.list.words[i] = Warp::template load_one<std::uint32_t>(stream.nibbles + 4 * i);
+    found.list.words[i] = Warp::memory::template load<std::uint32_t>(stream.nibbles + 4 * i);
   }
   found.list.escape = stream.escape != 0;
   if (stream.escape == 0) return errc::ok;
   const std::byte* const record = stream.nibbles + nibble_list::bytes + 8 * number;
-  const auto first = Warp::template load_one<std::uint64_t>(record);
-  const auto last = Warp::template load_one<std::uint64_t>(record + 8);
+  const auto first = Warp::memory::template load<std::uint64_t>(record);
+  const auto last = Warp::memory::template load<std::uint64_t>(record + 8);
   if (first > last || last > stream.escape_count || last - first > symbols) return errc::corrupt;
   found.escapes = stream.escapes + first;
   found.escape_count = static_cast<std::uint32_t>(last - first);
@@ -127,13 +127,13 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
 
 /// What the index says of chunk `number`, which must be below stream.chunks; errc::corrupt if that is beyond the
 /// stream.
-template <class Warp>
+template <lockstep_warp Warp>
 ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number, stream_chunk& found) {
   const std::byte* const record = stream.index + chunk_record::bytes * number;
-  const auto first_word = Warp::template load_one<std::uint64_t>(record);
-  const auto last_word = Warp::template load_one<std::uint64_t>(record + chunk_record::bytes);
+  const auto first_word = Warp::memory::template load<std::uint64_t>(record);
+  const auto last_word = Warp::memory::template load<std::uint64_t>(record + chunk_record::bytes);
   found.number = number;
-  found.table = static_cast<std::uint32_t>(Warp::template load_one<std::uint64_t>(record + 8) >> 32) & 0xFFFFU;
+  found.table = static_cast<std::uint32_t>(Warp::memory::template load<std::uint64_t>(record + 8) >> 32) & 0xFFFFU;
   found.begin = number << stream.chunk_bits;
   const std::uint64_t left = stream.elements - found.begin;
   const std::uint64_t whole = std::uint64_t{1} << stream.chunk_bits;
@@ -154,7 +154,7 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
 
 /// Decodes the chunks of a stream into sinks of entropy/chunk_warp.hpp, one chunk a warp. `Coding` is coded_as<...> or
 /// any_coding.
-template <class Warp, class Coding>
+template <lockstep_warp Warp, class Coding>
 class chunk_decoder {
  public:
   /// `entries` are those of the one table, wherever they have been copied to, or for any_coding stream.entries.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a block of threads decodes a chunk of gap arrays, whatever kind it is: block after block, or stored, or of one
+/// How a group of threads decodes a chunk of gap arrays, whatever kind it is: block after block, or stored, or of one
 /// symbol alone. Same codes and same verdict as huffman_gaps::decoder.
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/repeated_bits.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/chunk_warp.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/entropy/warp_table.hpp"
 
@@ -38,9 +39,14 @@ struct gap_chunk {
   bool stored;
 };
 
+/// A sink that writes codes first, first + 1, ..., last - 1 of the chunk and no others after `sink.limit(first, last)`.
+template <class Sink, class Warp>
+concept limited_sink =
+    warp_sink<Sink, Warp> && requires(Sink& sink, std::uint32_t number) { sink.limit(number, number); };
+
 /// Begins with a chunk; errc::corrupt if its words cannot be any. They are aligned to 2 bytes and readable
 /// stream_tail_bytes beyond their end.
-template <class Block>
+template <gap_group Group>
 ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& coded, gap_chunk& opened) {
   const std::uint32_t stored_words = gap_stored_words(coded.symbols);
   opened.code = code;
@@ -50,7 +56,7 @@ ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& code
   opened.stored = coded.word_count == stored_words;
   if (opened.stored) return errc::ok;
   if (coded.word_count < 2 || coded.word_count > stored_words) return errc::corrupt;
-  const std::uint32_t windows = detail::load_gap_word<Block>(coded.words, 0);
+  const std::uint32_t windows = detail::load_gap_word<Group>(coded.words, 0);
   const unsigned gap_bits = gap_bits_of(code.longest);
   if (gap_array_words(windows, gap_bits) != coded.word_count || (windows == 0) == (code.longest != 0)) {
     return errc::corrupt;
@@ -62,19 +68,19 @@ ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& code
   view.bits = coded.words + std::size_t{2} * coded.word_count - std::size_t{8} * windows;
   opened.steps = view.blocks();
   const std::uint32_t end = windows * gap_bits;
-  const bool padded = end % 16 == 0 || Block::load_half(view.gaps, end / 16) >> (end % 16) == 0;
+  const bool padded = end % 16 == 0 || detail::load_half<Group>(view.gaps, end / 16) >> (end % 16) == 0;
   return padded ? errc::ok : errc::corrupt;
 }
 
 namespace detail {
 
 /// Word `number` of the codes of a stored chunk to `codes`; false if they are no symbols, or what is behind them not 0.
-template <class Block>
+template <gap_group Group>
 ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& chunk, std::uint32_t number,
                                       std::uint32_t& codes) {
   const std::uint32_t left = chunk.symbols - 4 * number;
   codes =
-      Block::load_half(chunk.words, 2 * number) | (left > 2 ? Block::load_half(chunk.words, 2 * number + 1) << 16 : 0U);
+      load_half<Group>(chunk.words, 2 * number) | (left > 2 ? load_half<Group>(chunk.words, 2 * number + 1) << 16 : 0U);
   bool good = true;
   for (std::uint32_t i = 0; i < 4 && i < (left + 1) / 2 * 2; ++i) {
     good = good && (codes >> (8 * i) & 0xFFU) < (i < left ? code.alphabet : 1U);
@@ -84,42 +90,42 @@ ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& ch
 }
 
 /// Codes of a chunk that has no blocks, from `decoded.begin` on, as decode_gap_block.
-template <class Block>
-ECQ_HOST_DEVICE errc load_plain_codes(Block& threads, const gap_code& code, const warp_chunk& chunk, bool stored,
+template <gap_group Group>
+ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const warp_chunk& chunk, bool stored,
                                       std::uint32_t begin, gap_codes& decoded) {
   const std::uint32_t left = chunk.symbols - begin;
   decoded = {begin, left < gap_code::plain_codes ? chunk.symbols : begin + gap_code::plain_codes};
-  typename Block::template of_each<std::uint32_t> wrong;
-  threads.meet();
-  threads.each_thread([&](std::uint32_t thread) {
-    std::uint32_t& bad = Block::at(wrong, thread);
+  typename Group::template own<std::uint32_t> wrong;
+  group.sync();
+  Group::each_thread([&](std::uint32_t thread) {
+    std::uint32_t& bad = Group::at(wrong, thread);
     bad = 0;
-    for (std::uint32_t word = begin / 4 + thread; 4 * word < decoded.end; word += Block::threads) {
+    for (std::uint32_t word = begin / 4 + thread; 4 * word < decoded.end; word += Group::size()) {
       std::uint32_t codes = code.only * 0x01010101U;
-      if (stored && !load_stored_word<Block>(code, chunk, word, codes)) bad = 1;
-      threads.shared()[word - begin / 4] = codes;
+      if (stored && !load_stored_word<Group>(code, chunk, word, codes)) bad = 1;
+      group.shared()[word - begin / 4] = codes;
     }
   });
-  return threads.any(wrong) ? errc::corrupt : errc::ok;
+  return group.any(wrong) ? errc::corrupt : errc::ok;
 }
 
-/// Each warp of a block gives its share of the codes to its sink.
-template <class Block, class Sink>
-ECQ_HOST_DEVICE void sink_gap_codes(Block& threads, std::uint32_t symbols, const gap_codes& decoded, Sink& sink) {
-  using warp = typename Block::warp;
-  constexpr std::uint32_t warps = Block::threads / lane_count;
+/// Each warp of a group gives its share of the codes to its sink.
+template <gap_group Group, limited_sink<typename Group::warp> Sink>
+ECQ_HOST_DEVICE void sink_gap_codes(Group& group, std::uint32_t symbols, const gap_codes& decoded, Sink& sink) {
+  using warp = typename Group::warp;
+  constexpr std::uint32_t warps = Group::size() / lane_count;
   const std::uint32_t first = decoded.begin / group_symbols;
   const std::uint32_t behind = (decoded.end + group_symbols - 1) / group_symbols;
   const std::uint32_t share = (behind - first + warps - 1) / warps;
   sink.limit(decoded.begin, decoded.end);
-  threads.each_warp([&](std::uint32_t number) {
-    const std::uint32_t begin = first + number * share;
+  group.each_warp([&](std::uint32_t own) {
+    const std::uint32_t begin = first + own * share;
     const std::uint32_t end = begin + share < behind ? begin + share : behind;
-    const std::uint32_t* from = threads.shared() + (begin - first) * lane_count;
-    for (std::uint32_t group = begin; group < end; ++group, from += lane_count) {
-      const std::uint32_t left = symbols - group * group_symbols;
-      fetch_ahead(sink, group);
-      sink(warp::gather(from, warp::lane_numbers()), group, left < group_symbols ? left : group_symbols);
+    const std::uint32_t* from = group.shared() + (begin - first) * lane_count;
+    for (std::uint32_t number = begin; number < end; ++number, from += lane_count) {
+      const std::uint32_t left = symbols - number * group_symbols;
+      fetch_ahead<warp>(sink, number);
+      sink(warp::gather(from, warp::lane_numbers()), number, left < group_symbols ? left : group_symbols);
     }
   });
 }
@@ -127,22 +133,21 @@ ECQ_HOST_DEVICE void sink_gap_codes(Block& threads, std::uint32_t symbols, const
 }  // namespace detail
 
 /// Decodes steps `part`, `part` + `parts` and so on of a chunk, for `use(give)`, which is called after each that is
-/// good: `give(sink)` gives the step's codes to a sink of entropy/chunk_warp.hpp, which is told by `limit(first, last)`
-/// to write codes first, first + 1, ..., last - 1 of the chunk and no others, and returns errc::ok; `use` returns what
+/// good: `give(sink)` gives the step's codes to a limited_sink and returns errc::ok; `use` returns what
 /// the caller, a warp, thinks of them. `entries` are gap_entry::count of the chunk's table. The verdict of all parts
 /// and warps is that of the chunk.
-template <class Block, class Use>
-ECQ_HOST_DEVICE errc decode_gap_chunk(Block& threads, const std::uint32_t* entries, const gap_chunk& chunk,
+template <gap_group Group, class Use>
+ECQ_HOST_DEVICE errc decode_gap_chunk(Group& group, const std::uint32_t* entries, const gap_chunk& chunk,
                                       std::uint32_t part, std::uint32_t parts, Use&& use) {
   errc verdict = errc::ok;
   for (std::uint32_t step = part; step < chunk.steps; step += parts) {
     gap_codes decoded;
-    errc outcome = chunk.view.windows != 0 ? decode_gap_block(threads, entries, chunk.code, chunk.view, step, decoded)
-                                           : detail::load_plain_codes(threads, chunk.code, chunk.coded, chunk.stored,
+    errc outcome = chunk.view.windows != 0 ? decode_gap_block(group, entries, chunk.code, chunk.view, step, decoded)
+                                           : detail::load_plain_codes(group, chunk.code, chunk.coded, chunk.stored,
                                                                       step * gap_code::plain_codes, decoded);
     if (outcome == errc::ok) {
       outcome = use([&](auto&& sink) {
-        detail::sink_gap_codes(threads, chunk.coded.symbols, decoded, sink);
+        detail::sink_gap_codes(group, chunk.coded.symbols, decoded, sink);
         return errc::ok;
       });
     }

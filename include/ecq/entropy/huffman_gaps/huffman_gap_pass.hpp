@@ -16,7 +16,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman/huffman_multi_lut.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
 
 namespace ecq::detail {
 
@@ -40,14 +40,14 @@ class gap_block_cursor {
   bool begin(const gap_array_view& chunk, std::uint32_t block, std::uint8_t* out, errc& verdict) noexcept {
     chunk_ = chunk;
     verdict_ = &verdict;
-    first_window_ = block * gap_block_threads;
+    first_window_ = block * gap_block_windows;
     const std::uint32_t from = chunk.position(block);
     const std::uint32_t to = chunk.position(block + 1);
     if (from > to || to > chunk.symbols || (block == 0 && (from != 0 || chunk.gap(0) != 0))) return false;
     out_ = out + from;
     end_ = out + to;
     last_ = block + 1 == chunk.blocks();
-    windows_ = last_ ? chunk.windows - first_window_ : gap_block_threads;
+    windows_ = last_ ? chunk.windows - first_window_ : gap_block_windows;
     bits_ = chunk.bits + std::size_t{8} * first_window_;
     bit_ = chunk.gap(first_window_);
     starts_ = 0;
@@ -130,7 +130,7 @@ class gap_block_cursor {
 
   /// Whether the `count` windows behind the first start where their gaps say.
   bool starts_as_noted(std::uint32_t count) const noexcept {
-    std::uint8_t gaps[gap_block_threads + 8];
+    std::uint8_t gaps[gap_block_windows + 8];
     const unsigned width = chunk_.gap_bits;
     const std::byte* from = chunk_.gaps + std::size_t{first_window_} / 8 * width;
     for (std::uint32_t at = 0; at <= count; at += 8, from += width) {
@@ -152,7 +152,7 @@ class gap_block_cursor {
   std::uint32_t first_window_ = 0;
   std::uint32_t windows_ = 0;
   bool last_ = false;
-  std::uint8_t noted_[gap_block_threads + 8];  ///< where the first word of the next windows starts
+  std::uint8_t noted_[gap_block_windows + 8];  ///< where the first word of the next windows starts
 };
 
 /// Decodes blocks side by side: `next(cursor)` begins another block, or says false where there are no more.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The look-up table by which a block of threads decodes gap arrays: up to four code words at once.
+/// The look-up table by which a group of threads decodes gap arrays: up to four code words at once.
 
 #include <algorithm>
 #include <cstddef>

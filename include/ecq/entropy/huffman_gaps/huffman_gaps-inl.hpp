@@ -39,7 +39,7 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
       value >>= 16 - bit % 16;
     }
   };
-  const auto blocks = static_cast<std::size_t>((windows + gap_block_threads - 1) / gap_block_threads);
+  const auto blocks = static_cast<std::size_t>((windows + gap_block_windows - 1) / gap_block_windows);
   const auto positions = to.subspan(2, 2 * blocks);
   const auto code_words = to.last(static_cast<std::size_t>(windows) * (gap_window_bits / 16));
   const auto gaps = to.subspan(2 + 2 * blocks, to.size() - 2 - 2 * blocks - code_words.size());
@@ -60,7 +60,7 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
     pending = std::uint64_t{word.bits} >> (word.length - filled);
     if (++window == windows) break;  // with the last code
     put(gaps, window * gap_bits(longest_), filled);
-    if (window % gap_block_threads == 0) put(positions, window / gap_block_threads * 32, i + 1);
+    if (window % gap_block_windows == 0) put(positions, window / gap_block_windows * 32, i + 1);
   }
   if (window < windows) store();
   return to.size();

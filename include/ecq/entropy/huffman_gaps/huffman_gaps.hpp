@@ -2,7 +2,7 @@
 /// \file
 /// Canonical Huffman codes in the layout that DFloat11 and ECF8 published: the code words of a chunk as one run of
 /// bits, cut into windows of 8 bytes, with the gaps that tell a thread where in its window the first code word starts,
-/// and the positions that tell a block of threads where its codes go.
+/// and the positions that tell a group of threads where its codes go.
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman/huffman_multi_lut.hpp"
 #include "ecq/entropy/huffman/huffman_table.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gap_block.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
 
 namespace ecq {
 
@@ -70,7 +70,7 @@ struct huffman_gaps {
     std::array<code_word, 256> words_{};
   };
 
-  /// Decodes in one pass (entropy/huffman_gaps/huffman_gap_pass.hpp); a block of threads does it by
+  /// Decodes in one pass (entropy/huffman_gaps/huffman_gap_pass.hpp); a group of threads does it by
   /// entropy/huffman_gaps/huffman_gap_chunk.hpp.
   class decoder {
    public:

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// How a warp encodes a chunk with rANS: written over a warp policy (tests/support/host_warp.hpp). Same states and
-/// words as rans::encoder.
+/// How a warp (base/threads.hpp) encodes a chunk with rANS. Same states and words as rans::encoder.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/rans/rans_plan.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
@@ -29,7 +29,7 @@ inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low
 }  // namespace detail
 
 /// The coded symbols of a chunk's elements, aligned to 16 bytes: for each the offset of its entry in bytes.
-template <class Warp, element_split Split>
+template <lockstep_warp Warp, element_split Split>
 class warp_symbol_source {
  public:
   using lanes = typename Warp::lanes;
@@ -86,7 +86,7 @@ inline constexpr std::uint32_t tile_groups = 8;
 inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
 
 /// A chunk that is encoded from its end to its beginning: its states, and its words so far.
-template <class Warp>
+template <lockstep_warp Warp>
 struct warp_encoder {
   using lanes = typename Warp::lanes;
   using flags = typename Warp::flags;

@@ -1,12 +1,13 @@
 #pragma once
 /// \file
-/// rans::plan and the tables of its encoder, made by groups of threads from counts in shared memory: written over a
-/// group policy (base/host_group.hpp). Same plan, for one class of chunks, and same tables as on the CPU.
+/// rans::plan and the tables of its encoder, made by groups of threads (base/threads.hpp) from counts in shared memory.
+/// Same plan, for one class of chunks, and same tables as on the CPU.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/frequencies.hpp"
 #include "ecq/entropy/rans/alias_table.hpp"
 #include "ecq/entropy/rans/rans_table.hpp"
@@ -44,7 +45,7 @@ struct rans_split_work {
 };
 
 /// Weighs the split of `raw_bits` raw bits of codes that occur as counts[0], ..., counts[255] say, at least one.
-template <class Group>
+template <shuffling_group Group>
 ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* counts, unsigned raw_bits,
                                       rans_split_work& work) {
   std::uint64_t* const folded = work.table.gain;  // not used yet
@@ -73,7 +74,7 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
 
 /// Chooses among `works`, one for each number of raw bits from 0 on, and makes the tables of the encoder: `plan`, and
 /// with alias mapping `slots`, alias_slot_count of them.
-template <class Group>
+template <thread_group Group>
 ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work (&works)[rans_splits],
                                        detail::alias_work& aliases, rans_group_plan& plan, std::uint16_t* slots) {
   unsigned best = 0;

@@ -1,10 +1,11 @@
 #pragma once
 /// \file
 /// Decoding one block of a gap array: what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
-/// (arXiv:2510.02676, algorithm 1) do, written once over a block policy (tests/support/host_block.hpp on the host,
-/// cuda/device_thread_block.cuh on a device). Each thread goes through its windows twice: to count their codes, several
-/// at a look-up, and, knowing from everybody's counts where they go, to put them there, again several at a time.
+/// (arXiv:2510.02676, algorithm 1) do, written once over a group of threads (base/threads.hpp). Each thread goes
+/// through its windows twice: to count their codes, several at a look-up, and, knowing from everybody's counts where
+/// they go, to put them there, again several at a time.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,14 +13,15 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gap_table.hpp"
 
 namespace ecq {
 
-/// Threads of a block of a gap array (wire format).
-inline constexpr std::uint32_t gap_block_threads = 256;
-/// Bits of the window that each thread decodes (wire format).
+/// Windows of a block of a gap array (wire format): one a thread in the papers.
+inline constexpr std::uint32_t gap_block_windows = 256;
+/// Bits of a window (wire format).
 inline constexpr std::uint32_t gap_window_bits = 64;
 
 /// A chunk's gap array (docs/format.md). All of it may be read 16 bytes beyond its end.
@@ -31,7 +33,7 @@ struct gap_array_view {
   std::uint32_t symbols;       ///< codes of the chunk
   unsigned gap_bits;           ///< 4 or 5
 
-  ECQ_HOST_DEVICE std::uint32_t blocks() const { return (windows + gap_block_threads - 1) / gap_block_threads; }
+  ECQ_HOST_DEVICE std::uint32_t blocks() const { return (windows + gap_block_windows - 1) / gap_block_windows; }
 
   /// First code of block `block`; of the block behind the last one, the number of codes.
   ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t block) const {
@@ -53,7 +55,7 @@ struct gap_array_view {
 
 /// Words of a chunk of gap arrays whose code words, the longest of `longest` bits, fill `windows` windows.
 ECQ_HOST_DEVICE constexpr std::uint64_t gap_array_words(std::uint64_t windows, unsigned gap_bits) {
-  const std::uint64_t blocks = (windows + gap_block_threads - 1) / gap_block_threads;
+  const std::uint64_t blocks = (windows + gap_block_windows - 1) / gap_block_windows;
   return 2 + 2 * blocks + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
 }
 
@@ -82,7 +84,7 @@ struct gap_code {
   /// Of codes whose shortest word has `shortest` bits: what a block needs of shared words for the codes that it
   /// decodes.
   static ECQ_HOST_DEVICE constexpr std::uint32_t shared_words(unsigned shortest) {
-    const std::uint32_t codes = gap_block_threads * ((gap_window_bits + shortest - 1) / shortest);
+    const std::uint32_t codes = gap_block_windows * ((gap_window_bits + shortest - 1) / shortest);
     return (group_symbols + (codes > plain_codes ? codes : plain_codes)) / 4 + 1;
   }
 
@@ -99,10 +101,30 @@ struct gap_code {
   }
 };
 
+/// Threads that decode a block of a gap array. `any` waits for all threads and says whether one has a flag that is not
+/// 0; `exclusive_sum_and_any` replaces each count by the sum of those before it, too.
+template <class Group>
+concept gap_group =
+    stepped_group<Group> && lockstep_warp<typename Group::warp> &&
+    requires(Group& group, typename Group::template own<std::uint32_t>& values, std::uint32_t bits, std::uint32_t& sum,
+             std::uint32_t* shared, const std::uint32_t* table, const std::byte* from, void (*step)(std::uint32_t)) {
+      { group.shared() } -> std::same_as<std::uint32_t*>;
+      group.each_warp(step);
+      { group.any(values) } -> std::same_as<bool>;
+      { group.exclusive_sum_and_any(values, sum, values) } -> std::same_as<bool>;
+      Group::set_bits(shared, bits);
+      { Group::misalignment(from) } -> std::same_as<std::uint32_t>;
+      Group::load_pair(table, bits, sum, sum);
+      { Group::funnel_right(bits, bits, bits) } -> std::same_as<std::uint32_t>;
+      { Group::funnel_left(bits, bits, bits) } -> std::same_as<std::uint32_t>;
+      { Group::count_bits(bits) } -> std::same_as<std::uint32_t>;
+      { Group::lowest_bit(bits) } -> std::same_as<std::uint32_t>;
+    };
+
 namespace detail {
 
 /// 96 bits, of which the lowest are next.
-template <class Block>
+template <gap_group Group>
 struct gap_bits {
   std::uint32_t words[3];
 
@@ -110,9 +132,9 @@ struct gap_bits {
 
   /// Takes as many bits as the 5 lowest of `bits` say.
   ECQ_HOST_DEVICE void take(std::uint32_t bits) {
-    words[0] = Block::funnel_right(words[0], words[1], bits);
-    words[1] = Block::funnel_right(words[1], words[2], bits);
-    words[2] = Block::funnel_right(words[2], 0, bits);
+    words[0] = Group::funnel_right(words[0], words[1], bits);
+    words[1] = Group::funnel_right(words[1], words[2], bits);
+    words[2] = Group::funnel_right(words[2], 0, bits);
   }
 
   /// Takes up to 32 bits.
@@ -128,15 +150,15 @@ struct gap_count {
 };
 
 /// What a window has from its bit `gap` on, where `bits` begin.
-template <class Block>
-ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block> bits,
+template <gap_group Group>
+ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group> bits,
                                       std::uint32_t gap) {
   std::uint32_t sum = gap;  // as in an info: bits, codes, and what does not count
   for (;;) {
     std::uint32_t even = 0;
     std::uint32_t info = 0;
     do {  // nothing but what every look-up needs
-      Block::load_pair(entries, bits.next(), even, info);
+      Group::load_pair(entries, bits.next(), even, info);
       sum += info;
       bits.take(info);  // of gap_entry::beyond none
     } while ((sum & gap_window_bits) == 0);
@@ -144,8 +166,8 @@ ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_co
     if ((info & gap_window_bits) == 0) {
       const std::uint32_t inner = gap_window_bits - 1 - (sum & 0x7FU);  // bits of the window behind the next one
       const std::uint32_t ends = gap_entry::ends(info);
-      return {gap_entry::codes(sum) + 1 + Block::count_bits(ends & ((1U << inner) - 1U)),
-              Block::lowest_bit(ends >> inner)};
+      return {gap_entry::codes(sum) + 1 + Group::count_bits(ends & ((1U << inner) - 1U)),
+              Group::lowest_bit(ends >> inner)};
     }
     const unsigned length = huffman_entry::length(code.look_up(bits.words[0]));
     sum += length + (1U << 8);
@@ -162,10 +184,10 @@ struct gap_writer {
   std::uint32_t* word;
 
   /// Puts bytes, the first in the lowest bits and 0 behind the last one, up to `behind`, 4 at most.
-  template <class Block>
+  template <gap_group Group>
   ECQ_HOST_DEVICE void put(std::uint32_t bytes, std::uint32_t behind) {
-    pending |= Block::funnel_left(0, bytes, at);
-    const std::uint32_t rest = Block::funnel_left(bytes, 0, at);
+    pending |= Group::funnel_left(0, bytes, at);
+    const std::uint32_t rest = Group::funnel_left(bytes, 0, at);
     if (((at ^ behind) & 32U) != 0) {
       *word++ = pending;
       pending = rest;
@@ -175,40 +197,40 @@ struct gap_writer {
 };
 
 /// Decodes codes up to where `end` says.
-template <class Block>
-ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block> bits,
+template <gap_group Group>
+ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group> bits,
                                  std::uint32_t end, gap_writer& writer) {
   if (writer.at == end) return;
   for (;;) {
     std::uint32_t bytes = 0;
     std::uint32_t info = 0;
     for (;;) {
-      Block::load_pair(entries, bits.next(), bytes, info);
+      Group::load_pair(entries, bits.next(), bytes, info);
       const std::uint32_t behind = writer.at + 8 * gap_entry::codes(info);
       if (behind >= end) break;
       bits.take(info);
-      writer.put<Block>(bytes, behind);
+      writer.put<Group>(bytes, behind);
     }
     if ((info & gap_window_bits) == 0) {
-      writer.put<Block>(bytes & (~0U >> (32 - (end - writer.at))), end);
+      writer.put<Group>(bytes & (~0U >> (32 - (end - writer.at))), end);
       return;
     }
     const std::uint32_t entry = code.look_up(bits.words[0]);
     bits.take_word(huffman_entry::length(entry));
-    writer.put<Block>(huffman_entry::value(entry), writer.at + 8);
+    writer.put<Group>(huffman_entry::value(entry), writer.at + 8);
     if (writer.at == end) return;
   }
 }
 
 /// How many bits the code words of `codes` codes take; more than a window has if they reach beyond it.
-template <class Block>
-ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Block>& bits,
+template <gap_group Group>
+ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group>& bits,
                                             std::uint32_t codes) {
   std::uint32_t taken = 0;
   while (codes != 0 && taken <= gap_window_bits) {
     std::uint32_t even = 0;
     std::uint32_t info = 0;
-    Block::load_pair(entries, bits.next(), even, info);
+    Group::load_pair(entries, bits.next(), even, info);
     std::uint32_t count = gap_entry::codes(info);
     std::uint32_t length = gap_entry::length(info);
     if ((info & gap_window_bits) != 0) {
@@ -219,7 +241,7 @@ ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const 
       if (codes > 1) ends &= ends - 1;
       if (codes > 2) ends &= ends - 1;
       count = codes;
-      length = Block::lowest_bit(ends) + 1;
+      length = Group::lowest_bit(ends) + 1;
     }
     codes -= count;
     taken += length;
@@ -228,17 +250,22 @@ ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const 
   return taken;
 }
 
-template <class Block>
+template <gap_group Group>
+ECQ_HOST_DEVICE std::uint32_t load_half(const std::byte* from, std::uint32_t index) {
+  return Group::memory::template load<std::uint16_t>(from + std::size_t{2} * index);
+}
+
+template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t load_gap_word(const std::byte* from, std::uint32_t index) {
-  return Block::load_half(from, 2 * index) | (Block::load_half(from, 2 * index + 1) << 16);
+  return load_half<Group>(from, 2 * index) | (load_half<Group>(from, 2 * index + 1) << 16);
 }
 
 /// The gaps from that of `window` on, 17 bits of them or more.
-template <class Block>
+template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32_t window) {
   const std::uint32_t bit = window * chunk.gap_bits;
-  const std::uint32_t low = Block::load_half(chunk.gaps, bit / 16);
-  return (low | (Block::load_half(chunk.gaps, bit / 16 + 1) << 16)) >> (bit % 16);
+  const std::uint32_t low = load_half<Group>(chunk.gaps, bit / 16);
+  return (low | (load_half<Group>(chunk.gaps, bit / 16 + 1) << 16)) >> (bit % 16);
 }
 
 }  // namespace detail
@@ -252,36 +279,36 @@ struct gap_codes {
 /// Decodes block `block` of a chunk to the words that the threads share, and waits for all threads. Every window must
 /// end where the gap of the next says, every block where the position of the next says, and the last window with zeros
 /// behind the chunk's last code word. Otherwise errc::corrupt, in all threads.
-template <class Block>
-ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entries, const gap_code& code,
+template <gap_group Group>
+ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries, const gap_code& code,
                                       const gap_array_view& chunk, std::uint32_t block, gap_codes& decoded) {
-  constexpr std::uint32_t each = gap_block_threads / Block::threads;  // windows of a thread
-  static_assert(each * Block::threads == gap_block_threads && each <= 2, "17 bits have no more than 3 gaps");
+  constexpr std::uint32_t each = gap_block_windows / Group::size();  // windows of a thread
+  static_assert(each * Group::size() == gap_block_windows && each <= 2, "17 bits have no more than 3 gaps");
   struct thread_state {
-    detail::gap_bits<Block> bits[each];
+    detail::gap_bits<Group> bits[each];
     std::uint32_t codes;  // of each window, a byte each
     detail::gap_writer writer;
   };
-  using of_threads = typename Block::template of_each<std::uint32_t>;
-  typename Block::template of_each<thread_state> states;
+  using of_threads = typename Group::template own<std::uint32_t>;
+  typename Group::template own<thread_state> states;
   of_threads counts;
   of_threads wrong;
   const std::uint32_t last = chunk.windows - 1;
-  const std::uint32_t begin = detail::load_gap_word<Block>(chunk.positions, block);
+  const std::uint32_t begin = detail::load_gap_word<Group>(chunk.positions, block);
   const bool has_last = block + 1 == chunk.blocks();
-  const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Block>(chunk.positions, block + 1);
+  const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Group>(chunk.positions, block + 1);
   // Phase 1: how many code words start in each window. The last window's are known from the number of codes.
-  threads.each_thread([&](std::uint32_t thread) {
-    thread_state& own = Block::at(states, thread);
-    std::uint32_t& count = Block::at(counts, thread);
-    std::uint32_t& bad = Block::at(wrong, thread);
-    const std::uint32_t first = block * gap_block_threads + thread * each;
+  Group::each_thread([&](std::uint32_t thread) {
+    thread_state& own = Group::at(states, thread);
+    std::uint32_t& count = Group::at(counts, thread);
+    std::uint32_t& bad = Group::at(wrong, thread);
+    const std::uint32_t first = block * gap_block_windows + thread * each;
     count = 0;
     bad = 0;
     own.codes = 0;
     if (first > last) return;
-    std::uint32_t gaps = detail::load_gaps<Block>(chunk, first);
-    const std::uint32_t skew = Block::misalignment(chunk.bits);
+    std::uint32_t gaps = detail::load_gaps<Group>(chunk, first);
+    const std::uint32_t skew = Group::misalignment(chunk.bits);
     const std::uint32_t gap_mask = (1U << chunk.gap_bits) - 1U;
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < each; ++i) {
@@ -293,10 +320,11 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
       const std::byte* const base = chunk.bits - skew;
       std::uint32_t four[4];
       ECQ_UNROLL
-      for (std::uint32_t word = 0; word < 4; ++word) four[word] = Block::load_word(base, from / 32 + word);
+      for (std::uint32_t word = 0; word < 4; ++word)
+        four[word] = Group::memory::template load<std::uint32_t>(base + std::size_t{4} * (from / 32 + word));
       ECQ_UNROLL
       for (std::uint32_t word = 0; word < 3; ++word) {
-        own.bits[i].words[word] = Block::funnel_right(four[word], four[word + 1], from);
+        own.bits[i].words[word] = Group::funnel_right(four[word], four[word + 1], from);
       }
       if (window == 0 && gap != 0) bad = 1;
       if (window == last) break;
@@ -307,29 +335,29 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
     }
   });
   std::uint32_t sum = 0;
-  const bool miscounted = threads.exclusive_sum(counts, sum, wrong);
+  const bool miscounted = group.exclusive_sum_and_any(counts, sum, wrong);
   const std::uint32_t rest = end - begin - sum;  // less than 0 is much
   if (miscounted || begin > end || end > chunk.symbols || (block == 0 && begin != 0) ||
       rest > (has_last ? code.most_codes() : 0)) {
-    threads.meet();  // whoever comes to the next block puts its count where others read this block's
+    group.sync();  // whoever comes to the next block puts its count where others read this block's
     return errc::corrupt;
   }
   // Phase 2: the same again, now to where the codes belong: groups of the chunk begin at multiples of their size.
   const std::uint32_t origin = begin % group_symbols;
   const std::uint32_t end_at = 8 * (origin + end - begin);
-  threads.each_thread([&](std::uint32_t thread) {
-    thread_state& own = Block::at(states, thread);
-    std::uint32_t& bad = Block::at(wrong, thread);
-    const std::uint32_t first = block * gap_block_threads + thread * each;
-    const std::uint32_t at = 8 * (origin + Block::at(counts, thread));
-    own.writer = {at, 0, threads.shared() + at / 32};
+  Group::each_thread([&](std::uint32_t thread) {
+    thread_state& own = Group::at(states, thread);
+    std::uint32_t& bad = Group::at(wrong, thread);
+    const std::uint32_t first = block * gap_block_windows + thread * each;
+    const std::uint32_t at = 8 * (origin + Group::at(counts, thread));
+    own.writer = {at, 0, group.shared() + at / 32};
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < each; ++i) {
       const bool is_last = first + i == last;
       const std::uint32_t codes = is_last ? rest : own.codes >> (8 * i) & 0xFFU;
       detail::write_codes(entries, code, own.bits[i], own.writer.at + 8 * codes, own.writer);
       if (is_last) {
-        const std::uint32_t gap = detail::load_gaps<Block>(chunk, last) & ((1U << chunk.gap_bits) - 1U);
+        const std::uint32_t gap = detail::load_gaps<Group>(chunk, last) & ((1U << chunk.gap_bits) - 1U);
         const std::uint32_t bit = gap + detail::bits_of_codes(entries, code, own.bits[i], codes);
         const std::uint64_t left = own.bits[i].words[0] | (std::uint64_t{own.bits[i].words[1]} << 32);
         if (bit == 0 || bit > gap_window_bits || (bit < gap_window_bits && left << bit != 0)) bad = 1;
@@ -337,12 +365,12 @@ ECQ_HOST_DEVICE errc decode_gap_block(Block& threads, const std::uint32_t* entri
     }
     if (own.writer.at % 32 != 0 && own.writer.at == end_at) *own.writer.word = 0;
   });
-  if (threads.any(wrong)) return errc::corrupt;
-  threads.each_thread([&](std::uint32_t thread) {
-    const detail::gap_writer& writer = Block::at(states, thread).writer;
-    if (writer.pending != 0) Block::set_bits(writer.word, writer.pending);
+  if (group.any(wrong)) return errc::corrupt;
+  Group::each_thread([&](std::uint32_t thread) {
+    const detail::gap_writer& writer = Group::at(states, thread).writer;
+    if (writer.pending != 0) Group::set_bits(writer.word, writer.pending);
   });
-  threads.meet();
+  group.sync();
   decoded = {begin, end};
   return errc::ok;
 }

@@ -1,59 +1,40 @@
 #pragma once
 /// \file
-/// The block policy on a device: a thread is a thread, a value of its own a register. Mirrors
-/// tests/support/host_block.hpp.
+/// The gap_group of a device. Mirrors tests/support/host_gap_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
+#include "ecq/cuda/device_group.cuh"
 #include "ecq/cuda/device_warp.cuh"
+#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
 
 namespace ecq {
 
 /// All threads of the block call every function together, but those that are static.
-class device_thread_block {
+class device_gap_group : public device_steps<128> {
  public:
-  static constexpr std::uint32_t threads = 128;
-
   using warp = device_warp;
 
-  template <class Type>
-  using of_each = Type;
-
-  template <class Type>
-  static __device__ Type& at(Type& value, std::uint32_t) {
-    return value;
-  }
-
-  /// `shared` is shared memory, of which the policy takes the first own_words words.
+  /// `shared` is shared memory, of which the group takes the first own_words words.
   static constexpr std::uint32_t own_words = 4;
-  explicit __device__ device_thread_block(std::uint32_t* shared) : own_(shared) {}
+  explicit __device__ device_gap_group(std::uint32_t* shared) : own_(shared) {}
 
   __device__ std::uint32_t* shared() const { return own_ + own_words; }
 
   template <class Step>
-  __device__ void each_thread(Step&& step) const {
-    step(threadIdx.x);
-  }
-  template <class Step>
-  __device__ void each_warp(Step&& step) const {
+  static __device__ void each_warp(Step&& step) {
     step(device_warp::uniform(threadIdx.x / lane_count));
   }
 
-  __device__ void meet() const { __syncthreads(); }
-  __device__ bool any(std::uint32_t flag) const { return __syncthreads_or(static_cast<int>(flag)) != 0; }
+  static __device__ bool any(std::uint32_t flag) { return __syncthreads_or(static_cast<int>(flag)) != 0; }
 
-  __device__ bool exclusive_sum(std::uint32_t& count, std::uint32_t& sum, std::uint32_t flag) const {
-    static_assert(threads / lane_count == own_words, "a word a warp");
+  __device__ bool exclusive_sum_and_any(std::uint32_t& count, std::uint32_t& sum, std::uint32_t flag) const {
+    static_assert(size() / lane_count == own_words, "a word a warp");
     const std::uint32_t lane = device_warp::lane_numbers();
-    std::uint32_t up_to = count;
-    ECQ_UNROLL
-    for (std::uint32_t reach = 1; reach < lane_count; reach *= 2) {
-      const std::uint32_t before = __shfl_up_sync(0xFFFFFFFFU, up_to, reach);
-      if (lane >= reach) up_to += before;
-    }
+    const std::uint32_t up_to = device_lanes<lane_count>::inclusive_sum(count);
     const std::uint32_t own = threadIdx.x / lane_count;
     if (lane == lane_count - 1) own_[own] = up_to;
     const bool flagged = any(flag);
@@ -69,12 +50,6 @@ class device_thread_block {
 
   static __device__ void set_bits(std::uint32_t* word, std::uint32_t bits) { atomicOr(word, bits); }
 
-  static __device__ std::uint32_t load_half(const std::byte* from, std::uint32_t index) {
-    return reinterpret_cast<const std::uint16_t*>(from)[index];
-  }
-  static __device__ std::uint32_t load_word(const std::byte* from, std::uint32_t index) {
-    return reinterpret_cast<const std::uint32_t*>(from)[index];
-  }
   static __device__ std::uint32_t misalignment(const std::byte* from) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from)) & 3U;
   }
@@ -119,5 +94,6 @@ class device_thread_block {
  private:
   std::uint32_t* own_;
 };
+static_assert(gap_group<device_gap_group>);
 
 }  // namespace ecq

@@ -1,0 +1,156 @@
+#pragma once
+/// \file
+/// Code that threads run together is written once, over one of these, and runs on devices and on the host:
+///
+///  - thread_group: every thread runs the body from beginning to end, each on its share. The host's group is one
+///    thread (base/host_group.hpp);
+///  - stepped_group: the body goes in steps, and all threads take a step before the next one begins. On the host one
+///    thread takes a step for all of them, one after another;
+///  - lockstep_warp: the lanes of a warp go in step, and a value a lane is one object. A device has it in a register,
+///    the host in an array.
+///
+/// The threads of a device are in cuda/device_group.cuh, device_row_group.cuh, device_gap_group.cuh and
+/// device_warp.cuh, those of the host in tests/support/host_*.hpp. There each operation says what it does.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace ecq {
+
+/// How one thread uses memory that others use: little-endian words, each aligned to its size.
+template <class Memory>
+concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint32_t (&loaded)[4],
+                                 const std::uint32_t (&words)[4], std::uint32_t& counter, std::uint64_t& sum) {
+  { Memory::template load<std::uint16_t>(from) } -> std::same_as<std::uint16_t>;
+  { Memory::template load<std::uint64_t>(from) } -> std::same_as<std::uint64_t>;
+  Memory::store(to, std::uint16_t{});
+  Memory::store(to, std::uint64_t{});
+  Memory::load_16_bytes(from, loaded);
+  Memory::store_16_bytes(to, words);
+  { Memory::load_even(from) } -> std::same_as<std::uint64_t>;
+  Memory::increment(counter);
+  Memory::add(sum, sum);
+};
+
+/// Threads that run one body together. `rank` is the number of the thread; what one wrote before `sync`, all read
+/// behind it.
+template <class Group>
+concept thread_group = thread_memory<typename Group::memory> && requires(const Group& group) {
+  { group.rank() } -> std::same_as<std::uint32_t>;
+  { group.size() } -> std::same_as<std::uint32_t>;
+  group.sync();
+};
+
+/// One that sums up: `exclusive_sum` gives each thread the sum of the values of lower ranks, and of all.
+template <class Group>
+concept summing_group = thread_group<Group> && requires(const Group& group, std::uint64_t value, std::uint64_t& all) {
+  { group.exclusive_sum(value, all) } -> std::same_as<std::uint64_t>;
+};
+
+/// One whose threads see each other's registers: those of a warp, or some of its neighbours.
+template <class Group>
+concept shuffling_group = summing_group<Group> &&
+                          requires(const Group& group, std::uint64_t value, std::uint32_t number, std::uint32_t& all) {
+                            { group.exclusive_sum(number, all) } -> std::same_as<std::uint32_t>;
+                            { group.sum(value) } -> std::same_as<std::uint64_t>;
+                            { group.first_of_largest(value, number) } -> std::same_as<std::uint32_t>;
+                            { group.value_of(value, number) } -> std::same_as<std::uint64_t>;
+                          };
+
+/// Threads that take the steps of one body together; how many is a constant. `each_thread` calls a step with the number
+/// of the thread, an `own<Value>` is a value that each thread has from step to step, and `at` gives it.
+template <class Group>
+concept stepped_group = thread_memory<typename Group::memory> && (Group::size() != 0) &&
+                        requires(Group& group, typename Group::template own<std::uint32_t>& values,
+                                 std::uint32_t thread, void (*step)(std::uint32_t)) {
+                          { Group::size() } -> std::same_as<std::uint32_t>;
+                          { Group::at(values, thread) } -> std::same_as<std::uint32_t&>;
+                          Group::each_thread(step);
+                          group.sync();
+                        };
+
+/// A 32-bit value a lane, and the operators that one has.
+template <class Lanes>
+concept lane_values = std::default_initializable<Lanes> && std::copyable<Lanes> &&
+                      std::constructible_from<Lanes, std::uint32_t> && requires(const Lanes& a, unsigned bits) {
+                        { a + a } -> std::same_as<Lanes>;
+                        { a - a } -> std::same_as<Lanes>;
+                        { a* a } -> std::same_as<Lanes>;
+                        { a | a } -> std::same_as<Lanes>;
+                        { a& a } -> std::same_as<Lanes>;
+                        { a& bits } -> std::same_as<Lanes>;
+                        { a << bits } -> std::same_as<Lanes>;
+                        { a >> bits } -> std::same_as<Lanes>;
+                      };
+
+namespace detail {
+
+/// What the lanes of a warp tell each other: `flags` are a truth value a lane.
+template <class Warp>
+concept voting_warp = requires(typename Warp::flags set, typename Warp::lanes& value,
+                               const typename Warp::lanes& values, std::uint32_t same, void (*body)(std::uint32_t)) {
+  { Warp::lane_numbers() } -> std::same_as<typename Warp::lanes>;
+  Warp::each_lane(body);
+  { Warp::at(value, same) } -> std::same_as<std::uint32_t&>;
+  { Warp::at(values, same) } -> std::same_as<std::uint32_t>;
+  { Warp::uniform(same) } -> std::same_as<std::uint32_t>;
+  { Warp::all() } -> std::same_as<typename Warp::flags>;
+  { Warp::below(values, values) } -> std::same_as<typename Warp::flags>;
+  { Warp::at_least(values, values) } -> std::same_as<typename Warp::flags>;
+  { Warp::both(set, set) } -> std::same_as<typename Warp::flags>;
+  { Warp::any(set) } -> std::same_as<bool>;
+  { Warp::ballot(set) } -> std::same_as<std::uint32_t>;
+  { Warp::count(same) } -> std::same_as<std::uint32_t>;
+  { Warp::lower_lanes() } -> std::same_as<typename Warp::lanes>;
+  { Warp::set_below(same) } -> std::same_as<typename Warp::lanes>;
+  { Warp::shuffle(values, values) } -> std::same_as<typename Warp::lanes>;
+};
+
+/// What each lane makes of its own bits.
+template <class Warp>
+concept computing_warp = requires(typename Warp::flags set, const typename Warp::lanes& a, std::uint32_t bits) {
+  { Warp::select(set, a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::count_bits(a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::multiply_high(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::shift_right(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::funnel_right(a, a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::low_bits(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::merge_bits(a, a, bits) } -> std::same_as<typename Warp::lanes>;
+  { Warp::permute_bytes(a, a, bits) } -> std::same_as<typename Warp::lanes>;
+  { Warp::permute_bytes_by(a, a, a) } -> std::same_as<typename Warp::lanes>;
+};
+
+/// How lanes read and write, each by an index of its own or at a place of its own.
+template <class Warp>
+concept accessing_warp =
+    requires(typename Warp::flags set, const typename Warp::lanes& index, const std::byte* from, std::byte* to,
+             const std::uint32_t* table, const std::uint32_t (*entries)[4], typename Warp::lanes (&loaded)[2],
+             typename Warp::lanes (&four)[4], const typename Warp::lanes (&words)[2], const float (&numbers)[4],
+             std::uint32_t end) {
+      { Warp::gather(table, index) } -> std::same_as<typename Warp::lanes>;
+      Warp::gather_two(table, index, loaded);
+      Warp::gather_four(entries, index, four);
+      { Warp::template load<std::uint16_t>(set, from, index) } -> std::same_as<typename Warp::lanes>;
+      Warp::template prefetch<std::uint32_t>(set, from, index);
+      { Warp::template own_place<2>(from) } -> std::same_as<const std::byte*>;
+      { Warp::template own_place<2>(to) } -> std::same_as<std::byte*>;
+      Warp::load_own(set, from, loaded);
+      Warp::template prefetch_own<2>(set, from);
+      Warp::store_own(to, words);
+      Warp::store_own_bytes(to, words, end, end);
+      Warp::store(to, words);
+      Warp::store_halves(set, to, index, index);
+      Warp::template store_four<float>(to, numbers);
+      Warp::store_one(to, 1.0F);
+    };
+
+}  // namespace detail
+
+/// The 32 lanes of a warp. All lanes call every function together, but those that `each_lane` lets one lane call: `at`,
+/// `store_four` and `store_one`.
+template <class Warp>
+concept lockstep_warp = lane_values<typename Warp::lanes> && thread_memory<typename Warp::memory> &&
+                        detail::voting_warp<Warp> && detail::computing_warp<Warp> && detail::accessing_warp<Warp>;
+
+}  // namespace ecq
