@@ -32,10 +32,10 @@ class quantize_on_device : public ecq_test::device_test {};
 
 template <unsigned Threads>
 __global__ void fold_kernel(const double* numbers, ecq::detail::group_sums* sums) {
-  __shared__ ecq::row_block_memory<Threads> memory;
-  const ecq::device_row_block<Threads> block(memory, nullptr);
+  __shared__ ecq::row_group_memory<Threads> memory;
+  const ecq::device_row_group<Threads> group(memory, nullptr);
   const auto all = [](const ecq::detail::group_sums& folded) { return folded; };
-  sums[threadIdx.x] = block.decide({numbers[threadIdx.x], -numbers[threadIdx.x]}, all);
+  sums[threadIdx.x] = group.decide({numbers[threadIdx.x], -numbers[threadIdx.x]}, all);
 }
 
 /// To the last bit, which codes and scales seldom depend on.

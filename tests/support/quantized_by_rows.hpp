@@ -1,5 +1,5 @@
 #pragma once
-// Weights quantised as a device does it, by the threads of blocks, on the host.
+// Weights quantised as a device does it, by groups of threads, on the host.
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ecq/format/weights_view.hpp"
-#include "ecq/quantize/row_block.hpp"
-#include "support/host_row_block.hpp"
+#include "ecq/quantize/row_group.hpp"
+#include "support/host_row_group.hpp"
 
 namespace ecq_test {
 
@@ -20,8 +20,8 @@ struct codes_and_scales {
 };
 
 template <class Format, unsigned Threads>
-codes_and_scales quantized_by_blocks(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
-  using block_policy = ecq::host_row_block<Threads>;
+codes_and_scales quantized_by_groups(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
+  using group_of_row = ecq::host_row_group<Threads>;
   const ecq::block_weights view = {.data = weights.data(),
                                    .rows = weights.rows(),
                                    .columns = weights.columns(),
@@ -35,33 +35,33 @@ codes_and_scales quantized_by_blocks(const ecq::weights_view& weights, double la
   codes_and_scales out;
   out.codes.resize(weights.size());
   out.scales.resize(weights.rows());
-  block_policy block;
+  group_of_row group;
   std::vector<ecq::row_summary> rows(weights.rows());
   for (std::uint64_t row = 0; row < view.rows; ++row) {
-    rows[row] = ecq::summarize_row(block, view, row, staging.data(), capacity);
+    rows[row] = ecq::summarize_row(group, view, row, staging.data(), capacity);
   }
   ecq::detail::balanced_scale_search search;
-  ecq::host_row_block<256> whole;
+  ecq::host_row_group<256> whole;
   const double magnitudes = ecq::sum_of_rows(whole, rows.data(), view.rows);
   const double balance = ecq::balance_of_rows<Format>(lambda, magnitudes, weights.size());
   for (std::uint64_t row = 0; row < view.rows; ++row) {
     std::uint8_t* const to = out.codes.data() + row * view.columns;
     const auto sink = [&](std::uint64_t column, const std::uint32_t(&codes)[4], std::uint32_t count) {
-      ecq::store_codes<block_policy>(to, column, codes, count);
+      ecq::store_codes<group_of_row>(to, column, codes, count);
     };
     out.scales[row] =
-        ecq::quantize_row<Format>(block, view, row, rows[row], balance, search, staging.data(), capacity, sink);
+        ecq::quantize_row<Format>(group, view, row, rows[row], balance, search, staging.data(), capacity, sink);
   }
-  out.reported = block.reported;
-  out.number = block.number;
+  out.reported = group.reported;
+  out.number = group.number;
   return out;
 }
 
-/// Precondition: rows that have weights. `most_staged`, a multiple of 4096: weights a block has room for.
+/// Precondition: rows that have weights. `most_staged`, a multiple of 4096: weights a group has room for.
 template <class Format>
 codes_and_scales quantized_by_rows(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
-  return ecq::threads_of_row(weights.columns()) == 32 ? quantized_by_blocks<Format, 32>(weights, lambda, most_staged)
-                                                      : quantized_by_blocks<Format, 256>(weights, lambda, most_staged);
+  return ecq::threads_of_row(weights.columns()) == 32 ? quantized_by_groups<Format, 32>(weights, lambda, most_staged)
+                                                      : quantized_by_groups<Format, 256>(weights, lambda, most_staged);
 }
 
 }  // namespace ecq_test

@@ -14,10 +14,10 @@ namespace ecq {
 
 /// How a thread of the host uses memory.
 struct host_memory {
-  /// The little-endian word at `from`, aligned to its size.
+  /// Little-endian word number `index` from `from` on, aligned to its size.
   template <class Word>
-  static ECQ_HOST_DEVICE Word load(const std::byte* from) {
-    return load_le<Word>(from);
+  static ECQ_HOST_DEVICE Word load(const std::byte* from, std::uint32_t index = 0) {
+    return load_le<Word>(from + sizeof(Word) * index);
   }
   template <class Word>
   static ECQ_HOST_DEVICE void store(std::byte* to, Word word) {

@@ -23,6 +23,7 @@ template <class Memory>
 concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint32_t (&loaded)[4],
                                  const std::uint32_t (&words)[4], std::uint32_t& counter, std::uint64_t& sum) {
   { Memory::template load<std::uint16_t>(from) } -> std::same_as<std::uint16_t>;
+  { Memory::template load<std::uint32_t>(from, counter) } -> std::same_as<std::uint32_t>;
   { Memory::template load<std::uint64_t>(from) } -> std::same_as<std::uint64_t>;
   Memory::store(to, std::uint16_t{});
   Memory::store(to, std::uint64_t{});

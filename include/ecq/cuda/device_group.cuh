@@ -14,8 +14,8 @@ namespace ecq {
 /// How a thread of a device uses memory.
 struct device_access {
   template <class Word>
-  static __device__ Word load(const std::byte* from) {
-    return *reinterpret_cast<const Word*>(from);
+  static __device__ Word load(const std::byte* from, std::uint32_t index = 0) {
+    return reinterpret_cast<const Word*>(from)[index];
   }
   template <class Word>
   static __device__ void store(std::byte* to, Word word) {

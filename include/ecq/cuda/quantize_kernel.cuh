@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/cuda/device_row_block.cuh"
+#include "ecq/cuda/device_row_group.cuh"
 #include "ecq/cuda/launch.cuh"
 #include "ecq/quantize/lambda_block.hpp"
-#include "ecq/quantize/row_block.hpp"
+#include "ecq/quantize/row_group.hpp"
 
 namespace ecq::detail {
 
@@ -40,7 +40,7 @@ struct row_range {
 /// Shared memory of a block: staged weights, what its threads exchange and what they count.
 template <unsigned Threads>
 constexpr std::size_t shared_bytes_of_row(std::uint64_t capacity) {
-  return capacity * sizeof(float) + sizeof(row_block_memory<Threads>) + sizeof(balanced_scale_search) +
+  return capacity * sizeof(float) + sizeof(row_group_memory<Threads>) + sizeof(balanced_scale_search) +
          sizeof(code_counts);
 }
 
@@ -48,15 +48,15 @@ constexpr std::size_t shared_bytes_of_row(std::uint64_t capacity) {
 template <unsigned Threads>
 struct row_memory {
   float* staging;
-  row_block_memory<Threads>& block;
+  row_group_memory<Threads>& group;
   balanced_scale_search& search;
   code_counts& counts;
 
   static __device__ row_memory of(std::uint64_t capacity) {
     auto* const staging = dynamic_shared<float>();
-    auto* const block = reinterpret_cast<row_block_memory<Threads>*>(staging + capacity);
-    auto* const search = reinterpret_cast<balanced_scale_search*>(block + 1);
-    return {staging, *block, *search, *reinterpret_cast<code_counts*>(search + 1)};
+    auto* const group = reinterpret_cast<row_group_memory<Threads>*>(staging + capacity);
+    auto* const search = reinterpret_cast<balanced_scale_search*>(group + 1);
+    return {staging, *group, *search, *reinterpret_cast<code_counts*>(search + 1)};
   }
 };
 
@@ -76,20 +76,20 @@ template <unsigned Threads>
 __global__ void __launch_bounds__(Threads, blocks_side_by_side<Threads>)
     summarize_kernel(quantize_work work, row_range range) {
   const auto memory = row_memory<Threads>::of(range.capacity);
-  device_row_block<Threads> block(memory.block, work.verdict);
+  device_row_group<Threads> group(memory.group, work.verdict);
   const std::uint64_t row = range.first + blockIdx.x;
   const block_matrix& matrix = work.matrices[matrix_of_row(work.matrices, work.count, row)];
   const block_weights weights = matrix.weights;
-  const row_summary summary = summarize_row(block, weights, row - matrix.first_row, memory.staging, range.capacity);
+  const row_summary summary = summarize_row(group, weights, row - matrix.first_row, memory.staging, range.capacity);
   if (threadIdx.x == 0) work.rows[row] = summary;
 }
 
 /// A block a matrix.
 static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quantize_work work) {
-  __shared__ row_block_memory<most_row_sums> memory;
-  device_row_block<most_row_sums> block(memory, work.verdict);
+  __shared__ row_group_memory<most_row_sums> memory;
+  device_row_group<most_row_sums> group(memory, work.verdict);
   const block_matrix& matrix = work.matrices[blockIdx.x];
-  const double sum = sum_of_rows(block, work.rows + matrix.first_row, matrix.weights.rows);
+  const double sum = sum_of_rows(group, work.rows + matrix.first_row, matrix.weights.rows);
   if (threadIdx.x == 0) work.magnitudes[blockIdx.x] = sum;
 }
 
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
     if (work.search->solver.finished()) return;
   }
   const auto memory = row_memory<Threads>::of(range.capacity);
-  device_row_block<Threads> block(memory.block, work.verdict);
+  device_row_group<Threads> group(memory.group, work.verdict);
   const std::uint64_t number = range.first + blockIdx.x;
   const std::uint32_t index = matrix_of_row(work.matrices, work.count, number);
   const block_matrix& matrix = work.matrices[index];
@@ -109,20 +109,20 @@ __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
   const std::uint64_t row = number - matrix.first_row;
   double lambda = *work.lambda;
   if (!(lambda >= 0.0 && lambda < 1e30)) {
-    if (threadIdx.x == 0) block.report(errc::invalid_argument, 0);
+    if (threadIdx.x == 0) group.report(errc::invalid_argument, 0);
     lambda = 0.0;
   }
   const double balance = balance_of_rows<Format>(lambda, work.magnitudes[index], weights.rows * weights.columns);
   const row_summary summary = work.rows[number];
   if constexpr (Counting) {
-    count_row<Format>(block, weights, row, summary, balance, memory.search, memory.staging, range.capacity,
+    count_row<Format>(group, weights, row, summary, balance, memory.search, memory.staging, range.capacity,
                       memory.counts, work.counts + std::size_t{256} * index);
   } else {
     std::uint8_t* const to = matrix.codes + row * weights.columns;
     const auto sink = [to](std::uint64_t column, const std::uint32_t(&codes)[4], std::uint32_t count) {
-      store_codes<device_row_block<Threads>>(to, column, codes, count);
+      store_codes<device_row_group<Threads>>(to, column, codes, count);
     };
-    const std::uint16_t scale = quantize_row<Format>(block, weights, row, summary, balance, memory.search,
+    const std::uint16_t scale = quantize_row<Format>(group, weights, row, summary, balance, memory.search,
                                                      memory.staging, range.capacity, sink);
     if (threadIdx.x == 0) matrix.scales[row] = scale;
   }
@@ -135,11 +135,11 @@ static __global__ void begin_search_kernel(lambda_search_state* search, lambda_s
 
 /// One block.
 static __global__ void __launch_bounds__(256) take_rate_kernel(quantize_work work, double* lambda) {
-  __shared__ row_block_memory<256> memory;
+  __shared__ row_group_memory<256> memory;
   __shared__ rate_sums sums;
   if (work.search->solver.finished()) return;
-  device_row_block<256> block(memory, work.verdict);
-  take_rate(block, *work.search, work.matrices, work.count, work.counts, sums, lambda);
+  device_row_group<256> group(memory, work.verdict);
+  take_rate(group, *work.search, work.matrices, work.count, work.counts, sums, lambda);
 }
 
 }  // namespace ecq::detail

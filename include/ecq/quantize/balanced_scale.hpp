@@ -36,7 +36,7 @@ ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
   return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, scale) + 0x80U) & 0xffffff00U);
 }
 
-/// Quotients as processors make them. Where a device divides, its block policy stands for this: nvcc may be told to
+/// Quotients as processors make them. Where a device divides, its row_group stands for this: nvcc may be told to
 /// divide approximately.
 struct plain_arithmetic {
   ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// The search for lambda on a device: what the threads of a block do of lambda_for_bits(). Written over the block
-/// policy of quantize/row_block.hpp.
+/// The search for lambda on a device: what a row_group does of lambda_for_bits().
 
 #include <cmath>
 #include <cstddef>
@@ -10,7 +9,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
-#include "ecq/quantize/row_block.hpp"
+#include "ecq/quantize/row_group.hpp"
 
 namespace ecq {
 
@@ -48,36 +47,36 @@ struct lambda_search_state {
   double fixed_bits = 0;  ///< scales and overhead
 };
 
-/// Memory that the threads of a block share while they count codes.
+/// Memory that the threads of a group share while they count codes.
 struct code_counts {
   std::uint32_t of[256];
 };
 
 /// Counts the codes of row `row`, a sample's, at a lambda, on top of `counts`; the parameters of quantize_row().
-template <class Format, class Block>
-ECQ_HOST_DEVICE void count_row(Block& block, const block_weights& weights, std::uint64_t row,
+template <class Format, row_group Group>
+ECQ_HOST_DEVICE void count_row(Group& group, const block_weights& weights, std::uint64_t row,
                                const row_summary& summary, double balance, detail::balanced_scale_search& search,
                                float* staging, std::uint64_t capacity, code_counts& shared, std::uint64_t* counts) {
-  Block::each_thread([&](std::uint32_t thread) {
-    for (std::uint32_t code = thread; code < 256; code += Block::threads) shared.of[code] = 0;
+  Group::each_thread([&](std::uint32_t thread) {
+    for (std::uint32_t code = thread; code < 256; code += Group::size()) shared.of[code] = 0;
   });
   const auto sink = [&](std::uint64_t, const std::uint32_t(&codes)[4], std::uint32_t count) {
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < 16; ++i) {
-      if (i < count) Block::count(shared.of[codes[i / 4] >> (8 * (i % 4)) & 0xffU], 1U);
+      if (i < count) Group::memory::increment(shared.of[codes[i / 4] >> (8 * (i % 4)) & 0xffU]);
     }
   };
-  block.meet();
-  quantize_row<Format>(block, weights, row, summary, balance, search, staging, capacity, sink);
-  block.meet();
-  Block::each_thread([&](std::uint32_t thread) {
-    for (std::uint32_t code = thread; code < 256; code += Block::threads) {
-      if (shared.of[code] != 0) Block::count(counts[code], std::uint64_t{shared.of[code]});
+  group.sync();
+  quantize_row<Format>(group, weights, row, summary, balance, search, staging, capacity, sink);
+  group.sync();
+  Group::each_thread([&](std::uint32_t thread) {
+    for (std::uint32_t code = thread; code < 256; code += Group::size()) {
+      if (shared.of[code] != 0) Group::memory::add(counts[code], shared.of[code]);
     }
   });
 }
 
-/// Memory that the threads of a block share while they work out a rate.
+/// Memory that the threads of a group share while they work out a rate.
 struct rate_sums {
   std::uint64_t counts[256];
   double bits[256];
@@ -86,28 +85,28 @@ struct rate_sums {
 /// Makes a rate of `counts`, 256 of each matrix's sample, which it sets to zero for the next round, and takes it; 256
 /// threads. `lambda` becomes the next one to try or, when the search is finished, the result: 0 if the target cannot be
 /// reached, which is reported with the thousandths of a bit that are.
-template <class Block>
-ECQ_HOST_DEVICE void take_rate(Block& block, lambda_search_state& search, const block_matrix* matrices,
+template <row_group Group>
+ECQ_HOST_DEVICE void take_rate(Group& group, lambda_search_state& search, const block_matrix* matrices,
                                std::uint32_t count, std::uint64_t* counts, rate_sums& shared, double* lambda) {
-  static_assert(Block::threads == 256);
-  Block::each_thread([&](std::uint32_t code) {
+  static_assert(Group::size() == 256);
+  Group::each_thread([&](std::uint32_t code) {
     std::uint64_t sum = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint64_t& counted = counts[std::size_t{256} * i + code];
-      sum += detail::nearest_count(Block::multiply(static_cast<double>(counted), matrices[i].stands_for));
+      sum += detail::nearest_count(Group::multiply(static_cast<double>(counted), matrices[i].stands_for));
       counted = 0;
     }
     shared.counts[code] = sum;
   });
-  block.meet();
-  Block::each_thread([&](std::uint32_t code) {
+  group.sync();
+  Group::each_thread([&](std::uint32_t code) {
     std::uint64_t total = 0;
     for (const std::uint64_t some : shared.counts) total += some;
     const auto own = static_cast<double>(shared.counts[code]);
-    shared.bits[code] = own == 0.0 ? 0.0 : Block::multiply(own, std::log2(static_cast<double>(total) / own));
+    shared.bits[code] = own == 0.0 ? 0.0 : Group::multiply(own, std::log2(static_cast<double>(total) / own));
   });
-  block.meet();
-  Block::each_thread([&](std::uint32_t thread) {
+  group.sync();
+  Group::each_thread([&](std::uint32_t thread) {
     if (thread != 0) return;
     std::uint64_t total = 0;
     double bits = 0;
@@ -117,11 +116,11 @@ ECQ_HOST_DEVICE void take_rate(Block& block, lambda_search_state& search, const 
     }
     const double entropy = total == 0 ? 0.0 : bits / static_cast<double>(total);
     detail::lambda_solver solver = search.solver;
-    solver.take((search.fixed_bits + Block::multiply(entropy, search.codes)) / search.codes);
+    solver.take((search.fixed_bits + Group::multiply(entropy, search.codes)) / search.codes);
     search.solver = solver;
     *lambda = solver.unreachable() ? 0.0 : solver.lambda();
     if (!solver.unreachable()) return;
-    block.report(errc::unreachable_target, static_cast<std::uint64_t>(solver.last_rate() * 1000.0));
+    group.report(errc::unreachable_target, static_cast<std::uint64_t>(solver.last_rate() * 1000.0));
   });
 }
 

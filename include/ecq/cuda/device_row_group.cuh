@@ -1,20 +1,22 @@
 #pragma once
 /// \file
-/// The block policy of quantize/row_block.hpp on a device. Mirrors tests/support/host_row_block.hpp.
+/// The row_group of a device. Mirrors tests/support/host_row_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/result.hpp"
+#include "ecq/cuda/device_group.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/format/fp16.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
+#include "ecq/quantize/row_group.hpp"
 
 namespace ecq {
 
 /// Shared memory of a block of `Threads` threads.
 template <unsigned Threads>
-struct row_block_memory {
+struct row_group_memory {
   double distortion[Threads];
   double kept[Threads];
   std::uint32_t largest[Threads / 32];
@@ -23,41 +25,21 @@ struct row_block_memory {
 
 /// All threads of the block, which are 32 or 256, call every function together.
 template <unsigned Threads>
-class device_row_block {
+class device_row_group : public device_steps<Threads> {
  public:
   static_assert(Threads == 32 || Threads == 256);
-  static constexpr unsigned threads = Threads;
+  using device_steps<Threads>::sync;
 
-  template <class Value>
-  using own = Value;
-
-  __device__ device_row_block(row_block_memory<Threads>& memory, unsigned long long* verdict)
+  __device__ device_row_group(row_group_memory<Threads>& memory, unsigned long long* verdict)
       : memory_(memory), verdict_(verdict) {}
-
-  template <class Value>
-  static __device__ Value& at(Value& value, std::uint32_t) {
-    return value;
-  }
-  template <class Body>
-  static __device__ void each_thread(Body&& body) {
-    body(threadIdx.x);
-  }
-
-  __device__ void meet() const {
-    if constexpr (Threads == 32) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
-  }
 
   __device__ std::uint32_t largest(std::uint32_t value) const {
     value = __reduce_max_sync(0xFFFFFFFFU, value);
     if constexpr (Threads == 32) return value;
     memory_.largest[threadIdx.x / 32] = value;
-    meet();
+    sync();
     for (const std::uint32_t other : memory_.largest) value = other > value ? other : value;
-    meet();
+    sync();
     return value;
   }
 
@@ -67,9 +49,9 @@ class device_row_block {
     using told = decltype(body());
     static_assert(sizeof(told) <= sizeof memory_.told);
     auto* const all = reinterpret_cast<told*>(memory_.told);
-    meet();
+    sync();
     if (threadIdx.x == 0) *all = body();
-    meet();
+    sync();
     return *all;
   }
 
@@ -78,7 +60,7 @@ class device_row_block {
     if constexpr (Threads > 32) {
       memory_.distortion[threadIdx.x] = sums.distortion;
       memory_.kept[threadIdx.x] = sums.kept;
-      meet();
+      sync();
       if (threadIdx.x < 32) {
         detail::group_sums of_lane[Threads / 32];
         ECQ_UNROLL
@@ -94,11 +76,6 @@ class device_row_block {
   }
 
   __device__ void report(errc code, std::uint64_t number) const { detail::report_failure(verdict_, code, number); }
-
-  static __device__ void count(std::uint32_t& all, std::uint32_t some) { atomicAdd(&all, some); }
-  static __device__ void count(std::uint64_t& all, std::uint64_t some) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(&all), static_cast<unsigned long long>(some));
-  }
 
   // Spelt out, a product is neither fused with a sum nor flushed to zero, and a quotient is exact, whatever nvcc is
   // told.
@@ -139,26 +116,12 @@ class device_row_block {
 #endif
   }
 
-  template <class Word>
-  static __device__ Word load_one(const std::byte* from) {
-    return *reinterpret_cast<const Word*>(from);
-  }
-  static __device__ void load_16_bytes(const std::byte* from, std::uint32_t (&words)[4]) {
-    const ::uint4 all = *reinterpret_cast<const ::uint4*>(from);
-    words[0] = all.x;
-    words[1] = all.y;
-    words[2] = all.z;
-    words[3] = all.w;
-  }
   static __device__ void load_four(const float* from, float (&four)[4]) {
     const ::float4 all = *reinterpret_cast<const ::float4*>(from);
     four[0] = all.x;
     four[1] = all.y;
     four[2] = all.z;
     four[3] = all.w;
-  }
-  static __device__ void store_16_bytes(std::uint8_t* to, const std::uint32_t (&words)[4]) {
-    *reinterpret_cast<::uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 
  private:
@@ -170,8 +133,9 @@ class device_row_block {
     return sums;
   }
 
-  row_block_memory<Threads>& memory_;
+  row_group_memory<Threads>& memory_;
   unsigned long long* verdict_;
 };
+static_assert(row_group<device_row_group<32>> && row_group<device_row_group<256>>);
 
 }  // namespace ecq

@@ -1,4 +1,4 @@
-#include "ecq/quantize/row_block.hpp"
+#include "ecq/quantize/row_group.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/quantize/entquant.hpp"
-#include "support/host_row_block.hpp"
+#include "support/host_row_group.hpp"
 #include "support/quantized_by_rows.hpp"
 #include "support/weights.hpp"
 
@@ -24,7 +24,7 @@ using ecq::errc;
 using ecq::fp16;
 using ecq_test::quantized_by_rows;
 
-/// Codes and scales of the scaled_quantizer and of the threads of a block are the same.
+/// Codes and scales of the scaled_quantizer and of a group of threads are the same.
 template <class Format, class Element>
 void expect_the_same(const std::vector<float>& weights, std::size_t rows, std::size_t padding, double lambda,
                      std::uint64_t capacity = 1 << 20) {
@@ -51,24 +51,24 @@ void expect_the_same(const std::vector<float>& weights, std::size_t rows, double
 }
 
 template <class Format>
-class RowBlock : public testing::Test {};
+class RowGroup : public testing::Test {};
 using formats = testing::Types<ecq::fp8_e4m3, ecq::fp8_e5m2, ecq::int8>;
-TYPED_TEST_SUITE(RowBlock, formats);
+TYPED_TEST_SUITE(RowGroup, formats);
 
-TYPED_TEST(RowBlock, GivesTheCodesOfTheProcessor) {
+TYPED_TEST(RowGroup, GivesTheCodesOfTheProcessor) {
   for (const double lambda : {0.0, 0.05, 3.9, 14.5, 90.0, 700.0, 1e20}) {
     expect_the_same<TypeParam>(ecq_test::row_varying(6, 333), 6, lambda);
     expect_the_same<TypeParam>(ecq_test::student_t4(2, 5000), 2, lambda);
   }
 }
 
-TYPED_TEST(RowBlock, OfRowsOfAnyLength) {
+TYPED_TEST(RowGroup, OfRowsOfAnyLength) {
   for (const std::size_t columns : {1U, 2U, 15U, 16U, 17U, 255U, 256U, 257U, 4095U, 4096U, 4097U, 9000U}) {
     expect_the_same<TypeParam>(ecq_test::gaussian(2, columns), 2, 14.5);
   }
 }
 
-TYPED_TEST(RowBlock, OfRowsThatAreReadAnew) {
+TYPED_TEST(RowGroup, OfRowsThatAreReadAnew) {
   for (const std::size_t columns : {4097U, 8192U, 8193U, 20000U}) {
     const auto weights = ecq_test::student_t4(1, columns);
     expect_the_same<TypeParam, float>(weights, 1, 0, 7.0, 4096);
@@ -76,7 +76,7 @@ TYPED_TEST(RowBlock, OfRowsThatAreReadAnew) {
   }
 }
 
-TYPED_TEST(RowBlock, OfOutliersAndOfNumbersAtTheEdges) {
+TYPED_TEST(RowGroup, OfOutliersAndOfNumbersAtTheEdges) {
   auto weights = ecq_test::gaussian(12, 300);
   for (std::size_t i = 0; i < 300; ++i) {
     weights[i] = 0.0F;
@@ -100,40 +100,40 @@ TYPED_TEST(RowBlock, OfOutliersAndOfNumbersAtTheEdges) {
 /// To the last bit, which codes and scales seldom depend on.
 template <unsigned Threads>
 void expect_the_sums_of_the_processor(std::size_t columns) {
-  using block_policy = ecq::host_row_block<Threads>;
+  using group_of_row = ecq::host_row_group<Threads>;
   const auto weights = ecq_test::student_t4(1, columns);
   const ecq::weights_view view = ecq::matrix_view<const float>(weights.data(), 1, columns);
   const cpu one;
   ecq::detail::group_weights group(one, view);
   ASSERT_TRUE(group.select({0, 1, 0, columns}));
   std::vector<float> staging((columns + 255) / 256 * 256);
-  block_policy block;
+  group_of_row threads;
   const ecq::block_weights row = {
       .data = view.data(), .rows = 1, .columns = columns, .row_stride = columns, .numbers_per_row = columns};
-  const ecq::row_summary summary = ecq::summarize_row(block, row, 0, staging.data(), staging.size());
+  const ecq::row_summary summary = ecq::summarize_row(threads, row, 0, staging.data(), staging.size());
   EXPECT_EQ(summary.magnitudes, *group.total<ecq::relative_l1>());
   EXPECT_EQ(summary.largest, group.largest());
   EXPECT_EQ(summary.exponent, group.exponent());
   const float scale = ecq::detail::with_short_significand(group.largest() / 20.0F);
-  ecq::detail::staged_row<block_policy> staged(block, row, 0, staging.data(), staging.size());
-  typename block_policy::template own<ecq::detail::group_sums> sums{};
-  const auto step = ecq::detail::step_at<block_policy>(scale, false);
+  ecq::detail::staged_row<group_of_row> staged(threads, row, 0, staging.data(), staging.size());
+  typename group_of_row::template own<ecq::detail::group_sums> sums{};
+  const auto step = ecq::detail::step_at<group_of_row>(scale, false);
   staged.sum(sums, [&](float weight, float& distortion, float& kept) {
-    ecq::detail::add_at_scale<block_policy, ecq::fp8_e4m3>(weight, ecq::detail::power_of_two(-summary.exponent), step,
+    ecq::detail::add_at_scale<group_of_row, ecq::fp8_e4m3>(weight, ecq::detail::power_of_two(-summary.exponent), step,
                                                            distortion, kept);
   });
-  const auto got = block.decide(sums, [](const ecq::detail::group_sums& all) { return all; });
+  const auto got = threads.decide(sums, [](const ecq::detail::group_sums& all) { return all; });
   const auto expected = *group.at<ecq::fp8_e4m3, ecq::relative_l1>(scale);
   EXPECT_EQ(got.distortion, expected.distortion);
   EXPECT_EQ(got.kept, expected.kept);
 }
 
-TEST(RowBlockSums, AreThoseOfTheProcessor) {
+TEST(RowGroupSums, AreThoseOfTheProcessor) {
   for (const std::size_t columns : {7U, 256U, 700U, 4096U}) expect_the_sums_of_the_processor<32>(columns);
   for (const std::size_t columns : {4097U, 10001U, 30000U}) expect_the_sums_of_the_processor<256>(columns);
 }
 
-TEST(RowBlockReports, TheFirstWeightThatIsNotFinite) {
+TEST(RowGroupReports, TheFirstWeightThatIsNotFinite) {
   for (const std::size_t columns : {300U, 5000U}) {
     auto weights = ecq_test::gaussian(4, columns);
     weights[2 * columns + 70] = std::numeric_limits<float>::infinity();

@@ -1,14 +1,15 @@
 #pragma once
 /// \file
-/// EntQuant on a device: how the threads of a block quantise a row, one scale a row, to the codes and scales of
-/// scaled_quantizer<row_root<>>. Written over a block policy (tests/support/host_row_block.hpp,
-/// cuda/device_row_block.cuh).
+/// EntQuant on a device: how a group of threads (base/threads.hpp) quantises a row, one scale a row, to the codes and
+/// scales of scaled_quantizer<row_root<>>.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/threads.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/quantize/balanced_scale.hpp"
@@ -53,6 +54,30 @@ ECQ_HOST_DEVICE constexpr unsigned threads_of_row(std::uint64_t columns) noexcep
   return static_cast<unsigned>(detail::row_sums(columns));
 }
 
+/// Threads that quantise a row: one a sum of its order of summation. `lead` and `decide` give all threads what one
+/// thread's call returns; `multiply` and `divide` round once, whatever compilers are told.
+template <class Group>
+concept row_group =
+    stepped_group<Group> && requires(Group& group, const typename Group::template own<std::uint32_t>& values,
+                                     const typename Group::template own<detail::group_sums>& sums, int (*leading)(),
+                                     int (*deciding)(const detail::group_sums&), std::uint64_t number, float narrow,
+                                     double wide, const float* from, float (&four)[4]) {
+      { group.largest(values) } -> std::same_as<std::uint32_t>;
+      { group.lead(leading) } -> std::same_as<int>;
+      { group.decide(sums, deciding) } -> std::same_as<int>;
+      group.report(errc::non_finite, number);
+      { Group::multiply(narrow, narrow) } -> std::same_as<float>;
+      { Group::multiply(wide, wide) } -> std::same_as<double>;
+      { Group::divide(narrow, narrow) } -> std::same_as<float>;
+      { Group::bits_of_fp16(std::uint32_t{}) } -> std::same_as<std::uint32_t>;
+      Group::load_four(from, four);
+    };
+
+/// Takes the codes of a row: `sink(column, codes, count)`.
+template <class Sink>
+concept row_sink = requires(const Sink& sink, std::uint64_t column, const std::uint32_t (&codes)[4],
+                            std::uint32_t count) { sink(column, codes, count); };
+
 /// Weights that are staged at once where a row is longer than the room for it.
 inline constexpr std::uint64_t staged_segment = 8192;
 
@@ -61,14 +86,14 @@ namespace detail {
 /// The weights of a row as FP32, in memory that the threads share: all at once if they fit, else segment by segment,
 /// read anew for each walk. What a thread sums up lies side by side, in parts of four that neighbours find in different
 /// banks.
-template <class Block>
+template <row_group Group>
 class staged_row {
  public:
   /// `staging`, aligned to 16 bytes, has room for `capacity` weights: those of the row, padded to whole tiles, or a
   /// multiple of 4096.
-  ECQ_HOST_DEVICE staged_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
+  ECQ_HOST_DEVICE staged_row(Group& group, const block_weights& weights, std::uint64_t row, float* staging,
                              std::uint64_t capacity)
-      : block_(block),
+      : group_(group),
         weights_(weights),
         from_(weights.data + weights.row_of_matrix(row) * weights.row_stride * width(weights.type)),
         staging_(staging),
@@ -82,9 +107,9 @@ class staged_row {
       const std::uint64_t left = weights_.columns - first;
       const std::uint64_t count = left < capacity_ ? left : capacity_;
       if (!whole || !staged_) {
-        block_.meet();
+        group_.sync();
         stage(first, static_cast<std::uint32_t>(count));
-        block_.meet();
+        group_.sync();
         staged_ = true;
       }
       body(first, static_cast<std::uint32_t>(count));
@@ -92,28 +117,28 @@ class staged_row {
   }
 
   /// The bits of the largest magnitude staged so far by each thread; of what is not finite, more than a number's.
-  ECQ_HOST_DEVICE const typename Block::template own<std::uint32_t>& largest_bits() const { return largest_; }
+  ECQ_HOST_DEVICE const typename Group::template own<std::uint32_t>& largest_bits() const { return largest_; }
 
   /// Sums term(weight, sums), in the order of row_sums(), in every thread's own sums. `Term` adds to two FP32 numbers.
   template <class Term>
-  ECQ_HOST_DEVICE void sum(typename Block::template own<group_sums>& sums, const Term& term) {
+  ECQ_HOST_DEVICE void sum(typename Group::template own<group_sums>& sums, const Term& term) {
     each_segment([&](std::uint64_t, std::uint32_t count) {
-      Block::each_thread([&](std::uint32_t thread) {
-        group_sums own = Block::at(sums, thread);
+      Group::each_thread([&](std::uint32_t thread) {
+        group_sums own = Group::at(sums, thread);
         const std::uint32_t units = (count + tile_weights - 1) / tile_weights * lanes_of_tile;
-        for (std::uint32_t unit = thread; unit < units; unit += Block::threads) {
+        for (std::uint32_t unit = thread; unit < units; unit += Group::size()) {
           float distortion = 0.0F;
           float kept = 0.0F;
           ECQ_UNROLL
           for (std::uint32_t part = 0; part < 4; ++part) {
             float four[4];
-            Block::load_four(staging_ + place(unit, 4 * part), four);
+            Group::load_four(staging_ + place(unit, 4 * part), four);
             ECQ_UNROLL
             for (const float weight : four) term(weight, distortion, kept);
           }
           own += {static_cast<double>(distortion), static_cast<double>(kept)};
         }
-        Block::at(sums, thread) = own;
+        Group::at(sums, thread) = own;
       });
     });
   }
@@ -127,7 +152,7 @@ class staged_row {
   /// Number of the first weight that is not finite, of those that `thread` looks at; the row's length if there is none.
   ECQ_HOST_DEVICE std::uint64_t first_non_finite(std::uint32_t thread) const {
     std::uint64_t column = thread;
-    while (column < weights_.columns && (bits_at(column) & 0x7f800000U) != 0x7f800000U) column += Block::threads;
+    while (column < weights_.columns && (bits_at(column) & 0x7f800000U) != 0x7f800000U) column += Group::size();
     return column;
   }
 
@@ -142,9 +167,9 @@ class staged_row {
   ECQ_HOST_DEVICE const std::byte* address(std::uint64_t column) const { return from_ + column * width(weights_.type); }
 
   ECQ_HOST_DEVICE std::uint32_t bits_at(std::uint64_t column) const {
-    if (weights_.type == dtype::fp32) return Block::template load_one<std::uint32_t>(address(column));
-    const std::uint32_t half = Block::template load_one<std::uint16_t>(address(column));
-    return weights_.type == dtype::bf16 ? half << 16 : Block::bits_of_fp16(half);
+    if (weights_.type == dtype::fp32) return Group::memory::template load<std::uint32_t>(address(column));
+    const std::uint32_t half = Group::memory::template load<std::uint16_t>(address(column));
+    return weights_.type == dtype::bf16 ? half << 16 : Group::bits_of_fp16(half);
   }
 
   ECQ_HOST_DEVICE void stage(std::uint64_t first, std::uint32_t count) {
@@ -161,13 +186,13 @@ class staged_row {
     const std::byte* const from = address(first);
     const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
     const std::uint32_t padded = (count + tile_weights - 1) / tile_weights * tile_weights;
-    Block::each_thread([&](std::uint32_t thread) {
-      std::uint32_t largest = Block::at(largest_, thread);
-      for (std::uint32_t index = at_once * thread; index < padded; index += at_once * Block::threads) {
+    Group::each_thread([&](std::uint32_t thread) {
+      std::uint32_t largest = Group::at(largest_, thread);
+      for (std::uint32_t index = at_once * thread; index < padded; index += at_once * Group::size()) {
         std::uint32_t bits[at_once];
         if (aligned && index + at_once <= count) {
           std::uint32_t words[4];
-          Block::load_16_bytes(from + std::size_t{index} * width(Type), words);
+          Group::memory::load_16_bytes(from + std::size_t{index} * width(Type), words);
           ECQ_UNROLL
           for (std::uint32_t i = 0; i < at_once; ++i) bits[i] = unpack<Type>(words, i);
         } else {
@@ -183,7 +208,7 @@ class staged_row {
           staging_[place(unit + i, step)] = __builtin_bit_cast(float, bits[i]);
         }
       }
-      Block::at(largest_, thread) = largest;
+      Group::at(largest_, thread) = largest;
     });
   }
 
@@ -194,35 +219,35 @@ class staged_row {
     } else if constexpr (Type == dtype::bf16) {
       return i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000U;
     } else {
-      return Block::bits_of_fp16(words[i / 2] >> (16 * (i % 2)) & 0xffffU);
+      return Group::bits_of_fp16(words[i / 2] >> (16 * (i % 2)) & 0xffffU);
     }
   }
 
-  Block& block_;
+  Group& group_;
   const block_weights& weights_;
   const std::byte* from_;  ///< the row's first weight: one address to keep, not the matrix and a number
   float* staging_;
   std::uint64_t capacity_;
   bool staged_ = false;
-  typename Block::template own<std::uint32_t> largest_{};
+  typename Group::template own<std::uint32_t> largest_{};
 };
 
 }  // namespace detail
 
 /// The summary of row `row`, for every thread. A weight that is not finite is reported. `staging` and `capacity` as for
-/// staged_row; Block::threads is threads_of_row().
-template <class Block>
+/// staged_row; Group::size() is threads_of_row().
+template <row_group Group>
 // NOLINTNEXTLINE(readability-non-const-parameter): staged_row writes to `staging`
-ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& weights, std::uint64_t row, float* staging,
+ECQ_HOST_DEVICE row_summary summarize_row(Group& group, const block_weights& weights, std::uint64_t row, float* staging,
                                           std::uint64_t capacity) {
-  detail::staged_row<Block> staged(block, weights, row, staging, capacity);
+  detail::staged_row<Group> staged(group, weights, row, staging, capacity);
   staged.each_segment([](std::uint64_t, std::uint32_t) {});
-  const std::uint32_t bits = block.largest(staged.largest_bits());
+  const std::uint32_t bits = group.largest(staged.largest_bits());
   if (bits >= 0x7f800000U) {
-    Block::each_thread([&](std::uint32_t thread) {
+    Group::each_thread([&](std::uint32_t thread) {
       const std::uint64_t column = staged.first_non_finite(thread);
       if (column < weights.columns) {
-        block.report(errc::non_finite,
+        group.report(errc::non_finite,
                      weights.first_number + weights.row_of_matrix(row) * weights.numbers_per_row + column);
       }
     });
@@ -231,27 +256,27 @@ ECQ_HOST_DEVICE row_summary summarize_row(Block& block, const block_weights& wei
   const auto largest = __builtin_bit_cast(float, bits);
   const int exponent = detail::exponent_of_group(largest);
   const float factor = detail::power_of_two(-exponent);
-  typename Block::template own<detail::group_sums> sums{};
+  typename Group::template own<detail::group_sums> sums{};
   staged.sum(sums,
-             [&](float weight, float& sum, float&) { sum += detail::magnitude_of(Block::multiply(weight, factor)); });
-  return block.decide(sums, [&](const detail::group_sums& all) {
-    return row_summary{all.distortion, Block::multiply(largest, factor), exponent};
+             [&](float weight, float& sum, float&) { sum += detail::magnitude_of(Group::multiply(weight, factor)); });
+  return group.decide(sums, [&](const detail::group_sums& all) {
+    return row_summary{all.distortion, Group::multiply(largest, factor), exponent};
   });
 }
 
 /// Sum of all magnitudes of a matrix, in the order of detail::sum_over_groups, for every thread.
-template <class Block>
-ECQ_HOST_DEVICE double sum_of_rows(Block& block, const row_summary* rows, std::uint64_t count) {
-  static_assert(Block::threads == detail::most_row_sums);
-  typename Block::template own<detail::group_sums> sums{};
-  Block::each_thread([&](std::uint32_t thread) {
+template <row_group Group>
+ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::uint64_t count) {
+  static_assert(Group::size() == detail::most_row_sums);
+  typename Group::template own<detail::group_sums> sums{};
+  Group::each_thread([&](std::uint32_t thread) {
     double sum = 0;
-    for (std::uint64_t i = thread; i < count; i += Block::threads) {
-      sum += Block::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
+    for (std::uint64_t i = thread; i < count; i += Group::size()) {
+      sum += Group::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
     }
-    Block::at(sums, thread).distortion = sum;
+    Group::at(sums, thread).distortion = sum;
   });
-  return block.decide(sums, [](const detail::group_sums& all) { return all.distortion; });
+  return group.decide(sums, [](const detail::group_sums& all) { return all.distortion; });
 }
 
 namespace detail {
@@ -263,48 +288,48 @@ struct row_step {
   bool finished;
 };
 
-template <class Block>
+template <row_group Group>
 ECQ_HOST_DEVICE row_step step_at(float scale, bool finished) noexcept {
-  return {scale, Block::divide(1.0F, scale), finished};
+  return {scale, Group::divide(1.0F, scale), finished};
 }
 
-template <class Block, class Format>
+template <row_group Group, class Format>
 ECQ_HOST_DEVICE row_step stored_step(float scale, int exponent) noexcept {
   const bf16 stored = stored_scale<Format>(denormalize<Format>(scale, exponent));
-  return step_at<Block>(static_cast<float>(stored), true);
+  return step_at<Group>(static_cast<float>(stored), true);
 }
 
 /// |w * factor| is the magnitude of w: not |w| * factor, since to take a magnitude may flush a subnormal number to
 /// zero.
-template <class Block, class Format>
+template <row_group Group, class Format>
 ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at, float& distortion, float& kept) {
-  const float magnitude = magnitude_of(Block::multiply(weight, factor));
+  const float magnitude = magnitude_of(Group::multiply(weight, factor));
   const float value = rounding<Format>::nearest(smaller_of(magnitude * at.inverse, Format::largest));
   distortion += magnitude_of(value * at.scale - magnitude);  // the product is exact
   if (value > 0.0F) kept += magnitude;
 }
 
 /// Finds the stored scale of a row; the step, finished, for every thread.
-template <class Format, class Block>
-ECQ_HOST_DEVICE row_step find_scale(Block& block, balanced_scale_search& search, staged_row<Block>& staged,
+template <class Format, row_group Group>
+ECQ_HOST_DEVICE row_step find_scale(Group& group, balanced_scale_search& search, staged_row<Group>& staged,
                                     const row_summary& row, std::uint64_t columns, double balance) {
-  row_step step = block.lead([&] {
-    if (!(row.largest > 0.0F)) return step_at<Block>(1.0F, true);
-    if (balance == 0.0) return stored_step<Block, Format>(Block::divide(row.largest, Format::largest), row.exponent);
+  row_step step = group.lead([&] {
+    if (!(row.largest > 0.0F)) return step_at<Group>(1.0F, true);
+    if (balance == 0.0) return stored_step<Group, Format>(Group::divide(row.largest, Format::largest), row.exponent);
     const double balance_here = balance * power_of_two_f64(-row.exponent);
-    search = search_of_group<Format, Block>(1, balance_here, row.magnitudes, columns, row.largest);
-    return step_at<Block>(search.scale(), false);
+    search = search_of_group<Format, Group>(1, balance_here, row.magnitudes, columns, row.largest);
+    return step_at<Group>(search.scale(), false);
   });
   const float factor = power_of_two(-row.exponent);
   while (!step.finished) {
-    typename Block::template own<group_sums> sums{};
+    typename Group::template own<group_sums> sums{};
     staged.sum(sums, [&](float weight, float& distortion, float& kept) {
-      add_at_scale<Block, Format>(weight, factor, step, distortion, kept);
+      add_at_scale<Group, Format>(weight, factor, step, distortion, kept);
     });
-    step = block.decide(sums, [&](const group_sums& all) {
+    step = group.decide(sums, [&](const group_sums& all) {
       search.take(all);
-      return search.finished() ? stored_step<Block, Format>(search.scale(), row.exponent)
-                               : step_at<Block>(search.scale(), false);
+      return search.finished() ? stored_step<Group, Format>(search.scale(), row.exponent)
+                               : step_at<Group>(search.scale(), false);
     });
   }
   return step;
@@ -318,24 +343,24 @@ ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::ui
   return lambda * detail::l1_weight<Format> * (magnitudes / static_cast<double>(weights));
 }
 
-/// Quantises row `row`; Block::threads is threads_of_row(). The codes go to sink(column, codes, count), 16 at a time,
+/// Quantises row `row`; Group::size() is threads_of_row(). The codes go to sink(column, codes, count), 16 at a time,
 /// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread. `search` is
 /// memory of the thread that leads.
-template <class Format, class Block, class Sink>
-ECQ_HOST_DEVICE std::uint16_t quantize_row(Block& block, const block_weights& weights, std::uint64_t row,
+template <class Format, row_group Group, row_sink Sink>
+ECQ_HOST_DEVICE std::uint16_t quantize_row(Group& group, const block_weights& weights, std::uint64_t row,
                                            const row_summary& summary, double balance,
                                            detail::balanced_scale_search& search,
                                            float* staging,  // NOLINT(readability-non-const-parameter): as above
                                            std::uint64_t capacity, const Sink& sink) {
-  detail::staged_row<Block> staged(block, weights, row, staging, capacity);
-  const detail::row_step step = detail::find_scale<Format>(block, search, staged, summary, weights.columns, balance);
+  detail::staged_row<Group> staged(group, weights, row, staging, capacity);
+  const detail::row_step step = detail::find_scale<Format>(group, search, staged, summary, weights.columns, balance);
   staged.each_segment([&](std::uint64_t first, std::uint32_t count) {
-    Block::each_thread([&](std::uint32_t thread) {
-      for (std::uint32_t index = 16 * thread; index < count; index += 16 * Block::threads) {
+    Group::each_thread([&](std::uint32_t thread) {
+      for (std::uint32_t index = 16 * thread; index < count; index += 16 * Group::size()) {
         std::uint32_t codes[4] = {};
         ECQ_UNROLL
         for (std::uint32_t i = 0; i < 16; ++i) {
-          const float real = Block::multiply(staged.at(index + i), step.inverse);
+          const float real = Group::multiply(staged.at(index + i), step.inverse);
           codes[i / 4] |= detail::rounding<Format>::encode(real) << (8 * (i % 4));
         }
         sink(first + index, codes, count - index < 16 ? count - index : 16U);
@@ -346,12 +371,12 @@ ECQ_HOST_DEVICE std::uint16_t quantize_row(Block& block, const block_weights& we
 }
 
 /// Writes up to 16 codes of a row to row + column.
-template <class Block>
+template <row_group Group>
 ECQ_HOST_DEVICE void store_codes(std::uint8_t* row, std::uint64_t column, const std::uint32_t (&codes)[4],
                                  std::uint32_t count) {
   std::uint8_t* const to = row + column;
   const auto alignment = reinterpret_cast<std::uintptr_t>(to);
-  if (count == 16 && alignment % 16 == 0) return Block::store_16_bytes(to, codes);
+  if (count == 16 && alignment % 16 == 0) return Group::memory::store_16_bytes(reinterpret_cast<std::byte*>(to), codes);
   ECQ_UNROLL
   for (std::uint32_t i = 0; i < 16; ++i) {
     if (i < count) to[i] = static_cast<std::uint8_t>(codes[i / 4] >> (8 * (i % 4)));
