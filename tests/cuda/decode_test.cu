@@ -186,7 +186,7 @@ TEST(device_tables, take_no_more_memory_than_is_allowed) {
   expect_no_more_entries_than_allowed<ecq::huffman_gaps>();
 }
 
-// Chunks of gap arrays have blocks of some thousand codes: the last one of a few, one that begins amid a group, and
+// Chunks of gap arrays have stretches of some thousand codes: the last one of a few, one that begins amid a group, and
 // code words that are longer than what a look-up sees.
 TEST_F(decode_on_device, decodes_chunks_of_many_blocks) {
   auto codes = ecq_test::code_source(5).bell(60001, 2);

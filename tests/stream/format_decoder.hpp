@@ -431,10 +431,10 @@ class format_decoder {
     for (const std::uint32_t length : with.lengths) longest = length > longest ? length : longest;
     const std::uint64_t g = longest <= 16 ? 4 : 5;
     const std::uint64_t windows = number(from, 4);
-    const std::uint64_t blocks = (windows + 255) / 256;
-    const std::uint64_t gaps = from + 4 + 4 * blocks;
+    const std::uint64_t stretches = (windows + 255) / 256;
+    const std::uint64_t gaps = from + 4 + 4 * stretches;
     const std::uint64_t bits = gaps + (windows * g + 15) / 16 * 2;
-    if (2 + 2 * blocks + (windows * g + 15) / 16 + 4 * windows != words) return false;
+    if (2 + 2 * stretches + (windows * g + 15) / 16 + 4 * windows != words) return false;
     if ((windows == 0) != (with.symbols.size() == 1)) return false;
     if (windows == 0) {
       coded.assign(coded.size(), with.symbols[0]);

@@ -23,19 +23,19 @@ ECQ_INLINE void xxh64_many(std::span<const std::span<const std::byte>> inputs, s
       const std::size_t count = (std::min)(together, inputs.size() - first);
       std::uint64_t accumulators[together][4];
       const std::byte* from[together];
-      std::size_t blocks = inputs[first].size() / xxh64_hasher::block;
+      std::size_t stripes = inputs[first].size() / xxh64_hasher::stripe;
       for (std::size_t i = 0; i < together; ++i) {
         const std::size_t input = first + (std::min)(i, count - 1);  // repeats the last input if there are fewer
         std::copy_n(xxh64_hasher(hashes[input]).lane_, 4, accumulators[i]);
         from[i] = inputs[input].data();
-        blocks = (std::min)(blocks, inputs[input].size() / xxh64_hasher::block);
+        stripes = (std::min)(stripes, inputs[input].size() / xxh64_hasher::stripe);
       }
-      detail::avx512::xxh64_blocks(detail::xxh64_primes, accumulators, from, blocks);
+      detail::avx512::xxh64_stripes(detail::xxh64_primes, accumulators, from, stripes);
       for (std::size_t i = 0; i < count; ++i) {
         xxh64_hasher hasher(hashes[first + i]);
         std::copy_n(accumulators[i], 4, hasher.lane_);
-        hasher.total_ = blocks * xxh64_hasher::block;
-        hasher.update(inputs[first + i].subspan(blocks * xxh64_hasher::block));
+        hasher.total_ = stripes * xxh64_hasher::stripe;
+        hasher.update(inputs[first + i].subspan(stripes * xxh64_hasher::stripe));
         hashes[first + i] = hasher.digest();
       }
     }

@@ -52,7 +52,7 @@ ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_merge(const std::uint64_t (&lanes)
   return hash;
 }
 
-/// The digest from the hash of all whole blocks, number of bytes added, and what is left: fewer than 32 bytes.
+/// The digest from the hash of all whole stripes, number of bytes added, and what is left: fewer than 32 bytes.
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_finish(std::uint64_t hash, const std::byte* at,
                                                      std::size_t left) noexcept {
   for (; left >= 8; left -= 8, at += 8) {
@@ -84,21 +84,21 @@ class xxh64_hasher {
   constexpr void update(std::span<const std::byte> bytes) noexcept {
     total_ += bytes.size();
     if (buffered_ > 0) {
-      const std::size_t taken = (std::min)(bytes.size(), block - buffered_);
+      const std::size_t taken = (std::min)(bytes.size(), stripe - buffered_);
       std::copy_n(bytes.begin(), taken, buffer_ + buffered_);
       buffered_ += taken;
       bytes = bytes.subspan(taken);
-      if (buffered_ < block) return;
+      if (buffered_ < stripe) return;
       consume(buffer_);
     }
-    for (; bytes.size() >= block; bytes = bytes.subspan(block)) consume(bytes.data());
+    for (; bytes.size() >= stripe; bytes = bytes.subspan(stripe)) consume(bytes.data());
     std::copy_n(bytes.begin(), bytes.size(), buffer_);
     buffered_ = bytes.size();
   }
 
   /// XXH64 of all bytes so far; more may follow.
   constexpr std::uint64_t digest() const noexcept {
-    const std::uint64_t hash = total_ >= block ? detail::xxh64_merge(lane_) : seed_ + detail::xxh64_prime(4);
+    const std::uint64_t hash = total_ >= stripe ? detail::xxh64_merge(lane_) : seed_ + detail::xxh64_prime(4);
     return detail::xxh64_finish(hash + total_, buffer_, buffered_);
   }
 
@@ -106,7 +106,7 @@ class xxh64_hasher {
   friend void xxh64_many(std::span<const std::span<const std::byte>> inputs, std::span<std::uint64_t> hashes,
                          instruction_set isa);
 
-  static constexpr std::size_t block = 32;
+  static constexpr std::size_t stripe = 32;
 
   constexpr void consume(const std::byte* at) noexcept {
     for (std::uint64_t& accumulator : lane_) {
@@ -119,7 +119,7 @@ class xxh64_hasher {
   std::uint64_t lane_[4];
   std::uint64_t seed_;
   std::uint64_t total_ = 0;
-  std::byte buffer_[block] = {};
+  std::byte buffer_[stripe] = {};
   std::size_t buffered_ = 0;
 };
 

@@ -28,16 +28,16 @@ ECQ_AVX512 inline __m512i xxh64_round(__m512i accumulator, __m512i lane, __m512i
   return _mm512_mullo_epi64(_mm512_rol_epi64(sum, 31), prime0);
 }
 
-/// Takes `blocks` blocks of 32 bytes from each of four inputs into the accumulators of each.
-ECQ_AVX512 inline void xxh64_blocks(const std::uint64_t (&prime)[5], std::uint64_t (&accumulators)[4][4],
-                                    const std::byte* const (&inputs)[4], std::size_t blocks) {
+/// Takes `stripes` stripes of 32 bytes from each of four inputs into the accumulators of each.
+ECQ_AVX512 inline void xxh64_stripes(const std::uint64_t (&prime)[5], std::uint64_t (&accumulators)[4][4],
+                                     const std::byte* const (&inputs)[4], std::size_t stripes) {
   constexpr std::size_t ahead = 2048;  // bytes: four streams are more than the machine foresees by itself
   const __m512i prime0 = _mm512_set1_epi64(static_cast<long long>(prime[0]));
   const __m512i prime1 = _mm512_set1_epi64(static_cast<long long>(prime[1]));
   __m512i first = _mm512_loadu_si512(accumulators[0]);
   __m512i second = _mm512_loadu_si512(accumulators[2]);
   const std::byte* from[4] = {inputs[0], inputs[1], inputs[2], inputs[3]};
-  for (std::size_t block = 0; block < blocks; ++block) {
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
     ECQ_UNROLL
     for (const std::byte* const input : from) prefetch<1>(input, ahead);
     first = xxh64_round(first, load_pair(from[0], from[1]), prime0, prime1);

@@ -13,7 +13,7 @@
 
 namespace ecq {
 
-/// All threads of the block call every function together, but those that are static.
+/// All threads of the block call `sync`, `any`, `exclusive_sum_and_any` and `each_warp` together.
 class device_gap_group : public device_steps<128> {
  public:
   using warp = device_warp;
@@ -35,14 +35,14 @@ class device_gap_group : public device_steps<128> {
     static_assert(size() / lane_count == own_words, "a word a warp");
     const std::uint32_t lane = device_warp::lane_numbers();
     const std::uint32_t up_to = device_lanes<lane_count>::inclusive_sum(count);
-    const std::uint32_t own = threadIdx.x / lane_count;
-    if (lane == lane_count - 1) own_[own] = up_to;
+    const std::uint32_t warp_number = threadIdx.x / lane_count;
+    if (lane == lane_count - 1) own_[warp_number] = up_to;
     const bool flagged = any(flag);
     count = up_to - count;
     sum = 0;
     ECQ_UNROLL
     for (std::uint32_t other = 0; other < own_words; ++other) {
-      if (other == own) count += sum;
+      if (other == warp_number) count += sum;
       sum += own_[other];
     }
     return flagged;

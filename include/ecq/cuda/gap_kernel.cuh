@@ -97,7 +97,8 @@ result<void> launch_gaps(const cuda& gpu, const device_traits& device, const dev
   launch_shape shape = {0, device_gap_group::size(), User::shared_bytes + sizeof(std::uint32_t) * words};
   ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
   const std::uint64_t staying = (std::max)(std::uint64_t{device.multiprocessors} * resident, std::uint64_t{1});
-  const std::uint64_t steps = stream.view.word_count / stream.view.chunks / (gap_block_windows * 4) + 1;  // of a chunk
+  const std::uint64_t steps =
+      stream.view.word_count / stream.view.chunks / (gap_stretch_windows * 4) + 1;  // of a chunk
   for (; begin < end; begin += most_chunks) {
     const std::uint64_t count = (std::min)(end - begin, most_chunks);
     std::uint32_t parts_log2 = 0;

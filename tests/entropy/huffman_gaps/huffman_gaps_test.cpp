@@ -18,7 +18,7 @@ namespace {
 using ecq_test::code_source;
 using table = ecq::huffman_gaps::table;
 
-// In one pass, and in two phases by the body of a block of threads: both agree.
+// In one pass, and in two phases by the body of a group of threads: both agree.
 struct decoders {
   decoders(const table& by, ecq::split_map with) : code(by), map(with), once(by, with) {}
 
@@ -35,13 +35,13 @@ ecq_test::decoded_chunk decode(const coded_chunk& chunk, const decoders& by) {
   auto once = chunk.decode(by.once);
   // Raw bits are 0, as the other decoder leaves them.
   const std::vector<std::byte> raw(chunk.symbols + ecq::stream_tail_bytes);
-  const auto block = chunk.decode_by([&](const ecq::chunk_bytes& bytes, const std::byte*, std::uint8_t* out) {
+  const auto group = chunk.decode_by([&](const ecq::chunk_bytes& bytes, const std::byte*, std::uint8_t* out) {
     return *ecq_test::decode_by_warp<ecq::byte_split>(ecq::huffman_gaps{}, by.code, by.map, bytes,
                                                       {raw.data(), by.map.bits}, reinterpret_cast<std::byte*>(out));
   });
-  EXPECT_EQ(once.verdict, block.verdict);
+  EXPECT_EQ(once.verdict, group.verdict);
   if (once.verdict == ecq::errc::ok) {
-    EXPECT_EQ(once.codes, block.codes);
+    EXPECT_EQ(once.codes, group.codes);
   }
   return once;
 }
@@ -163,8 +163,8 @@ TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
   }
 }
 
-// Code words, gaps and positions of chunks that have several blocks.
-TEST(HuffmanGaps, JudgesDamageToManyBlocksAsTheTwoPhasesDo) {
+// Code words, gaps and positions of chunks that have several stretches.
+TEST(HuffmanGaps, JudgesDamageToManyStretchesAsTheTwoPhasesDo) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
     const coded_chunk good(with.code, with.map, with.codes);

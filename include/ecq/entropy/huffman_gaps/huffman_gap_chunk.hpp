@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a group of threads decodes a chunk of gap arrays, whatever kind it is: block after block, or stored, or of one
-/// symbol alone. Same codes and same verdict as huffman_gaps::decoder.
+/// How a group of threads decodes a chunk of gap arrays, whatever kind it is: stretch after stretch, or stored, or of
+/// one symbol alone. Same codes and same verdict as huffman_gaps::decoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ ECQ_HOST_DEVICE inline gap_code gap_code_of(const warp_table& table, const std::
 /// A chunk of gap arrays on its way.
 struct gap_chunk {
   gap_code code;
-  gap_array_view view;  ///< of no windows where the chunk has no blocks
+  gap_array_view view;  ///< of no windows where the chunk has no stretches
   warp_chunk coded;
   std::uint32_t steps;  ///< in which it is decoded
   bool stored;
@@ -64,9 +64,9 @@ ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& code
   if (windows == 0) return errc::ok;
   gap_array_view& view = opened.view;
   view = {coded.words + 4, nullptr, nullptr, windows, coded.symbols, gap_bits};
-  view.gaps = view.positions + std::size_t{4} * view.blocks();
+  view.gaps = view.positions + std::size_t{4} * view.stretches();
   view.bits = coded.words + std::size_t{2} * coded.word_count - std::size_t{8} * windows;
-  opened.steps = view.blocks();
+  opened.steps = view.stretches();
   const std::uint32_t end = windows * gap_bits;
   const bool padded = end % 16 == 0 || detail::load_half<Group>(view.gaps, end / 16) >> (end % 16) == 0;
   return padded ? errc::ok : errc::corrupt;
@@ -89,7 +89,7 @@ ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& ch
   return good;
 }
 
-/// Codes of a chunk that has no blocks, from `decoded.begin` on, as decode_gap_block.
+/// Codes of a chunk that has no stretches, from `decoded.begin` on, as decode_gap_stretch.
 template <gap_group Group>
 ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const warp_chunk& chunk, bool stored,
                                       std::uint32_t begin, gap_codes& decoded) {
@@ -142,7 +142,7 @@ ECQ_HOST_DEVICE errc decode_gap_chunk(Group& group, const std::uint32_t* entries
   errc verdict = errc::ok;
   for (std::uint32_t step = part; step < chunk.steps; step += parts) {
     gap_codes decoded;
-    errc outcome = chunk.view.windows != 0 ? decode_gap_block(group, entries, chunk.code, chunk.view, step, decoded)
+    errc outcome = chunk.view.windows != 0 ? decode_gap_stretch(group, entries, chunk.code, chunk.view, step, decoded)
                                            : detail::load_plain_codes(group, chunk.code, chunk.coded, chunk.stored,
                                                                       step * gap_code::plain_codes, decoded);
     if (outcome == errc::ok) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding one block of a gap array: what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
+/// Decoding one stretch of a gap array: what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
 /// (arXiv:2510.02676, algorithm 1) do, written once over a group of threads (base/threads.hpp). Each thread goes
 /// through its windows twice: to count their codes, several at a look-up, and, knowing from everybody's counts where
 /// they go, to put them there, again several at a time.
@@ -19,25 +19,25 @@
 
 namespace ecq {
 
-/// Windows of a block of a gap array (wire format): one a thread in the papers.
-inline constexpr std::uint32_t gap_block_windows = 256;
+/// Windows of a stretch (wire format): what a block of threads decodes in the papers, one window a thread.
+inline constexpr std::uint32_t gap_stretch_windows = 256;
 /// Bits of a window (wire format).
 inline constexpr std::uint32_t gap_window_bits = 64;
 
 /// A chunk's gap array (docs/format.md). All of it may be read 16 bytes beyond its end.
 struct gap_array_view {
-  const std::byte* positions;  ///< u32 each: the code that begins each block
+  const std::byte* positions;  ///< u32 each: the code that begins each stretch
   const std::byte* gaps;       ///< gap_bits each: where in its window the first code word starts
   const std::byte* bits;       ///< code words, `windows` * 8 bytes
   std::uint32_t windows;       ///< at least 1
   std::uint32_t symbols;       ///< codes of the chunk
   unsigned gap_bits;           ///< 4 or 5
 
-  ECQ_HOST_DEVICE std::uint32_t blocks() const { return (windows + gap_block_windows - 1) / gap_block_windows; }
+  ECQ_HOST_DEVICE std::uint32_t stretches() const { return (windows + gap_stretch_windows - 1) / gap_stretch_windows; }
 
-  /// First code of block `block`; of the block behind the last one, the number of codes.
-  ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t block) const {
-    return block < blocks() ? word_at(positions + std::size_t{4} * block) : symbols;
+  /// First code of stretch `stretch`; of the stretch behind the last one, the number of codes.
+  ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t stretch) const {
+    return stretch < stretches() ? word_at(positions + std::size_t{4} * stretch) : symbols;
   }
 
   ECQ_HOST_DEVICE std::uint32_t gap(std::uint32_t window) const {
@@ -55,8 +55,8 @@ struct gap_array_view {
 
 /// Words of a chunk of gap arrays whose code words, the longest of `longest` bits, fill `windows` windows.
 ECQ_HOST_DEVICE constexpr std::uint64_t gap_array_words(std::uint64_t windows, unsigned gap_bits) {
-  const std::uint64_t blocks = (windows + gap_block_windows - 1) / gap_block_windows;
-  return 2 + 2 * blocks + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
+  const std::uint64_t stretches = (windows + gap_stretch_windows - 1) / gap_stretch_windows;
+  return 2 + 2 * stretches + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
 }
 
 /// Words of a chunk that is stored.
@@ -75,16 +75,16 @@ struct gap_code {
   unsigned raw_bits;  ///< below a symbol in a decoded byte
   std::uint8_t only;  ///< decoded byte of the symbol that is alone
 
-  /// Codes that threads have in shared words at once of a chunk that has no blocks.
+  /// Codes that threads have in shared words at once of a chunk that has no stretches.
   static constexpr std::uint32_t plain_codes = 16 * group_symbols;
 
   /// The most codes of a window.
   ECQ_HOST_DEVICE std::uint32_t most_codes() const { return (gap_window_bits + shortest - 1) / shortest; }
 
-  /// Of codes whose shortest word has `shortest` bits: what a block needs of shared words for the codes that it
+  /// Of codes whose shortest word has `shortest` bits: what a group needs of shared words for the codes that it
   /// decodes.
   static ECQ_HOST_DEVICE constexpr std::uint32_t shared_words(unsigned shortest) {
-    const std::uint32_t codes = gap_block_windows * ((gap_window_bits + shortest - 1) / shortest);
+    const std::uint32_t codes = gap_stretch_windows * ((gap_window_bits + shortest - 1) / shortest);
     return (group_symbols + (codes > plain_codes ? codes : plain_codes)) / 4 + 1;
   }
 
@@ -101,8 +101,8 @@ struct gap_code {
   }
 };
 
-/// Threads that decode a block of a gap array. `any` waits for all threads and says whether one has a flag that is not
-/// 0; `exclusive_sum_and_any` replaces each count by the sum of those before it, too.
+/// Threads that decode a stretch of a gap array. `any` waits for all threads and says whether one has a flag that is
+/// not 0; `exclusive_sum_and_any` replaces each count by the sum of those before it, too.
 template <class Group>
 concept gap_group =
     stepped_group<Group> && lockstep_warp<typename Group::warp> &&
@@ -252,7 +252,7 @@ ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const 
 
 template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t load_half(const std::byte* from, std::uint32_t index) {
-  return Group::memory::template load<std::uint16_t>(from + std::size_t{2} * index);
+  return Group::memory::template load<std::uint16_t>(from, index);
 }
 
 template <gap_group Group>
@@ -276,14 +276,14 @@ struct gap_codes {
   std::uint32_t end = 0;
 };
 
-/// Decodes block `block` of a chunk to the words that the threads share, and waits for all threads. Every window must
-/// end where the gap of the next says, every block where the position of the next says, and the last window with zeros
-/// behind the chunk's last code word. Otherwise errc::corrupt, in all threads.
+/// Decodes stretch `stretch` of a chunk to the words that the threads share, and waits for all threads. Every window
+/// must end where the gap of the next says, every stretch where the position of the next says, and the last window with
+/// zeros behind the chunk's last code word. Otherwise errc::corrupt, in all threads.
 template <gap_group Group>
-ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries, const gap_code& code,
-                                      const gap_array_view& chunk, std::uint32_t block, gap_codes& decoded) {
-  constexpr std::uint32_t each = gap_block_windows / Group::size();  // windows of a thread
-  static_assert(each * Group::size() == gap_block_windows && each <= 2, "17 bits have no more than 3 gaps");
+ECQ_HOST_DEVICE errc decode_gap_stretch(Group& group, const std::uint32_t* entries, const gap_code& code,
+                                        const gap_array_view& chunk, std::uint32_t stretch, gap_codes& decoded) {
+  constexpr std::uint32_t each = gap_stretch_windows / Group::size();  // windows of a thread
+  static_assert(each * Group::size() == gap_stretch_windows && each <= 2, "17 bits have no more than 3 gaps");
   struct thread_state {
     detail::gap_bits<Group> bits[each];
     std::uint32_t codes;  // of each window, a byte each
@@ -294,15 +294,15 @@ ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries
   of_threads counts;
   of_threads wrong;
   const std::uint32_t last = chunk.windows - 1;
-  const std::uint32_t begin = detail::load_gap_word<Group>(chunk.positions, block);
-  const bool has_last = block + 1 == chunk.blocks();
-  const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Group>(chunk.positions, block + 1);
+  const std::uint32_t begin = detail::load_gap_word<Group>(chunk.positions, stretch);
+  const bool has_last = stretch + 1 == chunk.stretches();
+  const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Group>(chunk.positions, stretch + 1);
   // Phase 1: how many code words start in each window. The last window's are known from the number of codes.
   Group::each_thread([&](std::uint32_t thread) {
     thread_state& own = Group::at(states, thread);
     std::uint32_t& count = Group::at(counts, thread);
     std::uint32_t& bad = Group::at(wrong, thread);
-    const std::uint32_t first = block * gap_block_windows + thread * each;
+    const std::uint32_t first = stretch * gap_stretch_windows + thread * each;
     count = 0;
     bad = 0;
     own.codes = 0;
@@ -321,7 +321,7 @@ ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries
       std::uint32_t four[4];
       ECQ_UNROLL
       for (std::uint32_t word = 0; word < 4; ++word)
-        four[word] = Group::memory::template load<std::uint32_t>(base + std::size_t{4} * (from / 32 + word));
+        four[word] = Group::memory::template load<std::uint32_t>(base, from / 32 + word);
       ECQ_UNROLL
       for (std::uint32_t word = 0; word < 3; ++word) {
         own.bits[i].words[word] = Group::funnel_right(four[word], four[word + 1], from);
@@ -337,9 +337,9 @@ ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries
   std::uint32_t sum = 0;
   const bool miscounted = group.exclusive_sum_and_any(counts, sum, wrong);
   const std::uint32_t rest = end - begin - sum;  // less than 0 is much
-  if (miscounted || begin > end || end > chunk.symbols || (block == 0 && begin != 0) ||
+  if (miscounted || begin > end || end > chunk.symbols || (stretch == 0 && begin != 0) ||
       rest > (has_last ? code.most_codes() : 0)) {
-    group.sync();  // whoever comes to the next block puts its count where others read this block's
+    group.sync();  // whoever comes to the next stretch puts its count where others read this stretch's
     return errc::corrupt;
   }
   // Phase 2: the same again, now to where the codes belong: groups of the chunk begin at multiples of their size.
@@ -348,7 +348,7 @@ ECQ_HOST_DEVICE errc decode_gap_block(Group& group, const std::uint32_t* entries
   Group::each_thread([&](std::uint32_t thread) {
     thread_state& own = Group::at(states, thread);
     std::uint32_t& bad = Group::at(wrong, thread);
-    const std::uint32_t first = block * gap_block_windows + thread * each;
+    const std::uint32_t first = stretch * gap_stretch_windows + thread * each;
     const std::uint32_t at = 8 * (origin + Group::at(counts, thread));
     own.writer = {at, 0, group.shared() + at / 32};
     ECQ_UNROLL

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Decoding gap arrays in one pass, as a processor without 256 threads does it best: each block of a chunk bit after
-/// bit, several code words at a look-up, several blocks side by side. What decode_gap_block accepts is accepted here,
-/// and nothing else.
+/// Decoding gap arrays in one pass, as a processor without 256 threads does it best: each stretch of a chunk bit after
+/// bit, several code words at a look-up, several stretches side by side. What decode_gap_stretch accepts is accepted
+/// here, and nothing else.
 
 #include <algorithm>
 #include <bit>
@@ -27,34 +27,34 @@ struct gap_tables {
   unsigned raw_bits;
 };
 
-/// A block on its way. It notes where the first code word of each window starts, and compares that with the gaps at the
-/// end.
-class gap_block_cursor {
+/// A stretch on its way. It notes where the first code word of each window starts, and compares that with the gaps at
+/// the end.
+class gap_stretch_cursor {
  public:
   /// Look-ups from one load of 64 bits, of which 57 are sure to be there.
   static constexpr unsigned lookups = 5;
   static_assert(lookups * huffman_multi::bits <= 57);
 
-  /// Starts at the beginning of block `block` of `chunk`, whose codes go to `out`; false if its positions cannot be.
-  /// `verdict` becomes errc::corrupt at the end if the block is.
-  bool begin(const gap_array_view& chunk, std::uint32_t block, std::uint8_t* out, errc& verdict) noexcept {
+  /// Starts at the beginning of stretch `stretch` of `chunk`, whose codes go to `out`; false if its positions cannot
+  /// be. `verdict` becomes errc::corrupt at the end if the stretch is.
+  bool begin(const gap_array_view& chunk, std::uint32_t stretch, std::uint8_t* out, errc& verdict) noexcept {
     chunk_ = chunk;
     verdict_ = &verdict;
-    first_window_ = block * gap_block_windows;
-    const std::uint32_t from = chunk.position(block);
-    const std::uint32_t to = chunk.position(block + 1);
-    if (from > to || to > chunk.symbols || (block == 0 && (from != 0 || chunk.gap(0) != 0))) return false;
+    first_window_ = stretch * gap_stretch_windows;
+    const std::uint32_t from = chunk.position(stretch);
+    const std::uint32_t to = chunk.position(stretch + 1);
+    if (from > to || to > chunk.symbols || (stretch == 0 && (from != 0 || chunk.gap(0) != 0))) return false;
     out_ = out + from;
     end_ = out + to;
-    last_ = block + 1 == chunk.blocks();
-    windows_ = last_ ? chunk.windows - first_window_ : gap_block_windows;
+    last_ = stretch + 1 == chunk.stretches();
+    windows_ = last_ ? chunk.windows - first_window_ : gap_stretch_windows;
     bits_ = chunk.bits + std::size_t{8} * first_window_;
     bit_ = chunk.gap(first_window_);
     starts_ = 0;
     return true;
   }
 
-  /// How often `step` may be called: it then stays within the block and its codes.
+  /// How often `step` may be called: it then stays within the stretch and its codes.
   std::size_t steps() const noexcept {
     // After its look-ups a step may take one more word, of up to 32 bits; stores are of 8 bytes.
     constexpr std::size_t most_bits = lookups * huffman_multi::bits + 32;
@@ -95,7 +95,7 @@ class gap_block_cursor {
     if (entry == 0) take_one(tables);
   }
 
-  /// The rest of the block, code by code, and the verdict on all of it.
+  /// The rest of the stretch, code by code, and the verdict on all of it.
   void finish(const gap_tables& tables) noexcept {
     if (!ends_well(tables)) *verdict_ = errc::corrupt;
   }
@@ -130,7 +130,7 @@ class gap_block_cursor {
 
   /// Whether the `count` windows behind the first start where their gaps say.
   bool starts_as_noted(std::uint32_t count) const noexcept {
-    std::uint8_t gaps[gap_block_windows + 8];
+    std::uint8_t gaps[gap_stretch_windows + 8];
     const unsigned width = chunk_.gap_bits;
     const std::byte* from = chunk_.gaps + std::size_t{first_window_} / 8 * width;
     for (std::uint32_t at = 0; at <= count; at += 8, from += width) {
@@ -143,7 +143,7 @@ class gap_block_cursor {
   }
 
   gap_array_view chunk_{};
-  const std::byte* bits_ = nullptr;  ///< of the block
+  const std::byte* bits_ = nullptr;  ///< of the stretch
   std::size_t bit_ = 0;
   errc* verdict_ = nullptr;
   std::uint8_t* out_ = nullptr;
@@ -152,14 +152,14 @@ class gap_block_cursor {
   std::uint32_t first_window_ = 0;
   std::uint32_t windows_ = 0;
   bool last_ = false;
-  std::uint8_t noted_[gap_block_windows + 8];  ///< where the first word of the next windows starts
+  std::uint8_t noted_[gap_stretch_windows + 8];  ///< where the first word of the next windows starts
 };
 
-/// Decodes blocks side by side: `next(cursor)` begins another block, or says false where there are no more.
+/// Decodes stretches side by side: `next(cursor)` begins another stretch, or says false where there are no more.
 template <class Next>
-void decode_gap_blocks(const gap_tables& tables, const Next& next) {
+void decode_gap_stretches(const gap_tables& tables, const Next& next) {
   constexpr std::size_t width = 4;
-  gap_block_cursor cursors[width];
+  gap_stretch_cursor cursors[width];
   std::size_t running = 0;
   for (bool more = true;;) {
     while (more && running < width) {

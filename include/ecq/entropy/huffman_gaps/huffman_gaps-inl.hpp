@@ -39,10 +39,10 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
       value >>= 16 - bit % 16;
     }
   };
-  const auto blocks = static_cast<std::size_t>((windows + gap_block_windows - 1) / gap_block_windows);
-  const auto positions = to.subspan(2, 2 * blocks);
+  const auto stretches = static_cast<std::size_t>((windows + gap_stretch_windows - 1) / gap_stretch_windows);
+  const auto positions = to.subspan(2, 2 * stretches);
   const auto code_words = to.last(static_cast<std::size_t>(windows) * (gap_window_bits / 16));
-  const auto gaps = to.subspan(2 + 2 * blocks, to.size() - 2 - 2 * blocks - code_words.size());
+  const auto gaps = to.subspan(2 + 2 * stretches, to.size() - 2 - 2 * stretches - code_words.size());
   put(to, 0, windows);
   std::uint64_t pending = 0;  // of the window that is being filled
   unsigned filled = 0;
@@ -60,7 +60,7 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
     pending = std::uint64_t{word.bits} >> (word.length - filled);
     if (++window == windows) break;  // with the last code
     put(gaps, window * gap_bits(longest_), filled);
-    if (window % gap_block_windows == 0) put(positions, window / gap_block_windows * 32, i + 1);
+    if (window % gap_stretch_windows == 0) put(positions, window / gap_stretch_windows * 32, i + 1);
   }
   if (window < windows) store();
   return to.size();
@@ -85,7 +85,7 @@ ECQ_INLINE errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::
     return errc::ok;
   }
   view = {chunk.words + 4, nullptr, nullptr, windows, chunk.symbols, gap_bits(longest_)};
-  view.gaps = view.positions + std::size_t{4} * view.blocks();
+  view.gaps = view.positions + std::size_t{4} * view.stretches();
   view.bits = chunk.words + std::size_t{2} * chunk.word_count - std::size_t{8} * windows;
   for (std::size_t bit = std::size_t{windows} * view.gap_bits;
        bit < 8 * static_cast<std::size_t>(view.bits - view.gaps); ++bit) {
@@ -97,17 +97,17 @@ ECQ_INLINE errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::
 ECQ_INLINE void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                                    std::span<errc> verdicts, instruction_set) const {
   gap_array_view view{};
-  std::size_t chunk = 0;    // whose blocks are next; view is of the one before
-  std::uint32_t block = 0;  // next of view
-  detail::decode_gap_blocks({multi_.entries(), single_.view(), raw_bits_}, [&](detail::gap_block_cursor& cursor) {
+  std::size_t chunk = 0;      // whose stretches are next; view is of the one before
+  std::uint32_t stretch = 0;  // next of view
+  detail::decode_gap_stretches({multi_.entries(), single_.view(), raw_bits_}, [&](detail::gap_stretch_cursor& cursor) {
     for (;;) {
-      while (block == view.blocks() || verdicts[chunk - 1] != errc::ok) {
+      while (stretch == view.stretches() || verdicts[chunk - 1] != errc::ok) {
         if (chunk == chunks.size()) return false;
         verdicts[chunk] = opener_.open(chunks[chunk], out[chunk], view);
-        block = 0;
+        stretch = 0;
         ++chunk;
       }
-      if (cursor.begin(view, block++, out[chunk - 1], verdicts[chunk - 1])) return true;
+      if (cursor.begin(view, stretch++, out[chunk - 1], verdicts[chunk - 1])) return true;
       verdicts[chunk - 1] = errc::corrupt;
     }
   });

@@ -34,14 +34,14 @@ struct huffman_gaps {
   static constexpr unsigned gap_bits(unsigned longest) noexcept { return gap_bits_of(longest); }
   static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return gap_stored_words(symbols); }
 
-  /// Takes chunks to their blocks.
+  /// Takes chunks to their stretches.
   class chunk_opener {
    public:
     chunk_opener(const table& code, split_map map)
         : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1) {}
 
-    /// Decodes a chunk that has no blocks, because it is stored or because its codes take no bits, and leaves a view of
-    /// 0 windows; otherwise gives its blocks.
+    /// Decodes a chunk that has no stretches, because it is stored or because its codes take no bits, and leaves a view
+    /// of 0 windows; otherwise gives its stretches.
     errc open(const chunk_bytes& chunk, std::uint8_t* out, gap_array_view& view) const;
 
    private:
@@ -83,7 +83,7 @@ struct huffman_gaps {
       return verdict;
     }
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i: blocks of several chunks side by side.
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i: stretches of several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
