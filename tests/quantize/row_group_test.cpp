@@ -108,7 +108,7 @@ void expect_the_sums_of_the_processor(std::size_t columns) {
   ASSERT_TRUE(group.select({0, 1, 0, columns}));
   std::vector<float> staging((columns + 255) / 256 * 256);
   group_of_row threads;
-  const ecq::block_weights row = {
+  const ecq::kernel_weights row = {
       .data = view.data(), .rows = 1, .columns = columns, .row_stride = columns, .numbers_per_row = columns};
   const ecq::row_summary summary = ecq::summarize_row(threads, row, 0, staging.data(), staging.size());
   EXPECT_EQ(summary.magnitudes, *group.total<ecq::relative_l1>());

@@ -22,13 +22,13 @@ struct codes_and_scales {
 template <class Format, unsigned Threads>
 codes_and_scales quantized_by_groups(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
   using group_of_row = ecq::host_row_group<Threads>;
-  const ecq::block_weights view = {.data = weights.data(),
-                                   .rows = weights.rows(),
-                                   .columns = weights.columns(),
-                                   .row_stride = static_cast<std::uint64_t>(weights.row_stride()),
-                                   .first_number = 0,
-                                   .numbers_per_row = weights.columns(),
-                                   .type = weights.type()};
+  const ecq::kernel_weights view = {.data = weights.data(),
+                                    .rows = weights.rows(),
+                                    .columns = weights.columns(),
+                                    .row_stride = static_cast<std::uint64_t>(weights.row_stride()),
+                                    .first_number = 0,
+                                    .numbers_per_row = weights.columns(),
+                                    .type = weights.type()};
   const std::uint64_t padded = (view.columns + 255) / 256 * 256;
   const std::uint64_t capacity = (std::min)(padded, most_staged);
   std::vector<float> staging(capacity);

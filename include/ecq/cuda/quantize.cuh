@@ -69,7 +69,7 @@ class row_plan {
         from.row_stride < from.columns) {
       return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
     }
-    block_matrix& matrix = matrices_.emplace_back();
+    kernel_matrix& matrix = matrices_.emplace_back();
     matrix.weights = {.data = static_cast<const std::byte*>(from.data),
                       .rows = sample.rows,
                       .columns = sample.columns,
@@ -85,15 +85,15 @@ class row_plan {
     return {};
   }
 
-  std::vector<block_matrix>& matrices() noexcept { return matrices_; }
+  std::vector<kernel_matrix>& matrices() noexcept { return matrices_; }
 
   /// Numbers the rows and groups them for launches.
   result<void> finish() {
-    std::stable_sort(matrices_.begin(), matrices_.end(), [](const block_matrix& a, const block_matrix& b) {
+    std::stable_sort(matrices_.begin(), matrices_.end(), [](const kernel_matrix& a, const kernel_matrix& b) {
       return a.weights.columns < b.weights.columns;
     });
     ECQ_TRY(most, most_staged());
-    for (block_matrix& matrix : matrices_) {
+    for (kernel_matrix& matrix : matrices_) {
       matrix.first_row = rows_;
       const std::uint64_t columns = matrix.weights.columns;
       const std::uint64_t padded = (columns + tile_weights - 1) / tile_weights * tile_weights;
@@ -118,7 +118,7 @@ class row_plan {
   std::uint64_t rows() const noexcept { return rows_; }
 
   /// The matrices to `to`, in order of gpu.stream.
-  result<void> describe(const cuda& gpu, block_matrix* to) const {
+  result<void> describe(const cuda& gpu, kernel_matrix* to) const {
     for (std::size_t first = 0; first < matrices_.size(); first += std::size(matrix_batch{}.matrices)) {
       matrix_batch batch{};
       batch.first = static_cast<std::uint32_t>(first);
@@ -174,7 +174,7 @@ class row_plan {
     return left / sizeof(float) / tile_weights * tile_weights;
   }
 
-  std::vector<block_matrix> matrices_;
+  std::vector<kernel_matrix> matrices_;
   std::vector<group> groups_;
   std::uint64_t rows_ = 0;
 };
@@ -200,7 +200,7 @@ class workspace_layout {
 inline quantize_work place_work(workspace_layout& workspace, std::uint64_t matrices, std::uint64_t rows) {
   quantize_work work{};
   work.count = static_cast<std::uint32_t>(matrices);
-  work.matrices = workspace.take<block_matrix>(matrices);
+  work.matrices = workspace.take<kernel_matrix>(matrices);
   work.magnitudes = workspace.take<double>(matrices);
   work.rows = workspace.take<row_summary>(rows);
   return work;

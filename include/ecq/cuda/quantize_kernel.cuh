@@ -7,14 +7,14 @@
 
 #include "ecq/cuda/device_row_group.cuh"
 #include "ecq/cuda/launch.cuh"
-#include "ecq/quantize/lambda_block.hpp"
+#include "ecq/quantize/lambda_group.hpp"
 #include "ecq/quantize/row_group.hpp"
 
 namespace ecq::detail {
 
 /// What lies in device memory while matrices are quantised.
 struct quantize_work {
-  block_matrix* matrices;  ///< ascending in rows and in columns
+  kernel_matrix* matrices;  ///< ascending in rows and in columns
   std::uint32_t count;
   row_summary* rows;   ///< of all matrices
   double* magnitudes;  ///< sum of each matrix
@@ -62,11 +62,11 @@ struct row_memory {
 
 /// Matrices travel as parameters: nothing on the host has to outlive a call.
 struct matrix_batch {
-  block_matrix matrices[16];
+  kernel_matrix matrices[16];
   std::uint32_t first;
   std::uint32_t count;
 };
-static __global__ void describe_kernel(block_matrix* to, matrix_batch batch) {
+static __global__ void describe_kernel(kernel_matrix* to, matrix_batch batch) {
   if (threadIdx.x < batch.count) to[batch.first + threadIdx.x] = batch.matrices[threadIdx.x];
 }
 
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(Threads, blocks_side_by_side<Threads>)
   const auto memory = row_memory<Threads>::of(range.capacity);
   device_row_group<Threads> group(memory.group, work.verdict);
   const std::uint64_t row = range.first + blockIdx.x;
-  const block_matrix& matrix = work.matrices[matrix_of_row(work.matrices, work.count, row)];
-  const block_weights weights = matrix.weights;
+  const kernel_matrix& matrix = work.matrices[matrix_of_row(work.matrices, work.count, row)];
+  const kernel_weights weights = matrix.weights;
   const row_summary summary = summarize_row(group, weights, row - matrix.first_row, memory.staging, range.capacity);
   if (threadIdx.x == 0) work.rows[row] = summary;
 }
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(Threads, blocks_side_by_side<Threads>)
 static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quantize_work work) {
   __shared__ row_group_memory<most_row_sums> memory;
   device_row_group<most_row_sums> group(memory, work.verdict);
-  const block_matrix& matrix = work.matrices[blockIdx.x];
+  const kernel_matrix& matrix = work.matrices[blockIdx.x];
   const double sum = sum_of_rows(group, work.rows + matrix.first_row, matrix.weights.rows);
   if (threadIdx.x == 0) work.magnitudes[blockIdx.x] = sum;
 }
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
   device_row_group<Threads> group(memory.group, work.verdict);
   const std::uint64_t number = range.first + blockIdx.x;
   const std::uint32_t index = matrix_of_row(work.matrices, work.count, number);
-  const block_matrix& matrix = work.matrices[index];
-  const block_weights weights = matrix.weights;
+  const kernel_matrix& matrix = work.matrices[index];
+  const kernel_weights weights = matrix.weights;
   const std::uint64_t row = number - matrix.first_row;
   double lambda = *work.lambda;
   if (!(lambda >= 0.0 && lambda < 1e30)) {

@@ -23,7 +23,7 @@ namespace ecq {
 /// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or a sample
 /// of them (row_sample, whose members these are). Where a weight is not finite, it is number first_number + row of the
 /// matrix * numbers_per_row + column.
-struct block_weights {
+struct kernel_weights {
   const std::byte* data = nullptr;  ///< weight (0, 0) of the matrix, aligned to its size
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
@@ -91,7 +91,7 @@ class staged_row {
  public:
   /// `staging`, aligned to 16 bytes, has room for `capacity` weights: those of the row, padded to whole tiles, or a
   /// multiple of 4096.
-  ECQ_HOST_DEVICE staged_row(Group& group, const block_weights& weights, std::uint64_t row, float* staging,
+  ECQ_HOST_DEVICE staged_row(Group& group, const kernel_weights& weights, std::uint64_t row, float* staging,
                              std::uint64_t capacity)
       : group_(group),
         weights_(weights),
@@ -224,7 +224,7 @@ class staged_row {
   }
 
   Group& group_;
-  const block_weights& weights_;
+  const kernel_weights& weights_;
   const std::byte* from_;  ///< the row's first weight: one address to keep, not the matrix and a number
   float* staging_;
   std::uint64_t capacity_;
@@ -238,8 +238,8 @@ class staged_row {
 /// staged_row; Group::size() is threads_of_row().
 template <row_group Group>
 // NOLINTNEXTLINE(readability-non-const-parameter): staged_row writes to `staging`
-ECQ_HOST_DEVICE row_summary summarize_row(Group& group, const block_weights& weights, std::uint64_t row, float* staging,
-                                          std::uint64_t capacity) {
+ECQ_HOST_DEVICE row_summary summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
+                                          float* staging, std::uint64_t capacity) {
   detail::staged_row<Group> staged(group, weights, row, staging, capacity);
   staged.each_segment([](std::uint64_t, std::uint32_t) {});
   const std::uint32_t bits = group.largest(staged.largest_bits());
@@ -347,7 +347,7 @@ ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::ui
 /// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread. `search` is
 /// memory of the thread that leads.
 template <class Format, row_group Group, row_sink Sink>
-ECQ_HOST_DEVICE std::uint16_t quantize_row(Group& group, const block_weights& weights, std::uint64_t row,
+ECQ_HOST_DEVICE std::uint16_t quantize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
                                            const row_summary& summary, double balance,
                                            detail::balanced_scale_search& search,
                                            float* staging,  // NOLINT(readability-non-const-parameter): as above

@@ -14,8 +14,8 @@
 namespace ecq {
 
 /// A matrix among those whose rows a launch quantises, or looks at.
-struct block_matrix {
-  block_weights weights;
+struct kernel_matrix {
+  kernel_weights weights;
   std::uint64_t first_row = 0;      ///< number of row 0 among the rows of all
   std::uint8_t* codes = nullptr;    ///< row after row
   std::uint16_t* scales = nullptr;  ///< bits of BF16, one a row
@@ -25,7 +25,7 @@ struct block_matrix {
 };
 
 /// The matrix that has row `row` of all; `matrices` ascend, none is empty and the last one's end lies behind `row`.
-ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const block_matrix* matrices, std::uint32_t count,
+ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const kernel_matrix* matrices, std::uint32_t count,
                                                    std::uint64_t row) {
   std::uint32_t first = 0;
   std::uint32_t behind = count - 1;
@@ -54,7 +54,7 @@ struct code_counts {
 
 /// Counts the codes of row `row`, a sample's, at a lambda, on top of `counts`; the parameters of quantize_row().
 template <class Format, row_group Group>
-ECQ_HOST_DEVICE void count_row(Group& group, const block_weights& weights, std::uint64_t row,
+ECQ_HOST_DEVICE void count_row(Group& group, const kernel_weights& weights, std::uint64_t row,
                                const row_summary& summary, double balance, detail::balanced_scale_search& search,
                                float* staging, std::uint64_t capacity, code_counts& shared, std::uint64_t* counts) {
   Group::each_thread([&](std::uint32_t thread) {
@@ -86,7 +86,7 @@ struct rate_sums {
 /// threads. `lambda` becomes the next one to try or, when the search is finished, the result: 0 if the target cannot be
 /// reached, which is reported with the thousandths of a bit that are.
 template <row_group Group>
-ECQ_HOST_DEVICE void take_rate(Group& group, lambda_search_state& search, const block_matrix* matrices,
+ECQ_HOST_DEVICE void take_rate(Group& group, lambda_search_state& search, const kernel_matrix* matrices,
                                std::uint32_t count, std::uint64_t* counts, rate_sums& shared, double* lambda) {
   static_assert(Group::size() == 256);
   Group::each_thread([&](std::uint32_t code) {
