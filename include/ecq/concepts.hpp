@@ -27,8 +27,13 @@
 /// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |
 /// | rate_targeted | a quantiser that meets bits per weight | methods/quantizer_method.hpp |
 /// | compression_method, prepared_method (classes) | all matrices of a model, one after another | methods/method.hpp |
+/// | thread_group, stepped_group, lockstep_warp | threads that run one body | base/threads.hpp |
+/// | warp_step, warp_sink | what decodes a symbol a lane, and what takes four | entropy/chunk_warp.hpp |
+/// | gap_group, limited_sink | threads that decode a stretch of a gap array, and what takes it | entropy/huffman_gaps |
+/// | row_group, row_sink | threads that quantise a row, and what takes its codes | quantize/row_group.hpp |
 /// | device_output, chunk_user | what a device decodes to, and into | cuda/decompress.cuh, cuda/chunk_user.cuh |
 
+#include "ecq/base/threads.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/number_format.hpp"

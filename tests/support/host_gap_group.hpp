@@ -23,10 +23,10 @@ class host_gap_group : public host_steps<128> {
   /// Words that all threads share.
   std::uint32_t* shared() { return shared_.data(); }
 
-  /// Calls `step(warp)` for each warp.
-  template <class Step>
-  void each_warp(Step&& step) {
-    for (std::uint32_t number = 0; number < size() / lane_count; ++number) step(number);
+  /// Calls `body(warp)` for each warp.
+  template <class Body>
+  void each_warp(Body&& body) {
+    for (std::uint32_t number = 0; number < size() / lane_count; ++number) body(number);
   }
 
   /// Waits for all threads, and says whether any has a flag that is not 0.
@@ -39,9 +39,8 @@ class host_gap_group : public host_steps<128> {
   bool exclusive_sum_and_any(own<std::uint32_t>& counts, std::uint32_t& sum, own<std::uint32_t>& flags) {
     sum = 0;
     for (std::uint32_t& count : counts) {
-      const std::uint32_t own = count;
-      count = sum;
-      sum += own;
+      sum += count;
+      count = sum - count;
     }
     return any(flags);
   }

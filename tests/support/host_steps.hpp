@@ -22,9 +22,9 @@ struct host_steps {
   static Value& at(own<Value>& values, std::uint32_t thread) {
     return values[thread];
   }
-  template <class Step>
-  static void each_thread(Step&& step) {
-    for (std::uint32_t thread = 0; thread < Threads; ++thread) step(thread);
+  template <class Body>
+  static void each_thread(Body&& body) {
+    for (std::uint32_t thread = 0; thread < Threads; ++thread) body(thread);
   }
   static void sync() {}
 };

@@ -24,9 +24,9 @@ class device_gap_group : public device_steps<128> {
 
   __device__ std::uint32_t* shared() const { return own_ + own_words; }
 
-  template <class Step>
-  static __device__ void each_warp(Step&& step) {
-    step(device_warp::uniform(threadIdx.x / lane_count));
+  template <class Body>
+  static __device__ void each_warp(Body&& body) {
+    body(device_warp::uniform(threadIdx.x / lane_count));
   }
 
   static __device__ bool any(std::uint32_t flag) { return __syncthreads_or(static_cast<int>(flag)) != 0; }

@@ -135,9 +135,9 @@ struct device_steps {
   static __device__ Value& at(Value& value, std::uint32_t) {
     return value;
   }
-  template <class Step>
-  static __device__ void each_thread(Step&& step) {
-    step(threadIdx.x);
+  template <class Body>
+  static __device__ void each_thread(Body&& body) {
+    body(threadIdx.x);
   }
   static __device__ void sync() {
     if constexpr (Threads == lane_count) {

@@ -118,8 +118,8 @@ ECQ_HOST_DEVICE void sink_gap_codes(Group& group, std::uint32_t symbols, const g
   const std::uint32_t behind = (decoded.end + group_symbols - 1) / group_symbols;
   const std::uint32_t share = (behind - first + warps - 1) / warps;
   sink.limit(decoded.begin, decoded.end);
-  group.each_warp([&](std::uint32_t own) {
-    const std::uint32_t begin = first + own * share;
+  group.each_warp([&](std::uint32_t warp_number) {
+    const std::uint32_t begin = first + warp_number * share;
     const std::uint32_t end = begin + share < behind ? begin + share : behind;
     const std::uint32_t* from = group.shared() + (begin - first) * lane_count;
     for (std::uint32_t number = begin; number < end; ++number, from += lane_count) {
