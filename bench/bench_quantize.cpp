@@ -65,8 +65,8 @@ void quantize(benchmark::State& state) {
 void lambda_for_bits(benchmark::State& state) {
   const ecq::rate_input input{weights(), 0};
   for (auto _ : state) {
-    const auto lambda = ecq::lambda_for_bits<ecq::fp8_e4m3>(threads_of(state), std::span(&input, 1),
-                                                            static_cast<double>(state.range(0)) / 10);
+    auto lambda = ecq::lambda_for_bits<ecq::fp8_e4m3>(threads_of(state), std::span(&input, 1),
+                                                      static_cast<double>(state.range(0)) / 10);
     if (!lambda) state.SkipWithError(lambda.error().message().c_str());
     benchmark::DoNotOptimize(lambda);
   }

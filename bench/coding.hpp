@@ -45,13 +45,14 @@ inline const bool size_told = [] {
   return true;
 }();
 
-/// What `make` returned when it was first called under this name: repetitions must not wait for it.
+/// What `make` returned when it was first called under this name: repetitions must not wait for it. A pointer, since
+/// GCC 14 takes a reference for one into the arguments.
 template <class Make>
-const bytes& made_once(const std::string& name, Make&& make) {
+const bytes* made_once(const std::string& name, Make&& make) {
   static std::map<std::string, bytes> all;
   const auto [at, added] = all.try_emplace(name);
   if (added) at->second = make();
-  return at->second;
+  return &at->second;
 }
 
 /// What is coded: codes of one byte, or weights of a format.
@@ -60,7 +61,7 @@ struct subject {
   std::optional<ecq::dtype> format;
   std::function<bytes()> make;
 
-  const bytes& plain() const { return made_once(name, make); }
+  const bytes& plain() const { return *made_once(name, make); }
   std::size_t width() const { return format ? ecq::size_of(*format) : 1; }
 };
 
@@ -104,7 +105,7 @@ struct subject_coder {
   }
 
   void measure_decoding(benchmark::State& state, const ecq::cpu& backend, bool checksums) const {
-    const bytes& coded = made_once(of.name + "/" + name, [&] { return *encode(backend); });
+    const bytes& coded = *made_once(of.name + "/" + name, [&] { return *encode(backend); });
     const auto stream = ecq::encoded_stream::parse(coded);
     if (!stream || stream->coder() != Coder::id) return state.SkipWithError("does not compress");
     bytes& out = room_for(of.plain());
@@ -215,7 +216,7 @@ inline void add_peer(const subject& of, const peer& by) {
   const auto packed = [=](std::size_t& size) -> const bytes& {
     static std::map<std::string, std::size_t> sizes;
     const std::string name = of.name + "/" + by.name;
-    const bytes& made = made_once(name, [&] {
+    const bytes& made = *made_once(name, [&] {
       bytes room(by.bound(of.plain().size()));
       sizes[name] = by.pack(of.plain(), room);
       return room;
