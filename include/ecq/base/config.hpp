@@ -4,6 +4,7 @@
 
 #if defined(__cplusplus) && __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
 #error "ecq needs C++20: compile with -std=c++20"
+#include "C++20"  // There is no such file: the compiler stops here instead of naming a thousand consequences.
 #endif
 
 /// \def ECQ_HEADER_ONLY
