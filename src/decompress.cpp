@@ -1,4 +1,4 @@
-#include "ecq/decompress-inl.hpp"
+#include "ecq/block_decoder-inl.hpp"
 
 namespace ecq {
 

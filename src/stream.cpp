@@ -1,4 +1,5 @@
 #include "ecq/stream/chunked_elements-inl.hpp"
+#include "ecq/stream/every_coder-inl.hpp"
 #include "ecq/stream/stream_decoder-inl.hpp"
 #include "ecq/stream/stream_encoder-inl.hpp"
 #include "ecq/stream/stream_view-inl.hpp"

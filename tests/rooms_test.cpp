@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,20 +18,20 @@ namespace fs = std::filesystem;
 
 /// From the ground up. What is in no folder is named by itself.
 constexpr std::array<std::string_view, 14> floors = {
-    "base",                                                           // what every room uses
-    "format",                                                         // codes and their values
-    "entropy",                                                        // symbols and words
-    "stream",                                                         // chunks, index, header
-    "analysis",                                                       // what one measures
-    "quantize",                                                       // weights to codes and scales
-    "packed.hpp",                                                     // what compression makes
-    "methods",                                                        // matrices to blocks
-    "compressor.hpp decompress.hpp decompress-inl.hpp lossless.hpp",  // matrices in memory
-    "io",                                                             // files of others
-    "container",                                                      // our own
-    "checkpoint",                                                     // whole models
-    "cuda",                                                           // devices
-    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                      // what users include
+    "base",        // what every room uses
+    "format",      // codes and their values
+    "entropy",     // symbols and words
+    "stream",      // chunks, index, header
+    "analysis",    // what one measures
+    "quantize",    // weights to codes and scales
+    "packed.hpp",  // what compression makes
+    "methods",     // matrices to blocks
+    "compressor.hpp lossless.hpp block_decoder.hpp block_decoder-inl.hpp decompress.hpp",  // matrices in memory
+    "io",                                                                                  // files of others
+    "container",                                                                           // our own
+    "checkpoint",                                                                          // whole models
+    "cuda",                                                                                // devices
+    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                                           // what users include
 
 /// The floor of a header below include/ecq; floors.size() if it has none.
 std::size_t floor_of(const fs::path& header) {
@@ -86,6 +87,29 @@ TEST(rooms, every_include_is_there) {
   for (const auto& [header, included] : headers) {
     for (const fs::path& other : included) EXPECT_TRUE(headers.contains(other)) << header << " includes " << other;
   }
+}
+
+/// All that a header includes, itself too.
+std::set<fs::path> reached_from(const fs::path& header) {
+  const auto headers = all_headers();
+  std::set<fs::path> reached{header};
+  for (std::vector<fs::path> open{header}; !open.empty();) {
+    const fs::path at = open.back();
+    open.pop_back();
+    for (const fs::path& other : headers.at(at)) {
+      if (reached.insert(other).second) open.push_back(other);
+    }
+  }
+  return reached;
+}
+
+TEST(rooms, a_decoder_that_is_told_its_coders_includes_none) {
+  for (const fs::path& header : reached_from("block_decoder.hpp")) {
+    for (const char* const coder : {"rans", "tans", "huffman", "huffman_gaps", "bit_stack"}) {
+      EXPECT_NE(header.parent_path(), fs::path("entropy") / coder) << header;
+    }
+  }
+  EXPECT_TRUE(reached_from("decompress.hpp").contains("entropy/tans/tans.hpp"));
 }
 
 TEST(rooms, kernels_of_an_instruction_set_say_so_by_name) {

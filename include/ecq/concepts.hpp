@@ -22,7 +22,7 @@
 /// | entropy_coder | symbols into words, chunk by chunk | entropy/entropy_coder.hpp |
 /// | stream_coder | one or several coders that make a stream | stream/stream_encoder.hpp |
 /// | backend, decodable_on | where verbs run | entropy/entropy_coder.hpp |
-/// | weight_output | what weights are decoded to | decompress.hpp |
+/// | weight_output | what weights are decoded to | block_decoder.hpp |
 /// | exponent_format | weights that are coded without loss | lossless.hpp |
 /// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |
 /// | rate_targeted | a quantiser that meets bits per weight | methods/quantizer_method.hpp |

@@ -19,6 +19,18 @@ namespace ecq {
 /// Registered ids of entropy coders (docs/format.md).
 enum class coder_id : std::uint16_t { raw = 0, rans = 1, tans = 2, huffman = 3, huffman_gaps = 4 };
 
+/// "rans" for coder_id::rans, and so on.
+constexpr std::string_view to_string(coder_id id) noexcept {
+  switch (id) {
+    case coder_id::raw: return "raw";
+    case coder_id::rans: return "rans";
+    case coder_id::tans: return "tans";
+    case coder_id::huffman: return "huffman";
+    case coder_id::huffman_gaps: return "huffman_gaps";
+  }
+  return "unknown";
+}
+
 /// Where the coded bytes of one chunk lie. `words` and `states` may be read stream_tail_bytes beyond their end.
 struct chunk_bytes {
   const std::byte* states;   ///< Coder::state_bytes bytes

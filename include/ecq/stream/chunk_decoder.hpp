@@ -2,7 +2,6 @@
 /// \file
 /// Decoding whole chunks on the CPU, by the kernels of a coder and of its joins.
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,35 +10,17 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/coder_set.hpp"
 #include "ecq/stream/pair_io.hpp"
 #include "ecq/stream/stream_options.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq::detail {
 
-/// Decoders that take several chunks at once: verdicts[i] is what decode(chunks[i], out[i]) would return.
-template <class Decoder>
-concept decodes_many = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
-                                std::span<errc> verdicts, instruction_set isa) {
-  { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
-};
-
-/// Decoders that also join symbols with raw bits: verdicts as above, and all symbols or elements as element_target
-/// says.
-template <class Decoder>
-concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, const element_join& join,
-                                  std::span<element_target> targets, std::span<errc> verdicts, instruction_set isa) {
-  { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
-};
-
-/// Chunks that a chunk_decoder takes at once: enough to run side by side, and to find or make a table for.
-inline constexpr std::size_t max_chunk_run = 16;
 /// Chunks that are worth a run where there are few.
 inline constexpr std::size_t min_chunk_run = 8;
 
-/// Decodes chunks of one stream, keeping the table that the last ones used.
-template <class Coder>
-  requires decodable_on<Coder, cpu>
+/// Decodes chunks of one stream, keeping the decoder of the table that the last ones used.
 class chunk_decoder {
  public:
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
@@ -68,11 +49,11 @@ class chunk_decoder {
         members[count++] = other;
       }
       if (!decoder_ || table != table_) {
-        decoder_ = std::make_unique<typename Coder::decoder>(stream_.template table<Coder>(table), stream_.map());
+        decoder_ = stream_.decoder_of_table(table);
         table_ = table;
       }
       errc outcomes[max_chunk_run] = {};
-      decode_sharing({chunks, count}, {sharing, count}, {outcomes, count});
+      decoder_->decode({chunks, count}, stream_.join(), {sharing, count}, {outcomes, count}, isa_);
       for (std::size_t at = 0; at < count; ++at) {
         verdicts[members[at]] = outcomes[at];
         targets[members[at]] = sharing[at];
@@ -90,24 +71,6 @@ class chunk_decoder {
   }
 
  private:
-  /// Decodes chunks with the decoder that there is.
-  void decode_sharing(std::span<const chunk_bytes> chunks, std::span<element_target> targets,
-                      std::span<errc> verdicts) const {
-    const element_join join = stream_.join();
-    const std::size_t width = join.width;
-    if constexpr (decodes_joined<typename Coder::decoder>) {
-      decoder_->decode_joined(chunks, join, targets, verdicts, isa_);
-    } else if constexpr (decodes_many<typename Coder::decoder>) {
-      std::uint8_t* symbols[max_chunk_run];
-      for (std::size_t i = 0; i < chunks.size(); ++i) symbols[i] = targets[i].symbols(width, chunks[i].symbols);
-      decoder_->decode_many(chunks, symbols, verdicts, isa_);
-    } else {
-      for (std::size_t i = 0; i < chunks.size(); ++i) {
-        verdicts[i] = decoder_->decode(chunks[i], targets[i].symbols(width, chunks[i].symbols));
-      }
-    }
-  }
-
   /// Where what is decoded goes: pairs take the last bytes of the elements' room, which they are split to from the
   /// front.
   std::byte* room_of(std::uint64_t index, std::byte* elements) const {
@@ -134,7 +97,7 @@ class chunk_decoder {
   instruction_set isa_;
   const encoded_stream& stream_;
   decode_options options_;
-  std::unique_ptr<typename Coder::decoder> decoder_;
+  std::unique_ptr<const table_decoder> decoder_;
   std::uint16_t table_ = 0;
 };
 

@@ -37,36 +37,34 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
   const std::uint64_t each = chunks / backend.thread_count();
   const std::uint64_t run = std::clamp<std::uint64_t>(
       each / 4, std::clamp<std::uint64_t>(each, 1, detail::min_chunk_run), detail::max_chunk_run);
-  return with_coder(stream.coder(), [&]<class Coder>(Coder) {
-    return parallel_for(backend, static_cast<std::size_t>((chunks + run - 1) / run),
-                        [&](std::size_t task) -> result<void> {
-                          const std::uint64_t begin = first_chunk + task * run;
-                          const std::uint64_t end = first_chunk + (std::min)(chunks, (task + 1) * run);
-                          std::byte* targets[detail::max_chunk_run];
-                          std::vector<std::byte> partial[2];  // all of the chunks of which only a part is wanted
-                          std::size_t partials = 0;
-                          for (std::uint64_t index = begin; index < end; ++index) {
-                            const std::uint64_t chunk_first = index << bits;
-                            if (chunk_first >= first && chunk_first + stream.symbols_in(index) <= last) {
-                              targets[index - begin] = out.data() + (chunk_first - first) * width;
-                            } else {
-                              partial[partials].resize(stream.symbols_in(index) * width);
-                              targets[index - begin] = partial[partials++].data();
-                            }
+  return parallel_for(backend, static_cast<std::size_t>((chunks + run - 1) / run),
+                      [&](std::size_t task) -> result<void> {
+                        const std::uint64_t begin = first_chunk + task * run;
+                        const std::uint64_t end = first_chunk + (std::min)(chunks, (task + 1) * run);
+                        std::byte* targets[detail::max_chunk_run];
+                        std::vector<std::byte> partial[2];  // all of the chunks of which only a part is wanted
+                        std::size_t partials = 0;
+                        for (std::uint64_t index = begin; index < end; ++index) {
+                          const std::uint64_t chunk_first = index << bits;
+                          if (chunk_first >= first && chunk_first + stream.symbols_in(index) <= last) {
+                            targets[index - begin] = out.data() + (chunk_first - first) * width;
+                          } else {
+                            partial[partials].resize(stream.symbols_in(index) * width);
+                            targets[index - begin] = partial[partials++].data();
                           }
-                          detail::chunk_decoder<Coder> decoder(backend, stream, options);
-                          ECQ_CHECK(decoder.decode(begin, {targets, static_cast<std::size_t>(end - begin)}));
-                          for (std::uint64_t index = begin; index < end; ++index) {
-                            const std::uint64_t chunk_first = index << bits;
-                            const std::uint64_t from = (std::max)(first, chunk_first);
-                            const std::uint64_t to = (std::min)(last, chunk_first + stream.symbols_in(index));
-                            std::byte* const target = out.data() + (from - first) * width;
-                            const std::byte* const source = targets[index - begin] + (from - chunk_first) * width;
-                            if (source != target) std::copy_n(source, (to - from) * width, target);
-                          }
-                          return {};
-                        });
-  });
+                        }
+                        detail::chunk_decoder decoder(backend, stream, options);
+                        ECQ_CHECK(decoder.decode(begin, {targets, static_cast<std::size_t>(end - begin)}));
+                        for (std::uint64_t index = begin; index < end; ++index) {
+                          const std::uint64_t chunk_first = index << bits;
+                          const std::uint64_t from = (std::max)(first, chunk_first);
+                          const std::uint64_t to = (std::min)(last, chunk_first + stream.symbols_in(index));
+                          std::byte* const target = out.data() + (from - first) * width;
+                          const std::byte* const source = targets[index - begin] + (from - chunk_first) * width;
+                          if (source != target) std::copy_n(source, (to - from) * width, target);
+                        }
+                        return {};
+                      });
 }
 
 }  // namespace ecq

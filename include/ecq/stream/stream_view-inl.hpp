@@ -58,15 +58,14 @@ ECQ_INLINE result<void> encoded_stream::verify_chunks(std::uint64_t first, std::
   return {};
 }
 
-template <entropy_coder Coder>
-result<void> encoded_stream::check_sections() {
+ECQ_INLINE result<void> encoded_stream::check_sections() {
   const auto expect = [&](section_kind kind, const char* name, std::uint64_t bytes) -> result<void> {
     if (header_.at(kind).size == bytes) return {};
     return detail::stream_error(errc::corrupt, std::string(name) + " of " + std::to_string(header_.at(kind).size) +
                                                    " bytes, expected " + std::to_string(bytes));
   };
   ECQ_CHECK(expect(section_kind::chunk_index, "chunk index", (header_.chunks + 1) * chunk_record::bytes));
-  ECQ_CHECK(expect(section_kind::states, "states", header_.chunks * Coder::state_bytes));
+  ECQ_CHECK(expect(section_kind::states, "states", header_.chunks * decoding_->state_bytes));
   ECQ_CHECK(expect(section_kind::raw_bits, "raw bits", raw_bytes(header_.symbols, header_.raw_bits())));
   ECQ_CHECK(expect(section_kind::words, "words", record(chunk_count()).first_word * 2));
   if (const unsigned used = static_cast<unsigned>(header_.symbols % 8 * header_.raw_bits() % 8); used != 0) {
@@ -85,8 +84,8 @@ result<void> encoded_stream::check_sections() {
   table_positions_.reserve(header_.tables);
   for (std::uint32_t i = 0; i < header_.tables; ++i) {
     table_positions_.push_back(static_cast<std::uint32_t>(position));
-    if (auto read = Coder::table::read(section, position, map()); !read) {
-      return std::move(read).error().within("stream: table " + std::to_string(i));
+    if (auto checked = decoding_->check_table(section, position, map()); !checked) {
+      return std::move(checked).error().within("stream: table " + std::to_string(i));
     }
   }
   return expect(section_kind::tables, "tables", position);
@@ -143,14 +142,20 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
   return detail::stream_error(errc::corrupt, "chunks do not share the " + std::to_string(escapes) + " escapes out");
 }
 
-ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob) {
+ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob, coder_set accepted) {
   try {
     encoded_stream stream;
     stream.blob_ = blob;
     ECQ_TRY(header, stream_header::read(blob));
     stream.header_ = header;
+    stream.decoding_ = accepted.find(stream.coder());
+    if (stream.decoding_ == nullptr) {
+      const auto number = std::to_string(static_cast<unsigned>(stream.coder()));
+      return detail::stream_error(errc::unsupported, "coder " + number + " (" + std::string(to_string(stream.coder())) +
+                                                         "), where this program decodes " + accepted.names());
+    }
     // 16 bytes a chunk: an index of the right size bounds the number of chunks by the blob's own size.
-    ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return stream.template check_sections<Coder>(); }));
+    ECQ_CHECK(stream.check_sections());
     ECQ_CHECK(stream.check_index());
     ECQ_CHECK(stream.check_nibbles());
     return stream;

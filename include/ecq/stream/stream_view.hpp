@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,12 +15,8 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/entropy/element_join.hpp"
-#include "ecq/entropy/huffman/huffman.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
 #include "ecq/entropy/nibble_list.hpp"
-#include "ecq/entropy/rans/rans.hpp"
-#include "ecq/entropy/raw.hpp"
-#include "ecq/entropy/tans/tans.hpp"
+#include "ecq/stream/coder_set.hpp"
 #include "ecq/stream/stream_header.hpp"
 
 namespace ecq {
@@ -28,8 +25,13 @@ namespace ecq {
 /// that all offsets may be relied on; it allocates 4 bytes a table and nothing else.
 class encoded_stream {
  public:
-  /// Errors: truncated, corrupt, checksum_mismatch, unsupported (newer versions and coders), limit_exceeded.
-  static result<encoded_stream> parse(std::span<const std::byte> blob);
+  /// Errors: truncated, corrupt, checksum_mismatch, unsupported (newer versions; coders that are not `accepted`),
+  /// limit_exceeded.
+  static result<encoded_stream> parse(std::span<const std::byte> blob, coder_set accepted);
+  template <class Every = every_coder>
+  static result<encoded_stream> parse(std::span<const std::byte> blob) {
+    return parse(blob, Every());
+  }
 
   std::uint64_t size() const noexcept { return header_.symbols; }
   std::uint64_t chunk_count() const noexcept { return header_.chunks; }
@@ -97,10 +99,14 @@ class encoded_stream {
     return std::move(*Coder::table::read(header_.bytes_of(blob_, section_kind::tables), position, map()));
   }
 
+  /// The decoder of table `index`, which must be below table_count(). Throws std::bad_alloc.
+  std::unique_ptr<const detail::table_decoder> decoder_of_table(std::uint32_t index) const {
+    return decoding_->decoder_at(header_.bytes_of(blob_, section_kind::tables), table_positions_[index], map());
+  }
+
  private:
   const std::byte* section_bytes(section_kind kind) const noexcept { return blob_.data() + header_.at(kind).offset; }
 
-  template <entropy_coder Coder>
   result<void> check_sections();
   result<void> check_index() const;
   result<void> check_nibbles();
@@ -110,23 +116,11 @@ class encoded_stream {
   }
 
   std::span<const std::byte> blob_;
+  const detail::coder_decoding* decoding_ = nullptr;
   stream_header header_;
   nibble_list nibbles_;
   std::vector<std::uint32_t> table_positions_;  ///< of each record in the tables section
 };
-
-/// Calls `use(Coder{})` with the coder of `id` and returns its result<void>; errc::unsupported for unknown ids.
-template <class Use>
-result<void> with_coder(coder_id id, Use&& use) {
-  switch (id) {
-    case coder_id::raw: return use(raw{});
-    case coder_id::rans: return use(rans{});
-    case coder_id::tans: return use(tans{});
-    case coder_id::huffman: return use(huffman{});
-    case coder_id::huffman_gaps: return use(huffman_gaps{});
-  }
-  return detail::stream_error(errc::unsupported, "coder " + std::to_string(static_cast<unsigned>(id)));
-}
 
 /// Bytes of a stream that are not words or raw bits, as expected for one table of 64 symbols: header, table, index,
 /// padding, and of the states the 24 bits a lane that carry no information. For planning a rate.

@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
-#include "ecq/decompress.hpp"
+#include "ecq/block_decoder.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/stream_decoder.hpp"
 
 namespace ecq {
 
-ECQ_INLINE result<block_decoder> block_decoder::open(packed_block_view block) {
-  ECQ_TRY(stream, encoded_stream::parse(block.stream));
+ECQ_INLINE result<block_decoder> block_decoder::open(packed_block_view block, coder_set accepted) {
+  ECQ_TRY(stream, encoded_stream::parse(block.stream, accepted));
   ECQ_CHECK(check(block.matrices, stream.header()));
   return block_decoder(block.matrices, std::move(stream));
 }

@@ -1,0 +1,161 @@
+#pragma once
+/// \file
+/// Packed matrices back to weights: whole, by row range, or as codes. decompress.hpp adds all coders; a program that
+/// includes this instead names its own, and compiles no others:
+///
+///   #include <ecq/block_decoder.hpp>
+///   #include <ecq/entropy/rans/rans.hpp>
+///   ecq::decompress(ecq::cpu{}, packed, out, ecq::coders<ecq::rans>);
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/format/number_format.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/stream/coder_set.hpp"
+#include "ecq/stream/stream_view.hpp"
+
+namespace ecq {
+
+/// Element types that weights are decoded to.
+template <class Element>
+concept weight_output =
+    std::is_same_v<Element, float> || std::is_same_v<Element, bf16> || std::is_same_v<Element, fp16>;
+
+/// A block opened for decoding: its stream parsed and its matrices checked against it once, so that any matrix, row
+/// range or chunk decodes alone afterwards. The bytes of the stream and the matrices must outlive it.
+class block_decoder {
+ public:
+  /// errc::corrupt or what encoded_stream::parse returns if matrices and stream do not fit together.
+  static result<block_decoder> open(packed_block_view block, coder_set accepted);
+  template <class Every = every_coder>
+  static result<block_decoder> open(packed_block_view block) {
+    return open(block, Every());
+  }
+
+  /// errc::corrupt unless `matrices` fit the stream whose header is `header`, as open() checks.
+  static result<void> check(std::span<const packed_matrix> matrices, const stream_header& header);
+
+  std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
+  const encoded_stream& stream() const noexcept { return stream_; }
+
+  /// Weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded to nearest
+  /// even where `Element` is narrower than FP32. Bytes whose checksum is wrong, or that decode to a code which is no
+  /// finite number, are an error, and `out` then holds unspecified values.
+  template <weight_output Element>
+  result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
+    const segment<Element> whole{this, matrix, first_row, out};
+    return decode(backend, std::span<const segment<Element>>(&whole, 1));
+  }
+
+  /// Rows of a matrix from `first_row` on, and where their weights go.
+  template <weight_output Element>
+  struct segment {
+    const block_decoder* block = nullptr;
+    std::size_t matrix = 0;
+    std::size_t first_row = 0;
+    matrix_view<Element> out;
+  };
+
+  /// Decodes segments, of any blocks, as above, side by side: their chunks stand in one line, from which each thread
+  /// takes the next few whenever it has done its last ones. So the load evens out, however different segments are. The
+  /// error is that of the first chunk in the line that has one.
+  template <weight_output Element>
+  static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments);
+
+  /// The codes themselves, row-major, of `rows` rows from `first_row` on, in the machine's byte order: of a lossless
+  /// matrix the very bits that its weights had. out.size() must be rows x columns x bytes of a code.
+  result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
+                            std::span<std::byte> out) const;
+  result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
+                            std::span<std::uint8_t> out) const {
+    return decode_codes(backend, matrix, first_row, rows, std::as_writable_bytes(out));
+  }
+
+ private:
+  block_decoder(std::span<const packed_matrix> matrices, encoded_stream stream)
+      : matrices_(matrices), stream_(std::move(stream)) {}
+
+  static std::string label(const packed_matrix& matrix, std::size_t index);
+
+  static result<void> check(const packed_matrix& matrix, const stream_header& header);
+
+  /// With a zero point no value may leave FP32: where a sum is fused with its product, infinity would not come about.
+  static result<void> check_zero(const packed_matrix& matrix);
+
+  result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
+
+  /// The chunks that hold some rows of a matrix, a few at a time: the tasks of decode().
+  struct chunk_runs {
+    std::uint64_t first = 0;  ///< element of the stream; `end` is behind the last one
+    std::uint64_t end = 0;
+    std::uint64_t elements = 1;  ///< of all chunks of a run
+    std::size_t count = 0;
+
+    std::uint64_t begin_of(std::size_t run) const noexcept {
+      return (std::max)(first, (first / elements + run) * elements);
+    }
+    std::uint64_t end_of(std::size_t run) const noexcept {
+      return (std::min)(end, (first / elements + run + 1) * elements);
+    }
+  };
+
+  chunk_runs runs_of(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows) const;
+
+  template <weight_output Element>
+  result<void> decode_run(const cpu& backend, const segment<Element>& to, const chunk_runs& runs,
+                          std::size_t run) const;
+
+  /// Weights as they are, in another element type perhaps.
+  template <weight_output Element>
+  static void convert(dtype format, std::uint64_t first_element, std::span<const std::byte> elements,
+                      matrix_view<Element> out);
+  template <weight_output Element>
+  static result<void> dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
+                                 std::span<const std::byte> codes, matrix_view<Element> out);
+
+  std::span<const packed_matrix> matrices_;
+  encoded_stream stream_;
+};
+
+/// errc::invalid_argument unless a block has one matrix.
+inline result<void> check_single(packed_block_view block) {
+  if (block.matrices.size() == 1) return {};
+  return error(errc::invalid_argument,
+               "a block of " + std::to_string(block.matrices.size()) + " matrices needs the index of one");
+}
+
+/// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or what converts to one (an
+/// Eigen matrix, a std::span for one row), of the matrix's shape. See block_decoder::decode for errors; use a
+/// block_decoder to decode several matrices or parts of them.
+template <class Output, class Every = every_coder>
+  requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
+result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out,
+                        coder_set accepted = Every()) {
+  ECQ_TRY(decoder, block_decoder::open(block, accepted));
+  return decoder.decode(backend, matrix, 0, matrix_view(out));
+}
+
+/// Decodes the matrix of a block that has one.
+template <class Output, class Every = every_coder>
+  requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
+result<void> decompress(const cpu& backend, packed_block_view block, Output&& out, coder_set accepted = Every()) {
+  ECQ_CHECK(check_single(block));
+  return decompress(backend, block, 0, out, accepted);
+}
+
+}  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/block_decoder-inl.hpp"
+#endif

@@ -1,0 +1,98 @@
+#include "ecq/stream/coder_set.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "ecq/block_decoder.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/stream/encoded_stream.hpp"
+#include "support/codes.hpp"
+
+namespace {
+
+using ecq::cpu;
+using ecq_test::code_source;
+
+/// A coder that no file names: that of the library, under a number of its own.
+struct coder_of_ones_own : ecq::rans {
+  static constexpr std::string_view name = "own";
+  static constexpr ecq::coder_id id = static_cast<ecq::coder_id>(1000);
+};
+
+constexpr std::size_t rows = 40, columns = 256;
+
+template <class Coder>
+ecq::packed_block packed_by(const std::vector<std::uint8_t>& codes) {
+  auto stream = ecq::encode_stream<Coder>(cpu{}, codes, {.chunk_bits = 10});
+  EXPECT_TRUE(stream);
+  ecq::packed_matrix matrix;
+  matrix.format = ecq::dtype::int8;
+  matrix.layout = {rows, columns, 1, columns};
+  matrix.scales.assign(rows, ecq::bf16(0.5F));
+  return {.matrices = {matrix}, .stream = std::move(*stream)};
+}
+
+std::vector<std::uint8_t> codes() { return code_source(1).bell(rows * columns, 5); }
+
+template <class Coder>
+class coder_set : public testing::Test {};
+using coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman, ecq::huffman_gaps, coder_of_ones_own>;
+TYPED_TEST_SUITE(coder_set, coders);
+
+TYPED_TEST(coder_set, decodes_what_it_names) {
+  const auto wanted = codes();
+  const auto packed = packed_by<TypeParam>(wanted);
+  const auto stream = ecq::encoded_stream::parse(packed.stream, ecq::coders<TypeParam>);
+  ASSERT_TRUE(stream) << stream.error().to_string();
+  EXPECT_EQ(stream->coder(), TypeParam::id);
+  for (const auto isa : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+    std::vector<std::uint8_t> got(wanted.size());
+    ASSERT_TRUE(ecq::decode_stream(cpu{.isa = isa}, *stream, 0, got));
+    EXPECT_EQ(got, wanted);
+  }
+  std::vector<float> weights(wanted.size());
+  const ecq::matrix_view<float> out(weights.data(), rows, columns);
+  ASSERT_TRUE(ecq::decompress(cpu{}, packed, out, ecq::coders<TypeParam>));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(weights[i], 0.5F * static_cast<float>(static_cast<std::int8_t>(wanted[i])));
+  }
+}
+
+TYPED_TEST(coder_set, refuses_streams_of_others) {
+  const auto packed = packed_by<TypeParam>(codes());
+  std::vector<float> weights(rows * columns);
+  const ecq::matrix_view<float> out(weights.data(), rows, columns);
+  const auto refused = [&](ecq::coder_set accepted) {
+    const auto done = ecq::decompress(cpu{}, packed, 0, out, accepted);
+    return done ? ecq::errc::ok : done.error().code();
+  };
+  const bool is_raw = std::is_same_v<TypeParam, ecq::raw>;  // which every set has
+  const bool registered = !std::is_same_v<TypeParam, coder_of_ones_own>;
+  EXPECT_EQ(refused(ecq::coders<>), is_raw ? ecq::errc::ok : ecq::errc::unsupported);
+  EXPECT_EQ(refused(ecq::every_coder()), registered ? ecq::errc::ok : ecq::errc::unsupported);
+}
+
+TEST(coder_set_errors, name_the_coder_and_those_that_are_there) {
+  const auto packed = packed_by<ecq::tans>(codes());
+  const auto opened = ecq::block_decoder::open(packed, ecq::coders<ecq::rans, ecq::huffman>);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), ecq::errc::unsupported);
+  EXPECT_EQ(opened.error().message(), "stream: coder 2 (tans), where this program decodes raw, rans, huffman");
+  const auto own = packed_by<coder_of_ones_own>(codes());
+  const auto unknown = ecq::encoded_stream::parse(own.stream);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message(),
+            "stream: coder 1000 (unknown), where this program decodes raw, rans, tans, huffman, huffman_gaps");
+}
+
+TEST(coder_set_names, are_the_coders_own) {
+  const auto same = []<class... Coder>(Coder...) { return ((ecq::to_string(Coder::id) == Coder::name) && ...); };
+  EXPECT_TRUE(same(ecq::raw{}, ecq::rans{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}));
+}
+
+}  // namespace
