@@ -42,4 +42,13 @@ TYPED_TEST(GranularityLaws, EmptyMatricesHaveNoGroups) {
   EXPECT_EQ(TypeParam{}.layout(0, 0).count(), 0U);
 }
 
+TEST(Granularities, ShareScalesAsTheirNamesSay) {
+  EXPECT_EQ(ecq::per_tensor{}.layout(5, 300), (ecq::group_layout{5, 300, 5, 300}));
+  EXPECT_EQ(ecq::per_channel{}.layout(5, 300), (ecq::group_layout{5, 300, 1, 300}));
+  EXPECT_EQ(ecq::per_group{64}.layout(5, 300), (ecq::group_layout{5, 300, 1, 64}));
+  EXPECT_EQ(ecq::per_tensor{}.layout(5, 300).count(), 1U);
+  EXPECT_EQ(ecq::per_channel{}.layout(5, 300).count(), 5U);
+  EXPECT_EQ(ecq::per_group{64}.layout(5, 300).count(), 5U * 5U) << "the last group of a row has 44 weights";
+}
+
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Every shipped policy, by concept, and those of a user. A new policy is tested against the laws of its concept by
-/// being listed here.
+/// being listed here; lbfgs, which needs Eigen, is listed in laws/lbfgs_laws_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -22,6 +22,7 @@
 #include "ecq/format/int8.hpp"
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
@@ -48,7 +49,8 @@ using all_quantizers =
                    ecq::basic_entquant<ecq::row_root<ecq::squared_error>, ecq::per_group>,
                    ecq::scaled_quantizer<ecq::row_root<cubic_error, doubled_norm>, per_two_rows>,
                    ecq::scaled_quantizer<ecq::row_root<no_error>>,
-                   ecq::scaled_quantizer<ecq::absmax_search, per_weight>, ecq::basic_entquant<widened_absmax>>;
+                   ecq::scaled_quantizer<ecq::absmax_search, per_weight>, ecq::basic_entquant<widened_absmax>,
+                   ecq::entrollm>;
 
 /// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name, behind a number where it has company.
 struct policy_names {
