@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "ecq/analysis/weight_error.hpp"
+#include "ecq/format/fp16.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -30,17 +33,19 @@ TEST(Hqq, CodesLieOnAnEvenGridOfTheirGroup) {
     const auto rounded = hqq{.bits = bits}.apply(cpu{}, matrix_view<const float>(weights.data(), 4, 64));
     ASSERT_TRUE(rounded);
     for (std::size_t row = 0; row < 4; ++row) {
-      const std::size_t first = row * 64;
-      for (std::size_t column = 1; column < 64; ++column) {
-        EXPECT_LT(rounded->codes[first + column], 1 << bits);
-        const int steps = rounded->codes[first + column] - rounded->codes[first];
-        const float way = rounded->weights[first + column] - rounded->weights[first];
-        if (steps != 0) {
-          const float scale = way / static_cast<float>(steps);
-          EXPECT_NEAR(scale, static_cast<float>(ecq::fp16(scale)), scale * 1e-4F) << "not an FP16";
-        } else {
-          EXPECT_EQ(way, 0.0F);
-        }
+      const auto codes = std::span(rounded->codes).subspan(row * 64, 64);
+      const auto values = std::span(rounded->weights).subspan(row * 64, 64);
+      const auto [least, most] = std::minmax_element(codes.begin(), codes.end());
+      ASSERT_LT(*least, *most);
+      ASSERT_LT(*most, 1 << bits);
+      const float lowest = values[static_cast<std::size_t>(least - codes.begin())];
+      const float highest = values[static_cast<std::size_t>(most - codes.begin())];
+      const float measured = (highest - lowest) / static_cast<float>(*most - *least);
+      const float scale = ecq::fp16(measured);
+      EXPECT_NEAR(measured, scale, scale * 1e-5F) << "not an FP16";
+      for (std::size_t column = 0; column < 64; ++column) {
+        const float steps = static_cast<float>(codes[column] - *least);
+        EXPECT_NEAR(values[column], lowest + steps * scale, scale * 1e-3F);
       }
     }
   }

@@ -22,6 +22,7 @@ TEST(row_sample, takes_one_row_of_each_neighbours) {
     for (const std::uint64_t weights : {rows * 64, rows * 640, rows * 64000}) {
       const auto sample = sample_of(rows, 64, weights, rows * 64);
       ASSERT_GE(sample.rows, 1U);
+      ASSERT_GE(sample.rows * sample.step, rows) << "the last rows have nobody";
       for (std::uint64_t i = 0; i < sample.rows; ++i) {
         ASSERT_LT(sample.row(i), rows);
         ASSERT_EQ(sample.row(i) / sample.step, i);
