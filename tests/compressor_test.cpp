@@ -50,7 +50,7 @@ std::vector<float> decoded(const ecq::packed_block& packed, std::size_t matrix =
 }
 
 template <class Combination>
-class compositions : public testing::Test {};
+class Compositions : public testing::Test {};
 
 template <class Format, class Coder, class Quantizer>
 struct combination {
@@ -64,9 +64,9 @@ using all_combinations =
                    combination<ecq::fp8_e4m3, ecq::raw, ecq::absmax>, combination<ecq::int8, ecq::raw, ecq::absmax>,
                    combination<ecq::fp8_e4m3, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_tensor>>,
                    combination<ecq::int8, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, ecq::per_group>>>;
-TYPED_TEST_SUITE(compositions, all_combinations);
+TYPED_TEST_SUITE(Compositions, all_combinations);
 
-TYPED_TEST(compositions, decodes_to_code_times_scale) {
+TYPED_TEST(Compositions, DecodesToCodeTimesScale) {
   constexpr std::size_t rows = 37, columns = 301;
   const auto weights = ecq_test::row_varying(rows, columns);
   const auto packed = typename TypeParam::codec{}.compress(matrix_view(weights.data(), rows, columns));
@@ -91,7 +91,7 @@ TYPED_TEST(compositions, decodes_to_code_times_scale) {
   EXPECT_LT(distance->relative_l1(), 0.12);
 }
 
-TYPED_TEST(compositions, bytes_do_not_depend_on_threads) {
+TYPED_TEST(Compositions, BytesDoNotDependOnThreads) {
   const auto weights = ecq_test::gaussian(130, 257);
   const matrix_view view(weights.data(), 130, 257);
   const auto one = typename TypeParam::codec{}.compress(cpu{.threads = 1}, view);
@@ -101,7 +101,7 @@ TYPED_TEST(compositions, bytes_do_not_depend_on_threads) {
   EXPECT_EQ(decoded(*one), decoded(*four, 0, cpu{.threads = 3}));
 }
 
-TEST(compressor, meets_target_bits_with_everything_counted) {
+TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
   const auto weights = ecq_test::gaussian(512, 1024);
   for (const double bits : {2.1, 3.0, 4.0, 6.0}) {
     const auto packed = ecq::compressor<>{{.target_bits = bits}}.compress(matrix_view(weights.data(), 512, 1024));
@@ -111,7 +111,7 @@ TEST(compressor, meets_target_bits_with_everything_counted) {
 }
 
 // Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
-TEST(compressor, meets_target_bits_where_every_second_row_has_outliers) {
+TEST(Compressor, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
   constexpr std::size_t rows = 16384;
   constexpr std::size_t columns = 512;
   auto weights = ecq_test::gaussian(rows, columns);
@@ -160,7 +160,7 @@ ecq::packed_block packed_by(const std::vector<float>& weights) {
   return packed ? std::move(*packed) : ecq::packed_block{};
 }
 
-TEST(compressor, evaluates_the_distortion_that_it_is_given) {
+TEST(Compressor, EvaluatesTheDistortionThatItIsGiven) {
   // Rows that differ in shape, so that it matters which of them is given the bits.
   auto weights = ecq_test::gaussian(256, 512);
   for (std::size_t i = 0; i < weights.size(); i += 37) weights[i] *= static_cast<float>(i / 512 % 8 + 1);
@@ -176,7 +176,7 @@ TEST(compressor, evaluates_the_distortion_that_it_is_given) {
   EXPECT_NE(third.stream, squared.stream);
 }
 
-TEST(compressor, takes_absmax_where_no_error_matters) {
+TEST(Compressor, TakesAbsmaxWhereNoErrorMatters) {
   const auto weights = ecq_test::gaussian(64, 128);
   const matrix_view view(weights.data(), 64, 128);
   using quantizer = ecq::basic_entquant<ecq::row_root<nothing_matters>>;
@@ -200,7 +200,7 @@ struct stretched_absmax {
   }
 };
 
-TEST(compressor, meets_target_bits_by_a_search_and_groups_of_ones_own) {
+TEST(Compressor, MeetsTargetBitsByASearchAndGroupsOfOnesOwn) {
   const auto weights = ecq_test::gaussian(256, 512);
   const matrix_view view(weights.data(), 256, 512);
   const auto expect_rate = [&](const auto& codec) {
@@ -213,7 +213,7 @@ TEST(compressor, meets_target_bits_by_a_search_and_groups_of_ones_own) {
       {.target_bits = 3.5, .granularity = {256}}});
 }
 
-TEST(compressor, block_shares_one_stream_and_every_part_decodes_alone) {
+TEST(Compressor, BlockSharesOneStreamAndEveryPartDecodesAlone) {
   const auto first = ecq_test::gaussian(64, 1000, 1);
   const auto second = ecq_test::student_t4(3, 7, 2);
   const auto third = ecq_test::row_varying(200, 333, 3);
@@ -241,7 +241,7 @@ TEST(compressor, block_shares_one_stream_and_every_part_decodes_alone) {
   EXPECT_EQ(decoded(*packed, 1), decoded(*alone));
 }
 
-TEST(compressor, reads_and_writes_what_eigen_holds) {
+TEST(Compressor, ReadsAndWritesWhatEigenHolds) {
   const auto weights = ecq_test::gaussian(24, 40);
   using row_major = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Eigen::MatrixXf columns_first = Eigen::Map<const row_major>(weights.data(), 24, 40);
@@ -256,7 +256,7 @@ TEST(compressor, reads_and_writes_what_eigen_holds) {
   EXPECT_EQ(out(23, 0), expected[23 * 40]);
 }
 
-TEST(decompress, narrower_outputs_are_the_float_rounded) {
+TEST(Decompress, NarrowerOutputsAreTheFloatRounded) {
   const auto weights = ecq_test::row_varying(20, 90);
   const auto packed = ecq::compressor<>{{.lambda = 2.0}}.compress(matrix_view(weights.data(), 20, 90));
   ASSERT_TRUE(packed);
@@ -271,7 +271,7 @@ TEST(decompress, narrower_outputs_are_the_float_rounded) {
   }
 }
 
-TEST(compressor, degenerate_matrices_round_trip) {
+TEST(Compressor, DegenerateMatricesRoundTrip) {
   for (const auto& [rows, columns] :
        {std::pair{0UL, 0UL}, {0UL, 5UL}, {5UL, 0UL}, {1UL, 1UL}, {1UL, 100UL}, {100UL, 1UL}}) {
     for (const float value : {0.0F, -0.0F, 1.0F, -3e-39F, 3e38F}) {
@@ -287,7 +287,7 @@ TEST(compressor, degenerate_matrices_round_trip) {
   }
 }
 
-TEST(compressor, all_zeros_cost_next_to_nothing) {
+TEST(Compressor, AllZerosCostNextToNothing) {
   const std::vector<float> zeros(1 << 20, 0.0F);
   const auto packed = ecq::compressor<>{{.target_bits = 3.0}}.compress(matrix_view(zeros.data(), 1024, 1024));
   ASSERT_TRUE(packed) << packed.error().to_string();
@@ -295,7 +295,7 @@ TEST(compressor, all_zeros_cost_next_to_nothing) {
   EXPECT_EQ(decoded(*packed), zeros);
 }
 
-TEST(compressor, names_the_weight_that_is_no_number) {
+TEST(Compressor, NamesTheWeightThatIsNoNumber) {
   auto weights = ecq_test::gaussian(8, 16);
   weights[5 * 16 + 3] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<ecq::named_weights> block = {{"up_proj", matrix_view<const float>(weights.data(), 8, 16)}};
@@ -311,7 +311,7 @@ TEST(compressor, names_the_weight_that_is_no_number) {
   }
 }
 
-TEST(compressor, refuses_neither_and_both_parameters) {
+TEST(Compressor, RefusesNeitherAndBothParameters) {
   const auto weights = ecq_test::gaussian(8, 16);
   const matrix_view view(weights.data(), 8, 16);
   EXPECT_EQ(ecq::compressor<>{}.compress(view).error().code(), errc::invalid_argument);
@@ -324,7 +324,7 @@ TEST(compressor, refuses_neither_and_both_parameters) {
   EXPECT_EQ(little.compress(view).error().code(), errc::unreachable_target);
 }
 
-class damaged_block : public testing::Test {
+class DamagedBlock : public testing::Test {
  protected:
   void SetUp() override {
     const auto weights = ecq_test::gaussian(40, 100);
@@ -341,7 +341,7 @@ class damaged_block : public testing::Test {
   ecq::packed_block packed;
 };
 
-TEST_F(damaged_block, is_refused_before_anything_is_decoded) {
+TEST_F(DamagedBlock, IsRefusedBeforeAnythingIsDecoded) {
   auto& matrix = packed.matrices[0];
   const auto good = matrix;
   EXPECT_EQ(opened(), errc::ok);
@@ -363,7 +363,7 @@ TEST_F(damaged_block, is_refused_before_anything_is_decoded) {
   EXPECT_EQ(opened(), errc::corrupt);
 }
 
-TEST_F(damaged_block, codes_that_are_no_numbers_are_an_error) {
+TEST_F(DamagedBlock, CodesThatAreNoNumbersAreAnError) {
   const std::vector<std::uint8_t> codes(4000, 0x7f);
   packed.stream = *ecq::encode_stream(cpu{}, codes);
   std::vector<float> out(4000);
@@ -372,7 +372,7 @@ TEST_F(damaged_block, codes_that_are_no_numbers_are_an_error) {
   EXPECT_EQ(done.error().code(), errc::corrupt);
 }
 
-TEST_F(damaged_block, wrong_output_shapes_are_an_error) {
+TEST_F(DamagedBlock, WrongOutputShapesAreAnError) {
   std::vector<float> out(4000);
   EXPECT_EQ(ecq::decompress(cpu{}, packed, matrix_view(out.data(), 100, 40)).error().code(), errc::invalid_argument);
   EXPECT_EQ(ecq::decompress(cpu{}, packed, 1, matrix_view(out.data(), 40, 100)).error().code(), errc::not_found);

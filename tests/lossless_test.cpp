@@ -29,7 +29,7 @@ bool same_bits(std::span<const Element> left, std::span<const Element> right) {
          (left.empty() || std::memcmp(left.data(), right.data(), left.size_bytes()) == 0);
 }
 
-TEST(lossless, spans_and_ranges_come_back) {
+TEST(Lossless, SpansAndRangesComeBack) {
   const auto weights = layer(70'000);
   const ecq::lossless<bf16> codec;
   const auto packed = codec.compress(cpu{.threads = 2}, weights);
@@ -47,7 +47,7 @@ TEST(lossless, spans_and_ranges_come_back) {
   EXPECT_EQ((ecq::lossless<ecq::fp16>{}.decompress(cpu{}, *packed, other).error().code()), errc::invalid_argument);
 }
 
-TEST(lossless, floats_that_are_no_numbers_come_back) {
+TEST(Lossless, FloatsThatAreNoNumbersComeBack) {
   std::vector<float> weights = {0.0F, -0.0F, std::numeric_limits<float>::infinity(),
                                 -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::denorm_min()};
   for (std::uint32_t payload = 1; payload < 1U << 23; payload = payload * 5 + 3) {
@@ -62,7 +62,7 @@ TEST(lossless, floats_that_are_no_numbers_come_back) {
   EXPECT_TRUE(same_bits<float>(out, weights));
 }
 
-TEST(lossless, matrices_of_any_stride_decode_by_rows_and_to_other_types) {
+TEST(Lossless, MatricesOfAnyStrideDecodeByRowsAndToOtherTypes) {
   constexpr std::size_t rows = 33, columns = 47;
   const auto weights = layer(rows * columns * 2);
   // Every other column of a matrix, transposed.
@@ -103,7 +103,7 @@ TEST(lossless, matrices_of_any_stride_decode_by_rows_and_to_other_types) {
   EXPECT_EQ(last, view(rows - 1, columns - 1).bits);
 }
 
-TEST(lossless, empty_weights_are_weights) {
+TEST(Lossless, EmptyWeightsAreWeights) {
   const ecq::lossless<ecq::fp8_e5m2> codec;
   std::vector<ecq::fp8_e5m2> none;
   const auto packed = codec.compress(cpu{}, none);
@@ -112,7 +112,7 @@ TEST(lossless, empty_weights_are_weights) {
   EXPECT_TRUE(ecq::block_decoder::open(*packed));
 }
 
-TEST(lossless, blocks_and_streams_that_do_not_belong_together_are_refused) {
+TEST(Lossless, BlocksAndStreamsThatDoNotBelongTogetherAreRefused) {
   auto packed = *ecq::lossless<bf16>{}.compress(cpu{}, layer(500));
   EXPECT_EQ(
       (ecq::lossless<ecq::fp16>{}.compress(cpu{}, ecq::weights_view(ecq::matrix_view<const bf16>())).error().code()),
@@ -126,7 +126,7 @@ TEST(lossless, blocks_and_streams_that_do_not_belong_together_are_refused) {
 }
 
 // Gaussian weights in BF16 take about 66 % of their size (DFloat11 reports 70 % of real models).
-TEST(lossless, bf16_weights_lose_a_third_of_their_size) {
+TEST(Lossless, Bf16WeightsLoseAThirdOfTheirSize) {
   const auto weights = layer(1'000'000);
   const auto packed = ecq::lossless<bf16>{}.compress(cpu{}, weights);
   ASSERT_TRUE(packed);
@@ -136,7 +136,7 @@ TEST(lossless, bf16_weights_lose_a_third_of_their_size) {
 }
 
 // N(0, 1) in FP8 E4M3: the exponents have 2.5 to 2.6 bits of entropy.
-TEST(lossless, fp8_exponents_of_a_gaussian_have_the_entropy_of_the_paper) {
+TEST(Lossless, Fp8ExponentsOfAGaussianHaveTheEntropyOfThePaper) {
   ecq::histogram exponents;
   std::vector<ecq::fp8_e4m3> weights;
   for (const float value : ecq_test::gaussian(1, 1'000'000, 5, 1.0F)) {

@@ -67,13 +67,13 @@ std::map<fs::path, std::vector<fs::path>> all_headers() {
   return found;
 }
 
-TEST(rooms, every_header_has_a_floor) {
+TEST(Rooms, EveryHeaderHasAFloor) {
   const auto headers = all_headers();
   EXPECT_GT(headers.size(), 100U);
   for (const auto& [header, included] : headers) EXPECT_LT(floor_of(header), floors.size()) << header;
 }
 
-TEST(rooms, no_include_leads_up) {
+TEST(Rooms, NoIncludeLeadsUp) {
   for (const auto& [header, included] : all_headers()) {
     for (const fs::path& other : included) {
       if (other == "version.hpp") continue;  // a number, which files carry
@@ -82,7 +82,7 @@ TEST(rooms, no_include_leads_up) {
   }
 }
 
-TEST(rooms, every_include_is_there) {
+TEST(Rooms, EveryIncludeIsThere) {
   const auto headers = all_headers();
   for (const auto& [header, included] : headers) {
     for (const fs::path& other : included) EXPECT_TRUE(headers.contains(other)) << header << " includes " << other;
@@ -103,7 +103,7 @@ std::set<fs::path> reached_from(const fs::path& header) {
   return reached;
 }
 
-TEST(rooms, a_decoder_that_is_told_its_coders_includes_none) {
+TEST(Rooms, ADecoderThatIsToldItsCodersIncludesNone) {
   for (const fs::path& header : reached_from("block_decoder.hpp")) {
     for (const char* const coder : {"rans", "tans", "huffman", "huffman_gaps", "bit_stack"}) {
       EXPECT_NE(header.parent_path(), fs::path("entropy") / coder) << header;
@@ -112,7 +112,7 @@ TEST(rooms, a_decoder_that_is_told_its_coders_includes_none) {
   EXPECT_TRUE(reached_from("decompress.hpp").contains("entropy/tans/tans.hpp"));
 }
 
-TEST(rooms, kernels_of_an_instruction_set_say_so_by_name) {
+TEST(Rooms, KernelsOfAnInstructionSetSaySoByName) {
   for (const auto& [header, included] : all_headers()) {
     const std::string name = header.filename().string();
     std::ifstream file(fs::path(ECQ_SOURCE_DIR) / "include" / "ecq" / header);

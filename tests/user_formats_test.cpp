@@ -32,7 +32,7 @@ using ecq::matrix_view;
 constexpr std::size_t rows = 40, columns = 96;
 
 template <class Format>
-class user_format : public testing::Test {
+class UserFormat : public testing::Test {
  protected:
   static ecq::packed_block compressed() {
     const auto weights = ecq_test::row_varying(rows, columns);
@@ -73,9 +73,9 @@ struct format_names {
     return std::string(Format::name);
   }
 };
-TYPED_TEST_SUITE(user_format, formats, format_names);
+TYPED_TEST_SUITE(UserFormat, formats, format_names);
 
-TYPED_TEST(user_format, comes_back_as_code_times_scale) {
+TYPED_TEST(UserFormat, ComesBackAsCodeTimesScale) {
   const auto packed = this->compressed();
   EXPECT_EQ(packed.matrices[0].format, dtype::table);
   std::vector<float> weights(rows * columns);
@@ -83,7 +83,7 @@ TYPED_TEST(user_format, comes_back_as_code_times_scale) {
   EXPECT_EQ(weights, this->expected(packed));
 }
 
-TYPED_TEST(user_format, lies_in_files_which_need_no_such_type) {
+TYPED_TEST(UserFormat, LiesInFilesWhichNeedNoSuchType) {
   const ecq_test::temporary_folder folder;
   const auto packed = this->compressed();
   ASSERT_TRUE(this->write(packed, folder / "packed.safetensors"));
@@ -97,7 +97,7 @@ TYPED_TEST(user_format, lies_in_files_which_need_no_such_type) {
 }
 
 #if defined(ECQ_TOOL_PATH)
-TYPED_TEST(user_format, is_decoded_by_the_tool) {
+TYPED_TEST(UserFormat, IsDecodedByTheTool) {
   const ecq_test::temporary_folder folder;
   const auto packed = this->compressed();
   ASSERT_TRUE(this->write(packed, folder / "packed.safetensors"));
@@ -121,7 +121,7 @@ TYPED_TEST(user_format, is_decoded_by_the_tool) {
 }
 #endif
 
-TYPED_TEST(user_format, reaches_devices_as_its_values) {
+TYPED_TEST(UserFormat, ReachesDevicesAsItsValues) {
   const auto packed = this->compressed();
   const std::vector<ecq::matrix_place> places{{0, columns}};
   const auto block = ecq::warp_block::of(packed.matrices, places);
@@ -141,7 +141,7 @@ TYPED_TEST(user_format, reaches_devices_as_its_values) {
       errc::unsupported);
 }
 
-TYPED_TEST(user_format, is_refused_without_its_values) {
+TYPED_TEST(UserFormat, IsRefusedWithoutItsValues) {
   const auto opens = [](ecq::packed_block block, auto&& change) {
     change(block.matrices[0]);
     return ecq::block_decoder::open(block).has_value();
@@ -163,7 +163,7 @@ TYPED_TEST(user_format, is_refused_without_its_values) {
   EXPECT_EQ(ecq::decompress(cpu{}, holes, matrix_view(weights.data(), rows, columns)).error().code(), errc::corrupt);
 }
 
-TEST(user_formats, meet_target_bits_where_they_are_symmetric) {
+TEST(UserFormats, MeetTargetBitsWhereTheyAreSymmetric) {
   const auto weights = ecq_test::row_varying(256, 512);
   const auto check = [&]<class Format>() {
     const auto packed = ecq::compressor<Format, ecq::rans, ecq::entquant>{{.target_bits = 3.0}}.compress(
@@ -176,7 +176,7 @@ TEST(user_formats, meet_target_bits_where_they_are_symmetric) {
   check.operator()<ecq_test::two_for_one>();
 }
 
-TEST(user_formats, that_count_from_a_zero_point_are_uint8) {
+TEST(UserFormats, ThatCountFromAZeroPointAreUint8) {
   const auto weights = ecq_test::row_varying(rows, columns);
   const auto packed = ecq::compressor<ecq_test::uint5, ecq::huffman, ecq::entrollm>{}.compress(
       matrix_view(weights.data(), rows, columns));

@@ -41,20 +41,20 @@ std::vector<float> decoded(const ecq::packed_block& packed) {
 }
 
 template <class Quantizer>
-class user_policy : public testing::Test {};
+class UserPolicy : public testing::Test {};
 
 using quantizers = testing::Types<ecq::basic_entquant<row_root<cubic_error>>,
                                   ecq::basic_entquant<row_root<ecq::relative_l1, doubled_norm>>,
                                   ecq::basic_entquant<row_root<>, per_two_rows>, ecq::basic_entquant<widened_absmax>>;
-TYPED_TEST_SUITE(user_policy, quantizers);
+TYPED_TEST_SUITE(UserPolicy, quantizers);
 
-TYPED_TEST(user_policy, meets_target_bits) {
+TYPED_TEST(UserPolicy, MeetsTargetBits) {
   for (const double target : {2.5, 3.5}) {
     EXPECT_NEAR(compressed(TypeParam{.target_bits = target}).bits_per_weight(), target, 0.02);
   }
 }
 
-TEST(user_policies, distortion_is_evaluated) {
+TEST(UserPolicies, DistortionIsEvaluated) {
   // Cubes mind large errors most: at equal rates their sum is smaller than with relative L1, whose own sum is larger.
   const auto weights = ecq_test::row_varying(rows, columns);
   const auto errors = [&](const ecq::packed_block& packed) {
@@ -73,13 +73,13 @@ TEST(user_policies, distortion_is_evaluated) {
   EXPECT_GT(own_l1, l1);
 }
 
-TEST(user_policies, regularizer_is_evaluated) {
+TEST(UserPolicies, RegularizerIsEvaluated) {
   const auto twice = compressed(ecq::basic_entquant<row_root<ecq::relative_l1, doubled_norm>>{.lambda = 7.25});
   EXPECT_EQ(twice.stream, compressed(ecq::entquant{.lambda = 14.5}).stream);
   EXPECT_NE(twice.stream, compressed(ecq::entquant{.lambda = 7.25}).stream);
 }
 
-TEST(user_policies, granularity_is_obeyed) {
+TEST(UserPolicies, GranularityIsObeyed) {
   EXPECT_EQ(compressed(ecq::basic_entquant<row_root<>, per_two_rows>{.lambda = 14.5}).matrices[0].scales.size(),
             rows / 2);
   const auto each = compressed(ecq::basic_entquant<row_root<>, per_weight>{.lambda = 0.0});
@@ -89,7 +89,7 @@ TEST(user_policies, granularity_is_obeyed) {
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], weights[i], std::fabs(weights[i]) / 256);
 }
 
-TEST(user_policies, search_is_asked) {
+TEST(UserPolicies, SearchIsAsked) {
   const auto packed = compressed(ecq::basic_entquant<widened_absmax>{.lambda = 3.0});
   const auto absmax = compressed(ecq::absmax{});
   for (std::size_t row = 0; row < rows; ++row) {
@@ -98,7 +98,7 @@ TEST(user_policies, search_is_asked) {
 }
 
 // Without a distortion nothing speaks against larger scales: an answer that decodes, or an error.
-TEST(user_policies, distortion_that_is_zero_everywhere_does_no_harm) {
+TEST(UserPolicies, DistortionThatIsZeroEverywhereDoesNoHarm) {
   const auto packed = compressed(ecq::basic_entquant<row_root<no_error>>{.lambda = 14.5});
   for (const float weight : decoded(packed)) EXPECT_TRUE(std::isfinite(weight));
   const auto weights = ecq_test::row_varying(rows, columns);

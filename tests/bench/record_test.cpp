@@ -22,7 +22,7 @@ using ecq_bench::told;
 
 constexpr std::chrono::milliseconds silence(500);
 
-class bench_record : public testing::Test {
+class BenchRecord : public testing::Test {
  protected:
   void SetUp() override {
     file_ = std::filesystem::temp_directory_path() / ("ecq_record_" + std::to_string(getpid()) + ".json");
@@ -69,18 +69,18 @@ class bench_record : public testing::Test {
   std::filesystem::path file_;
 };
 
-TEST_F(bench_record, has_all_rows_where_nothing_fails) {
+TEST_F(BenchRecord, HasAllRowsWhereNothingFails) {
   const auto found = after([](int) { return true; });
   EXPECT_EQ(found["rows"].size(), 5U);
   EXPECT_TRUE(found["left_out"].empty());
   EXPECT_FALSE(found["failed"]);
 }
 
-TEST_F(bench_record, loses_the_row_that_loses_the_device) {
+TEST_F(BenchRecord, LosesTheRowThatLosesTheDevice) {
   expect_all_but_three(after([](int number) { return number != 3; }), "a fault");
 }
 
-TEST_F(bench_record, loses_the_row_that_ends_its_process) {
+TEST_F(BenchRecord, LosesTheRowThatEndsItsProcess) {
   const auto crash = [](int number) {
     if (number == 3) std::raise(SIGKILL);
     return true;
@@ -88,7 +88,7 @@ TEST_F(bench_record, loses_the_row_that_ends_its_process) {
   expect_all_but_three(after(crash), "signal");
 }
 
-TEST_F(bench_record, gives_up_the_row_that_never_ends) {
+TEST_F(BenchRecord, GivesUpTheRowThatNeverEnds) {
   const auto hang = [](int number) {
     while (number == 3) usleep(100000);
     return true;
@@ -96,7 +96,7 @@ TEST_F(bench_record, gives_up_the_row_that_never_ends) {
   expect_all_but_three(after(hang), "no answer");
 }
 
-TEST_F(bench_record, ends_where_no_process_gets_anywhere) {
+TEST_F(BenchRecord, EndsWhereNoProcessGetsAnywhere) {
   record kept(file());
   int calls = 0;
   measure_in_processes(kept, silence, [&](const teller&) {
@@ -108,13 +108,13 @@ TEST_F(bench_record, ends_where_no_process_gets_anywhere) {
   EXPECT_EQ(read()["left_out"][0]["why"], "the device takes no work");
 }
 
-TEST_F(bench_record, says_once_what_each_process_says) {
+TEST_F(BenchRecord, SaysOnceWhatEachProcessSays) {
   record kept(file());
   for (int i = 0; i < 2; ++i) kept.tell(told::note, "\"gpu\": " + ecq_bench::json_text("a \"device\"\n"));
   EXPECT_EQ(read()["gpu"], "a \"device\" ");
 }
 
-TEST_F(bench_record, goes_on_where_its_file_cannot_be_written) {
+TEST_F(BenchRecord, GoesOnWhereItsFileCannotBeWritten) {
   record kept("/dev/null/figures.json");
   kept.tell(told::begun, "row");
   kept.tell(told::row, "{}");

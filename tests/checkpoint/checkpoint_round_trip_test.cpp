@@ -54,7 +54,7 @@ std::vector<tensor> small_model() {
   return model;
 }
 
-class whole_checkpoint : public testing::Test {
+class WholeCheckpoint : public testing::Test {
  protected:
   void SetUp() override { write_model(original, model); }
 
@@ -69,7 +69,7 @@ class whole_checkpoint : public testing::Test {
   std::vector<tensor> model = small_model();
 };
 
-TEST_F(whole_checkpoint, round_trips_within_the_distortion_it_reports) {
+TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
   for (const dtype format : {dtype::fp8_e4m3, dtype::fp8_e5m2, dtype::int8}) {
     const auto report = compress({.method = {format, entquant{.target_bits = 5.0}}});
     ASSERT_TRUE(report) << report.error().to_string();
@@ -121,7 +121,7 @@ TEST_F(whole_checkpoint, round_trips_within_the_distortion_it_reports) {
   }
 }
 
-TEST_F(whole_checkpoint, decodes_to_the_original_types) {
+TEST_F(WholeCheckpoint, DecodesToTheOriginalTypes) {
   ASSERT_TRUE(compress({.method = entquant{.lambda = 2.0}}));
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
   const auto file = ecq::safetensors_file::open(restored);
@@ -138,14 +138,14 @@ TEST_F(whole_checkpoint, decodes_to_the_original_types) {
   }
 }
 
-TEST_F(whole_checkpoint, bytes_do_not_depend_on_threads) {
+TEST_F(WholeCheckpoint, BytesDoNotDependOnThreads) {
   ASSERT_TRUE(compress({.method = entquant{.target_bits = 5.0}}, cpu{.threads = 1}));
   const std::string one = ecq_test::read_file(packed);
   ASSERT_TRUE(compress({.method = entquant{.target_bits = 5.0}}, cpu{.threads = 4}));
   EXPECT_EQ(one, ecq_test::read_file(packed));
 }
 
-TEST_F(whole_checkpoint, shards_compress_to_the_same_weights) {
+TEST_F(WholeCheckpoint, ShardsCompressToTheSameWeights) {
   ASSERT_TRUE(compress({.method = entquant{.lambda = 2.0}}));
   const auto whole = ecq::inspect_checkpoint(cpu{}, packed);
   const std::vector<tensor> first(model.begin(), model.begin() + 4);
@@ -168,7 +168,7 @@ TEST_F(whole_checkpoint, shards_compress_to_the_same_weights) {
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, index_path));
 }
 
-TEST_F(whole_checkpoint, inspect_agrees_with_the_report_of_compression) {
+TEST_F(WholeCheckpoint, InspectAgreesWithTheReportOfCompression) {
   const auto report = compress({.method = entquant{.target_bits = 5.0}});
   const auto seen = ecq::inspect_checkpoint(cpu{.threads = 2}, packed);
   ASSERT_TRUE(report && seen);
@@ -189,7 +189,7 @@ TEST_F(whole_checkpoint, inspect_agrees_with_the_report_of_compression) {
   EXPECT_EQ(plain->weights, 0U);
 }
 
-TEST_F(whole_checkpoint, every_tensor_meets_the_target_if_asked) {
+TEST_F(WholeCheckpoint, EveryTensorMeetsTheTargetIfAsked) {
   ASSERT_TRUE(compress({.method = entquant{.target_bits = 5.0, .each_matrix = true}}));
   const auto seen = ecq::inspect_checkpoint(cpu{}, packed);
   ASSERT_TRUE(seen);
@@ -200,7 +200,7 @@ TEST_F(whole_checkpoint, every_tensor_meets_the_target_if_asked) {
   }
 }
 
-TEST_F(whole_checkpoint, non_finite_weights_are_named_or_kept) {
+TEST_F(WholeCheckpoint, NonFiniteWeightsAreNamedOrKept) {
   auto weights = ecq_test::gaussian(64, 64);
   weights[7 * 64 + 9] = std::numeric_limits<float>::infinity();
   model[1].bytes = bytes_of<ecq::bf16>(weights);
@@ -221,7 +221,7 @@ TEST_F(whole_checkpoint, non_finite_weights_are_named_or_kept) {
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original));
 }
 
-TEST_F(whole_checkpoint, refuses_bad_options_and_leaves_nothing_behind) {
+TEST_F(WholeCheckpoint, RefusesBadOptionsAndLeavesNothingBehind) {
   const auto code = [&](const ecq::compress_options& options) {
     const auto report = compress(options);
     return report ? errc::ok : report.error().code();
@@ -248,7 +248,7 @@ TEST_F(whole_checkpoint, refuses_bad_options_and_leaves_nothing_behind) {
   EXPECT_EQ(folder.count(), 2U);
 }
 
-TEST_F(whole_checkpoint, stops_when_progress_says_so) {
+TEST_F(WholeCheckpoint, StopsWhenProgressSaysSo) {
   for (int steps = 0; steps < 4; ++steps) {
     int calls = 0;
     const auto stopped = ecq::compress_checkpoint(cpu{}, original, packed, {.method = entquant{.target_bits = 5.0}},
@@ -274,7 +274,7 @@ TEST_F(whole_checkpoint, stops_when_progress_says_so) {
   EXPECT_EQ(folder.count(), 2U);
 }
 
-TEST_F(whole_checkpoint, verify_finds_what_does_not_belong_to_the_original) {
+TEST_F(WholeCheckpoint, VerifyFindsWhatDoesNotBelongToTheOriginal) {
   ASSERT_TRUE(compress({.method = entquant{.lambda = 1.0}}));
   auto other = model;
   other.back().name = "renamed";
@@ -296,7 +296,7 @@ TEST_F(whole_checkpoint, verify_finds_what_does_not_belong_to_the_original) {
   EXPECT_EQ(ecq::verify_checkpoint(cpu{}, packed, restored).error().code(), errc::not_found);
 }
 
-TEST(damaged_container, every_flipped_bit_and_every_truncation_is_found) {
+TEST(DamagedContainer, EveryFlippedBitAndEveryTruncationIsFound) {
   const temporary_folder folder;
   const std::vector<tensor> model = {{"w", "BF16", {6, 5}, bytes_of<ecq::bf16>(ecq_test::gaussian(6, 5))},
                                      {"bias", "F32", {2}, std::string(8, '\1')}};

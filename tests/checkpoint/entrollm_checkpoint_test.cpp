@@ -66,7 +66,7 @@ void write_model(const std::filesystem::path& path, const std::vector<tensor>& m
   ecq_test::write_model(path, written);
 }
 
-class entrollm_checkpoint : public testing::Test {
+class EntrollmCheckpoint : public testing::Test {
  protected:
   ecq::result<ecq::compress_report> compress(const std::vector<tensor>& model, dtype format = dtype::uint8,
                                              std::optional<coder_id> coder = coder_id::huffman, cpu backend = {},
@@ -83,7 +83,7 @@ class entrollm_checkpoint : public testing::Test {
   std::filesystem::path restored = folder / "restored.safetensors";
 };
 
-TEST_F(entrollm_checkpoint, weights_come_back_within_half_a_step_by_every_coder) {
+TEST_F(EntrollmCheckpoint, WeightsComeBackWithinHalfAStepByEveryCoder) {
   const auto model = mixed_model();
   for (const dtype format : {dtype::uint8, dtype::uint4}) {
     for (const std::optional<coder_id> coder :
@@ -127,7 +127,7 @@ TEST_F(entrollm_checkpoint, weights_come_back_within_half_a_step_by_every_coder)
   }
 }
 
-TEST_F(entrollm_checkpoint, all_streams_have_the_one_table) {
+TEST_F(EntrollmCheckpoint, AllStreamsHaveTheOneTable) {
   for (const coder_id coder : {coder_id::huffman, coder_id::rans, coder_id::tans}) {
     ASSERT_TRUE(compress(mixed_model(), dtype::uint4, coder));
     const auto container = ecq::container_reader::open(packed);
@@ -148,7 +148,7 @@ TEST_F(entrollm_checkpoint, all_streams_have_the_one_table) {
   }
 }
 
-TEST_F(entrollm_checkpoint, the_coder_is_chosen_for_the_whole_model) {
+TEST_F(EntrollmCheckpoint, TheCoderIsChosenForTheWholeModel) {
   // Few codes a stream, where tables count, and many.
   std::vector<tensor> small;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -163,14 +163,14 @@ TEST_F(entrollm_checkpoint, the_coder_is_chosen_for_the_whole_model) {
   }
 }
 
-TEST_F(entrollm_checkpoint, bytes_do_not_depend_on_threads) {
+TEST_F(EntrollmCheckpoint, BytesDoNotDependOnThreads) {
   ASSERT_TRUE(compress(mixed_model(), dtype::uint4, std::nullopt, cpu{.threads = 1}));
   const std::string one = ecq_test::read_file(packed);
   ASSERT_TRUE(compress(mixed_model(), dtype::uint4, std::nullopt, cpu{.threads = 3}));
   EXPECT_EQ(one, ecq_test::read_file(packed));
 }
 
-TEST_F(entrollm_checkpoint, takes_little_more_than_the_entropy_of_all_codes) {
+TEST_F(EntrollmCheckpoint, TakesLittleMoreThanTheEntropyOfAllCodes) {
   const std::vector<tensor> model = {{"a", {512, 512}, ecq_test::gaussian(512, 512, 7)},
                                      {"b", {256, 512}, ecq_test::student_t4(256, 512, 8)}};
   for (const dtype format : {dtype::uint8, dtype::uint4}) {
@@ -195,7 +195,7 @@ TEST_F(entrollm_checkpoint, takes_little_more_than_the_entropy_of_all_codes) {
   }
 }
 
-TEST_F(entrollm_checkpoint, errors_name_the_tensor) {
+TEST_F(EntrollmCheckpoint, ErrorsNameTheTensor) {
   auto model = mixed_model();
   model[2].weights[5] = std::numeric_limits<float>::quiet_NaN();
   const auto refused = compress(model);
@@ -212,7 +212,7 @@ TEST_F(entrollm_checkpoint, errors_name_the_tensor) {
   EXPECT_NE(too_far.error().message().find("layers.0.b"), std::string::npos);
 }
 
-TEST_F(entrollm_checkpoint, options_are_checked) {
+TEST_F(EntrollmCheckpoint, OptionsAreChecked) {
   write_model(original, mixed_model());
   const auto code_with = [&](const ecq::compress_options& options) {
     const auto done = ecq::compress_checkpoint(cpu{}, original, packed, options);
@@ -228,7 +228,7 @@ TEST_F(entrollm_checkpoint, options_are_checked) {
             errc::invalid_argument);
 }
 
-TEST_F(entrollm_checkpoint, progress_never_falls_within_a_stage_and_may_stop_the_work) {
+TEST_F(EntrollmCheckpoint, ProgressNeverFallsWithinAStageAndMayStopTheWork) {
   write_model(original, mixed_model());
   std::string stage;
   std::uint64_t done = 0;
@@ -252,7 +252,7 @@ TEST_F(entrollm_checkpoint, progress_never_falls_within_a_stage_and_may_stop_the
   EXPECT_FALSE(std::filesystem::exists(restored));
 }
 
-TEST_F(entrollm_checkpoint, every_flipped_bit_is_found) {
+TEST_F(EntrollmCheckpoint, EveryFlippedBitIsFound) {
   ASSERT_TRUE(compress({{"w", {6, 5}, ecq_test::gaussian(6, 5)}, {"v", {4, 4}, ecq_test::gaussian(4, 4, 2)}}));
   const std::string good = ecq_test::read_file(packed);
   ASSERT_NE(good.find("zero"), std::string::npos);
@@ -265,7 +265,7 @@ TEST_F(entrollm_checkpoint, every_flipped_bit_is_found) {
   }
 }
 
-TEST_F(entrollm_checkpoint, a_zero_point_has_to_be_planned_and_finite) {
+TEST_F(EntrollmCheckpoint, AZeroPointHasToBePlannedAndFinite) {
   ASSERT_TRUE(compress({{"w", {6, 5}, ecq_test::gaussian(6, 5)}}));
   const auto container = ecq::container_reader::open(packed);
   ASSERT_TRUE(container);

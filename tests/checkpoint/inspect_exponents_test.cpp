@@ -70,7 +70,7 @@ void expect_same(const ecq::exponent_statistics& left, const ecq::exponent_stati
   EXPECT_DOUBLE_EQ(left.fitted.alpha, right.fitted.alpha);
 }
 
-TEST(inspect_exponents, of_gaussian_weights) {
+TEST(InspectExponents, OfGaussianWeights) {
   const ecq_test::temporary_folder folder;
   ecq_test::write_file(folder / "model.safetensors", some_model());
   const auto report = inspect_exponents(cpu{}, folder / "model.safetensors");
@@ -101,7 +101,7 @@ TEST(inspect_exponents, of_gaussian_weights) {
   EXPECT_EQ(report->total.exponents.weights, 4U * 64U * 128U);
 }
 
-TEST(inspect_exponents, of_a_container_are_those_of_its_weights) {
+TEST(InspectExponents, OfAContainerAreThoseOfItsWeights) {
   const ecq_test::temporary_folder folder;
   const auto model = folder / "model.safetensors", packed = folder / "packed.safetensors";
   ecq_test::write_file(model, some_model());
@@ -122,7 +122,7 @@ TEST(inspect_exponents, of_a_container_are_those_of_its_weights) {
   EXPECT_FALSE(inspect_exponents(cpu{}, packed));
 }
 
-TEST(inspect_exponents, of_no_weights_and_of_no_numbers) {
+TEST(InspectExponents, OfNoWeightsAndOfNoNumbers) {
   const ecq_test::temporary_folder folder;
   const auto model = folder / "model.safetensors";
   ecq_test::write_file(model, file_of({{"a", "I64", "1,1", "12345678"}}));
@@ -142,7 +142,7 @@ TEST(inspect_exponents, of_no_weights_and_of_no_numbers) {
   EXPECT_TRUE(std::isnan(report->total.exponents.stable_alpha));
 }
 
-TEST(inspect_exponents, stops_when_told) {
+TEST(InspectExponents, StopsWhenTold) {
   const ecq_test::temporary_folder folder;
   ecq_test::write_file(folder / "model.safetensors", some_model());
   std::uint64_t last = 0, calls = 0;
@@ -157,7 +157,7 @@ TEST(inspect_exponents, stops_when_told) {
   EXPECT_EQ(calls, 3U);
 }
 
-TEST(for_each_part, covers_every_element_once) {
+TEST(ForEachPart, CoversEveryElementOnce) {
   for (const std::size_t rows : {0U, 1U, 5U, 7U}) {
     for (const std::size_t columns : {0U, 1U, 3U, 10U, 23U}) {
       for (const std::size_t most : {1U, 3U, 10U, 25U, 1000U}) {

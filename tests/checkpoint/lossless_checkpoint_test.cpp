@@ -56,7 +56,7 @@ std::vector<tensor> all_formats() {
           {"none", "F32", {0, 4}, ""}};
 }
 
-class lossless_checkpoint : public testing::Test {
+class LosslessCheckpoint : public testing::Test {
  protected:
   void SetUp() override { write_model(original, model); }
 
@@ -72,7 +72,7 @@ class lossless_checkpoint : public testing::Test {
   std::vector<tensor> model = all_formats();
 };
 
-TEST_F(lossless_checkpoint, comes_back_bit_for_bit_by_every_coder) {
+TEST_F(LosslessCheckpoint, ComesBackBitForBitByEveryCoder) {
   using ecq::coder_id;
   constexpr std::optional<coder_id> coders[] = {coder_id::rans, coder_id::tans, coder_id::huffman, coder_id::raw,
                                                 std::nullopt};
@@ -102,7 +102,7 @@ TEST_F(lossless_checkpoint, comes_back_bit_for_bit_by_every_coder) {
   }
 }
 
-TEST_F(lossless_checkpoint, can_be_read_in_another_type) {
+TEST_F(LosslessCheckpoint, CanBeReadInAnotherType) {
   ASSERT_TRUE(compress());
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = dtype::fp32}));
   const auto file = ecq::safetensors_file::open(restored);
@@ -116,21 +116,21 @@ TEST_F(lossless_checkpoint, can_be_read_in_another_type) {
   for (std::size_t i = 0; i < row.size(); ++i) EXPECT_EQ(row[i], float(ecq::bf16(expected[95 * 64 + i])));
 }
 
-TEST_F(lossless_checkpoint, takes_the_selection_into_account) {
+TEST_F(LosslessCheckpoint, TakesTheSelectionIntoAccount) {
   const auto report = compress({}, {.method = lossless_weights{}, .selection = {.exclude = {"*embed*", "layers.0.?"}}});
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_EQ(report->passed_through, model.size() - 1);
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original)->identical());
 }
 
-TEST_F(lossless_checkpoint, bytes_do_not_depend_on_threads) {
+TEST_F(LosslessCheckpoint, BytesDoNotDependOnThreads) {
   ASSERT_TRUE(compress(cpu{.threads = 1}));
   const std::string one = ecq_test::read_file(packed);
   ASSERT_TRUE(compress(cpu{.threads = 3}));
   EXPECT_EQ(one, ecq_test::read_file(packed));
 }
 
-TEST_F(lossless_checkpoint, inspect_tells_rate_and_exponent_entropy) {
+TEST_F(LosslessCheckpoint, InspectTellsRateAndExponentEntropy) {
   const auto report = compress();
   const auto seen = ecq::inspect_checkpoint(cpu{}, packed);
   ASSERT_TRUE(report && seen);
@@ -149,7 +149,7 @@ TEST_F(lossless_checkpoint, inspect_tells_rate_and_exponent_entropy) {
   EXPECT_NEAR(bits / static_cast<double>(seen->weights), seen->bits_per_weight, 1e-9);
 }
 
-TEST_F(lossless_checkpoint, a_changed_bit_is_no_match) {
+TEST_F(LosslessCheckpoint, AChangedBitIsNoMatch) {
   ASSERT_TRUE(compress());
   auto other = model;
   other[2].bytes[77] = static_cast<char>(other[2].bytes[77] ^ 1);
@@ -164,13 +164,13 @@ TEST_F(lossless_checkpoint, a_changed_bit_is_no_match) {
   EXPECT_FALSE(ecq::verify_checkpoint(cpu{}, packed, restored));
 }
 
-TEST_F(lossless_checkpoint, refuses_a_coder_that_is_none) {
+TEST_F(LosslessCheckpoint, RefusesACoderThatIsNone) {
   EXPECT_EQ(compress({}, {.method = lossless_weights{}, .coder = static_cast<ecq::coder_id>(77)}).error().code(),
             errc::unsupported);
   EXPECT_EQ(folder.count(), 1U);
 }
 
-TEST(lossless_container, every_flipped_bit_is_found) {
+TEST(LosslessContainer, EveryFlippedBitIsFound) {
   const ecq_test::temporary_folder folder;
   write_model(folder / "model", {{"w", "BF16", {6, 5}, random_bytes(60)}});
   ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = lossless_weights{}}));
@@ -185,7 +185,7 @@ TEST(lossless_container, every_flipped_bit_is_found) {
 }
 
 // Weights of BF16 and deviation 0.02, as trained layers have them: two thirds of the file remain.
-TEST(lossless_container, a_bf16_model_loses_a_third_of_its_size) {
+TEST(LosslessContainer, ABf16ModelLosesAThirdOfItsSize) {
   const ecq_test::temporary_folder folder;
   std::vector<tensor> model;
   for (const char* layer : {"0", "1"}) {

@@ -45,7 +45,7 @@ void write_container(const std::filesystem::path& path, const std::vector<std::s
   ASSERT_TRUE(writer->commit());
 }
 
-class segment_queue : public testing::Test {
+class SegmentQueue : public testing::Test {
  protected:
   void SetUp() override { write_container(packed, {3, 1, 200, 30, 1, 75, 5}); }
 
@@ -73,7 +73,7 @@ class segment_queue : public testing::Test {
   std::filesystem::path restored = folder / "restored.safetensors";
 };
 
-TEST_F(segment_queue, gives_the_same_file_whatever_it_takes_at_a_time) {
+TEST_F(SegmentQueue, GivesTheSameFileWhateverItTakesAtATime) {
   const std::vector<std::vector<dtype>> all_types = {{dtype::fp32}, {dtype::bf16}, {dtype::fp32, dtype::fp16}};
   for (const auto& types : all_types) {
     std::string expected;
@@ -92,7 +92,7 @@ TEST_F(segment_queue, gives_the_same_file_whatever_it_takes_at_a_time) {
   EXPECT_EQ(ecq_test::read_file(restored), queued);
 }
 
-TEST_F(segment_queue, names_the_first_matrix_that_is_damaged) {
+TEST_F(SegmentQueue, NamesTheFirstMatrixThatIsDamaged) {
   std::string bytes = ecq_test::read_file(packed);
   const auto file = ecq::safetensors_file::open(packed);
   ASSERT_TRUE(file);
@@ -111,7 +111,7 @@ TEST_F(segment_queue, names_the_first_matrix_that_is_damaged) {
   }
 }
 
-TEST(block_decoder_segments, are_checked_before_anything_is_decoded) {
+TEST(BlockDecoderSegments, AreCheckedBeforeAnythingIsDecoded) {
   const auto weights = ecq_test::gaussian(20, 30);
   const auto packed = ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm>{}.compress(
       ecq::matrix_view<const float>(weights.data(), 20, 30));

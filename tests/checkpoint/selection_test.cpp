@@ -12,7 +12,7 @@ namespace {
 using ecq::dtype;
 using ecq::glob_match;
 
-TEST(glob_match, stars_and_question_marks) {
+TEST(GlobMatch, StarsAndQuestionMarks) {
   EXPECT_TRUE(glob_match("", ""));
   EXPECT_TRUE(glob_match("*", ""));
   EXPECT_TRUE(glob_match("*", "anything"));
@@ -27,9 +27,7 @@ TEST(glob_match, stars_and_question_marks) {
   EXPECT_FALSE(glob_match("a*b", "a-b-c"));
 }
 
-TEST(glob_match, takes_no_exponential_time) {
-  EXPECT_FALSE(glob_match("*a*a*a*a*a*a*a*a*a*a*b", std::string(20000, 'a')));
-}
+TEST(GlobMatch, TakesNoExponentialTime) { EXPECT_FALSE(glob_match("*a*a*a*a*a*a*a*a*a*a*b", std::string(20000, 'a'))); }
 
 struct tensor {
   std::string name;
@@ -53,7 +51,7 @@ std::vector<std::vector<std::string>> blocks_of(const std::vector<tensor>& tenso
 
 using expected = std::vector<std::vector<std::string>>;
 
-TEST(select_tensors, groups_a_llama_by_layer) {
+TEST(SelectTensors, GroupsALlamaByLayer) {
   EXPECT_EQ(blocks_of({{"model.embed_tokens.weight", {100, 8}},
                        {"model.layers.0.self_attn.q_proj.weight", {8, 8}},
                        {"model.layers.10.mlp.up_proj.weight", {32, 8}},
@@ -66,7 +64,7 @@ TEST(select_tensors, groups_a_llama_by_layer) {
                       {"model.layers.1", "model.layers.1.mlp.up_proj.weight"}}));
 }
 
-TEST(select_tensors, takes_weights_of_two_dimensions_and_more) {
+TEST(SelectTensors, TakesWeightsOfTwoDimensionsAndMore) {
   EXPECT_EQ(blocks_of({{"conv.weight", {4, 3, 3}},
                        {"conv.bias", {4}},
                        {"scalar", {}},
@@ -77,26 +75,26 @@ TEST(select_tensors, takes_weights_of_two_dimensions_and_more) {
             (expected{{"tensors.0", "conv.weight", "fp8"}}));
 }
 
-TEST(select_tensors, includes_and_excludes_by_name) {
+TEST(SelectTensors, IncludesAndExcludesByName) {
   const std::vector<tensor> tensors = {{"embed.weight", {9, 9}}, {"layers.0.q", {9, 9}}, {"layers.0.k", {9, 9}}};
   EXPECT_EQ(blocks_of(tensors, {.include = {"embed*"}, .exclude = {"*.k"}}),
             (expected{{"tensors.0", "embed.weight"}, {"layers.0", "layers.0.q"}}));
   EXPECT_EQ(blocks_of(tensors, {.include = {"*"}, .exclude = {"*"}}), expected{});
 }
 
-TEST(select_tensors, shared_blocks_are_closed_when_they_are_full) {
+TEST(SelectTensors, SharedBlocksAreClosedWhenTheyAreFull) {
   const std::uint64_t half = ecq::shared_block_weights / 2;
   EXPECT_EQ(blocks_of({{"a", {half, 1}}, {"b", {2, half - 1}}, {"c", {1, 1}}, {"d", {1U << 31, 1U << 31}}}),
             (expected{{"tensors.0", "a", "b"}, {"tensors.1", "c", "d"}}));
 }
 
-TEST(select_tensors, reports_a_bad_block_pattern) {
+TEST(SelectTensors, ReportsABadBlockPattern) {
   const auto blocks = ecq::select_tensors({.block_pattern = "("}, {});
   ASSERT_FALSE(blocks);
   EXPECT_EQ(blocks.error().code(), ecq::errc::invalid_argument);
 }
 
-TEST(select_tensors, names_too_long_for_a_regular_expression_are_no_crash) {
+TEST(SelectTensors, NamesTooLongForARegularExpressionAreNoCrash) {
   EXPECT_EQ(blocks_of({{"layers.0." + std::string(1000000, 'x'), {9, 9}}}).front().front(), "tensors.0");
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using ecq::errc;
 
-TEST(backend, names_what_cuda_says) {
+TEST(Backend, NamesWhatCudaSays) {
   const auto code_of = [](cudaError_t status) { return ecq::detail::check_cuda(status, "asking").error().code(); };
   EXPECT_TRUE(ecq::detail::check_cuda(cudaSuccess, "asking"));
   // Those of no device, then those of a device that no kernel was compiled for: CUDA's own words for its error 98 are
@@ -29,7 +29,7 @@ TEST(backend, names_what_cuda_says) {
 __global__ void nothing() {}
 
 // Whoever looks for the error of a launch by cudaGetLastError does not find one that was told before.
-TEST(backend, leaves_no_error_behind) {
+TEST(Backend, LeavesNoErrorBehind) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   const auto got = ecq::detail::launch({}, "launching too many threads", &nothing, {1, 4096});
   ASSERT_FALSE(got);

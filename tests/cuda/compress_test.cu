@@ -26,7 +26,7 @@ using ecq::errc;
 using ecq_test::device_matrix;
 using ecq_test::device_memory;
 
-class compress_on_device : public ecq_test::device_test {};
+class CompressOnDevice : public ecq_test::device_test {};
 
 template <class Format>
 using codec = ecq::compressor<Format, ecq::rans, ecq::entquant>;
@@ -104,7 +104,7 @@ std::vector<device_matrix> some_matrices() {
   return all;
 }
 
-TEST_F(compress_on_device, gives_the_block_of_the_cpu_at_a_lambda) {
+TEST_F(CompressOnDevice, GivesTheBlockOfTheCpuAtALambda) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 14.5}}, some_matrices());
   expect_the_block_of_the_cpu<ecq::int8>({{.lambda = 0.0}, {.chunk_bits = 10}}, some_matrices());
 }
@@ -130,7 +130,7 @@ void expect_a_block_of(double bits, double tolerance) {
 
 // Nobody waits for what a device makes, so that its search alone decides, which estimates what a stream costs beside
 // its codes: with so few weights a tenth of a bit and more.
-TEST_F(compress_on_device, gives_a_block_of_target_bits) {
+TEST_F(CompressOnDevice, GivesABlockOfTargetBits) {
   expect_a_block_of<ecq::fp8_e4m3>(3.0, 0.2);
   expect_a_block_of<ecq::int8>(9.5, 2.0);  // AbsMax takes less
 }
@@ -141,7 +141,7 @@ struct weights_in_place {
 };
 
 // What the device compressed it decodes where it lies: the weights that the CPU decodes.
-TEST_F(compress_on_device, opens_what_it_compressed) {
+TEST_F(CompressOnDevice, OpensWhatItCompressed) {
   const ecq::cuda gpu;
   const auto matrices = some_matrices();
   const codec<ecq::fp8_e4m3> how{{.lambda = 14.5}};
@@ -172,7 +172,7 @@ TEST_F(compress_on_device, opens_what_it_compressed) {
   }
 }
 
-TEST_F(compress_on_device, says_with_which_lambda) {
+TEST_F(CompressOnDevice, SaysWithWhichLambda) {
   const auto matrices = some_matrices();
   for (const codec<ecq::fp8_e4m3>& how : {codec<ecq::fp8_e4m3>{{.lambda = 14.5}}, {{.target_bits = 3.0}}}) {
     double lambda = 0;
@@ -189,7 +189,7 @@ TEST_F(compress_on_device, says_with_which_lambda) {
   }
 }
 
-TEST_F(compress_on_device, takes_blocks_without_weights) {
+TEST_F(CompressOnDevice, TakesBlocksWithoutWeights) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 1.0}}, {});
   std::vector<device_matrix> none;
   none.push_back(device_matrix::of<bf16>({}, 1));
@@ -198,7 +198,7 @@ TEST_F(compress_on_device, takes_blocks_without_weights) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 1.0}}, none);
 }
 
-TEST_F(compress_on_device, names_what_is_wrong) {
+TEST_F(CompressOnDevice, NamesWhatIsWrong) {
   const codec<ecq::fp8_e4m3> how{{.target_bits = 3.0}};
   auto weights = ecq_test::gaussian(4, 300);
   weights[777] = std::numeric_limits<float>::infinity();

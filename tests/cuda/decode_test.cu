@@ -15,7 +15,7 @@ namespace {
 using bytes = std::vector<std::byte>;
 using ecq::dtype;
 
-class decode_on_device : public ecq_test::device_test {};
+class DecodeOnDevice : public ecq_test::device_test {};
 
 /// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
 bytes elements_of(std::optional<dtype> format, std::size_t count) {
@@ -91,15 +91,15 @@ void expect_round_trips(bool pairs = false) {
   }
 }
 
-TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_rans) { expect_round_trips<ecq::rans>(); }
-TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_tans) { expect_round_trips<ecq::tans>(); }
-TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_huffman) { expect_round_trips<ecq::huffman>(); }
-TEST_F(decode_on_device, gives_back_what_the_host_encoded_with_gap_arrays) { expect_round_trips<ecq::huffman_gaps>(); }
-TEST_F(decode_on_device, gives_back_what_the_host_stored) { expect_round_trips<ecq::raw>(); }
+TEST_F(DecodeOnDevice, GivesBackWhatTheHostEncodedWithRans) { expect_round_trips<ecq::rans>(); }
+TEST_F(DecodeOnDevice, GivesBackWhatTheHostEncodedWithTans) { expect_round_trips<ecq::tans>(); }
+TEST_F(DecodeOnDevice, GivesBackWhatTheHostEncodedWithHuffman) { expect_round_trips<ecq::huffman>(); }
+TEST_F(DecodeOnDevice, GivesBackWhatTheHostEncodedWithGapArrays) { expect_round_trips<ecq::huffman_gaps>(); }
+TEST_F(DecodeOnDevice, GivesBackWhatTheHostStored) { expect_round_trips<ecq::raw>(); }
 
-TEST_F(decode_on_device, gives_back_pairs_of_rans) { expect_round_trips<ecq::rans>(true); }
-TEST_F(decode_on_device, gives_back_pairs_of_tans) { expect_round_trips<ecq::tans>(true); }
-TEST_F(decode_on_device, gives_back_pairs_of_huffman) { expect_round_trips<ecq::huffman>(true); }
+TEST_F(DecodeOnDevice, GivesBackPairsOfRans) { expect_round_trips<ecq::rans>(true); }
+TEST_F(DecodeOnDevice, GivesBackPairsOfTans) { expect_round_trips<ecq::tans>(true); }
+TEST_F(DecodeOnDevice, GivesBackPairsOfHuffman) { expect_round_trips<ecq::huffman>(true); }
 
 template <class Coder>
 void expect_codes_of_one_value_and_of_all_values() {
@@ -113,7 +113,7 @@ void expect_codes_of_one_value_and_of_all_values() {
   }
 }
 
-TEST_F(decode_on_device, gives_back_codes_of_one_value_and_of_all_values) {
+TEST_F(DecodeOnDevice, GivesBackCodesOfOneValueAndOfAllValues) {
   expect_codes_of_one_value_and_of_all_values<ecq::rans>();
   expect_codes_of_one_value_and_of_all_values<ecq::huffman_gaps>();
 }
@@ -140,7 +140,7 @@ void expect_any_range_at_any_address(bool pairs) {
   }
 }
 
-TEST_F(decode_on_device, writes_any_range_to_any_address) {
+TEST_F(DecodeOnDevice, WritesAnyRangeToAnyAddress) {
   expect_any_range_at_any_address<ecq::rans>(false);
   expect_any_range_at_any_address<ecq::rans>(true);
   expect_any_range_at_any_address<ecq::huffman_gaps>(false);
@@ -157,7 +157,7 @@ void expect_the_table_of_each_chunk() {
   ASSERT_EQ(got.elements, elements);
 }
 
-TEST_F(decode_on_device, uses_the_table_of_each_chunk) {
+TEST_F(DecodeOnDevice, UsesTheTableOfEachChunk) {
   expect_the_table_of_each_chunk<ecq::rans>();
   expect_the_table_of_each_chunk<ecq::huffman_gaps>();
 }
@@ -180,7 +180,7 @@ void expect_no_more_entries_than_allowed() {
   }
 }
 
-TEST(device_tables, take_no_more_memory_than_is_allowed) {
+TEST(DeviceTables, TakeNoMoreMemoryThanIsAllowed) {
   expect_no_more_entries_than_allowed<ecq::rans>();
   expect_no_more_entries_than_allowed<ecq::tans>();
   expect_no_more_entries_than_allowed<ecq::huffman_gaps>();
@@ -188,7 +188,7 @@ TEST(device_tables, take_no_more_memory_than_is_allowed) {
 
 // Chunks of gap arrays have stretches of some thousand codes: the last one of a few, one that begins amid a group, and
 // code words that are longer than what a look-up sees.
-TEST_F(decode_on_device, decodes_chunks_of_many_blocks) {
+TEST_F(DecodeOnDevice, DecodesChunksOfManyBlocks) {
   auto codes = ecq_test::code_source(5).bell(60001, 2);
   for (std::size_t i = 0; i < codes.size(); i += 997) codes[i] = static_cast<std::uint8_t>(i / 997);
   const bytes elements(reinterpret_cast<const std::byte*>(codes.data()),
@@ -224,17 +224,17 @@ void expect_verdicts_of_the_host(std::size_t count = 3000, unsigned chunk_bits =
   }
 }
 
-TEST_F(decode_on_device, rejects_what_the_host_rejects_of_rans) { expect_verdicts_of_the_host<ecq::rans>(); }
-TEST_F(decode_on_device, rejects_what_the_host_rejects_of_tans) { expect_verdicts_of_the_host<ecq::tans>(); }
-TEST_F(decode_on_device, rejects_what_the_host_rejects_of_huffman) { expect_verdicts_of_the_host<ecq::huffman>(); }
-TEST_F(decode_on_device, rejects_what_the_host_rejects_of_gap_arrays) {
+TEST_F(DecodeOnDevice, RejectsWhatTheHostRejectsOfRans) { expect_verdicts_of_the_host<ecq::rans>(); }
+TEST_F(DecodeOnDevice, RejectsWhatTheHostRejectsOfTans) { expect_verdicts_of_the_host<ecq::tans>(); }
+TEST_F(DecodeOnDevice, RejectsWhatTheHostRejectsOfHuffman) { expect_verdicts_of_the_host<ecq::huffman>(); }
+TEST_F(DecodeOnDevice, RejectsWhatTheHostRejectsOfGapArrays) {
   expect_verdicts_of_the_host<ecq::huffman_gaps>();
   expect_verdicts_of_the_host<ecq::huffman_gaps>(20000, 15, 301);
 }
 
 // What a step of a chunk finds wrong depends on no warp that is in the next step already: there each warp has four
 // times as many codes, by which the position of the second block is wrong.
-TEST_F(decode_on_device, finds_the_same_wrong_in_all_warps_of_a_block) {
+TEST_F(DecodeOnDevice, FindsTheSameWrongInAllWarpsOfABlock) {
   constexpr std::size_t few = 8 * 4096;  // 8 blocks of words of 4 bits
   bytes elements(few + 8 * 16384);       // and 8 blocks of words of 1 bit
   for (std::size_t i = 0; i < few; ++i) elements[i] = static_cast<std::byte>(1 + i % 8);
@@ -301,7 +301,7 @@ void expect_decoding_into_shared_memory() {
 }
 
 // A kernel of one's own that wants weights whole, where all its threads reach them.
-TEST_F(decode_on_device, decodes_into_memory_that_a_block_shares) {
+TEST_F(DecodeOnDevice, DecodesIntoMemoryThatABlockShares) {
   expect_decoding_into_shared_memory<false>();
   expect_decoding_into_shared_memory<true>();
 }
@@ -324,13 +324,13 @@ void expect_an_index_to_be_checked() {
   }
 }
 
-TEST_F(decode_on_device, checks_the_index_where_it_lies) {
+TEST_F(DecodeOnDevice, ChecksTheIndexWhereItLies) {
   expect_an_index_to_be_checked<ecq::rans>();
   expect_an_index_to_be_checked<ecq::huffman_gaps>();
 }
 
 // The same for the escapes of pairs: those of other chunks, or of none.
-TEST_F(decode_on_device, checks_where_escapes_lie) {
+TEST_F(DecodeOnDevice, ChecksWhereEscapesLie) {
   bytes elements = elements_of(dtype::bf16, 3000);
   for (std::size_t i = 0; i < 3000; i += 25) elements[2 * i + 1] = static_cast<std::byte>(i / 25);
   const bytes blob = encoded<ecq::rans>(dtype::bf16, elements, {.chunk_bits = 10, .pairs = true});
@@ -349,7 +349,7 @@ TEST_F(decode_on_device, checks_where_escapes_lie) {
   }
 }
 
-TEST_F(decode_on_device, names_a_range_beyond_the_stream) {
+TEST_F(DecodeOnDevice, NamesARangeBeyondTheStream) {
   const bytes blob = encoded<ecq::rans>({}, elements_of({}, 100));
   const auto stream = ecq::encoded_stream::parse(blob);
   const auto image = ecq::device_image::of(*stream);

@@ -16,7 +16,7 @@
 
 namespace {
 
-class decompress_on_device : public ecq_test::device_test {};
+class DecompressOnDevice : public ecq_test::device_test {};
 
 struct extent {
   std::size_t rows;
@@ -100,14 +100,14 @@ void expect_the_weights_of_the_host(const std::vector<extent>& extents, std::siz
   expect_the_weights_of_the_host<Output>(made_block<Coder>(extents, pairs), padding);
 }
 
-TEST_F(decompress_on_device, gives_the_weights_of_the_host) {
+TEST_F(DecompressOnDevice, GivesTheWeightsOfTheHost) {
   for (const std::size_t padding : {0U, 4U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}}, padding);
     expect_the_weights_of_the_host<float>({{1, 3000}, {3000, 1}, {20, 64}}, padding);
   }
 }
 
-TEST_F(decompress_on_device, gives_the_weights_of_a_table_of_values) {
+TEST_F(DecompressOnDevice, GivesTheWeightsOfATableOfValues) {
   ecq::packed_block block = made_block({{64, 64}, {3, 5}});
   for (ecq::packed_matrix& matrix : block.matrices) {
     matrix.format = ecq::dtype::table;
@@ -117,7 +117,7 @@ TEST_F(decompress_on_device, gives_the_weights_of_a_table_of_values) {
   expect_the_weights_of_the_host<float>(block, 3);
 }
 
-TEST_F(decompress_on_device, gives_the_weights_of_gap_arrays) {
+TEST_F(DecompressOnDevice, GivesTheWeightsOfGapArrays) {
   using coder = ecq::huffman_gaps;
   for (const std::size_t padding : {0U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16, coder>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}}, padding);
@@ -125,14 +125,14 @@ TEST_F(decompress_on_device, gives_the_weights_of_gap_arrays) {
   }
 }
 
-TEST_F(decompress_on_device, gives_the_weights_of_codes_in_pairs) {
+TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesInPairs) {
   for (const std::size_t padding : {0U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}}, padding, true);
   }
 }
 
 // Double buffering: blocks on one queue and on several, each into the buffer that the call names.
-TEST_F(decompress_on_device, fills_the_buffer_that_each_call_names) {
+TEST_F(DecompressOnDevice, FillsTheBufferThatEachCallNames) {
   const ecq::packed_block block = made_block({{64, 64}, {32, 96}});
   const auto image = ecq::device_block_image::of(block);
   ASSERT_TRUE(image);
@@ -163,7 +163,7 @@ TEST_F(decompress_on_device, fills_the_buffer_that_each_call_names) {
 }
 
 // Lossless weights come back bit for bit, in one launch, whatever they mean.
-TEST_F(decompress_on_device, gives_back_lossless_weights) {
+TEST_F(DecompressOnDevice, GivesBackLosslessWeights) {
   ecq::packed_block block;
   const auto bits = ecq_test::code_source(3).bell(2 * 3000, 30);
   std::vector<std::byte> elements(bits.size());
@@ -204,7 +204,7 @@ TEST_F(decompress_on_device, gives_back_lossless_weights) {
   EXPECT_EQ(refused.error().code(), ecq::errc::unsupported);
 }
 
-TEST_F(decompress_on_device, names_buffers_that_are_too_small_or_not_aligned) {
+TEST_F(DecompressOnDevice, NamesBuffersThatAreTooSmallOrNotAligned) {
   const ecq::packed_block block = made_block({{64, 64}});
   const auto image = ecq::device_block_image::of(block);
   ASSERT_TRUE(image);
@@ -225,7 +225,7 @@ TEST_F(decompress_on_device, names_buffers_that_are_too_small_or_not_aligned) {
 }
 
 // cudaMalloc() gives no address for a buffer of no bytes.
-TEST_F(decompress_on_device, takes_blocks_without_weights) {
+TEST_F(DecompressOnDevice, TakesBlocksWithoutWeights) {
   for (const std::vector<extent>& extents : {std::vector<extent>{}, {{0, 64}}}) {
     const ecq::packed_block block = made_block(extents);
     const auto image = ecq::device_block_image::of(block);

@@ -17,7 +17,7 @@ using ecq::detail::launch;
 
 constexpr unsigned all_lanes = ~0U;
 
-class emulated_device : public ecq_test::device_test {
+class EmulatedDevice : public ecq_test::device_test {
  protected:
   /// Words of the device after `kernel` has run.
   template <class... Parameters, class... Arguments>
@@ -53,7 +53,7 @@ __global__ void pass_round(std::uint32_t* out, std::uint32_t times) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = value;
 }
 
-TEST_F(emulated_device, holds_all_threads_at_a_barrier) {
+TEST_F(EmulatedDevice, HoldsAllThreadsAtABarrier) {
   const auto got = words_after(5 * 160, &pass_round, {5, 160}, 300U);
   for (std::uint32_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], (i % 160 + 300) % 160);
 }
@@ -88,7 +88,7 @@ __global__ void use_every_operation(std::uint32_t* out) {
   own[13] = static_cast<std::uint32_t>(2 * wide);
 }
 
-TEST_F(emulated_device, computes_what_lanes_do_together) {
+TEST_F(EmulatedDevice, ComputesWhatLanesDoTogether) {
   const auto got = words_after(16 * 64, &use_every_operation, {1, 64});
   for (std::uint32_t i = 0; i < 64; ++i) {
     const std::uint32_t lane = i % 32;
@@ -115,7 +115,7 @@ __global__ void leave_early(std::uint32_t* out) {
   out[threadIdx.x] = __ballot_sync(all_lanes, 1);
 }
 
-TEST_F(emulated_device, does_not_wait_for_threads_that_have_left) {
+TEST_F(EmulatedDevice, DoesNotWaitForThreadsThatHaveLeft) {
   const auto got = words_after(64, &leave_early, {1, 64});
   for (std::uint32_t i = 0; i < 64; ++i) ASSERT_EQ(got[i], i % 2 == 0 ? 0x5A5A5A5AU : 0xAAAAAAAAU);
 }
@@ -124,7 +124,7 @@ __global__ void number_blocks(std::uint32_t* next) {
   if (threadIdx.x == 0) next[1 + atomicAdd(next, 1U) - 0x5A5A5A5AU] = blockIdx.x;
 }
 
-TEST_F(emulated_device, runs_every_block_once_in_no_particular_order) {
+TEST_F(EmulatedDevice, RunsEveryBlockOnceInNoParticularOrder) {
   auto order = words_after(101, &number_blocks, {100, 32});
   order.erase(order.begin());
   std::vector<std::uint32_t> sorted(100);
@@ -158,7 +158,7 @@ __global__ void wait_at_different_barriers() {
   }
 }
 
-TEST_F(emulated_device, reports_threads_that_wait_for_each_other) {
+TEST_F(EmulatedDevice, ReportsThreadsThatWaitForEachOther) {
   using testing::internal::RE;
   const auto tells = [](const std::string& text, const char* pattern) {
     EXPECT_TRUE(RE::PartialMatch(text, pattern)) << text;
@@ -179,7 +179,7 @@ __global__ void fill_dynamic(std::uint32_t* out, std::uint32_t words) {
   if (threadIdx.x == 0) out[blockIdx.x] = fresh ? shared[words - 1] : 0;
 }
 
-TEST_F(emulated_device, gives_each_block_fresh_dynamic_memory_as_launched) {
+TEST_F(EmulatedDevice, GivesEachBlockFreshDynamicMemoryAsLaunched) {
   for (const unsigned words : {64U, 20000U}) {
     const auto got = words_after(3, &fill_dynamic, {3, 64, 4 * std::size_t{words}}, words);
     EXPECT_EQ(got, (std::vector<std::uint32_t>(3, words - 1)));
@@ -191,7 +191,7 @@ TEST_F(emulated_device, gives_each_block_fresh_dynamic_memory_as_launched) {
   EXPECT_EQ(too_much.error().code(), ecq::errc::device_error);
 }
 
-TEST_F(emulated_device, does_nothing_before_somebody_waits) {
+TEST_F(EmulatedDevice, DoesNothingBeforeSomebodyWaits) {
   const ecq_test::device_memory memory(4);
   std::uint32_t value = 1;
   ASSERT_EQ(cudaMemcpyAsync(memory.data(), &value, 4, cudaMemcpyHostToDevice), cudaSuccess);
@@ -202,7 +202,7 @@ TEST_F(emulated_device, does_nothing_before_somebody_waits) {
   EXPECT_EQ(value, 2U);
 }
 
-TEST_F(emulated_device, copies_no_more_than_is_there) {
+TEST_F(EmulatedDevice, CopiesNoMoreThanIsThere) {
   const ecq_test::device_memory memory(300);
   std::byte host[2000];
   EXPECT_EQ(cudaMemcpyAsync(memory.data(), host, 2000, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
@@ -215,16 +215,16 @@ TEST_F(emulated_device, copies_no_more_than_is_there) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-using emulated_device_DeathTest = emulated_device;
+using EmulatedDeviceDeathTest = EmulatedDevice;
 
 __global__ void write_word(std::uint32_t* out, std::ptrdiff_t at) { out[at] = 1; }
 
-TEST_F(emulated_device_DeathTest, keeps_the_host_out_of_device_memory) {
+TEST_F(EmulatedDeviceDeathTest, KeepsTheHostOutOfDeviceMemory) {
   const ecq_test::device_memory memory(64);
   EXPECT_DEATH(*memory.data() = std::byte{1}, "");
 }
 
-TEST_F(emulated_device_DeathTest, finds_what_is_written_beside_device_memory) {
+TEST_F(EmulatedDeviceDeathTest, FindsWhatIsWrittenBesideDeviceMemory) {
   for (const std::ptrdiff_t at : {-1, 25}) {
     const auto spoil = [&] {
       void* memory = nullptr;
@@ -242,7 +242,7 @@ TEST_F(emulated_device_DeathTest, finds_what_is_written_beside_device_memory) {
 }
 
 #if defined(__x86_64__) && __has_builtin(__builtin_clear_padding)
-TEST_F(emulated_device_DeathTest, finds_parameters_that_point_to_the_host) {
+TEST_F(EmulatedDeviceDeathTest, FindsParametersThatPointToTheHost) {
   std::vector<std::uint32_t> words(10);
   EXPECT_DEATH(static_cast<void>(launch({}, "testing", &write_word, {1, 1}, words.data(), 0)), "the host's memory");
 }
@@ -259,7 +259,7 @@ __global__ void read_beyond_the_stack(std::uint32_t* out) {
   *out = first[blockDim.x];
 }
 
-TEST_F(emulated_device_DeathTest, finds_reads_beyond_shared_memory_and_stacks) {
+TEST_F(EmulatedDeviceDeathTest, FindsReadsBeyondSharedMemoryAndStacks) {
   const ecq_test::device_memory memory(128);
   auto* const out = reinterpret_cast<std::uint32_t*>(memory.data());
   const auto run = [&](void (*kernel)(std::uint32_t*), ecq::detail::launch_shape shape) {

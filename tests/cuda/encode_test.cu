@@ -23,7 +23,7 @@ using ecq_test::device_memory;
 using ecq_test::elements_of;
 using ecq_test::encoded_elements;
 
-class encode_on_device : public ecq_test::device_test {};
+class EncodeOnDevice : public ecq_test::device_test {};
 
 struct encoded {
   ecq::result<void> verdict;
@@ -69,7 +69,7 @@ void expect_bytes_of_the_host(std::optional<dtype> format, const bytes& elements
   ASSERT_EQ(differ.first - expected.begin(), static_cast<std::ptrdiff_t>(expected.size()));
 }
 
-TEST_F(encode_on_device, writes_the_bytes_of_the_host) {
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHost) {
   for (const auto format : ecq_test::stream_formats) {
     for (const std::size_t count : {0U, 1U, 127U, 1025U, 9003U}) {
       expect_bytes_of_the_host(format, elements_of(format, count), 10);
@@ -77,11 +77,11 @@ TEST_F(encode_on_device, writes_the_bytes_of_the_host) {
   }
 }
 
-TEST_F(encode_on_device, writes_the_bytes_of_the_host_for_more_chunks_than_threads) {
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForMoreChunksThanThreads) {
   expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(5).bell((1U << 20) + 2000, 2)), 10);
 }
 
-TEST_F(encode_on_device, writes_the_bytes_of_the_host_for_any_alphabet) {
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForAnyAlphabet) {
   for (const unsigned values : {1U, 2U, 33U, 65U, 256U}) {
     ecq_test::code_source source(values);
     auto codes = source.below(5000, values);
@@ -91,18 +91,18 @@ TEST_F(encode_on_device, writes_the_bytes_of_the_host_for_any_alphabet) {
   }
 }
 
-TEST_F(encode_on_device, stores_what_does_not_get_smaller) {
+TEST_F(EncodeOnDevice, StoresWhatDoesNotGetSmaller) {
   for (const auto format : ecq_test::stream_formats) {
     expect_bytes_of_the_host(format, bytes_of(ecq_test::code_source(7).uniform(3001 * ecq_test::width_of(format))), 10);
   }
 }
 
-TEST_F(encode_on_device, chooses_the_chunks_that_the_host_chooses) {
+TEST_F(EncodeOnDevice, ChoosesTheChunksThatTheHostChooses) {
   expect_bytes_of_the_host(dtype::bf16, elements_of(dtype::bf16, 20000), 0);
 }
 
 // Whatever room there is: a stream that fits, or a verdict that says how much it takes.
-TEST_F(encode_on_device, says_how_much_room_it_needs) {
+TEST_F(EncodeOnDevice, SaysHowMuchRoomItNeeds) {
   const bytes elements = elements_of(dtype::fp8_e4m3, 5000);
   const bytes expected = encoded_elements(dtype::fp8_e4m3, elements, 10);
   for (const std::uint64_t room : {std::size_t{0}, std::size_t{192}, std::size_t{1024}, expected.size() - 64}) {
@@ -117,7 +117,7 @@ TEST_F(encode_on_device, says_how_much_room_it_needs) {
 
 #if defined(ECQ_EMULATED_CUDA)
 // As devices of compute capability 12.0 have it: alias slots stay in global memory.
-TEST_F(encode_on_device, writes_the_bytes_of_the_host_with_little_shared_memory) {
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostWithLittleSharedMemory) {
   std::size_t& most = ecq_emulated::device::only().shared_of_block;
   const std::size_t before = std::exchange(most, std::size_t{99} << 10);
   EXPECT_LT(most, ecq::detail::encode_shared_bytes<true>);
@@ -133,7 +133,7 @@ TEST_F(encode_on_device, writes_the_bytes_of_the_host_with_little_shared_memory)
 }
 #endif
 
-TEST_F(encode_on_device, names_what_cannot_be) {
+TEST_F(EncodeOnDevice, NamesWhatCannotBe) {
   const auto code_of = [](const auto& outcome) { return outcome ? ecq::errc::ok : outcome.error().code(); };
   using ecq::errc;
   EXPECT_EQ(code_of(ecq::encode_workspace_bytes(dtype::bf16, 3)), errc::invalid_argument);

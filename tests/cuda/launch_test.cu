@@ -14,7 +14,7 @@ using ecq::detail::allow_shared;
 using ecq::detail::launch_shape;
 using ecq_test::device_memory;
 
-class launch_on_device : public ecq_test::device_test {};
+class LaunchOnDevice : public ecq_test::device_test {};
 
 __global__ void write_last_word(std::uint32_t* out, std::uint32_t words) {
   auto* const shared = ecq::detail::dynamic_shared<std::uint32_t>();
@@ -23,7 +23,7 @@ __global__ void write_last_word(std::uint32_t* out, std::uint32_t words) {
 }
 
 // Threads of the host that launch a kernel with unlike amounts of shared memory may come in between one another.
-TEST_F(launch_on_device, takes_no_shared_memory_from_other_launches) {
+TEST_F(LaunchOnDevice, TakesNoSharedMemoryFromOtherLaunches) {
   const device_memory out(sizeof(std::uint32_t));
   const launch_shape large = {1, 1, 90000};
   const launch_shape small = {1, 1, 60000};

@@ -28,7 +28,7 @@ using ecq_test::copy_to_device;
 using ecq_test::device_memory;
 using matrix = ecq_test::device_matrix;
 
-class quantize_on_device : public ecq_test::device_test {};
+class QuantizeOnDevice : public ecq_test::device_test {};
 
 template <unsigned Threads>
 __global__ void fold_kernel(const double* numbers, ecq::detail::group_sums* sums) {
@@ -60,7 +60,7 @@ void expect_the_sum_of_the_host() {
   }
 }
 
-TEST_F(quantize_on_device, sums_up_in_the_order_of_the_host) {
+TEST_F(QuantizeOnDevice, SumsUpInTheOrderOfTheHost) {
   expect_the_sum_of_the_host<32>();
   expect_the_sum_of_the_host<256>();
 }
@@ -134,13 +134,13 @@ void expect_the_codes_of_the_host(const std::vector<matrix>& matrices, double la
   }
 }
 
-TEST_F(quantize_on_device, gives_the_codes_of_the_host) {
+TEST_F(QuantizeOnDevice, GivesTheCodesOfTheHost) {
   const auto matrices = some_matrices();
   for (const double lambda : {0.0, 14.5}) expect_the_codes_of_the_host<ecq::fp8_e4m3>(matrices, lambda);
   expect_the_codes_of_the_host<ecq::int8>(matrices, 58.0);
 }
 
-TEST_F(quantize_on_device, takes_subnormal_and_huge_weights) {
+TEST_F(QuantizeOnDevice, TakesSubnormalAndHugeWeights) {
   auto weights = ecq_test::gaussian(3, 300);
   for (std::size_t i = 0; i < 300; ++i) {
     weights[i] *= 0x1p-140F;
@@ -153,7 +153,7 @@ TEST_F(quantize_on_device, takes_subnormal_and_huge_weights) {
   for (const double lambda : {0.0, 0.3, 256.0}) expect_the_codes_of_the_host<ecq::fp8_e4m3>(matrices, lambda);
 }
 
-TEST_F(quantize_on_device, names_the_first_weight_that_is_not_finite) {
+TEST_F(QuantizeOnDevice, NamesTheFirstWeightThatIsNotFinite) {
   for (const std::size_t columns : {100U, 4500U}) {
     auto weights = ecq_test::gaussian(3, columns);
     weights[columns + 41] = std::numeric_limits<float>::quiet_NaN();
@@ -171,7 +171,7 @@ TEST_F(quantize_on_device, names_the_first_weight_that_is_not_finite) {
   }
 }
 
-TEST_F(quantize_on_device, refuses_what_makes_no_sense) {
+TEST_F(QuantizeOnDevice, RefusesWhatMakesNoSense) {
   const device_memory memory(4096);
   const ecq::cuda gpu;
   const ecq::device_verdict verdict(memory.data());
@@ -191,7 +191,7 @@ TEST_F(quantize_on_device, refuses_what_makes_no_sense) {
 }
 
 // A kernel that came upon such an address would leave a device that nothing works on any more.
-TEST_F(quantize_on_device, refuses_memory_that_is_not_aligned) {
+TEST_F(QuantizeOnDevice, RefusesMemoryThatIsNotAligned) {
   const device_memory memory(1 << 16);
   std::byte* const at = memory.data();
   const ecq::device_weights weights = {at, ecq::dtype::bf16, 1, 1, 1};
@@ -222,7 +222,7 @@ TEST_F(quantize_on_device, refuses_memory_that_is_not_aligned) {
   EXPECT_FALSE(ecq::quantize<ecq::int8>({}, std::span(&task, 1), 1.0, at + 1024, ecq::device_verdict(nullptr)));
 }
 
-TEST_F(quantize_on_device, tells_of_a_lambda_that_makes_no_sense) {
+TEST_F(QuantizeOnDevice, TellsOfALambdaThatMakesNoSense) {
   const matrix one = matrix::of<bf16>(ecq_test::gaussian(2, 40), 2);
   const device_memory codes(80);
   const device_memory scales(4);
@@ -277,7 +277,7 @@ void expect_the_lambda_of_the_host(const std::vector<matrix>& matrices, double t
   EXPECT_EQ(got, *expected) << target << " bits, " << sample_limit;
 }
 
-TEST_F(quantize_on_device, finds_the_lambda_of_the_host) {
+TEST_F(QuantizeOnDevice, FindsTheLambdaOfTheHost) {
   std::vector<matrix> matrices;
   matrices.push_back(matrix::of<bf16>(ecq_test::gaussian(16, 256), 16));
   matrices.push_back(matrix::of<bf16>(ecq_test::student_t4(7, 100), 7));
@@ -288,7 +288,7 @@ TEST_F(quantize_on_device, finds_the_lambda_of_the_host) {
   expect_the_lambda_of_the_host<ecq::int8>(matrices, 3.5, 3000);
 }
 
-TEST_F(quantize_on_device, quantises_at_a_lambda_that_it_found) {
+TEST_F(QuantizeOnDevice, QuantisesAtALambdaThatItFound) {
   const matrix one = matrix::of<bf16>(ecq_test::gaussian(20, 512), 20);
   const device_memory codes(20 * 512);
   const device_memory scales(40);

@@ -14,7 +14,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-class resident_stream : public ecq_test::device_test {};
+class ResidentStream : public ecq_test::device_test {};
 
 constexpr std::size_t count = 3001;
 
@@ -37,7 +37,7 @@ void put(const bytes& blob, const ecq_test::device_memory& memory) {
   ASSERT_EQ(cudaMemcpy(memory.data(), blob.data(), blob.size(), cudaMemcpyHostToDevice), cudaSuccess);
 }
 
-TEST_F(resident_stream, decodes_what_lies_there) {
+TEST_F(ResidentStream, DecodesWhatLiesThere) {
   const bytes elements = weights();
   for (const bool pairs : {false, true}) {
     const bytes blob = stream_of(elements, pairs);
@@ -63,7 +63,7 @@ TEST_F(resident_stream, decodes_what_lies_there) {
 }
 
 // Whatever byte is wrong, the verdict is that of the host on the same bytes; what only decoding finds is left to it.
-TEST_F(resident_stream, says_what_the_host_says) {
+TEST_F(ResidentStream, SaysWhatTheHostSays) {
   for (const bool pairs : {false, true}) {
     const bytes good = stream_of(weights(), pairs);
     const ecq_test::device_memory stream(good.size());
@@ -86,7 +86,7 @@ TEST_F(resident_stream, says_what_the_host_says) {
   }
 }
 
-TEST_F(resident_stream, names_streams_that_are_cut_short_or_lie_askew) {
+TEST_F(ResidentStream, NamesStreamsThatAreCutShortOrLieAskew) {
   const bytes blob = stream_of(weights(), false);
   const ecq_test::device_memory stream(blob.size());
   put(blob, stream);

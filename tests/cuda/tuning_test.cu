@@ -11,7 +11,7 @@ namespace {
 using ecq::detail::deal_of;
 using ecq::detail::tuning_of;
 
-TEST(tuning, has_a_row_for_each_supported_device_and_for_newer_ones) {
+TEST(Tuning, HasARowForEachSupportedDeviceAndForNewerOnes) {
   for (const unsigned capability : {80U, 90U, 100U, 120U}) EXPECT_EQ(tuning_of(capability).capability, capability);
   EXPECT_EQ(tuning_of(89).capability, 80U);
   EXPECT_EQ(tuning_of(103).capability, 100U);
@@ -19,7 +19,7 @@ TEST(tuning, has_a_row_for_each_supported_device_and_for_newer_ones) {
 }
 
 // Every chunk has a warp, whatever their number: grids hold fewer than 2^31 blocks, and blocks go round.
-TEST(tuning, deals_every_chunk) {
+TEST(Tuning, DealsEveryChunk) {
   const auto& row = tuning_of(90);
   for (const std::uint64_t chunks : {1ULL, 63ULL, 64ULL, 132ULL, 1000ULL, 1056ULL, 16895ULL, 16896ULL, 1ULL << 33}) {
     for (const unsigned resident : {0U, 4U}) {
@@ -33,7 +33,7 @@ TEST(tuning, deals_every_chunk) {
   }
 }
 
-TEST(tuning, gives_few_chunks_a_multiprocessor_each_and_lets_blocks_of_many_stay) {
+TEST(Tuning, GivesFewChunksAMultiprocessorEachAndLetsBlocksOfManyStay) {
   const auto& row = tuning_of(90);
   const auto few = deal_of(row, 132, 4, 64);
   EXPECT_EQ(few.blocks, 64U);
@@ -46,9 +46,9 @@ TEST(tuning, gives_few_chunks_a_multiprocessor_each_and_lets_blocks_of_many_stay
   EXPECT_EQ(deal_of(row, 132, 4, resident * 8 * row.turns).blocks, resident);
 }
 
-class tuning_on_device : public ecq_test::device_test {};
+class TuningOnDevice : public ecq_test::device_test {};
 
-TEST_F(tuning_on_device, knows_the_current_device) {
+TEST_F(TuningOnDevice, KnowsTheCurrentDevice) {
   const auto first = ecq::detail::current_device();
   ASSERT_TRUE(first) << first.error().to_string();
   EXPECT_GE(first->capability, 80U);
@@ -59,7 +59,7 @@ TEST_F(tuning_on_device, knows_the_current_device) {
   EXPECT_EQ(again->multiprocessors, first->multiprocessors);
 }
 
-TEST(tuning, names_the_device_that_memory_lies_on) {
+TEST(Tuning, NamesTheDeviceThatMemoryLiesOn) {
   const auto got = ecq::detail::check_device({.number = 1}, 0, "the stream");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code(), ecq::errc::invalid_argument);

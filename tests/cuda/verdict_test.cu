@@ -7,9 +7,9 @@
 
 namespace {
 
-class verdict_on_device : public ecq_test::device_test {};
+class VerdictOnDevice : public ecq_test::device_test {};
 
-TEST_F(verdict_on_device, does_not_take_what_nobody_cleared_for_a_verdict) {
+TEST_F(VerdictOnDevice, DoesNotTakeWhatNobodyClearedForAVerdict) {
   const ecq_test::device_memory memory(8);
   const ecq::device_verdict verdict(memory.data());
   for (const int garbage : {0, 0xCB}) {

@@ -23,13 +23,13 @@ ecq::packed_matrix matrix_of(std::size_t rows, std::size_t columns, std::uint64_
 
 const std::vector<ecq::packed_matrix> two = {matrix_of(2, 129, 6), matrix_of(3, 2, 0)};
 
-TEST(warp_block, puts_matrices_one_behind_another) {
+TEST(WarpBlock, PutsMatricesOneBehindAnother) {
   const auto places = ecq::dense_places(two);
   EXPECT_EQ(places, (std::vector<matrix_place>{{0, 129}, {512, 2}}));
   EXPECT_EQ(*ecq::elements_at(two, places), 518U);
 }
 
-TEST(warp_block, lists_matrices_in_order_of_their_symbols) {
+TEST(WarpBlock, ListsMatricesInOrderOfTheirSymbols) {
   const auto block = ecq::warp_block::of(two, ecq::dense_places(two));
   ASSERT_TRUE(block);
   ASSERT_EQ(block->matrices.size(), 2U);
@@ -39,11 +39,11 @@ TEST(warp_block, lists_matrices_in_order_of_their_symbols) {
   EXPECT_EQ(block->matrices[1].first_scale, 0U);
 }
 
-TEST(warp_block, counts_the_last_row_without_what_follows_it) {
+TEST(WarpBlock, CountsTheLastRowWithoutWhatFollowsIt) {
   EXPECT_EQ(*ecq::elements_at(two, std::vector<matrix_place>{{5, 200}, {0, 2}}), 5U + 200U + 129U);
 }
 
-TEST(warp_block, names_places_that_cannot_be) {
+TEST(WarpBlock, NamesPlacesThatCannotBe) {
   constexpr std::uint64_t huge = std::uint64_t{1} << 60;
   for (const auto& places : {std::vector<matrix_place>{{0, 129}},
                              {{0, 128}, {512, 2}},
@@ -64,7 +64,7 @@ TEST(warp_block, names_places_that_cannot_be) {
   }
 }
 
-TEST(warp_block, names_matrices_that_no_sink_takes) {
+TEST(WarpBlock, NamesMatricesThatNoSinkTakes) {
   std::vector<std::vector<ecq::packed_matrix>> blocks(4, two);
   blocks[0][1].layout = ecq::without_groups(3, 2);
   blocks[1][1].format = ecq::dtype::int8;

@@ -46,12 +46,12 @@ void expect_that_warp_and_scalar_agree(const typename Coder::table& table, ecq::
 }
 
 template <class Coder>
-class step_warp : public testing::Test {};
+class StepWarp : public testing::Test {};
 
 using coders = testing::Types<ecq::rans, ecq::tans, ecq::huffman>;
-TYPED_TEST_SUITE(step_warp, coders, );
+TYPED_TEST_SUITE(StepWarp, coders, );
 
-TYPED_TEST(step_warp, agrees_with_the_scalar_definition) {
+TYPED_TEST(StepWarp, AgreesWithTheScalarDefinition) {
   for (const unsigned spread : {0U, 1U, 5U, 15U, 31U}) {
     const auto codes = code_source(spread).bell(9001, spread);
     ecq::histogram counted;
@@ -63,7 +63,7 @@ TYPED_TEST(step_warp, agrees_with_the_scalar_definition) {
 
 // Words ahead are asked for, but no others than the chunk's, whose end may be that of all memory: nor where there are
 // fewer words than the states need.
-TYPED_TEST(step_warp, prefetches_words_of_the_chunk_alone) {
+TYPED_TEST(StepWarp, PrefetchesWordsOfTheChunkAlone) {
   using ecq_test::recording_warp;
   const auto codes = code_source(15).bell(9001, 15);
   ecq::histogram counted;
@@ -90,7 +90,7 @@ TYPED_TEST(step_warp, prefetches_words_of_the_chunk_alone) {
   }
 }
 
-TEST(step_warp, agrees_for_direct_tables_of_every_size) {
+TEST(StepWarp, AgreesForDirectTablesOfEverySize) {
   const auto codes = code_source(7).bell(9001, 12);
   ecq::histogram counted;
   counted.add(codes);
@@ -101,7 +101,7 @@ TEST(step_warp, agrees_for_direct_tables_of_every_size) {
 }
 
 // Frequencies that double from symbol to symbol give code words of every length up to the longest.
-TEST(step_warp, agrees_for_code_words_of_every_length) {
+TEST(StepWarp, AgreesForCodeWordsOfEveryLength) {
   for (const unsigned symbols : {2U, 12U, 13U, 17U}) {
     std::vector<std::uint8_t> codes;
     for (unsigned symbol = 0; symbol < symbols; ++symbol) codes.push_back(static_cast<std::uint8_t>(symbol));

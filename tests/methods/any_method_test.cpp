@@ -38,7 +38,7 @@ using ecq::matrix_view;
 using ecq::named_weights;
 
 /// Two matrices of one block.
-class method_of_files : public testing::Test {
+class MethodOfFiles : public testing::Test {
  protected:
   void SetUp() override {
     ecq_test::write_model(original, {{"layers.0.a", "F32", {200, 3, 50}, ecq_test::bytes_of<float>(first)},
@@ -75,7 +75,7 @@ class method_of_files : public testing::Test {
   std::filesystem::path restored = folder / "restored.safetensors";
 };
 
-TEST_F(method_of_files, makes_the_streams_of_the_compressor) {
+TEST_F(MethodOfFiles, MakesTheStreamsOfTheCompressor) {
   for (const entquant& how :
        {entquant{.target_bits = 3.0}, entquant{.lambda = 14.5}, entquant{.target_bits = 4.0, .each_matrix = true}}) {
     EXPECT_EQ(in_file(how), in_memory(compressor<>{how}));
@@ -83,7 +83,7 @@ TEST_F(method_of_files, makes_the_streams_of_the_compressor) {
   }
 }
 
-TEST_F(method_of_files, makes_the_streams_of_the_lossless_codec) {
+TEST_F(MethodOfFiles, MakesTheStreamsOfTheLosslessCodec) {
   for (const bool pairs : {false, true}) {
     const ecq::lossless<ecq::fp32> codec{{.pairs = pairs}};
     const auto alone = codec.compress(matrices[1].weights);
@@ -93,7 +93,7 @@ TEST_F(method_of_files, makes_the_streams_of_the_lossless_codec) {
   }
 }
 
-TEST_F(method_of_files, takes_policies_of_a_user) {
+TEST_F(MethodOfFiles, TakesPoliciesOfAUser) {
   const ecq::basic_entquant<ecq::row_root<ecq_test::cubic_error>> cubic{.target_bits = 3.0};
   EXPECT_EQ(in_file(any_method::of<ecq::fp8_e4m3>(cubic)),
             in_memory(compressor<ecq::fp8_e4m3, ecq::rans, decltype(cubic)>{cubic}));
@@ -103,7 +103,7 @@ TEST_F(method_of_files, takes_policies_of_a_user) {
 }
 
 // What a file cannot name it carries as values: such formats come back from it as well.
-TEST_F(method_of_files, takes_formats_of_a_user) {
+TEST_F(MethodOfFiles, TakesFormatsOfAUser) {
   EXPECT_EQ(in_file(any_method::of<ecq_test::fp8_e3m4>(entquant{.lambda = 2.0})),
             in_memory(compressor<ecq_test::fp8_e3m4>{{.lambda = 2.0}}));
   EXPECT_EQ(in_file(any_method::of<ecq_test::clustered>(ecq::absmax{})),
@@ -142,7 +142,7 @@ class told final : public ecq::compression_method {
   int& asked_;
 };
 
-TEST_F(method_of_files, is_whatever_a_user_defines) {
+TEST_F(MethodOfFiles, IsWhateverAUserDefines) {
   int asked = 0;
   in_file(any_method(std::make_shared<const told>(asked)));
   EXPECT_EQ(asked, 2);
@@ -153,7 +153,7 @@ TEST_F(method_of_files, is_whatever_a_user_defines) {
   EXPECT_EQ(ecq_test::read_file(restored), ecq_test::read_file(original));
 }
 
-TEST(any_method, says_how_it_was_set) {
+TEST(AnyMethod, SaysHowItWasSet) {
   const auto settings = [](const any_method& method) {
     const auto found = method.get();
     return found ? (*found)->settings() : found.error().to_string();
@@ -167,7 +167,7 @@ TEST(any_method, says_how_it_was_set) {
   EXPECT_EQ(settings(any_method::of<ecq::int8>(ecq::absmax{})), "int8, absmax");
 }
 
-TEST(any_method, refuses_codes_that_a_quantiser_does_not_make) {
+TEST(AnyMethod, RefusesCodesThatAQuantiserDoesNotMake) {
   const auto code = [](const any_method& method) {
     const auto found = method.get();
     return found ? errc::ok : found.error().code();
@@ -186,7 +186,7 @@ TEST(any_method, refuses_codes_that_a_quantiser_does_not_make) {
 }
 
 // Each of two matrices whose rates differ at one lambda.
-TEST(each_matrix, meets_target_bits_by_itself) {
+TEST(EachMatrix, MeetsTargetBitsByItself) {
   const auto dense = ecq_test::gaussian(300, 512, 1);
   auto sparse = ecq_test::gaussian(300, 512, 2);
   for (std::size_t i = 0; i < sparse.size(); i += 3) sparse[i] = 0;

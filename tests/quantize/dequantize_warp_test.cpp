@@ -103,7 +103,7 @@ void expect_the_weights_of_the_host(const Compressor& compressor, const std::vec
   }
 }
 
-TEST(dequantize_warp, gives_the_weights_of_the_host) {
+TEST(DequantizeWarp, GivesTheWeightsOfTheHost) {
   const std::vector<std::vector<shape>> blocks = {
       {{64, 64}},
       {{3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}},
@@ -123,7 +123,7 @@ TEST(dequantize_warp, gives_the_weights_of_the_host) {
 }
 
 // A code that is no number counts as damage wherever it is written: alone, or in a whole group.
-TEST(dequantize_warp, meets_codes_that_are_no_numbers) {
+TEST(DequantizeWarp, MeetsCodesThatAreNoNumbers) {
   for (const std::size_t columns : {64U, 63U}) {
     for (const std::size_t at : {0U, 200U, 1279U}) {
       ecq::packed_block block;
@@ -144,7 +144,7 @@ TEST(dequantize_warp, meets_codes_that_are_no_numbers) {
 }
 
 // Where a row of nearly 2^32 columns ends, and the scale with it. Of all its weights only those around exist.
-TEST(dequantize_warp, ends_the_longest_rows_where_they_end) {
+TEST(DequantizeWarp, EndsTheLongestRowsWhereTheyEnd) {
   constexpr std::uint64_t columns = (std::uint64_t{1} << 32) - 4;
   constexpr std::uint64_t begin = columns + 4 - 1024;
   ecq::packed_matrix matrix;

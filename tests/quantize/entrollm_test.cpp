@@ -77,11 +77,11 @@ void expect_within_half_a_step(const std::vector<float>& weights) {
 }
 
 template <class Format>
-class entrollm_formats : public testing::Test {};
+class EntrollmFormats : public testing::Test {};
 using formats = testing::Types<ecq::uint8, ecq::uint4>;
-TYPED_TEST_SUITE(entrollm_formats, formats);
+TYPED_TEST_SUITE(EntrollmFormats, formats);
 
-TYPED_TEST(entrollm_formats, every_weight_is_within_half_a_step) {
+TYPED_TEST(EntrollmFormats, EveryWeightIsWithinHalfAStep) {
   auto weights = ecq_test::student_t4(1, 4000);
   expect_within_half_a_step<TypeParam>(weights);
   for (float& weight : weights) weight = std::fabs(weight);
@@ -109,7 +109,7 @@ TYPED_TEST(entrollm_formats, every_weight_is_within_half_a_step) {
   for (const auto& some : edges) expect_within_half_a_step<TypeParam>(some);
 }
 
-TYPED_TEST(entrollm_formats, scales_are_the_least_that_hold_all) {
+TYPED_TEST(EntrollmFormats, ScalesAreTheLeastThatHoldAll) {
   const auto with_both = quantize<TypeParam>(row_of({-0.25F, 0.5F, 0.1F}));
   const auto positive = quantize<TypeParam>(row_of({0.25F, 0.5F}));
   const auto negative = quantize<TypeParam>(row_of({-0.25F, -0.5F, 0}));
@@ -127,7 +127,7 @@ TYPED_TEST(entrollm_formats, scales_are_the_least_that_hold_all) {
   expect_tight(positive->grid.scale, 0.5F);
 }
 
-TYPED_TEST(entrollm_formats, zeros_have_scale_one_and_code_zero) {
+TYPED_TEST(EntrollmFormats, ZerosHaveScaleOneAndCodeZero) {
   for (const std::vector<float>& zeros : {std::vector<float>(20, 0.0F), std::vector<float>(3, -0.0F)}) {
     const auto out = quantize<TypeParam>(row_of(zeros));
     ASSERT_TRUE(out);
@@ -137,7 +137,7 @@ TYPED_TEST(entrollm_formats, zeros_have_scale_one_and_code_zero) {
   }
 }
 
-TYPED_TEST(entrollm_formats, what_reaches_too_far_is_refused) {
+TYPED_TEST(EntrollmFormats, WhatReachesTooFarIsRefused) {
   for (const std::vector<float>& weights :
        std::vector<std::vector<float>>{{-most, most}, {most}, {-most}, {-1, most}}) {
     const auto out = quantize<TypeParam>(row_of(weights));
@@ -146,7 +146,7 @@ TYPED_TEST(entrollm_formats, what_reaches_too_far_is_refused) {
   }
 }
 
-TYPED_TEST(entrollm_formats, bytes_depend_on_neither_threads_nor_element_type_nor_strides) {
+TYPED_TEST(EntrollmFormats, BytesDependOnNeitherThreadsNorElementTypeNorStrides) {
   const auto weights = ecq_test::row_varying(37, 150);
   const auto expected = quantize<TypeParam>(matrix_view<const float>(weights.data(), 37, 150));
   ASSERT_TRUE(expected);
@@ -164,7 +164,7 @@ TYPED_TEST(entrollm_formats, bytes_depend_on_neither_threads_nor_element_type_no
   expect_same(quantize<TypeParam>(matrix_view<const float>(transposed.data(), 37, 150, 1, 37)));
 }
 
-TYPED_TEST(entrollm_formats, bad_weights_and_buffers_are_named) {
+TYPED_TEST(EntrollmFormats, BadWeightsAndBuffersAreNamed) {
   auto weights = ecq_test::gaussian(8, 100);
   const matrix_view<const float> view(weights.data(), 8, 100);
   std::vector<std::uint8_t> codes(801);
@@ -189,7 +189,7 @@ TYPED_TEST(entrollm_formats, bad_weights_and_buffers_are_named) {
   EXPECT_NE(refused.error().message().find("row 3, column 17"), std::string::npos);
 }
 
-TYPED_TEST(entrollm_formats, composes_with_any_coder_and_decodes) {
+TYPED_TEST(EntrollmFormats, ComposesWithAnyCoderAndDecodes) {
   auto weights = ecq_test::gaussian(40, 300);
   auto positive = ecq_test::gaussian(10, 300, 2);
   for (float& weight : positive) weight = std::fabs(weight) + 0.25F;
@@ -217,7 +217,7 @@ TYPED_TEST(entrollm_formats, composes_with_any_coder_and_decodes) {
   check(ecq::compressor<TypeParam, ecq::tans, entrollm>{}.compress(cpu{}, block));
 }
 
-TEST(entrollm, hostile_grids_are_refused_when_opened) {
+TEST(Entrollm, HostileGridsAreRefusedWhenOpened) {
   const auto weights = ecq_test::gaussian(4, 64);
   auto packed =
       ecq::compressor<ecq::uint8, ecq::huffman, entrollm>{}.compress(matrix_view<const float>(weights.data(), 4, 64));

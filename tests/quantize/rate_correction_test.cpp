@@ -11,7 +11,7 @@ using ecq::rate_correction;
 
 constexpr std::uint64_t many = 1U << 24;
 
-TEST(rate_correction, leaves_alone_what_meets_the_rate) {
+TEST(RateCorrection, LeavesAloneWhatMeetsTheRate) {
   rate_correction correction(3.0);
   EXPECT_EQ(correction.at(8.0), 8.0);
   EXPECT_EQ(correction.at(-1.0), -1.0) << "whether a lambda is one is not asked here";
@@ -20,14 +20,14 @@ TEST(rate_correction, leaves_alone_what_meets_the_rate) {
   EXPECT_TRUE(correction.check(many));
 }
 
-TEST(rate_correction, begins_with_four_times_lambda_for_a_bit) {
+TEST(RateCorrection, BeginsWithFourTimesLambdaForABit) {
   rate_correction correction(2.0);
   EXPECT_TRUE(correction.again(3.0, false));
   EXPECT_EQ(correction.at(8.0), 32.0);
 }
 
 // Whatever a doubling of lambda is worth.
-TEST(rate_correction, meets_rates_of_any_slope) {
+TEST(RateCorrection, MeetsRatesOfAnySlope) {
   for (const double slope : {0.1, 0.3, 0.5, 0.8, 1.5}) {
     for (const double start : {-0.4, 0.2, 0.41}) {
       rate_correction correction(3.0);
@@ -40,20 +40,20 @@ TEST(rate_correction, meets_rates_of_any_slope) {
   }
 }
 
-TEST(rate_correction, takes_less_than_was_asked_for_of_absmax) {
+TEST(RateCorrection, TakesLessThanWasAskedForOfAbsmax) {
   rate_correction correction(6.5);
   EXPECT_FALSE(correction.again(6.0, true));
   EXPECT_EQ(correction.at(0.0), 0.0);
   EXPECT_TRUE(correction.check(many));
 }
 
-TEST(rate_correction, leaves_absmax_where_that_takes_more) {
+TEST(RateCorrection, LeavesAbsmaxWhereThatTakesMore) {
   rate_correction correction(6.0);
   EXPECT_TRUE(correction.again(6.5, true));
   EXPECT_GT(correction.at(0.0), 0.0);
 }
 
-TEST(rate_correction, says_what_was_missed) {
+TEST(RateCorrection, SaysWhatWasMissed) {
   rate_correction correction(3.0);
   int passes = 1;
   while (correction.again(3.4, false)) ++passes;

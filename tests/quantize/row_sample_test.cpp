@@ -17,7 +17,7 @@ row_sample sample_of(std::uint64_t rows, std::uint64_t columns, std::uint64_t we
   return row_sampler(weights, limit, rows).next(rows, columns);
 }
 
-TEST(row_sample, takes_one_row_of_each_neighbours) {
+TEST(RowSample, TakesOneRowOfEachNeighbours) {
   for (const std::uint64_t rows : {1U, 2U, 7U, 1000U, 4096U}) {
     for (const std::uint64_t weights : {rows * 64, rows * 640, rows * 64000}) {
       const auto sample = sample_of(rows, 64, weights, rows * 64);
@@ -32,7 +32,7 @@ TEST(row_sample, takes_one_row_of_each_neighbours) {
 }
 
 // A stride would see every second row, or only those between.
-TEST(row_sample, sees_all_kinds_of_rows_that_take_turns) {
+TEST(RowSample, SeesAllKindsOfRowsThatTakeTurns) {
   for (const std::uint64_t period : {2U, 3U, 4U, 8U, 16U, 64U}) {
     constexpr std::uint64_t rows = 1U << 20;
     const auto sample = sample_of(rows, 1, rows, rows / 64);
@@ -43,7 +43,7 @@ TEST(row_sample, sees_all_kinds_of_rows_that_take_turns) {
   }
 }
 
-TEST(row_sample, sees_every_row_of_a_small_model) {
+TEST(RowSample, SeesEveryRowOfASmallModel) {
   row_sampler sampler(12 * 64, 1 << 22, 12);
   std::uint64_t expected = 0;
   for (const std::uint64_t rows : {5U, 1U, 6U}) {
@@ -56,7 +56,7 @@ TEST(row_sample, sees_every_row_of_a_small_model) {
 }
 
 // Matrices together have the rows that one matrix of all their rows would have.
-TEST(row_sample, is_that_of_all_matrices_stacked) {
+TEST(RowSample, IsThatOfAllMatricesStacked) {
   for (const std::uint64_t step : {1U, 2U, 7U, 100U, 5000U}) {
     const std::array<std::uint64_t, 7> heights = {3, 40, 1, 1, 900, 64, 55};
     const std::uint64_t all = std::accumulate(heights.begin(), heights.end(), std::uint64_t{0});
@@ -79,7 +79,7 @@ TEST(row_sample, is_that_of_all_matrices_stacked) {
 }
 
 // 60 layers of 768 experts' matrices each: about 10^12 weights, of which a row a matrix would be 10^8.
-TEST(row_sample, is_no_larger_for_a_model_of_10_to_the_12_weights) {
+TEST(RowSample, IsNoLargerForAModelOf10ToThe12Weights) {
   constexpr std::uint64_t layers = 60, experts = 768, rows = 7168, columns = 3072;
   constexpr std::uint64_t limit = std::uint64_t{1} << 22;
   std::uint64_t looked_at = 0;

@@ -40,11 +40,11 @@ ecq::packed_block packed_by(const std::vector<std::uint8_t>& codes) {
 std::vector<std::uint8_t> codes() { return code_source(1).bell(rows * columns, 5); }
 
 template <class Coder>
-class coder_set : public testing::Test {};
+class CoderSet : public testing::Test {};
 using coders = testing::Types<ecq::raw, ecq::rans, ecq::tans, ecq::huffman, ecq::huffman_gaps, coder_of_ones_own>;
-TYPED_TEST_SUITE(coder_set, coders);
+TYPED_TEST_SUITE(CoderSet, coders);
 
-TYPED_TEST(coder_set, decodes_what_it_names) {
+TYPED_TEST(CoderSet, DecodesWhatItNames) {
   const auto wanted = codes();
   const auto packed = packed_by<TypeParam>(wanted);
   const auto stream = ecq::encoded_stream::parse(packed.stream, ecq::coders<TypeParam>);
@@ -63,7 +63,7 @@ TYPED_TEST(coder_set, decodes_what_it_names) {
   }
 }
 
-TYPED_TEST(coder_set, refuses_streams_of_others) {
+TYPED_TEST(CoderSet, RefusesStreamsOfOthers) {
   const auto packed = packed_by<TypeParam>(codes());
   std::vector<float> weights(rows * columns);
   const ecq::matrix_view<float> out(weights.data(), rows, columns);
@@ -77,7 +77,7 @@ TYPED_TEST(coder_set, refuses_streams_of_others) {
   EXPECT_EQ(refused(ecq::every_coder()), registered ? ecq::errc::ok : ecq::errc::unsupported);
 }
 
-TEST(coder_set_errors, name_the_coder_and_those_that_are_there) {
+TEST(CoderSetErrors, NameTheCoderAndThoseThatAreThere) {
   const auto packed = packed_by<ecq::tans>(codes());
   const auto opened = ecq::block_decoder::open(packed, ecq::coders<ecq::rans, ecq::huffman>);
   ASSERT_FALSE(opened);
@@ -90,7 +90,7 @@ TEST(coder_set_errors, name_the_coder_and_those_that_are_there) {
             "stream: coder 1000 (unknown), where this program decodes raw, rans, tans, huffman, huffman_gaps");
 }
 
-TEST(coder_set_names, are_the_coders_own) {
+TEST(CoderSetNames, AreTheCodersOwn) {
   const auto same = []<class... Coder>(Coder...) { return ((ecq::to_string(Coder::id) == Coder::name) && ...); };
   EXPECT_TRUE(same(ecq::raw{}, ecq::rans{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}));
 }

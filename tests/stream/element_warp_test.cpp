@@ -41,7 +41,7 @@ std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, 
 }
 
 // Raw bits that are prefetched are the chunk's; a sanitizer sees what is loaded.
-TEST(element_warp, joins_what_the_scalar_code_joins) {
+TEST(ElementWarp, JoinsWhatTheScalarCodeJoins) {
   std::size_t prefetched = 0;
   for (const auto format :
        {std::optional<ecq::dtype>(), std::optional(ecq::dtype::fp32), std::optional(ecq::dtype::fp16),

@@ -133,7 +133,7 @@ void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements,
       << elements.size() << " bytes of format " << (format ? ecq::to_string(*format) : "bytes");
 }
 
-TEST(encode_group, gives_the_bytes_of_the_cpu_whatever_the_format_and_the_size) {
+TEST(EncodeGroup, GivesTheBytesOfTheCpuWhateverTheFormatAndTheSize) {
   for (const auto format : stream_formats) {
     for (const std::size_t size : {0U, 1U, 3U, 127U, 128U, 131U, 1023U, 1024U, 1025U, 2048U, 5000U, 20011U}) {
       expect_bytes_of_the_cpu(format, elements_of(format, size), 10);
@@ -142,7 +142,7 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_whatever_the_format_and_the_size) 
   }
 }
 
-TEST(encode_group, gives_the_bytes_of_the_cpu_for_noise_which_is_stored) {
+TEST(EncodeGroup, GivesTheBytesOfTheCpuForNoiseWhichIsStored) {
   for (const auto format : stream_formats) {
     for (const std::size_t size : {1U, 100U, 3001U}) {
       expect_bytes_of_the_cpu(format, bytes_of(ecq_test::code_source(3).uniform(size * width_of(format))), 10);
@@ -150,7 +150,7 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_for_noise_which_is_stored) {
   }
 }
 
-TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_alphabet) {
+TEST(EncodeGroup, GivesTheBytesOfTheCpuForAnyAlphabet) {
   for (const unsigned values : {1U, 2U, 31U, 32U, 33U, 64U, 65U, 128U, 200U, 256U}) {
     ecq_test::code_source source(values);
     auto codes = source.below(6000, values);
@@ -164,13 +164,13 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_alphabet) {
 }
 
 // Wide bells are coded best with some of the low bits raw.
-TEST(encode_group, gives_the_bytes_of_the_cpu_for_any_split) {
+TEST(EncodeGroup, GivesTheBytesOfTheCpuForAnySplit) {
   for (const unsigned spread : {2U, 6U, 9U, 14U, 20U, 31U}) {
     expect_bytes_of_the_cpu({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 11);
   }
 }
 
-TEST(encode_group, gives_the_bytes_of_the_cpu_for_one_exponent_and_for_all) {
+TEST(EncodeGroup, GivesTheBytesOfTheCpuForOneExponentAndForAll) {
   for (const auto format : stream_formats) {
     if (!format) continue;
     const std::size_t width = width_of(format);
@@ -183,7 +183,7 @@ TEST(encode_group, gives_the_bytes_of_the_cpu_for_one_exponent_and_for_all) {
 }
 
 // Whatever room there is: a stream that fits, or the bytes it would have taken and nothing outside.
-TEST(encode_group, says_how_much_room_it_needs) {
+TEST(EncodeGroup, SaysHowMuchRoomItNeeds) {
   const bytes elements = elements_of(dtype::bf16, 5000);
   const bytes expected = encoded_elements(dtype::bf16, elements, 10);
   for (std::uint64_t room = 0; room < expected.size() + 64; room += 64) {

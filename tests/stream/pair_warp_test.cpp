@@ -52,12 +52,12 @@ bytes encoded(content format, const bytes& elements, ecq::stream_options options
 }
 
 template <class Coder>
-class pair_warp : public testing::Test {};
+class PairWarp : public testing::Test {};
 using coders = testing::Types<ecq::rans, ecq::tans, ecq::huffman>;
-TYPED_TEST_SUITE(pair_warp, coders, ecq_test::policy_names);
+TYPED_TEST_SUITE(PairWarp, coders, ecq_test::policy_names);
 
 // Chunk by chunk all elements, and a range of them, beside which nothing is written.
-TYPED_TEST(pair_warp, joins_what_was_encoded) {
+TYPED_TEST(PairWarp, JoinsWhatWasEncoded) {
   std::size_t coded = 0;
   for (const content format : contents) {
     for (const unsigned spread : {2U, 5U}) {
@@ -120,7 +120,7 @@ void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
 }
 
 // Any pairs, lists and escapes, wrong ones among them: symbols and verdict are those of the definition.
-TEST(pair_warp_sink, does_as_the_definition) {
+TEST(PairWarpSink, DoesAsTheDefinition) {
   code_source random(23);
   std::size_t refused = 0;
   for (int round = 0; round < 1500; ++round) {
@@ -172,7 +172,7 @@ TEST(pair_warp_sink, does_as_the_definition) {
 }
 
 // Codes go on in groups of 128 as from a stream without pairs.
-TEST(pair_warp_codes, come_to_a_sink_of_single_codes) {
+TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
   for (const std::uint32_t count : {1U, 2U, 7U, 127U, 128U, 129U, 200U, 256U, 384U, 385U, 640U, 1000U}) {
     ecq::histogram counts;
     for (unsigned symbol = 0; symbol < 40; ++symbol) counts.counts[6 * symbol] = 40 - symbol;

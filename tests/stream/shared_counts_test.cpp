@@ -29,10 +29,10 @@ std::vector<std::byte> tables_of(const ecq::encoded_stream& stream) {
 }
 
 template <class Coder>
-class shared_counts : public testing::Test {};
-TYPED_TEST_SUITE(shared_counts, ecq_test::all_coders, ecq_test::policy_names);
+class SharedCounts : public testing::Test {};
+TYPED_TEST_SUITE(SharedCounts, ecq_test::all_coders, ecq_test::policy_names);
 
-TYPED_TEST(shared_counts, give_all_streams_the_same_table) {
+TYPED_TEST(SharedCounts, GiveAllStreamsTheSameTable) {
   // Of very different spread; the joint counts, and so the table, hold all of them.
   std::vector<std::vector<std::uint8_t>> parts = {code_source(1).bell(40'000, 9), code_source(2).bell(3000, 2),
                                                   code_source(3).bell(1, 9), std::vector<std::uint8_t>(20'000, 130)};
@@ -56,7 +56,7 @@ TYPED_TEST(shared_counts, give_all_streams_the_same_table) {
 }
 
 // In pairs: of what the counts make likely, and all of what they make possible.
-TYPED_TEST(shared_counts, give_pairs_the_same_table_and_list) {
+TYPED_TEST(SharedCounts, GivePairsTheSameTableAndList) {
   for (const unsigned spread : {2U, 9U}) {  // 9 values, or 37 with some that are escaped
     std::vector<std::vector<std::uint8_t>> parts = {code_source(1).bell(40'001, spread), code_source(2).bell(6000, 1),
                                                     std::vector<std::uint8_t>(20'001, 127)};
@@ -84,7 +84,7 @@ TYPED_TEST(shared_counts, give_pairs_the_same_table_and_list) {
   }
 }
 
-TYPED_TEST(shared_counts, of_the_codes_themselves_change_nothing) {
+TYPED_TEST(SharedCounts, OfTheCodesThemselvesChangeNothing) {
   for (const auto& codes : {code_source(4).bell(70'000, 11), std::vector<std::uint8_t>(500, 7)}) {
     const histogram own = counts_of(codes);
     const auto plain = ecq::encode_stream<TypeParam>(cpu{}, codes);
@@ -97,7 +97,7 @@ TYPED_TEST(shared_counts, of_the_codes_themselves_change_nothing) {
   EXPECT_TRUE(ecq::encode_stream<TypeParam>(cpu{}, {}, {.shared_counts = &none}));
 }
 
-TYPED_TEST(shared_counts, that_lack_a_code_are_refused) {
+TYPED_TEST(SharedCounts, ThatLackACodeAreRefused) {
   const auto codes = code_source(5).bell(5000, 6);
   histogram lacking = counts_of(codes);
   lacking.counts[131] = 0;
@@ -107,7 +107,7 @@ TYPED_TEST(shared_counts, that_lack_a_code_are_refused) {
   EXPECT_NE(blob.error().message().find("code 131"), std::string::npos);
 }
 
-TEST(shared_counts_options, are_checked) {
+TEST(SharedCountsOptions, AreChecked) {
   const auto codes = code_source(6).bell(5000, 6);
   histogram counts = counts_of(codes);
   const std::vector<std::uint16_t> classes = {0, 1, 0, 1, 0};
@@ -125,7 +125,7 @@ TEST(shared_counts_options, are_checked) {
   EXPECT_LE(smallest->size(), ecq::encode_stream<ecq::huffman>(cpu{}, codes, {.shared_counts = &counts})->size());
 }
 
-TEST(shared_counts_options, count_exponents_of_weights) {
+TEST(SharedCountsOptions, CountExponentsOfWeights) {
   const auto bytes = code_source(7).bell(8000, 3);
   const auto elements = std::as_bytes(std::span(bytes));
   const auto counts = ecq::count_exponents(cpu{}, ecq::dtype::bf16, elements);

@@ -60,7 +60,7 @@ bytes as_bytes(std::span<const std::uint8_t> codes) {
   return {view.begin(), view.end()};
 }
 
-TEST(stream_warp, decodes_any_range_by_the_kernel_of_a_coding_and_by_that_of_any) {
+TEST(StreamWarp, DecodesAnyRangeByTheKernelOfACodingAndByThatOfAny) {
   const auto codes = ecq_test::code_source(1).bell(5000, 9);
   const laid_out on_device(ecq::rans{}, codes, {.chunk_bits = 10});
   ASSERT_EQ(on_device.tables.size(), 1U);
@@ -76,7 +76,7 @@ TEST(stream_warp, decodes_any_range_by_the_kernel_of_a_coding_and_by_that_of_any
   }
 }
 
-TEST(stream_warp, uses_the_table_of_each_chunk) {
+TEST(StreamWarp, UsesTheTableOfEachChunk) {
   auto codes = ecq_test::code_source(2).bell(8192, 9);
   std::fill(codes.begin() + 4096, codes.end(), std::uint8_t{7});
   const std::vector<std::uint16_t> classes = {0, 0, 1, 1, 2, 2, 2, 2};
@@ -85,7 +85,7 @@ TEST(stream_warp, uses_the_table_of_each_chunk) {
   ASSERT_EQ(on_device.decode<ecq::any_coding>(0, codes.size()), as_bytes(codes));
 }
 
-TEST(stream_warp, has_kernels_for_what_streams_are_made_of) {
+TEST(StreamWarp, HasKernelsForWhatStreamsAreMadeOf) {
   const auto has_own = [](std::optional<ecq::warp_coding> coding) {
     return ecq::visit_coding(coding, []<class Coding>(Coding) { return Coding::one_table; });
   };
@@ -101,7 +101,7 @@ TEST(stream_warp, has_kernels_for_what_streams_are_made_of) {
 }
 
 // Whatever a record says, a chunk that is found lies in the stream; the last chunk is shorter.
-TEST(stream_warp, finds_no_chunk_beyond_the_stream) {
+TEST(StreamWarp, FindsNoChunkBeyondTheStream) {
   const auto codes = ecq_test::code_source(3).bell(2500, 9);
   laid_out on_device(ecq::rans{}, codes, {.chunk_bits = 10});
   ecq::stream_chunk found;

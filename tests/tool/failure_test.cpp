@@ -13,11 +13,11 @@ using tool_test::f32_bytes;
 using tool_test::outcome;
 using tool_test::process;
 using tool_test::read_text;
-using tool_test::tool;
+using tool_test::Tool;
 using tool_test::write_safetensors;
 using tool_test::write_text;
 
-TEST_F(tool, refuses_files_that_are_none) {
+TEST_F(Tool, RefusesFilesThatAreNone) {
   write_text(path("empty"), "");
   write_text(path("noise"), std::string(1000, '\x5a'));
   write_text(path("short"), "abc");
@@ -41,7 +41,7 @@ TEST_F(tool, refuses_files_that_are_none) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(tool, decompresses_and_verifies_only_what_was_compressed) {
+TEST_F(Tool, DecompressesAndVerifiesOnlyWhatWasCompressed) {
   const std::string model = generated();
   expect_failure(run({"decompress", model, "-o", path("out")}), 1, {model});
   expect_failure(run({"verify", model}), 1, {model});
@@ -50,7 +50,7 @@ TEST_F(tool, decompresses_and_verifies_only_what_was_compressed) {
   expect_failure(run({"compress", packed, "-o", path("out")}), 1, {packed});
 }
 
-TEST_F(tool, notices_every_damage_it_is_shown) {
+TEST_F(Tool, NoticesEveryDamageItIsShown) {
   const std::string model = generated(), packed = path("packed");
   ask({"compress", model, "-o", packed});
   const std::string whole = read_text(packed);
@@ -66,7 +66,7 @@ TEST_F(tool, notices_every_damage_it_is_shown) {
   }
 }
 
-TEST_F(tool, never_writes_over_its_input) {
+TEST_F(Tool, NeverWritesOverItsInput) {
   const std::string model = generated();
   const std::string before = read_text(model);
   std::filesystem::create_symlink(model, path("link"));
@@ -80,7 +80,7 @@ TEST_F(tool, never_writes_over_its_input) {
   EXPECT_TRUE(read_text(model) == before);
 }
 
-TEST_F(tool, says_where_it_cannot_write) {
+TEST_F(Tool, SaysWhereItCannotWrite) {
   const std::string model = generated();
   ask({"compress", model, "-o", path("packed")});
   const auto before = files();
@@ -94,7 +94,7 @@ TEST_F(tool, says_where_it_cannot_write) {
   EXPECT_EQ(files(), before);
 }
 
-TEST_F(tool, replaces_old_output_only_by_whole_output) {
+TEST_F(Tool, ReplacesOldOutputOnlyByWholeOutput) {
   const std::string model = generated();
   write_text(path("out"), "precious");
   const outcome full = run({"compress", model, "-o", path("out")}, 20000);
@@ -105,7 +105,7 @@ TEST_F(tool, replaces_old_output_only_by_whole_output) {
   EXPECT_NE(read_text(path("out")), "precious");
 }
 
-TEST_F(tool, survives_a_full_disk) {
+TEST_F(Tool, SurvivesAFullDisk) {
   const std::string model = generated();
   ask({"compress", model, "-o", path("packed")});
   const auto before = files();
@@ -118,7 +118,7 @@ TEST_F(tool, survives_a_full_disk) {
   }
 }
 
-TEST_F(tool, names_the_weight_that_is_no_number) {
+TEST_F(Tool, NamesTheWeightThatIsNoNumber) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> weights(32 * 48);
     for (std::size_t index = 0; index < weights.size(); ++index) {
@@ -141,7 +141,7 @@ TEST_F(tool, names_the_weight_that_is_no_number) {
   }
 }
 
-TEST_F(tool, keeps_hostile_names_on_one_line) {
+TEST_F(Tool, KeepsHostileNamesOnOneLine) {
   const float bad = std::numeric_limits<float>::quiet_NaN();
   write_safetensors(path("model"), {{"a\nb\x1b[2J", "F32", {1, 1}, f32_bytes({bad})}});
   expect_failure(run({"compress", path("model"), "-o", path("out"), "--lambda", "4"}), 1, {"a\\x0ab\\x1b[2J"});
@@ -149,7 +149,7 @@ TEST_F(tool, keeps_hostile_names_on_one_line) {
   EXPECT_EQ(listed.out.find('\x1b'), std::string::npos);
 }
 
-TEST_F(tool, leaves_nothing_behind_when_interrupted) {
+TEST_F(Tool, LeavesNothingBehindWhenInterrupted) {
   const std::string model = path("model");
   std::vector<float> weights(2048 * 1024);
   for (std::size_t index = 0; index < weights.size(); ++index) {

@@ -47,7 +47,7 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(plot_svg, shows_every_point_series_and_label) {
+TEST(PlotSvg, ShowsEveryPointSeriesAndLabel) {
   const std::string svg = tool::to_svg({"A title",
                                         "and more",
                                         "bits per weight",
@@ -62,7 +62,7 @@ TEST(plot_svg, shows_every_point_series_and_label) {
   EXPECT_EQ(occurrences(svg, "<polygon"), 1U + 1U);
 }
 
-TEST(plot_svg, escapes_names) {
+TEST(PlotSvg, EscapesNames) {
   const std::string svg =
       tool::to_svg({"<a> & \"b\"", "\xff\xc0\x80 \x01\n \xed\xa0\x80", "\xe2\x82\xac", "'", {{"]]>", {{1, 1}}}}});
   EXPECT_TRUE(well_formed(svg)) << svg;
@@ -71,7 +71,7 @@ TEST(plot_svg, escapes_names) {
   EXPECT_NE(svg.find("\xe2\x82\xac"), std::string::npos);
 }
 
-TEST(plot_svg, stands_any_numbers) {
+TEST(PlotSvg, StandsAnyNumbers) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const auto& points : std::vector<std::vector<tool::plot_point>>{
            {}, {{0, 0}}, {{1, inf}, {2, 3}}, {{std::nan(""), 1}}, {{1e-9, 1e9}, {2e-9, -1e9}}, {{3, 5}, {3, 5}}}) {
@@ -83,7 +83,7 @@ TEST(plot_svg, stands_any_numbers) {
   }
 }
 
-TEST(text, prints_for_people) {
+TEST(Text, PrintsForPeople) {
   EXPECT_EQ(tool::grouped(0), "0");
   EXPECT_EQ(tool::grouped(999), "999");
   EXPECT_EQ(tool::grouped(1234567), "1,234,567");

@@ -14,7 +14,7 @@ using tool_test::json;
 using tool_test::outcome;
 using tool_test::read_text;
 using tool_test::read_values;
-using tool_test::tool;
+using tool_test::Tool;
 using tool_test::write_safetensors;
 
 void expect_keys(const json& object, const std::vector<std::string>& keys) {
@@ -35,7 +35,7 @@ std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
   return weights;
 }
 
-TEST_F(tool, compresses_without_loss) {
+TEST_F(Tool, CompressesWithoutLoss) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
   for (const char* coder : {"rans", "tans", "huffman", "auto"}) {
     const json compressed = ask({"compress", model, "-o", packed, "--lossless", "--coder", coder});
@@ -58,7 +58,7 @@ TEST_F(tool, compresses_without_loss) {
   EXPECT_NE(run({"compress", model, "-o", packed, "--lossless", "--bits", "3"}).exit_code, 0);
 }
 
-TEST_F(tool, compresses_to_unsigned_integers_with_one_code) {
+TEST_F(Tool, CompressesToUnsignedIntegersWithOneCode) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
   for (const char* width : {"8", "4"}) {
     for (const char* coder : {"huffman", "auto"}) {
@@ -86,7 +86,7 @@ TEST_F(tool, compresses_to_unsigned_integers_with_one_code) {
             std::string::npos);
 }
 
-TEST_F(tool, does_the_whole_job) {
+TEST_F(Tool, DoesTheWholeJob) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
 
   const json compressed = ask({"compress", model, "-o", packed, "--bits", "3"});
@@ -131,7 +131,7 @@ TEST_F(tool, does_the_whole_job) {
   EXPECT_EQ(files(), (std::vector<std::string>{"back.safetensors", "model.safetensors", "packed.safetensors"}));
 }
 
-TEST_F(tool, tells_what_exponents_cost) {
+TEST_F(Tool, TellsWhatExponentsCost) {
   const std::string model = generated(), packed = path("packed.safetensors"), picture = path("plot.svg");
   const json answer = ask({"inspect", model, "--exponents", "--svg", picture});
   expect_keys(answer, {"input", "container", "tensors", "blocks", "total"});
@@ -158,7 +158,7 @@ TEST_F(tool, tells_what_exponents_cost) {
   for (const json& row : inside["tensors"]) EXPECT_EQ(row["exponent_entropy"], plain[row["name"]]) << row;
 }
 
-TEST_F(tool, answers_people_too) {
+TEST_F(Tool, AnswersPeopleToo) {
   const std::string model = generated(), packed = path("packed.safetensors");
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"compress", model, "-o", packed, "--bits", "2.1"},
@@ -178,7 +178,7 @@ TEST_F(tool, answers_people_too) {
   }
 }
 
-TEST_F(tool, is_quiet_when_asked) {
+TEST_F(Tool, IsQuietWhenAsked) {
   const std::string model = path("model.safetensors"), packed = path("packed.safetensors");
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"generate", model, "--preset", "tiny", "-q"},
@@ -191,7 +191,7 @@ TEST_F(tool, is_quiet_when_asked) {
   }
 }
 
-TEST_F(tool, reports_the_distortion_that_there_is) {
+TEST_F(Tool, ReportsTheDistortionThatThereIs) {
   const std::string model = path("model.safetensors"), packed = path("packed.safetensors"), back = path("back");
   const std::vector<float> weights = some_weights(96 * 200, 7);
   write_safetensors(
@@ -220,7 +220,7 @@ TEST_F(tool, reports_the_distortion_that_there_is) {
   EXPECT_EQ((*row)["weights"], 96 * 200);
 }
 
-TEST_F(tool, follows_the_selection) {
+TEST_F(Tool, FollowsTheSelection) {
   const std::string model = path("model.safetensors"), packed = path("packed.safetensors");
   write_safetensors(model, {{"embed.weight", "F32", {64, 64}, f32_bytes(some_weights(4096, 1))},
                             {"layers.0.a", "F32", {64, 64}, f32_bytes(some_weights(4096, 2))},
@@ -241,7 +241,7 @@ TEST_F(tool, follows_the_selection) {
   EXPECT_EQ(ask({"compress", model, "-o", packed, "--lambda", "10"})["totals"]["lambda"], 10);
 }
 
-TEST_F(tool, makes_the_same_file_with_any_number_of_threads) {
+TEST_F(Tool, MakesTheSameFileWithAnyNumberOfThreads) {
   const std::string model = generated();
   ask({"compress", model, "-o", path("one"), "--threads", "1"});
   ask({"compress", model, "-o", path("three"), "--threads", "3"});
@@ -252,7 +252,7 @@ TEST_F(tool, makes_the_same_file_with_any_number_of_threads) {
   EXPECT_FALSE(read_text(model) == read_text(path("other")));
 }
 
-TEST_F(tool, meets_the_bits_asked_for) {
+TEST_F(Tool, MeetsTheBitsAskedFor) {
   const std::string model = generated();
   for (const std::string format : {"fp8_e4m3", "fp8_e5m2", "int8"}) {
     for (const std::string bits : {"2.1", "4"}) {
@@ -267,7 +267,7 @@ TEST_F(tool, meets_the_bits_asked_for) {
   }
 }
 
-TEST_F(tool, compresses_a_sharded_checkpoint) {
+TEST_F(Tool, CompressesAShardedCheckpoint) {
   write_safetensors(path("model-00001-of-00002.safetensors"),
                     {{"layers.0.a", "F32", {64, 64}, f32_bytes(some_weights(4096, 2))}});
   write_safetensors(
@@ -288,7 +288,7 @@ TEST_F(tool, compresses_a_sharded_checkpoint) {
                             1, {"input"});
 }
 
-TEST_F(tool, compares_methods) {
+TEST_F(Tool, ComparesMethods) {
   const std::string model = generated(), picture = path("rate.svg");
   const json answer =
       ask({"compare", model, "--bits", "4,2.1", "--methods", "entquant,absmax,rtn,nf4,nf4-dq,hqq", "--svg", picture});

@@ -84,15 +84,15 @@ class process {
 };
 
 /// A folder for the checkpoints of one test and another, out of sight, for what the tool prints.
-class tool : public testing::Test {
+class Tool : public testing::Test {
  protected:
-  tool() {
+  Tool() {
     std::string name = (fs::temp_directory_path() / "ecq_tool_XXXXXX").string();
     root_ = ::mkdtemp(name.data());
     fs::create_directories(root_ / "work");
     fs::create_directories(root_ / "log");
   }
-  ~tool() override {
+  ~Tool() override {
     std::error_code ignored;
     fs::permissions(root_ / "work", fs::perms::owner_all, ignored);
     fs::remove_all(root_, ignored);

@@ -8,11 +8,11 @@
 namespace {
 
 using tool_test::expect_failure;
-using tool_test::tool;
+using tool_test::Tool;
 
 const std::vector<std::string> commands{"compress", "decompress", "inspect", "verify", "compare", "generate"};
 
-TEST_F(tool, helps) {
+TEST_F(Tool, Helps) {
   const auto general = run({"--help"});
   EXPECT_EQ(general.exit_code, 0);
   EXPECT_EQ(general.err, "");
@@ -27,7 +27,7 @@ TEST_F(tool, helps) {
   }
 }
 
-TEST_F(tool, says_its_version) {
+TEST_F(Tool, SaysItsVersion) {
   EXPECT_EQ(run({"--version"}).out.rfind("ecq ", 0), 0U);
   for (const std::string& command : commands) {
     const auto version = run({command, "--version"});
@@ -36,7 +36,7 @@ TEST_F(tool, says_its_version) {
   }
 }
 
-TEST_F(tool, refuses_a_wrong_command_line) {
+TEST_F(Tool, RefusesAWrongCommandLine) {
   const std::vector<std::vector<std::string>> wrong{
       {},
       {"explode"},
@@ -84,7 +84,7 @@ TEST_F(tool, refuses_a_wrong_command_line) {
   }
 }
 
-TEST_F(tool, draws_progress_on_terminals_alone) {
+TEST_F(Tool, DrawsProgressOnTerminalsAlone) {
   const std::string model = generated();
   for (const bool quiet : {false, true}) {
     const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
@@ -111,7 +111,7 @@ TEST_F(tool, draws_progress_on_terminals_alone) {
   }
 }
 
-TEST_F(tool, fails_when_its_answer_cannot_be_written) {
+TEST_F(Tool, FailsWhenItsAnswerCannotBeWritten) {
   const std::string model = generated();
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
   const std::string command = std::string("'") + ECQ_TOOL_PATH + "' inspect '" + model + "' > /dev/full 2>/dev/null";

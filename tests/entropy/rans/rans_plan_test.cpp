@@ -45,7 +45,7 @@ bool expect_plan_of_the_cpu(const ecq::histogram& codes) {
   return std::count(costs.begin(), costs.end(), *std::min_element(costs.begin(), costs.end())) > 1;
 }
 
-TEST(rans_plan, is_the_plan_of_the_cpu_for_bells_of_any_width) {
+TEST(RansPlan, IsThePlanOfTheCpuForBellsOfAnyWidth) {
   for (double width = 0.5; width < 100; width *= 1.06) {
     ecq::histogram codes;
     for (std::size_t code = 0; code < 256; ++code) {
@@ -56,7 +56,7 @@ TEST(rans_plan, is_the_plan_of_the_cpu_for_bells_of_any_width) {
   }
 }
 
-TEST(rans_plan, is_the_plan_of_the_cpu_for_few_codes) {
+TEST(RansPlan, IsThePlanOfTheCpuForFewCodes) {
   ecq_test::code_source source(1);
   for (int round = 0; round < 1000; ++round) {
     ecq::histogram codes;
@@ -66,7 +66,7 @@ TEST(rans_plan, is_the_plan_of_the_cpu_for_few_codes) {
 }
 
 // Of splits that cost the same the one with the fewest raw bits counts.
-TEST(rans_plan, is_the_plan_of_the_cpu_where_two_splits_cost_the_same) {
+TEST(RansPlan, IsThePlanOfTheCpuWhereTwoSplitsCostTheSame) {
   for (const auto& [first, second] : {std::pair(1U, 20U), std::pair(2U, 24U), std::pair(3U, 26U)}) {
     ecq::histogram codes;
     codes.counts[0] = first;
