@@ -30,8 +30,8 @@ class device_row_group : public device_steps<Threads> {
   static_assert(Threads == 32 || Threads == 256);
   using device_steps<Threads>::sync;
 
-  __device__ device_row_group(row_group_memory<Threads>& memory, unsigned long long* verdict)
-      : memory_(memory), verdict_(verdict) {}
+  __device__ device_row_group(row_group_memory<Threads>& shared, unsigned long long* verdict)
+      : memory_(shared), verdict_(verdict) {}
 
   __device__ std::uint32_t largest(std::uint32_t value) const {
     value = __reduce_max_sync(0xFFFFFFFFU, value);
