@@ -123,8 +123,9 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
   looked_up upcoming = look_up_next(table, state[0], low[0], index_mask);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i codes[Chunks][2];  // codes of two rounds each: the later round's in the high bytes
-    ECQ_UNROLL
+    // Not unrolled: that would be no faster, and take twice as long to compile.
     for (int pair = 0; pair < 2; ++pair) {
+      __m512i both[Chunks];
       ECQ_UNROLL
       for (int later = 0; later < 2; ++later) {
         ECQ_UNROLL
@@ -160,9 +161,9 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
           if constexpr (Chunks == 1) upcoming = look_up_next(table, state[c], low[c], index_mask);
           if (later == 0) {
-            codes[c][pair] = _mm512_srli_epi16(entry, 8);
+            both[c] = _mm512_srli_epi16(entry, 8);
           } else {  // earlier | (entry & 0xFF00)
-            codes[c][pair] = _mm512_ternarylogic_epi32(codes[c][pair], low_byte, entry, 0xF2);
+            both[c] = _mm512_ternarylogic_epi32(both[c], low_byte, entry, 0xF2);
           }
         }
       }
@@ -171,6 +172,8 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
       ECQ_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
       if (overrun) return false;
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) codes[c][pair] = both[c];
     }
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {

@@ -252,40 +252,35 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
   const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
   const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(table.scale_bits));
   for (std::size_t group = 0; group < groups; ++group) {
-    __m512i codes[Chunks][2];
-    ECQ_UNROLL
-    for (int round = 0; round < 4; ++round) {
+    __m512i codes[Chunks][2] = {};
+    // Two rounds, twice: unrolled, it would be no faster, and take twice as long to compile.
+    for (int pair = 0; pair < 2; ++pair) {
       ECQ_UNROLL
-      for (std::size_t c = 0; c < Chunks; ++c) {
-        __m512i next[2];
+      for (int later = 0; later < 2; ++later) {
         ECQ_UNROLL
-        for (int side = 0; side < 2; ++side) {
-          const __m512i entry = gather<4>(_mm512_and_si512(state[c][side], slot_mask), table.entries);
-          next[side] = _mm512_add_epi32(
-              _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
-              _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
-          if (round == 0) {
-            codes[c][side] = entry;
-          } else {  // (codes so far & mask) | (entry << 8 * round)
-            const __m512i mask = _mm512_set1_epi32((1 << (8 * round)) - 1);
-            codes[c][side] = _mm512_ternarylogic_epi32(
-                codes[c][side], mask, _mm512_slli_epi32(entry, static_cast<unsigned>(8 * round)), 0xEA);
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          __m512i next[2];
+          ECQ_UNROLL
+          for (int side = 0; side < 2; ++side) {
+            const __m512i entry = gather<4>(_mm512_and_si512(state[c][side], slot_mask), table.entries);
+            next[side] = _mm512_add_epi32(
+                _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
+                _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
+            codes[c][side] = _mm512_shrdi_epi32(codes[c][side], entry, 8);
           }
+          const __mmask16 due_even = _mm512_testn_epi32_mask(next[0], high_half);
+          const __mmask16 due_odd = _mm512_testn_epi32_mask(next[1], high_half);
+          const __mmask32 due = _pdep_u32(due_even, 0x55555555U) | _pdep_u32(due_odd, 0xAAAAAAAAU);
+          const __m512i words = _mm512_maskz_expand_epi16(due, _mm512_loadu_si512(word[c]));
+          word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          state[c][0] = _mm512_mask_shldi_epi32(next[0], due_even, next[0], _mm512_slli_epi32(words, 16), 16);
+          state[c][1] = _mm512_mask_shldi_epi32(next[1], due_odd, next[1], words, 16);
         }
-        const __mmask16 due_even = _mm512_testn_epi32_mask(next[0], high_half);
-        const __mmask16 due_odd = _mm512_testn_epi32_mask(next[1], high_half);
-        const __mmask32 due = _pdep_u32(due_even, 0x55555555U) | _pdep_u32(due_odd, 0xAAAAAAAAU);
-        const __m512i words = _mm512_maskz_expand_epi16(due, _mm512_loadu_si512(word[c]));
-        word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
-        state[c][0] = _mm512_mask_shldi_epi32(next[0], due_even, next[0], _mm512_slli_epi32(words, 16), 16);
-        state[c][1] = _mm512_mask_shldi_epi32(next[1], due_odd, next[1], words, 16);
       }
-      if (round % 2 == 1) {
-        bool overrun = false;
-        ECQ_UNROLL
-        for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
-        if (overrun) return false;
-      }
+      bool overrun = false;
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
+      if (overrun) return false;
     }
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {
@@ -326,8 +321,13 @@ inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_jo
   return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
     bool advanced = false;
     const auto by = [&]<class Writer>() {
-      advanced = count <= few_chunks ? advance_together<Writer, few_chunks>(table, join, all, groups)
-                                     : advance_together<Writer, many_chunks>(table, join, all, groups);
+      if constexpr (Writer::width < 4) {  // of four bytes there are no more (rans_decode.hpp)
+        if (count > few_chunks) {
+          advanced = advance_together<Writer, many_chunks>(table, join, all, groups);
+          return;
+        }
+      }
+      advanced = advance_together<Writer, few_chunks>(table, join, all, groups);
     };
     if (!with_writer(join, by)) by.template operator()<symbol_writer>();
     return advanced;

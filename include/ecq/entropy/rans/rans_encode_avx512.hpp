@@ -104,9 +104,7 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
       codes[c][1] = load_codes(table, cursors[c]->codes.data() + group * group_symbols + 64);
       prefetch<2>(cursors[c]->codes.data() + group * group_symbols, codes_prefetched);
     }
-    ECQ_UNROLL
-    for (unsigned back = 0; back < 4; ++back) {
-      const unsigned shift = 8 * (3 - back);
+    for (std::size_t round = rounds_per_group; round-- > 0;) {
       ECQ_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) {
         __m512i frequency[2];
@@ -114,7 +112,8 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
         __mmask16 full[2];
         ECQ_UNROLL
         for (int half = 0; half < 2; ++half) {
-          look_up(table, _mm512_srli_epi32(codes[c][half], shift), frequency[half], start[half]);
+          look_up(table, _mm512_srli_epi32(codes[c][half], 24), frequency[half], start[half]);
+          codes[c][half] = _mm512_slli_epi32(codes[c][half], 8);
           full[half] = _mm512_cmpge_epu32_mask(_mm512_srl_epi32(state[c][half], unscale), frequency[half]);
         }
         const __mmask32 due = full[0] | (static_cast<__mmask32>(full[1]) << 16);
