@@ -3,10 +3,10 @@
 /// `result<T>`: a value or an error that names what is wrong and where. Nothing in the library throws on bad input.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "ecq/base/config.hpp"
 
@@ -77,24 +77,26 @@ class ECQ_NODISCARD result {
  public:
   using value_type = Value;
 
-  result(Value value) : state_(std::in_place_index<0>, std::move(value)) {}
-  result(ecq::error failure) : state_(std::in_place_index<1>, std::move(failure)) {}
+  result(Value value) : value_(std::move(value)) {}
+  result(ecq::error failure) : error_(std::move(failure)) {}
 
-  bool has_value() const noexcept { return state_.index() == 0; }
+  bool has_value() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
 
-  Value& operator*() & noexcept { return *std::get_if<0>(&state_); }
-  const Value& operator*() const& noexcept { return *std::get_if<0>(&state_); }
-  Value&& operator*() && noexcept { return std::move(*std::get_if<0>(&state_)); }
-  Value* operator->() noexcept { return std::get_if<0>(&state_); }
-  const Value* operator->() const noexcept { return std::get_if<0>(&state_); }
+  Value& operator*() & noexcept { return *value_; }
+  const Value& operator*() const& noexcept { return *value_; }
+  Value&& operator*() && noexcept { return std::move(*value_); }
+  Value* operator->() noexcept { return &*value_; }
+  const Value* operator->() const noexcept { return &*value_; }
 
-  ecq::error& error() & noexcept { return *std::get_if<1>(&state_); }
-  const ecq::error& error() const& noexcept { return *std::get_if<1>(&state_); }
-  ecq::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+  ecq::error& error() & noexcept { return *error_; }
+  const ecq::error& error() const& noexcept { return *error_; }
+  ecq::error&& error() && noexcept { return std::move(*error_); }
 
  private:
-  std::variant<Value, ecq::error> state_;
+  // Not a std::variant, of which each type takes compilers longer than anything else here.
+  std::optional<Value> value_;
+  std::optional<ecq::error> error_;
 };
 
 /// Success, or an error.
@@ -104,17 +106,17 @@ class ECQ_NODISCARD result<void> {
   using value_type = void;
 
   result() = default;
-  result(ecq::error failure) : state_(std::in_place_index<1>, std::move(failure)) {}
+  result(ecq::error failure) : error_(std::move(failure)) {}
 
-  bool has_value() const noexcept { return state_.index() == 0; }
+  bool has_value() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  ecq::error& error() & noexcept { return *std::get_if<1>(&state_); }
-  const ecq::error& error() const& noexcept { return *std::get_if<1>(&state_); }
-  ecq::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+  ecq::error& error() & noexcept { return *error_; }
+  const ecq::error& error() const& noexcept { return *error_; }
+  ecq::error&& error() && noexcept { return std::move(*error_); }
 
  private:
-  std::variant<std::monostate, ecq::error> state_;
+  std::optional<ecq::error> error_;
 };
 
 }  // namespace ecq
