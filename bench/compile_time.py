@@ -54,6 +54,19 @@ int main() {
 }
 """
 
+NAMED = """\
+#include <ecq/block_decoder.hpp>
+#include <ecq/entropy/rans/rans.hpp>
+#include <vector>
+
+int main() {
+  const ecq::packed_block packed;
+  std::vector<float> weights(64 * 64);
+  const ecq::matrix_view<float> view(weights.data(), 64, 64);
+  return ecq::decompress(ecq::cpu{}, packed, 0, view, ecq::coders<ecq::rans>) ? 0 : 1;
+}
+"""
+
 BOTH = """\
 #include <ecq/ecq.hpp>
 #include <vector>
@@ -65,6 +78,8 @@ int main() {
   return packed && ecq::decompress(ecq::cpu{}, *packed, view) ? 0 : 1;
 }
 """
+
+BOTH_NAMED = BOTH.replace("*packed, view)", "*packed, view, ecq::coders<ecq::rans>)")
 
 LOSSLESS = """\
 #include <ecq/lossless.hpp>
@@ -104,7 +119,9 @@ PROGRAMS = [
     ("#include <ecq/ecq.hpp>, and nothing else", "#include <ecq/ecq.hpp>\n", ".cpp", ["-O2"]),
     ("compress a matrix", COMPRESS, ".cpp", ["-O2"]),
     ("decompress a matrix", DECOMPRESS, ".cpp", ["-O2"]),
+    ("decompress a matrix, its coder named", NAMED, ".cpp", ["-O2"]),
     ("compress and decompress, -O2", BOTH, ".cpp", ["-O2"]),
+    ("compress and decompress, coder named", BOTH_NAMED, ".cpp", ["-O2"]),
     ("compress and decompress, -O3", BOTH, ".cpp", ["-O3"]),
     ("compress and decompress, -O0", BOTH, ".cpp", ["-O0"]),
     ("lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2"]),

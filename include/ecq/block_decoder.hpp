@@ -3,8 +3,7 @@
 /// Packed matrices back to weights: whole, by row range, or as codes. decompress.hpp adds all coders; a program that
 /// includes this instead names its own, and compiles no others:
 ///
-///   #include <ecq/block_decoder.hpp>
-///   #include <ecq/entropy/rans/rans.hpp>
+///   // includes ecq/block_decoder.hpp and ecq/entropy/rans/rans.hpp
 ///   ecq::decompress(ecq::cpu{}, packed, out, ecq::coders<ecq::rans>);
 
 #include <algorithm>

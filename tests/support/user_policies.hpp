@@ -104,7 +104,7 @@ struct two_for_one {
   static constexpr float largest = 31.0F;
 
   static constexpr code_type encode(float value) noexcept {
-    const float bounded = !(value > -31.0F) ? -31.0F : value > 31.0F ? 31.0F : value;  // NaN too
+    const float bounded = value < -31.0F ? -31.0F : value > 31.0F ? 31.0F : value;
     const int nearest = static_cast<int>(bounded + (bounded < 0 ? -0.5F : 0.5F));
     return static_cast<code_type>(2 * (nearest + 31));
   }

@@ -30,8 +30,8 @@ namespace ecq::detail {
 template <class Format, class Quantizer>
 class prepared_grids final : public prepared_method {
  public:
-  prepared_grids(const Quantizer& quantizer, std::vector<affine_grid> grids, std::optional<joint_code> joint)
-      : quantizer_(quantizer), grids_(std::move(grids)), joint_(std::move(joint)) {}
+  prepared_grids(const Quantizer& quantizer, std::vector<affine_grid> grids, const std::optional<joint_code>& joint)
+      : quantizer_(quantizer), grids_(std::move(grids)), joint_(joint) {}
 
   void describe(std::size_t, const weights_view& weights, packed_matrix& described) const override {
     described.template set_format<Format>();
@@ -100,7 +100,7 @@ class grid_method final : public compression_method {
     }
     if (setting.choose_coder) joint.coder = expected_smallest(joint.counts, chunks, streams.size());
     return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_grids<Format, Quantizer>>(
-        quantizer_, std::move(grids), setting.one_code ? std::optional(std::move(joint)) : std::nullopt));
+        quantizer_, std::move(grids), setting.one_code ? std::optional(joint) : std::nullopt));
   }
 
  private:

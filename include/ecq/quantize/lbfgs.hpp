@@ -78,7 +78,9 @@ class entquant_loss {
     gradient.setZero();
     const auto outcome = each_group([&](std::size_t group, std::span<const float> values, double& loss) {
       const auto index = static_cast<Eigen::Index>(group);
-      const float scale = static_cast<float>(std::exp2((std::clamp)(log2_scales[index], -126.0, 127.0)));
+      // The solver may try NaN, which a number format need not take.
+      const double exponent = log2_scales[index] > -126.0 ? (std::min)(log2_scales[index], 127.0) : -126.0;
+      const auto scale = static_cast<float>(std::exp2(exponent));
       double distortion_here = 0;
       double magnitudes = 0;
       double reals = 0;

@@ -17,6 +17,7 @@
 
 namespace ecq {
 
+/// The coder_set of all coders of this library: what a decoding call means that names none.
 struct every_coder {
   operator coder_set() const noexcept;
 };
