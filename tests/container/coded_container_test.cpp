@@ -12,6 +12,7 @@
 #include "container/sample_container.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/stream/encoded_stream.hpp"
 #include "support/codes.hpp"
 
 namespace {

@@ -15,6 +15,7 @@
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/stream/bit_io.hpp"
+#include "ecq/stream/every_coder.hpp"
 #include "ecq/stream/stream_view.hpp"
 #include "support/coded_chunk.hpp"
 #include "support/codes.hpp"

@@ -237,9 +237,10 @@ class staged_row {
 /// The summary of row `row`, for every thread. A weight that is not finite is reported. `staging` and `capacity` as for
 /// staged_row; Group::size() is threads_of_row().
 template <row_group Group>
-// NOLINTNEXTLINE(readability-non-const-parameter): staged_row writes to `staging`
-ECQ_HOST_DEVICE row_summary summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
-                                          float* staging, std::uint64_t capacity) {
+ECQ_HOST_DEVICE row_summary
+summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
+              float* staging,  // NOLINT(readability-non-const-parameter): staged_row writes to it
+              std::uint64_t capacity) {
   detail::staged_row<Group> staged(group, weights, row, staging, capacity);
   staged.each_segment([](std::uint64_t, std::uint32_t) {});
   const std::uint32_t bits = group.largest(staged.largest_bits());
