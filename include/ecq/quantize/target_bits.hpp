@@ -57,8 +57,8 @@ struct quantizer_at_lambda {
   static quantizer_at_lambda of(const QuantizerAt& quantizer_at) {
     return {[=](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
             [=](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
-                std::span<bf16> scales) {
-              return quantizer_at(lambda).template quantize<Format>(where, weights, codes, scales);
+                std::span<bf16> stored) {
+              return quantizer_at(lambda).template quantize<Format>(where, weights, codes, stored);
             }};
   }
 };
