@@ -1,6 +1,6 @@
-// A kernel of one's own that decodes weights and uses them on the spot: a matrix times a vector, while no weight is
-// ever written. The matrix is quantised by EntQuant to some three bits and stays compressed in device memory; the
-// product is checked against that of the processor.
+// A user's own kernel that decodes weights and uses them at once: it multiplies a matrix by a vector without ever
+// writing a weight to memory. EntQuant quantises the matrix to some three bits a weight, and it stays compressed in
+// device memory. The product is checked against that of the processor.
 
 #include <cuda_runtime.h>
 
@@ -20,10 +20,10 @@ using ecq::detail::check_cuda;
 
 constexpr std::size_t rows = 512;
 constexpr std::size_t columns = 1024;
-constexpr unsigned chunk_bits = 13;  // a chunk holds 8 whole rows, so that one warp makes all of their sums
+constexpr unsigned chunk_bits = 13;  // a chunk holds 8 whole rows, so one warp computes all their sums
 constexpr unsigned warps = 4;        // of a block
 
-/// y = weights * x, for codes that are decoded bytes as they are, 128 of a row at a time.
+/// y = weights * x, for decoded bytes that are the codes themselves; a row is processed 128 codes at a time.
 template <class Coding>
 __global__ void multiply(ecq::warp_stream stream, const float* values, const std::uint16_t* scales, const float* x,
                          float* y, unsigned long long* verdict) {
@@ -58,7 +58,7 @@ struct device_memory {
   void* memory = nullptr;
 };
 
-/// The largest error of the device's product, as a part of the sum of magnitudes that makes up each element.
+/// The largest error of the device's product, relative, for each element, to the sum of the magnitudes that make it up.
 result<double> largest_error() {
   std::vector<float> weights(rows * columns);
   std::vector<float> x(columns);

@@ -1,9 +1,9 @@
 // A stack of layers whose weights stay compressed in device memory. While cuBLAS computes with the weights of one
-// layer, those of the next are decoded into the other of two buffers, all matrices of the layer by one launch.
+// layer, one launch decodes all matrices of the next layer into the other of two buffers.
 //
 // The layers are like a transformer's, without attention between tokens: q, k, v, o and a gated network of three
-// matrices. Their weights are made here, compressed by EntQuant to about three bits, and checked: a run from the same
-// weights as plain BF16 has to give the same bits.
+// matrices. The program makes their weights, compresses them by EntQuant to about three bits, and checks the result: a
+// run with the same weights as plain BF16 has to give the same bits.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -101,7 +101,7 @@ std::array<extent, matrices> extents_of(std::size_t hidden) {
   return {square, square, square, square, wider, wider, {hidden, 3 * hidden}};
 }
 
-/// About normal, of variance 1 / columns, the same on every machine.
+/// Weights of about normal distribution and variance 1 / columns, the same on every machine.
 std::vector<bf16> made_weights(const extent& shape, std::uint64_t seed) {
   std::vector<bf16> weights(shape.rows * shape.columns);
   const float scale = std::sqrt(12.0F / 4 / static_cast<float>(shape.columns)) * 0x1p-16F;
@@ -120,7 +120,7 @@ std::vector<bf16> made_weights(const extent& shape, std::uint64_t seed) {
   return weights;
 }
 
-/// A layer on the device: compressed, and its weights as they are when decoded, for comparison.
+/// A layer on the device: compressed and, for comparison, its decoded weights.
 struct layer {
   device_memory memory;
   ecq::device_block block;
@@ -139,7 +139,7 @@ result<layer> made_layer(const options& how, std::size_t number, double& bits) {
     named.push_back({std::to_string(i), ecq::matrix_view<const bf16>(weights[i].data(), shape.rows, shape.columns)});
   }
   ecq::compressor<ecq::fp8_e4m3, ecq::rans_direct, ecq::entquant> codec{{.lambda = 14.5}};
-  codec.stream.chunk_bits = 13;  // chunks enough for all warps of a device
+  codec.stream.chunk_bits = 13;  // enough chunks for all warps of a device
   ECQ_TRY(packed, codec.compress(host, named));
 
   layer made;
@@ -178,7 +178,7 @@ __global__ void gate_kernel(bf16* a, const bf16* b, std::size_t size) {
   a[i] = bf16(b[i] * (Silu ? open * x : open));
 }
 
-/// Rows of `to` are those of `from`, divided by the root of their mean square; a block a row, of 256 threads.
+/// Sets each row of `to` to that of `from`, divided by the root of its mean square; one block of 256 threads per row.
 __global__ void normalize_kernel(bf16* to, const bf16* from, std::size_t columns) {
   __shared__ float sums[256];
   from += blockIdx.x * columns;
@@ -223,7 +223,7 @@ class model {
         "copying the input to the device"));
     ECQ_TRY(flag, device_memory::of(8));
     made->flag_ = std::move(flag);
-    // With a workspace of its own, cuBLAS chooses the same way of computing in every run.
+    // With its own workspace, cuBLAS chooses the same algorithm in every run.
     ECQ_TRY(workspace, device_memory::of(std::size_t{32} << 20));
     made->workspace_ = std::move(workspace);
     if (cublasCreate(&made->blas_) != CUBLAS_STATUS_SUCCESS ||
@@ -285,8 +285,8 @@ class model {
 
   ecq::device_verdict verdict() const { return ecq::device_verdict(flag_.bytes().data()); }
 
-  /// Puts all layers in order of the streams. Of each buffer, decoding waits until its weights have been used, and
-  /// computing until they are there.
+  /// Enqueues all layers on the streams. For each buffer, decoding waits until its weights have been used, and
+  /// computing waits until they are there.
   result<void> step(bool decoded) {
     ECQ_CHECK(check_cuda(cudaMemcpyAsync(state_.weights(), input_.weights(), state_.bytes().size(),
                                          cudaMemcpyDeviceToDevice, computing_.own),
@@ -326,7 +326,7 @@ class model {
     return times(down, first_, state_, true);
   }
 
-  /// out = in times the transpose of `weights`, plus what out was with `add`; all row-major, a row an input.
+  /// out = in * transpose(weights), plus the old `out` with `add`; all row-major, one input per row.
   result<void> multiply(const bf16* weights, const extent& shape, const bf16* in, bf16* out, bool add) {
     const float alpha = 1;
     const float beta = add ? 1 : 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the commands of the tool share: how they are declared, what they take everywhere, how they answer.
+/// Common code of the tool's commands: their declaration, their common options and their output.
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace tool {
 
 using json = nlohmann::ordered_json;
 
-/// What the command line asked for, run once the whole of it is known to be right.
+/// The action that the command line asks for; runs once the whole command line is known to be right.
 using action = std::function<ecq::result<void>()>;
 
 /// Options of every command.
@@ -29,7 +29,7 @@ struct common_options {
   ecq::cpu backend() const { return {.threads = threads}; }
 };
 
-/// Declares a command: each adds its subcommand to `app`, which sets `chosen` when it is the one given.
+/// Each declares a command: it adds its subcommand to `app`, which sets `chosen` when it is the one given.
 void add_compress(CLI::App& app, action& chosen);
 void add_decompress(CLI::App& app, action& chosen);
 void add_inspect(CLI::App& app, action& chosen);
@@ -45,7 +45,7 @@ inline void add_common_options(CLI::App& command, common_options& options) {
       ->capture_default_str();
 }
 
-/// Accepts numbers from `low` to `high`, and no NaN, which CLI::Range lets pass.
+/// Accepts numbers from `low` to `high`, but not NaN, which CLI::Range lets pass.
 inline CLI::Validator number_between(double low, double high) {
   return CLI::Validator(
       [low, high](std::string& text) {
@@ -57,12 +57,13 @@ inline CLI::Validator number_between(double low, double high) {
       "", "");
 }
 
-/// Strings that are not UTF-8 (names in a hostile file) come out with U+FFFD; numbers that are not finite as null.
+/// Prints JSON. In strings that are not UTF-8 (names in a hostile file), invalid bytes become U+FFFD; numbers that are
+/// not finite become null.
 inline void print(const json& answer) {
   std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
-/// The outcome, its error naming the file if it does not yet.
+/// Returns `outcome`; its error, if any, names the file.
 template <class Value>
 ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
   if (outcome || outcome.error().message().find(file) != std::string::npos) return outcome;

@@ -1,4 +1,4 @@
-// ecq compare: what each method makes of a checkpoint's weights, at what rate.
+// ecq compare: how each method quantises a checkpoint's weights, and at what rate.
 
 #include <algorithm>
 #include <cstddef>
@@ -45,12 +45,12 @@ struct options : tool::common_options {
   bool details = false;
 };
 
-/// What a method made of a tensor, or of all of them.
+/// The result of a method for a tensor, or for all tensors.
 struct measurement {
   std::uint64_t weights = 0;
   std::uint64_t zeros = 0;
-  double bits = 0;          ///< all of them, scales and tables included
-  double entropy_bits = 0;  ///< of the codes, each tensor's coded by its own frequencies
+  double bits = 0;          ///< all bits, including scales and tables
+  double entropy_bits = 0;  ///< of the codes, if each tensor is coded with its own frequencies
   ecq::histogram codes;
   ecq::weight_error error;
 
@@ -71,16 +71,16 @@ struct row {
   measurement measured;
 };
 
-/// A tensor, or rows at even distances of a large one.
+/// A tensor or, for a large one, rows at even distances.
 struct source {
   const ecq::tensor_entry* entry = nullptr;
   ecq::weights_view weights;
 };
 
-/// Tensors whose codes share a stream, as `compress` would have it.
+/// Tensors whose codes share a stream, as in `compress`.
 using block = std::vector<source>;
 
-/// A method of fixed rate, which counts its own bits.
+/// Measures a method of fixed rate, which counts its own bits.
 template <ecq::baseline Method>
 ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, const ecq::weights_view& weights) {
   ECQ_TRY(applied, method.apply(backend, weights));
@@ -99,7 +99,7 @@ ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, 
 
 using format = ecq::fp8_e4m3;
 
-/// Decodes `codes` again, a row at a time, and compares. `scales`: one a row, or one.
+/// Decodes `codes` row by row and compares the result with the weights. `scales` has one scale per row, or one in all.
 template <class Format>
 ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
                                         std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales,
@@ -127,7 +127,7 @@ class comparison {
     }
   }
 
-  /// Rows of every tensor, the total ("*") last.
+  /// Applies a method of fixed rate. Returns a row for each tensor, and the total ("*") last.
   template <class Method>
   ecq::result<std::vector<row>> run_fixed_rate(const std::string& name, const Method& method) {
     begin(name);
@@ -144,7 +144,7 @@ class comparison {
     return rows;
   }
 
-  /// The same for FP8 codes that are entropy-coded in earnest: the bits are those of streams and scales.
+  /// Does the same for FP8 codes that are really entropy-coded: the bits are those of streams and scales.
   template <class Quantizer>
   ecq::result<std::vector<row>> run_coded(const std::string& name, const Quantizer& quantizer) {
     begin(name);
@@ -164,7 +164,7 @@ class comparison {
     return rows;
   }
 
-  /// EntQuant at the one lambda that makes the total `bits` a weight.
+  /// Applies EntQuant at the one lambda that makes the total `bits` a weight.
   ecq::result<std::vector<row>> run_entquant(double bits) {
     std::vector<ecq::rate_input> inputs;
     for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
@@ -185,7 +185,7 @@ class comparison {
     }
   }
 
-  /// EntroLLM: every tensor on a grid and in a stream of its own, with one Huffman code for all of them.
+  /// Applies EntroLLM: every tensor has a grid and a stream of its own, and all share one Huffman code.
   template <class Format>
   ecq::result<std::vector<row>> run_entrollm(const std::string& name) {
     begin(name);
@@ -250,7 +250,7 @@ class comparison {
     bar_.update(step_);
   }
 
-  /// What has been made of a tensor, its error naming it; the next one is its turn.
+  /// Returns the `outcome` of a tensor; its error, if any, names the tensor. Counts the tensor as done.
   template <class Value>
   ecq::result<Value> about(const source& tensor, ecq::result<Value> outcome) {
     model_.release(*tensor.entry);
@@ -315,7 +315,7 @@ class comparison {
   ecq::progress step_;
 };
 
-/// Every k-th row, so that about `most` weights stand for all of a larger tensor; 0: all rows.
+/// Every k-th row, so that about `most` weights stand for a larger tensor. `most` 0 means all rows.
 ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
   if (most == 0) return all;
   const std::size_t step = (all.size() - 1) / most + 1;
@@ -323,7 +323,7 @@ ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
           static_cast<std::ptrdiff_t>(all.columns() * step)};
 }
 
-/// The tensors that `compress` would compress, or those of them that --tensor names.
+/// The tensors that `compress` would compress; with --tensor, only those of them that it names.
 ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoint& model) {
   ecq::tensor_selection rules;
   if (!given.tensor.empty()) rules.include = {given.tensor};
@@ -350,7 +350,7 @@ ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoi
   return blocks;
 }
 
-/// Fixed-rate methods have whole bits: the nearest to those asked for, each once.
+/// The rates of fixed-rate methods, which have whole bits: the nearest to those asked for, each once.
 std::vector<int> whole_bits(const std::vector<double>& bits) {
   std::vector<int> whole;
   for (const double wanted : bits) {

@@ -34,7 +34,7 @@ struct options : tool::common_options {
   ecq::tensor_selection selection;
 };
 
-/// What names an entropy coder on the command line.
+/// The names of entropy coders on the command line.
 constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 4> coders{
     {{ecq::rans::name, ecq::rans::id},
      {ecq::huffman::name, ecq::huffman::id},

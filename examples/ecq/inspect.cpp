@@ -1,4 +1,4 @@
-// ecq inspect: what a checkpoint holds, and at what rate; with --exponents, what its exponents cost.
+// ecq inspect: the contents of a checkpoint and their rate; with --exponents, the cost of its exponents.
 
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 

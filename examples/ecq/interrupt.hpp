@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What signals do: leave at once, and leave nothing behind.
+/// Handling of signals: leave at once, and leave nothing behind.
 
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ inline volatile std::sig_atomic_t stderr_is_terminal = 0;
 [[noreturn]] inline void leave(const char* message, int code) {
   ecq::remove_unfinished_files();
   ssize_t ignored = 0;
-  if (stderr_is_terminal != 0) ignored = ::write(STDERR_FILENO, "\r\x1b[K", 4);  // what the progress bar drew
+  if (stderr_is_terminal != 0) ignored = ::write(STDERR_FILENO, "\r\x1b[K", 4);  // erases the progress bar
   ignored = ::write(STDERR_FILENO, message, std::strlen(message));
   static_cast<void>(ignored);
   ::_exit(code);

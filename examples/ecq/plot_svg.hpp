@@ -32,7 +32,8 @@ struct plot {
 
 namespace detail {
 
-/// Text for XML character data and attributes; what XML 1.0 forbids (control characters, broken UTF-8) becomes '?'.
+/// Escapes text for XML character data and attributes; characters that XML 1.0 forbids (control characters, broken
+/// UTF-8) become '?'.
 inline std::string xml(std::string_view text) {
   std::string escaped;
   while (!text.empty()) {
@@ -58,8 +59,8 @@ inline std::string xml(std::string_view text) {
   return escaped;
 }
 
-/// Ticks at round numbers that enclose the data, at least a little air on both sides, but no negative ones for what is
-/// never negative.
+/// An axis with ticks at round numbers that enclose the data, with some space on both sides, but without negative ticks
+/// for data that are never negative.
 struct axis {
   double low = 0, high = 1, step = 1;
   int digits = 0;
@@ -86,8 +87,9 @@ struct axis {
 
 }  // namespace detail
 
-/// The chart as an SVG document of 860 x 540: white ground, grid, one colour (Okabe and Ito's palette, told apart by
-/// every kind of colour vision) and one marker a series, legend at the right. Points that are not finite are left out.
+/// The chart as an SVG document of 860 x 540: white background, grid, legend at the right. Each series has a marker and
+/// a colour of its own (Okabe and Ito's palette, which people with any kind of colour vision can tell apart). Points
+/// that are not finite are left out.
 inline std::string to_svg(const plot& chart) {
   static constexpr std::array<std::string_view, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                            "#E69F00", "#56B4E9", "#000000"};
@@ -128,7 +130,8 @@ inline std::string to_svg(const plot& chart) {
     svg += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + std::string(style) + ">" + detail::xml(words) +
            "</text>\n";
   };
-  // Series of one point are open shapes on top of the others: methods meet, and none may hide another.
+  // Series of one point are drawn as open shapes on top of the others: points of methods may coincide, and none may
+  // hide another.
   const auto marker = [&](std::size_t kind, bool open, double x, double y) {
     const std::string colour(colours[kind % colours.size()]);
     const std::string paint = open ? " fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2.4\"/>\n"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How far a command is, on stderr, where that is a terminal.
+/// The progress of a command, on stderr if that is a terminal.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 
 namespace tool {
 
-/// One line that is drawn over itself at most ten times a second and gone when the bar is: stage, share, rate, time
-/// left and what is being worked on. Draws nothing with `quiet` or when stderr is not a terminal.
+/// One line, redrawn at most ten times a second and erased with the bar: stage, share, rate, time left and current
+/// item. Draws nothing with `quiet` or when stderr is not a terminal.
 class progress_bar {
  public:
   explicit progress_bar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) != 0) {}
@@ -26,7 +26,7 @@ class progress_bar {
   progress_bar& operator=(const progress_bar&) = delete;
   ~progress_bar() { clear(); }
 
-  /// For the library; refers to this bar.
+  /// The callback for the library; it refers to this bar.
   ecq::progress_callback callback() {
     return [this](const ecq::progress& step) {
       update(step);
@@ -86,7 +86,7 @@ class progress_bar {
   std::uint64_t started_at_ = 0;
 };
 
-/// Seconds since it was made.
+/// Measures the seconds since it was made.
 class stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tensors of a compressed checkpoint as JSON and as a table; compress and inspect answer alike.
+/// Tensors of a compressed checkpoint as JSON and as a table; compress and inspect share this output.
 
 #include <algorithm>
 #include <span>
@@ -42,7 +42,7 @@ inline json totals_of(const ecq::checkpoint_report& report) {
 }
 
 inline table tensor_table(std::span<const ecq::tensor_report> tensors) {
-  // Of lossless tensors the exponents are what is coded; where there are none, there is no column either.
+  // Only lossless tensors have coded exponents; without such tensors, there is no column for them.
   const bool lossless = std::any_of(tensors.begin(), tensors.end(),
                                     [](const ecq::tensor_report& tensor) { return tensor.exponent_entropy != 0; });
   std::vector<std::string> head{"tensor", "shape", "format", "bits/weight", "entropy", "sparsity", "values"};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Words for people: numbers with units, names made printable, tables with aligned columns.
+/// Text for people: numbers with units, names made printable, tables with aligned columns.
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ inline std::string printable(std::string_view text) {
   return line;
 }
 
-/// Terminal columns of UTF-8 text, one a code point.
+/// The number of terminal columns of UTF-8 text, one per code point.
 inline std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
@@ -92,14 +92,14 @@ inline std::string dimensions(std::span<const std::uint64_t> shape) {
   return text;
 }
 
-/// The last part of a path, cut where it is long.
+/// The last part of a path, cut if it is long.
 inline std::string short_name(const std::filesystem::path& path) {
   std::string name = path.filename().string();
   if (name.size() > 40) name = name.substr(0, 37) + "...";
   return name;
 }
 
-/// Rows of cells under headings; the first columns (`left` of them) are words, the others numbers aligned right.
+/// A table of rows under headings. The first `left` columns hold words; the others hold numbers, aligned right.
 class table {
  public:
   table(std::vector<std::string> headings, std::size_t left) : rows_{std::move(headings)}, left_(left) {}
@@ -110,7 +110,7 @@ class table {
     rows_.push_back(std::move(cells));
   }
 
-  /// A line between the rows above and below.
+  /// Adds a line between the rows above and below.
   void rule() { rules_.push_back(rows_.size()); }
 
   friend std::ostream& operator<<(std::ostream& out, const table& shown) {

@@ -1,4 +1,4 @@
-// ecq verify: are the bytes those that were written, and how far are the weights from the original ones.
+// ecq verify: whether the bytes are those that were written, and how far the weights are from the original ones.
 
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Normal and Student-t random numbers from 64 random bits by a table of the inverse distribution function: fast, and
-/// the same on every machine, for it is made with + - * / and the square root alone.
+/// Normal and Student-t random numbers from 64 random bits, by a table of the inverse distribution function. They are
+/// fast, and the same on every machine, because they take only + - * / and the square root.
 
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace ecq_examples {
 
-/// e^x for |x| < 700 to about 1e-15, the same bits everywhere (std::exp is each C library's own).
+/// e^x for |x| < 700 to about 1e-15, with the same bits everywhere (std::exp differs between C libraries).
 ECQ_EXACT_FLOAT inline double exact_exp(double exponent) noexcept {
   ECQ_EXACT_FLOAT_BODY
   constexpr double ln2 = 0.69314718055994530942;
@@ -24,18 +24,18 @@ ECQ_EXACT_FLOAT inline double exact_exp(double exponent) noexcept {
   return std::ldexp(sum, static_cast<int>(octaves));
 }
 
-/// Quantiles of a symmetric distribution at upper tail probabilities 2^-(octave + 2) * (1 + step / 64), 32 octaves of
-/// 64 steps and 1/2, from the outermost to the middle; linear between them.
+/// Quantiles of a symmetric distribution at upper tail probabilities 2^-(octave + 2) * (1 + step / 64), for 32 octaves
+/// of 64 steps, and at 1/2, from the outermost to the middle. Between them, quantiles are linear.
 struct quantile_table {
   static constexpr std::size_t octaves = 32;
   static constexpr std::size_t steps = 64;
 
   std::array<float, octaves * steps + 1> values{};
 
-  /// A random number from 64 random bits. The lowest 16 bits do not matter, but for the outermost 1e-5.
+  /// A random number from 64 random bits. The lowest 16 bits matter only for the outermost 1e-5.
   ECQ_EXACT_FLOAT float operator()(std::uint64_t random) const noexcept {
     ECQ_EXACT_FLOAT_BODY
-    const std::uint64_t probability = (random << 1) | (std::uint64_t{1} << 32);  // the last octave takes all beyond it
+    const std::uint64_t probability = (random << 1) | (std::uint64_t{1} << 32);  // the last octave covers all beyond it
     const auto octave = static_cast<std::size_t>(std::countl_zero(probability));
     const std::uint64_t normalised = probability << octave;
     const std::size_t cell =
@@ -77,7 +77,8 @@ gaussian_quantile_values() noexcept {
   return values;  // the last is that of 1/2, which is 0
 }
 
-/// The quantile of Student's t of unit variance from the normal one (Abramowitz and Stegun, 26.7.5); degrees > 2.
+/// The quantile of Student's t of unit variance, computed from the normal quantile `z` (Abramowitz and Stegun, 26.7.5);
+/// degrees > 2.
 ECQ_EXACT_FLOAT inline double student_t_quantile(double z, double degrees) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const double z2 = z * z;
@@ -105,7 +106,8 @@ inline const quantile_table& gaussian_quantiles() {
   return table;
 }
 
-/// Unit variance; degrees_of_freedom 0 (Gaussian), 6, 8, and 12 for every other number.
+/// The table of Student's t of unit variance, for 0 (Gaussian), 6 or 8 degrees of freedom, and of 12 for every other
+/// number.
 inline const quantile_table& student_t_quantiles(unsigned degrees_of_freedom) {
   static const quantile_table t6 = detail::make_quantiles(6);
   static const quantile_table t8 = detail::make_quantiles(8);

@@ -2,9 +2,9 @@
 /// \file
 /// Llama-shaped checkpoints with the statistics of trained weights, for whoever has no model at hand.
 ///
-/// Every weight is a function of (seed, tensor, element index) alone: any range can be made by itself, on any number of
-/// threads, and is the same on every machine. Nothing in a value's way rounds differently from one C library to
-/// another.
+/// Every weight depends only on (seed, tensor, element index): any range can be made by itself, on any number of
+/// threads, and is the same on every machine. No operation on the way to a value rounds differently from one C library
+/// to another.
 ///
 /// What is modelled, and after what:
 ///  - shapes, names and order of a Llama checkpoint with grouped-query attention;
@@ -61,7 +61,7 @@ constexpr std::optional<preset> find_preset(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-/// A tensor of a synthetic checkpoint, and what fill() has to know of it.
+/// A tensor of a synthetic checkpoint, and what fill() needs to know about it.
 struct synthetic_tensor {
   std::string name;
   std::vector<std::uint64_t> shape;  ///< rows (output channels) x columns, or one dimension for norms
@@ -73,7 +73,7 @@ struct synthetic_tensor {
   float scale = 0.0F;                         ///< standard deviation of a row of scale 1
   float row_sigma = 0.0F;                     ///< standard deviation of the logarithm of the row scales
   unsigned degrees_of_freedom = 0;            ///< of Student's t; 0: Gaussian
-  float outlier_factor = 1.0F;                ///< one weight in 65536 is as much larger
+  float outlier_factor = 1.0F;                ///< one weight in 65536 is larger by this factor
   std::optional<std::uint64_t> super_weight;  ///< element whose value is super_weight_value
 
   std::uint64_t size() const noexcept {
@@ -88,10 +88,11 @@ inline constexpr float super_weight_value = -2.0F;
 /// All tensors of a checkpoint, in the order of the file.
 std::vector<synthetic_tensor> tensors(const preset& model);
 
-/// Elements first_element ... first_element + out.size() - 1 of `tensor`; precondition: they are within its size.
+/// Fills `out` with elements first_element ... first_element + out.size() - 1 of `tensor`; precondition: they are
+/// within its size.
 void fill(const synthetic_tensor& tensor, std::uint64_t seed, std::uint64_t first_element, std::span<ecq::bf16> out);
 
-/// The same on all threads of `backend`.
+/// Fills `out` in the same way, on all threads of `backend`.
 inline void fill(const ecq::cpu& backend, const synthetic_tensor& tensor, std::uint64_t seed,
                  std::uint64_t first_element, std::span<ecq::bf16> out) {
   constexpr std::size_t piece = std::size_t{1} << 18;
@@ -101,12 +102,12 @@ inline void fill(const ecq::cpu& backend, const synthetic_tensor& tensor, std::u
     fill(tensor, seed, first_element + begin, out.subspan(begin, std::min(piece, out.size() - begin)));
     return {};
   });
-  static_cast<void>(filled);  // nothing in it fails
+  static_cast<void>(filled);  // no task fails
 }
 
 namespace detail {
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): the output function, of a counter.
+/// The output function of SplitMix64 (Steele, Lea and Flood, 2014), applied to a counter.
 constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
   value += 0x9e3779b97f4a7c15U;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -118,7 +119,7 @@ constexpr std::uint64_t key_of(std::uint64_t seed, std::uint64_t tensor, std::ui
   return mixed(mixed(mixed(seed) + tensor) + purpose);
 }
 
-/// Consecutive weights of one row.
+/// Fills `out` with consecutive weights of one row.
 ECQ_EXACT_FLOAT inline void fill_row(const synthetic_tensor& tensor, const quantile_table& quantiles, std::uint64_t key,
                                      float row_scale, std::uint64_t first_element, std::span<ecq::bf16> out) noexcept {
   ECQ_EXACT_FLOAT_BODY

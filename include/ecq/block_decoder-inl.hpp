@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Packed matrices back to weights, defined.
+/// Definition of decoding packed matrices to weights.
 
 #include <algorithm>
 #include <bit>
@@ -41,7 +41,7 @@ template <weight_output Element>
 result<void> block_decoder::decode(const cpu& backend, std::span<const segment<Element>> segments) {
   try {
     std::vector<chunk_runs> runs;
-    std::vector<std::size_t> ends;  // number of the task behind each segment's last one
+    std::vector<std::size_t> ends;  // number of the task after each segment's last one
     std::size_t tasks = 0;
     for (const segment<Element>& each : segments) {
       ECQ_CHECK(each.block->check_range(each.matrix, each.first_row, each.out.rows(), each.out.columns()));

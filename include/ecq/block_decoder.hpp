@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Packed matrices back to weights: whole, by row range, or as codes. decompress.hpp adds all coders; a program that
-/// includes this instead names its own, and compiles no others:
+/// Decodes packed matrices to weights, whole or by row range, or to codes. decompress.hpp adds all coders; a program
+/// that includes this header instead names its coders and compiles no others:
 ///
 ///   // includes ecq/block_decoder.hpp and ecq/entropy/rans/rans.hpp
 ///   ecq::decompress(ecq::cpu{}, packed, out, ecq::coders<ecq::rans>);
@@ -26,7 +26,7 @@
 
 namespace ecq {
 
-/// Element types that weights are decoded to.
+/// Element types to which weights are decoded.
 template <class Element>
 concept weight_output =
     std::is_same_v<Element, float> || std::is_same_v<Element, bf16> || std::is_same_v<Element, fp16>;
@@ -35,22 +35,23 @@ concept weight_output =
 /// range or chunk decodes alone afterwards. The bytes of the stream and the matrices must outlive it.
 class block_decoder {
  public:
-  /// errc::corrupt or what encoded_stream::parse returns if matrices and stream do not fit together.
+  /// Opens a block. Errors: errc::corrupt if matrices and stream do not fit together, and those of
+  /// encoded_stream::parse.
   static result<block_decoder> open(packed_block_view block, coder_set accepted);
   template <class Every = every_coder>
   static result<block_decoder> open(packed_block_view block) {
     return open(block, Every());
   }
 
-  /// errc::corrupt unless `matrices` fit the stream whose header is `header`, as open() checks.
+  /// Fails with errc::corrupt unless `matrices` fit the stream whose header is `header`, as open() checks.
   static result<void> check(std::span<const packed_matrix> matrices, const stream_header& header);
 
   std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
   const encoded_stream& stream() const noexcept { return stream_; }
 
-  /// Weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded to nearest
-  /// even where `Element` is narrower than FP32. Bytes whose checksum is wrong, or that decode to a code which is no
-  /// finite number, are an error, and `out` then holds unspecified values.
+  /// Decodes the weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded
+  /// to nearest even if `Element` is narrower than FP32. Bytes whose checksum is wrong, or that decode to a code that
+  /// is not a finite number, are an error; `out` then holds unspecified values.
   template <weight_output Element>
   result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
     const segment<Element> whole{this, matrix, first_row, out};
@@ -66,14 +67,14 @@ class block_decoder {
     matrix_view<Element> out;
   };
 
-  /// Decodes segments, of any blocks, as above, side by side: their chunks stand in one line, from which each thread
-  /// takes the next few whenever it has done its last ones. So the load evens out, however different segments are. The
-  /// error is that of the first chunk in the line that has one.
+  /// Decodes segments of any blocks side by side, each as decode() of one matrix does. Their chunks stand in one line,
+  /// from which each thread takes the next few whenever it has finished its last ones, so the load evens out however
+  /// different the segments are. The error is that of the first chunk in the line that has one.
   template <weight_output Element>
   static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments);
 
-  /// The codes themselves, row-major, of `rows` rows from `first_row` on, in the machine's byte order: of a lossless
-  /// matrix the very bits that its weights had. out.size() must be rows x columns x bytes of a code.
+  /// Decodes the codes of `rows` rows from `first_row` on, row-major, in the machine's byte order; for a lossless
+  /// matrix, these are the very bits of its weights. out.size() must be rows x columns x bytes of a code.
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
                             std::span<std::byte> out) const;
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
@@ -89,16 +90,16 @@ class block_decoder {
 
   static result<void> check(const packed_matrix& matrix, const stream_header& header);
 
-  /// With a zero point no value may leave FP32: where a sum is fused with its product, infinity would not come about.
+  /// With a zero point, no value may leave the range of FP32: a sum fused with its product would not become infinite.
   static result<void> check_zero(const packed_matrix& matrix);
 
   result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
 
   /// The chunks that hold some rows of a matrix, a few at a time: the tasks of decode().
   struct chunk_runs {
-    std::uint64_t first = 0;  ///< element of the stream; `end` is behind the last one
+    std::uint64_t first = 0;  ///< first element in the stream; `end` is one past the last
     std::uint64_t end = 0;
-    std::uint64_t elements = 1;  ///< of all chunks of a run
+    std::uint64_t elements = 1;  ///< elements of all chunks of a run
     std::size_t count = 0;
 
     std::uint64_t begin_of(std::size_t run) const noexcept {
@@ -115,7 +116,7 @@ class block_decoder {
   result<void> decode_run(const cpu& backend, const segment<Element>& to, const chunk_runs& runs,
                           std::size_t run) const;
 
-  /// Weights as they are, in another element type perhaps.
+  /// Writes the weights of a lossless matrix, perhaps as another element type.
   template <weight_output Element>
   static void convert(dtype format, std::uint64_t first_element, std::span<const std::byte> elements,
                       matrix_view<Element> out);
@@ -127,15 +128,15 @@ class block_decoder {
   encoded_stream stream_;
 };
 
-/// errc::invalid_argument unless a block has one matrix.
+/// Fails with errc::invalid_argument unless a block has exactly one matrix.
 inline result<void> check_single(packed_block_view block) {
   if (block.matrices.size() == 1) return {};
   return error(errc::invalid_argument,
                "a block of " + std::to_string(block.matrices.size()) + " matrices needs the index of one");
 }
 
-/// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or what converts to one (an
-/// Eigen matrix, a std::span for one row), of the matrix's shape. See block_decoder::decode for errors; use a
+/// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or anything that converts to
+/// one (an Eigen matrix, a std::span for one row), of the matrix's shape. See block_decoder::decode for errors; use a
 /// block_decoder to decode several matrices or parts of them.
 template <class Output, class Every = every_coder>
   requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
@@ -145,7 +146,7 @@ result<void> decompress(const cpu& backend, packed_block_view block, std::size_t
   return decoder.decode(backend, matrix, 0, matrix_view(out));
 }
 
-/// Decodes the matrix of a block that has one.
+/// Decodes the matrix of a block that has only one into `out`.
 template <class Output, class Every = every_coder>
   requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
 result<void> decompress(const cpu& backend, packed_block_view block, Output&& out, coder_set accepted = Every()) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb: matrices into a block of entropy-coded codes, by any composition of policies.
+/// The verb of compression: turns matrices into a block of entropy-coded codes, by any composition of policies.
 
 #include <span>
 
@@ -21,7 +21,7 @@
 
 namespace ecq {
 
-/// Quantises with `Quantizer` to codes of `Format` and codes these with `Coder`:
+/// Quantises with `Quantizer` to codes of `Format`, which `Coder` codes:
 ///
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   auto packed = codec.compress(weights);
@@ -29,11 +29,11 @@ namespace ecq {
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
 ///
 /// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. They are met
-/// within rate_correction::tolerance, or are an error; fewer than 10,000 weights may differ by 200 bits in all, and
-/// AbsMax stands where it takes less than the target. The matrices of a block share one lambda, one stream and one
+/// within rate_correction::tolerance, or are an error. Fewer than 10,000 weights may miss them by 200 bits in all, and
+/// AbsMax is the result if it takes less than the target. The matrices of a block share one lambda, one stream and one
 /// frequency table.
 ///
-/// Errors name the matrix: non_finite (with row and column), invalid_argument, unreachable_target, out_of_memory.
+/// Errors: non_finite, which names matrix, row and column; invalid_argument, unreachable_target, out_of_memory.
 template <class Format = fp8_e4m3, class Coder = rans, class Quantizer = entquant>
 struct compressor {
   static_assert(code_format<Format>,

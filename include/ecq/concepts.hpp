@@ -5,9 +5,9 @@
 ///   weights -> quantizer (number_format, granularity, scale_search of distortion + regularizer) -> codes
 ///   codes   -> symbol_map -> entropy_coder -> stream of chunks -> container
 ///
-/// and back, on any backend the coder is decodable_on; a baseline is what all of it is compared with. A policy is a
-/// type that models one of these concepts; each shipped one is followed by its static_assert, and tests/laws runs the
-/// same laws over all of them.
+/// and back, on any backend the coder is decodable_on; a baseline is a method to compare with. A policy is a type that
+/// models one of these concepts. A static_assert follows each shipped policy, and tests/laws runs the same laws over
+/// all of them.
 ///
 /// | concept | promises | header |
 /// |---|---|---|
@@ -28,7 +28,7 @@
 /// | rate_targeted | a quantiser that meets bits per weight | methods/quantizer_method.hpp |
 /// | compression_method, prepared_method (classes) | all matrices of a model, one after another | methods/method.hpp |
 /// | thread_group, stepped_group, lockstep_warp | threads that run one body | base/threads.hpp |
-/// | warp_step, warp_sink | what decodes a symbol a lane, and what takes four | entropy/chunk_warp.hpp |
+/// | warp_step, warp_sink | what decodes one symbol per lane, and what takes four | entropy/chunk_warp.hpp |
 /// | gap_group, limited_sink | threads that decode a stretch of a gap array, and what takes it | entropy/huffman_gaps |
 /// | row_group, row_sink | threads that quantise a row, and what takes its codes | quantize/row_group.hpp |
 /// | device_output, chunk_user | what a device decodes to, and into | cuda/decompress.cuh, cuda/chunk_user.cuh |

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Packed matrices back to weights, whatever the coder of their stream.
+/// Decodes packed matrices to weights, whatever the coder of their stream.
 
 #include "ecq/block_decoder.hpp"
 #include "ecq/stream/every_coder.hpp"

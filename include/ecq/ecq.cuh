@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Everything for matrices in memory, and the same verbs on CUDA devices. For .cu files; the host's compiler alone
-/// takes ecq/ecq.hpp, and one program may have both.
+/// Everything for matrices in memory, on the CPU and on CUDA devices. For .cu files; files that only the host's
+/// compiler compiles include ecq/ecq.hpp. One program may have both.
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/chunk_decoder.cuh"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb of lossless compression: weights whose exponents are entropy coded, every bit of which comes back.
+/// The verb of lossless compression: exponents are entropy coded, and every bit of the weights comes back.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,21 +35,21 @@ concept exponent_format = number_format<Format> && is_floating_point(dtype_of<Fo
 template <class Element, class Format>
 concept element_of = dtype_of<std::remove_cv_t<Element>> == dtype_of<Format>;
 
-/// Stores weights of `Format` without loss: their exponents coded by `Coder`, sign and mantissa as they are. With BF16
-/// this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
+/// Stores weights of `Format` without loss: `Coder` codes their exponents; sign and mantissa stay as they are. With
+/// BF16 this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
 ///
 ///   ecq::lossless<ecq::bf16, ecq::rans> codec;
 ///   auto packed = codec.compress(ecq::cpu{}, weights);           // a span or a matrix of bf16
 ///   codec.decompress(ecq::cpu{}, *packed, restored);             // the same bits, NaN and -0 included
 ///
-/// With stream.pairs exponents are coded two at a time. A packed block is that of any compressor: a container takes it,
-/// block_decoder and ecq::decompress read it.
+/// With stream.pairs, exponents are coded two at a time. The packed block is like that of any compressor: a container
+/// takes it, and block_decoder and ecq::decompress read it.
 template <exponent_format Format, stream_coder Coder = rans>
 struct lossless {
   stream_options stream{};
 
-  /// A matrix, of any strides, or what converts to one. Errors: invalid_argument (options; weights of another format),
-  /// limit_exceeded, out_of_memory.
+  /// Compresses a matrix of any strides, or anything that converts to one. Errors: invalid_argument (options; weights
+  /// of another format), limit_exceeded, out_of_memory.
   result<packed_block> compress(weights_view weights) const { return compress(cpu{}, weights); }
 
   result<packed_block> compress(const cpu& backend, weights_view weights) const {
@@ -62,9 +62,9 @@ struct lossless {
                                   stream, detail::encode_function_of<Coder>);
   }
 
-  /// Matrix `matrix` of a block, bit by bit, into `out`: a matrix_view of `Format`'s elements and of the matrix's
-  /// shape, of any strides, or what converts to one. Errors: those of block_decoder::open and decode; invalid_argument
-  /// for a block of another format.
+  /// Decodes matrix `matrix` of a block, bit for bit, into `out`: a matrix_view of `Format`'s elements with the
+  /// matrix's shape and any strides, or anything that converts to one. Errors: those of block_decoder::open and decode;
+  /// invalid_argument for a block of another format.
   template <class Output>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
   result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out) const {
@@ -96,7 +96,7 @@ struct lossless {
     }
   }
 
-  /// A block of one matrix.
+  /// Decodes the matrix of a block that has only one into `out`.
   template <class Output>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
   result<void> decompress(const cpu& backend, packed_block_view block, Output&& out) const {
@@ -104,8 +104,8 @@ struct lossless {
     return decompress(backend, block, 0, out);
   }
 
-  /// Weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors: those of
-  /// parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
+  /// Decodes the weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors:
+  /// those of parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
   template <element_of<Format> Element>
   result<void> decompress_elements(const cpu& backend, packed_block_view block, std::uint64_t first,
                                    std::span<Element> out) const {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What compression makes of weights: matrices whose codes lie in one entropy-coded stream a block.
+/// What compression makes of weights: matrices whose codes lie in one entropy-coded stream per block.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,17 +22,17 @@ struct packed_matrix {
   std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
   std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
   dtype original = dtype::fp32;      ///< format of the weights before compression
-  dtype format = dtype::fp8_e4m3;    ///< number format of the codes; of a lossless matrix the original one
+  dtype format = dtype::fp8_e4m3;    ///< number format of the codes; for a lossless matrix, the original format
   group_layout layout;               ///< rows x columns and which of them share a scale
   std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
   float zero = 0;                    ///< value of code 0; other than 0 only where the codes' format is_affine
   std::vector<bf16> scales;          ///< layout.count() of them, in group order
-  /// With dtype::table the values of codes 0 to 255, infinity for codes that do not occur; otherwise none.
+  /// With dtype::table, the values of codes 0 to 255, infinity for codes that do not occur; otherwise empty.
   std::vector<float> values{};
 
   bool lossless() const noexcept { return layout.rows_per_group == 0; }
 
-  /// Says that codes are of `Format`: by its name, or by its values where it has none that a file knows.
+  /// Sets the format of the codes to `Format`: by its name, or by its values if it has no name that files know.
   template <code_format Format>
   void set_format() {
     format = code_dtype_of<Format>;
@@ -42,10 +42,10 @@ struct packed_matrix {
     values.assign(table.begin(), table.end());
   }
 
-  /// Bytes of scales and values.
+  /// The size in bytes of scales and values.
   std::uint64_t side_bytes() const noexcept { return scales.size() * sizeof(bf16) + values.size() * sizeof(float); }
 
-  /// The values of codes 0 to 255, infinity where a code is no finite number. Precondition: block_decoder::open or
+  /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open or
   /// check has accepted this matrix, and it is not lossless.
   std::span<const float, 256> values_of_codes() const {
     if (format == dtype::table) return std::span<const float, 256>(values.data(), 256);
@@ -67,13 +67,13 @@ struct packed_block {
   std::vector<packed_matrix> matrices;
   std::vector<std::byte> stream;
 
-  /// Of all matrices.
+  /// The number of weights of all matrices.
   std::uint64_t weights() const noexcept {
     std::uint64_t sum = 0;
     for (const packed_matrix& matrix : matrices) sum += std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
     return sum;
   }
-  /// Bytes of the stream with all that it holds, of the scales, and of tables of values.
+  /// The size in bytes of the stream with all that it holds, of the scales, and of tables of values.
   std::uint64_t size_bytes() const noexcept {
     std::uint64_t sum = stream.size();
     for (const packed_matrix& matrix : matrices) sum += matrix.side_bytes();

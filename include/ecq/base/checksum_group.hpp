@@ -11,15 +11,16 @@
 
 namespace ecq {
 
-/// XXH64 of `size` bytes, in all threads of a group of one or four, each of which keeps its share of the accumulators.
-/// `from` is aligned to 8 bytes or, with Even, to 2; then up to 4 bytes beyond the end may be read.
+/// XXH64 of `size` bytes, returned to all threads of a group of one or four threads, each of which keeps its share of
+/// the accumulators. `from` is aligned to 8 bytes or, with Even, to 2; with Even, up to 4 bytes beyond the end may be
+/// read.
 template <bool Even, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
   using memory = typename Group::memory;
   static_assert(Group::size() == 1 || Group::size() == 4);
   constexpr std::uint32_t own = 4 / Group::size();
-  constexpr std::uint32_t together = 8;  // stripes whose loads are on their way at the same time
+  constexpr std::uint32_t together = 8;  // stripes that are loaded at the same time
   const std::uint32_t first = group.rank() * own;
   std::uint64_t kept[own];
   for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_start(seed, first + i);
@@ -53,7 +54,7 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
       for (std::uint32_t i = 0; i < own; ++i) now[stripe][i] = words[stripe][i];
     }
     more = stripes >= together;
-    if (more) fetch();  // on their way while those before are taken in
+    if (more) fetch();  // these loads overlap with the rounds below
     ECQ_UNROLL
     for (const auto& stripe : now) {
       ECQ_UNROLL

@@ -54,10 +54,10 @@
 #endif
 #endif
 
-/// 1 where cpu/ has kernels for the x86-64 instruction sets, chosen at run time; else 0 (the scalar definition alone).
-/// It has the same value in a .cu file, whose host code the host compiler compiles, so that inline functions have one
-/// body in all files of a program. If nvcc's front end rejects a host compiler's intrinsics, define -DECQ_X86=0 in
-/// every file.
+/// 1 where the library has kernels for the x86-64 instruction sets, chosen at run time; else 0 (only the scalar
+/// definition). It has the same value in a .cu file, whose host code the host compiler compiles, so that inline
+/// functions have one body in all files of a program. If nvcc's front end rejects a host compiler's intrinsics, define
+/// -DECQ_X86=0 in every file.
 #if !defined(ECQ_X86)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ECQ_X86 1
@@ -72,9 +72,9 @@
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
 /// \def ECQ_KERNELS_BEGIN
-/// Before functions that use AVX-512, ECQ_KERNELS_END behind them: GCC's own headers start some results from an
-/// uninitialised register on purpose, and GCC 14's hand an unsigned shift to a built-in that takes an int, at -O0. It
-/// warns of both.
+/// Comes before functions that use AVX-512, and ECQ_KERNELS_END after them. GCC's own headers start some results from
+/// an uninitialised register on purpose, and at -O0 those of GCC 14 pass an unsigned shift to a built-in that takes an
+/// int. GCC warns about both.
 /// \def ECQ_KERNELS_END
 /// Ends what ECQ_KERNELS_BEGIN began.
 #if defined(__GNUC__) && !defined(__clang__)

@@ -12,9 +12,9 @@
 
 namespace ecq {
 
-/// How a thread of the host uses memory.
+/// The thread_memory of the host: how one of its threads uses memory.
 struct host_memory {
-  /// Little-endian word number `index` from `from` on, aligned to its size.
+  /// Loads little-endian word number `index` of those at `from`, which is aligned to the size of a word.
   template <class Word>
   static ECQ_HOST_DEVICE Word load(const std::byte* from, std::uint32_t index = 0) {
     return load_le<Word>(from + sizeof(Word) * index);
@@ -23,39 +23,39 @@ struct host_memory {
   static ECQ_HOST_DEVICE void store(std::byte* to, Word word) {
     store_le(to, word);
   }
-  /// 16 bytes, aligned to 16.
+  /// Loads 16 bytes from `from`, which is aligned to 16 bytes.
   static ECQ_HOST_DEVICE void load_16_bytes(const std::byte* from, std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) words[i] = load_le<std::uint32_t>(from + 4 * i);
   }
   static ECQ_HOST_DEVICE void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) store_le(to + 4 * i, words[i]);
   }
-  /// The little-endian 64 bits at `from`, aligned to 2; up to 4 bytes beyond them may be read.
+  /// Loads the little-endian 64 bits at `from`, which is aligned to 2 bytes; may read up to 4 bytes beyond them.
   static ECQ_HOST_DEVICE std::uint64_t load_even(const std::byte* from) { return load_le<std::uint64_t>(from); }
-  /// Adds to what other threads may be adding to as well: in shared memory,
+  /// Adds 1 to a counter in shared memory, to which other threads may be adding too.
   static ECQ_HOST_DEVICE void increment(std::uint32_t& counter) { ++counter; }
-  /// and in global memory.
+  /// Adds `value` to a sum in global memory, to which other threads may be adding too.
   static ECQ_HOST_DEVICE void add(std::uint64_t& sum, std::uint64_t value) { sum += value; }
 };
 static_assert(thread_memory<host_memory>);
 
-/// A group of one.
+/// A group of one thread.
 struct host_group {
   using memory = host_memory;
 
-  static ECQ_HOST_DEVICE std::uint32_t rank() { return 0; }            ///< of this thread
-  static ECQ_HOST_DEVICE constexpr std::uint32_t size() { return 1; }  ///< threads
-  /// What each thread wrote before it, all read behind it.
+  static ECQ_HOST_DEVICE std::uint32_t rank() { return 0; }            ///< number of this thread
+  static ECQ_HOST_DEVICE constexpr std::uint32_t size() { return 1; }  ///< number of threads
+  /// After it, all threads read what each of them wrote before it.
   static ECQ_HOST_DEVICE void sync() {}
-  /// Of the values of all threads.
+  /// The sum of the values of all threads.
   static ECQ_HOST_DEVICE std::uint64_t sum(std::uint64_t value) { return value; }
-  /// Of the values of lower ranks; `all` becomes that of all threads.
+  /// The sum of the values of lower ranks; `all` becomes the sum of all values.
   template <class Number>
   static ECQ_HOST_DEVICE Number exclusive_sum(Number value, Number& all) {
     all = value;
     return 0;
   }
-  /// The number of the thread whose value is largest; the least number among equals.
+  /// The number of the thread whose value is largest; the smallest number among equal values.
   static ECQ_HOST_DEVICE std::uint32_t first_of_largest(std::uint64_t, std::uint32_t number) { return number; }
   /// The value of another thread.
   static ECQ_HOST_DEVICE std::uint64_t value_of(std::uint64_t value, std::uint32_t) { return value; }

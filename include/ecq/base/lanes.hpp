@@ -2,8 +2,9 @@
 /// \file
 /// How the symbols of a chunk are distributed over its lanes. Wire format: kernels static_assert on these numbers.
 ///
-/// Symbol j of a chunk belongs to lane (j % 128) / 4; the lanes code in step, one symbol each: group j / 128 ascending,
-/// then round j % 4 ascending. So a lane owns four neighbours of each group and can store them as one 32-bit word.
+/// Symbol j of a chunk belongs to lane (j % 128) / 4; the lanes code in step, one symbol each, in ascending order of
+/// group j / 128 and then of round j % 4. So a lane owns four neighbours of each group and can store them as one 32-bit
+/// word.
 
 #include <cstdint>
 

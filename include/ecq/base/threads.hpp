@@ -1,16 +1,17 @@
 #pragma once
 /// \file
-/// Code that threads run together is written once, over one of these, and runs on devices and on the host:
+/// Concepts for threads that run one body together. Such code is written once, over one of these concepts, and runs on
+/// devices and on the host:
 ///
-///  - thread_group: every thread runs the body from beginning to end, each on its share. The host's group is one
-///    thread (base/host_group.hpp);
-///  - stepped_group: the body goes in steps, and all threads take a step before the next one begins. On the host one
-///    thread takes a step for all of them, one after another;
-///  - lockstep_warp: the lanes of a warp go in step, and a value a lane is one object. A device has it in a register,
-///    the host in an array.
+///  - thread_group: every thread runs the body from beginning to end on its own share of the work. The host's group is
+///    one thread (base/host_group.hpp);
+///  - stepped_group: the body is divided into steps, and all threads take a step before the next one begins. On the
+///    host, one thread takes each step for all of them, one after another;
+///  - lockstep_warp: the lanes of a warp run in step, and one object holds a value for each lane. A device keeps the
+///    value in a register, the host in an array.
 ///
-/// The threads of a device are in cuda/device_group.cuh, device_row_group.cuh, device_gap_group.cuh and
-/// device_warp.cuh, those of the host in tests/support/host_*.hpp. There each operation says what it does.
+/// Devices implement these concepts in cuda/device_group.cuh, device_row_group.cuh, device_gap_group.cuh and
+/// device_warp.cuh; the host implements them in tests/support/host_*.hpp, where each operation is described.
 
 #include <concepts>
 #include <cstddef>
@@ -18,7 +19,7 @@
 
 namespace ecq {
 
-/// How one thread uses memory that others use: little-endian words, each aligned to its size.
+/// Access of one thread to memory that other threads use too: little-endian words, each aligned to its size.
 template <class Memory>
 concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint32_t (&loaded)[4],
                                  const std::uint32_t (&words)[4], std::uint32_t& counter, std::uint64_t& sum) {
@@ -34,8 +35,8 @@ concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint
   Memory::add(sum, sum);
 };
 
-/// Threads that run one body together. `rank` is the number of the thread; what one wrote before `sync`, all read
-/// behind it.
+/// Threads that run one body together. `rank` is the number of the thread; after `sync`, all threads read what each of
+/// them wrote before it.
 template <class Group>
 concept thread_group = thread_memory<typename Group::memory> && requires(const Group& group) {
   { group.rank() } -> std::same_as<std::uint32_t>;
@@ -43,13 +44,14 @@ concept thread_group = thread_memory<typename Group::memory> && requires(const G
   group.sync();
 };
 
-/// One that sums up: `exclusive_sum` gives each thread the sum of the values of lower ranks, and of all.
+/// A thread_group that computes sums: `exclusive_sum` gives each thread the sum of the values of lower ranks, and sets
+/// `all` to the sum of all values.
 template <class Group>
 concept summing_group = thread_group<Group> && requires(const Group& group, std::uint64_t value, std::uint64_t& all) {
   { group.exclusive_sum(value, all) } -> std::same_as<std::uint64_t>;
 };
 
-/// One whose threads see each other's registers: those of a warp, or some of its neighbours.
+/// A summing_group whose threads see each other's registers: the lanes of a warp, or some neighbouring ones.
 template <class Group>
 concept shuffling_group = summing_group<Group> &&
                           requires(const Group& group, std::uint64_t value, std::uint32_t number, std::uint32_t& all) {
@@ -59,8 +61,8 @@ concept shuffling_group = summing_group<Group> &&
                             { group.value_of(value, number) } -> std::same_as<std::uint64_t>;
                           };
 
-/// Threads that take the steps of one body together; how many is a constant. `each_thread` calls a step with the number
-/// of the thread, an `own<Value>` is a value that each thread has from step to step, and `at` gives it.
+/// Threads that take the steps of one body together; their number is a constant. `each_thread` calls a step with the
+/// number of the thread, `own<Value>` holds a value that each thread keeps from step to step, and `at` returns it.
 template <class Group>
 concept stepped_group = thread_memory<typename Group::memory> && (Group::size() != 0) &&
                         requires(Group& group, typename Group::template own<std::uint32_t>& values,
@@ -71,7 +73,7 @@ concept stepped_group = thread_memory<typename Group::memory> && (Group::size() 
                           group.sync();
                         };
 
-/// A 32-bit value a lane, and the operators that one has.
+/// A 32-bit value for each lane, with the operators of such a value.
 template <class Lanes>
 concept lane_values = std::default_initializable<Lanes> && std::copyable<Lanes> &&
                       std::constructible_from<Lanes, std::uint32_t> && requires(const Lanes& a, unsigned bits) {
@@ -87,7 +89,7 @@ concept lane_values = std::default_initializable<Lanes> && std::copyable<Lanes> 
 
 namespace detail {
 
-/// What the lanes of a warp tell each other: `flags` are a truth value a lane.
+/// Operations by which the lanes of a warp communicate; `flags` holds a truth value for each lane.
 template <class Warp>
 concept voting_warp = requires(typename Warp::flags set, typename Warp::lanes& value,
                                const typename Warp::lanes& values, std::uint32_t same, void (*body)(std::uint32_t)) {
@@ -108,7 +110,7 @@ concept voting_warp = requires(typename Warp::flags set, typename Warp::lanes& v
   { Warp::shuffle(values, values) } -> std::same_as<typename Warp::lanes>;
 };
 
-/// What each lane makes of its own bits.
+/// Operations of each lane on its own bits.
 template <class Warp>
 concept computing_warp = requires(typename Warp::flags set, const typename Warp::lanes& a, std::uint32_t bits) {
   { Warp::select(set, a, a) } -> std::same_as<typename Warp::lanes>;
@@ -122,7 +124,7 @@ concept computing_warp = requires(typename Warp::flags set, const typename Warp:
   { Warp::permute_bytes_by(a, a, a) } -> std::same_as<typename Warp::lanes>;
 };
 
-/// How lanes read and write, each by an index of its own or at a place of its own.
+/// Operations by which lanes read and write, each at its own index or its own place.
 template <class Warp>
 concept accessing_warp =
     requires(typename Warp::flags set, const typename Warp::lanes& index, const std::byte* from, std::byte* to,
@@ -148,8 +150,8 @@ concept accessing_warp =
 
 }  // namespace detail
 
-/// The 32 lanes of a warp. All lanes call every function together, but those that `each_lane` lets one lane call: `at`,
-/// `store_four` and `store_one`.
+/// The 32 lanes of a warp. All lanes call every function together, except those that one lane may call inside
+/// `each_lane`: `at`, `store_four` and `store_one`.
 template <class Warp>
 concept lockstep_warp = lane_values<typename Warp::lanes> && thread_memory<typename Warp::memory> &&
                         detail::voting_warp<Warp> && detail::computing_warp<Warp> && detail::accessing_warp<Warp>;

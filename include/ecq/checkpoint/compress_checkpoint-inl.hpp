@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Compression of checkpoints, defined.
+/// Definition of the compression of checkpoints.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,7 +46,7 @@ struct selected_block {
   std::string name;
   std::vector<named_weights> matrices{};
   std::vector<const tensor_entry*> entries{};
-  std::size_t first = 0;  ///< number of the first of them among the tensors of all blocks
+  std::size_t first = 0;  ///< number of the first one among the tensors of all blocks
 
   void add(const tensor_entry& tensor, const weights_view& weights) {
     matrices.push_back({tensor.name, weights, tensor.shape});
@@ -104,7 +104,7 @@ class checkpoint_compressor {
   std::uint64_t selected_bytes_ = 0;
 };
 
-/// The streams of `block`, in the order in which their first tensors come.
+/// The streams of `block`, in the order of their first tensors.
 ECQ_INLINE std::vector<selected_block> split_block(const selected_block& block, stream_sharing sharing) {
   std::vector<selected_block> parts;
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
@@ -219,7 +219,7 @@ ECQ_INLINE result<void> checkpoint_compressor::pass_through(container_writer& wr
   return {};
 }
 
-/// What encodes streams with `coder`, or with whichever is smallest.
+/// The function that encodes streams with `coder` or, without one, with whichever makes them smallest.
 ECQ_INLINE result<encode_function> encode_function_for(std::optional<coder_id> coder) {
   encode_function found = encode_function_of<smallest_any>;
   if (coder) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A whole checkpoint into a container: block after block, so that memory does not grow with the model.
+/// Compresses a whole checkpoint into a container, block by block, so that memory does not grow with the model.
 
 #include <filesystem>
 
@@ -13,10 +13,11 @@
 namespace ecq {
 
 /// Compresses `in` (a file, an index of shards or a folder: checkpoint::open) into the container `out`. Nothing appears
-/// under that name unless everything went well. Errors name file, tensor and place: those of reading and writing,
-/// invalid_argument (options; no tensor selected; `in` is a container already), non_finite, unreachable_target.
+/// under that name unless everything goes well. Errors name file, tensor and place; they are those of reading and
+/// writing, invalid_argument (options; no tensor selected; `in` is a container already), non_finite,
+/// unreachable_target.
 ///
-/// Memory: about twice the codes of the largest block (with EntroLLM: tensor), one byte a weight.
+/// Memory: about twice the codes of the largest block (with EntroLLM: tensor), one byte per weight.
 result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const compress_options& options,
                                             const progress_callback& report_progress = {});

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding of containers, defined.
+/// Definition of the decoding of containers.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,7 +46,8 @@ result<void> decode_in_pieces(const cpu& backend, const block_decoder& decoder, 
   return {};
 }
 
-/// Calls `use(first_row, rows, bytes)` likewise, with the bits of the codes in the machine's byte order.
+/// Calls `use(first_row, rows, bytes)` for all rows of a matrix, some at a time; `bytes` are the bits of the codes in
+/// the machine's byte order.
 template <class Use>
 result<void> decode_codes_in_pieces(const cpu& backend, const block_decoder& decoder, std::size_t index, Use&& use) {
   const packed_matrix& matrix = decoder.matrices()[index];

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A container back into a plain safetensors file.
+/// Decodes a container into a plain safetensors file.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace ecq {
 
 /// How decompress_checkpoint writes weights.
 struct decompress_options {
-  /// bf16, fp16 or fp32 for all compressed tensors; nothing: the type each tensor had, where that is one of these or
-  /// the tensor is lossless, else bf16.
+  /// bf16, fp16 or fp32 for all compressed tensors. Nothing: the type that each tensor had, if it is one of these or
+  /// the tensor is lossless; otherwise bf16.
   std::optional<dtype> type{};
 };
 
@@ -31,8 +31,8 @@ struct decompress_report {
 };
 
 /// Decodes the container `in` into the safetensors file `out`, with the original's metadata and, bit for bit, its
-/// tensors that were not compressed. Every checksum is checked on the way; nothing appears under the name `out` unless
-/// all went well. Memory: a few MiB a thread.
+/// tensors that were not compressed. Checks every checksum on the way; nothing appears under the name `out` unless all
+/// goes well. Memory: a few MiB per thread.
 result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                 const std::filesystem::path& out,
                                                 const decompress_options& options = {},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A look into checkpoints, defined.
+/// Definition of the inspection of checkpoints.
 
 #include <algorithm>
 #include <cstddef>

@@ -14,16 +14,16 @@
 
 namespace ecq {
 
-/// A checkpoint's tensors, compressed ones first, with their statistics; of a container also what wrote it.
+/// A checkpoint's tensors, compressed ones first, with their statistics; for a container, also what wrote it.
 struct inspect_report : checkpoint_report {
   bool container = false;
-  std::string tool;      ///< as written by the tool that compressed
-  std::string settings;  ///< likewise
+  std::string tool;      ///< the compressing tool, as it named itself
+  std::string settings;  ///< that tool's settings, as it wrote them
   string_map metadata;   ///< of the original
 };
 
-/// Decodes all codes of a container and counts them; of a plain checkpoint only the header is read. Errors are those of
-/// opening and decoding, naming file, block and matrix.
+/// Decodes all codes of a container and counts them; reads only the header of a plain checkpoint. Errors are those of
+/// opening and decoding, and name file, block and matrix.
 result<inspect_report> inspect_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                           const progress_callback& report_progress = {});
 

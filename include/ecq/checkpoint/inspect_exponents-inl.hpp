@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The exponents of checkpoints, defined.
+/// Definition of the inspection of exponents.
 
 #include <algorithm>
 #include <cstddef>

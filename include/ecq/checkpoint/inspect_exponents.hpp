@@ -17,31 +17,31 @@
 
 namespace ecq {
 
-/// The exponents of some weights of one format. What is a number of bits is so a weight, and 0 without weights.
+/// Statistics of the exponents of some weights of one format. Numbers of bits are per weight, and 0 without weights.
 struct exponent_statistics {
   std::uint64_t weights = 0;
   std::uint64_t zeros = 0;
   std::uint64_t non_finite = 0;
-  double entropy = 0;            ///< of the exponent fields: what coding them takes at least
+  double entropy = 0;            ///< of the exponent fields: the least that coding them takes
   double lossless_bits = 0;      ///< the same with sign and mantissa
   double scaled_entropy = 0;     ///< of the exponents in FP8 E4M3, each row scaled to its largest weight
-  double rotated_entropy = 0;    ///< likewise after a Hadamard transform in blocks of hadamard_block(columns)
-  double stable_alpha = 0;       ///< fit_stable_alpha; NaN where there is no exponent, as is the next
+  double rotated_entropy = 0;    ///< the same after a Hadamard transform in blocks of hadamard_block(columns)
+  double stable_alpha = 0;       ///< fit_stable_alpha; NaN if there is no exponent, as is the next
   two_sided_geometric fitted{};  ///< fit_two_sided_geometric
 };
 
 /// A tensor of two or more dimensions, or a block of them.
 struct exponent_row {
   std::string name;
-  std::string block;   ///< the block that the tensor belongs to; of a block's own row its name
-  std::string format;  ///< of the weights; "mixed" for a block of several formats
+  std::string block;   ///< the block that the tensor belongs to; in a block's own row, its name
+  std::string format;  ///< number format of the weights; "mixed" for a block of several formats
   exponent_statistics exponents;
 };
 
-/// Longer rows are taken for several.
+/// Longer rows count as several.
 inline constexpr std::size_t longest_row_bytes = std::size_t{1} << 25;
 
-/// Tensors in the order of their blocks, and the blocks, a row each.
+/// Tensors in the order of their blocks, and the blocks, one row each.
 struct exponent_report {
   bool container = false;
   std::vector<exponent_row> tensors;
@@ -49,10 +49,10 @@ struct exponent_report {
   exponent_row total;
 };
 
-/// Counts the exponents of all weights (tensors of a floating-point format and two or more dimensions, embeddings
-/// included) of a plain checkpoint, or of all compressed ones of a container: of lossless matrices the weights', of
-/// others those of their FP8 codes; codes that are integers have none and are left out. `block_pattern` as in
-/// tensor_selection. Memory does not grow with the tensors. Errors are those of opening and decoding, naming file,
+/// Counts the exponents of all weights of a plain checkpoint (tensors of a floating-point format with two or more
+/// dimensions, embeddings included), or of all compressed weights of a container: for lossless matrices those of the
+/// weights, for others those of their FP8 codes. Integer codes have none and are left out. `block_pattern` is as in
+/// tensor_selection. Memory does not grow with the tensors. Errors are those of opening and decoding, and name file,
 /// block and matrix.
 result<exponent_report> inspect_exponents(const cpu& backend, const std::filesystem::path& in,
                                           const progress_callback& report_progress = {},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Matrices a part at a time, so that memory does not grow with them.
+/// Matrices one part at a time, so that memory does not grow with them.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace ecq::detail {
 
-/// Whole rows of a matrix, or a part of one that is long, from element `first` on.
+/// Whole rows of a matrix, or a part of one long row, from element `first` on.
 struct matrix_part {
   std::size_t first, rows, columns;
 

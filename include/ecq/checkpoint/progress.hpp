@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How long work on whole checkpoints tells how far it is.
+/// How long-running work on whole checkpoints reports its progress.
 
 #include <cstdint>
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace ecq {
 
-/// A step of work on a checkpoint: `done` of `total` bytes of input are through, `current` is the block or tensor that
-/// is next. Within one stage `done` never falls.
+/// A step of work on a checkpoint: `done` of `total` bytes of input are processed, and `current` is the next block or
+/// tensor. Within one stage, `done` never falls.
 struct progress {
   std::string_view stage;  ///< "searching lambda", "compressing", "decompressing", "verifying", ...
   std::string_view current;

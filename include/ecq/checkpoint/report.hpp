@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What one learns of a checkpoint's tensors: rate, entropy, use of the alphabet.
+/// Reports on a checkpoint's tensors: rate, entropy, use of the alphabet.
 
 #include <algorithm>
 #include <cmath>
@@ -23,36 +23,36 @@ struct tensor_report {
   std::string name;
   std::string block;  ///< the block whose stream holds it; empty for a tensor that is not compressed
   std::vector<std::uint64_t> shape;
-  std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type where not compressed ("BF16")
+  std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type if not compressed ("BF16")
   std::string original;  ///< number format before compression
   std::uint64_t weights = 0;
   double bits_per_weight = 0;   ///< its share of the block's stream, its scales and values
-  double entropy = 0;           ///< of its codes alone, bits a weight; 0 where not compressed, as are the next two
-  double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 where lossless
-  unsigned unique_values = 0;   ///< different codes that occur; of a lossless tensor different exponents
-  double exponent_entropy = 0;  ///< of a lossless tensor: `entropy` without the bits that are stored raw
+  double entropy = 0;           ///< of its codes alone, bits per weight; 0 if not compressed, as are the next two
+  double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 if lossless
+  unsigned unique_values = 0;   ///< number of different codes that occur; for a lossless tensor, different exponents
+  double exponent_entropy = 0;  ///< for a lossless tensor, `entropy` without the bits that are stored raw
 };
 
 /// A checkpoint's tensors and what the compressed ones add up to.
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
-  std::uint64_t weights = 0;           ///< compressed ones
+  std::uint64_t weights = 0;           ///< compressed weights
   std::uint64_t compressed_bytes = 0;  ///< streams (tables, states, indexes, checksums, padding) and scales
   std::uint64_t file_bytes = 0;
   double bits_per_weight = 0;  ///< 8 * compressed_bytes / weights
-  double entropy = 0;          ///< what one table a block could reach at best: weighted mean over blocks
+  double entropy = 0;          ///< what one table per block could reach at best: weighted mean over blocks
   std::size_t blocks = 0;
   std::size_t passed_through = 0;
 
-  /// Reports the tensors of one block, whose codes, or exponents where they are lossless, have been counted
-  /// (`counts[i]` belongs to `block.matrices[i]`). The stream is shared out by what the codes of each matrix cost under
-  /// the block's one distribution.
+  /// Adds the tensors of one block. `counts[i]` counts the codes of `block.matrices[i]`, or its exponents if it is
+  /// lossless. The stream's bits are shared out by what the codes of each matrix cost under the block's one
+  /// distribution.
   void add_block(const std::string& name, packed_block_view block, std::span<const histogram> counts);
 };
 
 namespace detail {
 
-/// The code whose value is nearest to 0, of a tensor with one scale.
+/// The code whose value is nearest to 0, in a tensor with one scale.
 inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
   if (matrix.format == dtype::table) {
     const auto zero = std::find(matrix.values.begin(), matrix.values.end(), 0.0F);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tensors of many blocks decoded side by side and written in their order.
+/// Decodes tensors of many blocks side by side and writes them in order.
 
 #include <algorithm>
 #include <bit>
@@ -21,10 +21,10 @@
 
 namespace ecq::detail {
 
-/// Weights decoded at a time: enough for all threads, little beside a model.
+/// Weights decoded at a time: enough for all threads, little compared with a model.
 inline constexpr std::size_t weights_per_piece = std::size_t{1} << 22;
 
-/// Calls `visitor.template operator()<Element>()` with the element type that weights of `type` are decoded to.
+/// Calls `visitor.template operator()<Element>()` with the element type to which weights of `type` are decoded.
 template <class Visitor>
 decltype(auto) visit_output(dtype type, Visitor&& visitor) {
   switch (type) {
@@ -34,7 +34,7 @@ decltype(auto) visit_output(dtype type, Visitor&& visitor) {
   }
 }
 
-/// The bytes of decoded elements, `width` each, as files have them.
+/// The bytes of decoded elements of `width` bytes each, in the byte order of files.
 inline std::span<const std::byte> little_endian_bytes(std::span<const std::byte> elements, std::size_t width,
                                                       std::vector<std::byte>& scratch) {
   if constexpr (std::endian::native == std::endian::little) return elements;
@@ -45,7 +45,7 @@ inline std::span<const std::byte> little_endian_bytes(std::span<const std::byte>
   return scratch;
 }
 
-/// A block of a container, opened for decoding; it gives its memory back in the end.
+/// A block of a container, opened for decoding; the destructor gives its memory back.
 class open_block {
  public:
   /// Errors name the block.
@@ -71,14 +71,14 @@ class open_block {
   std::optional<block_decoder> decoder_;
 };
 
-/// Takes tensors in the order in which they are written, decodes about `piece_weights` weights at a time, of however
-/// many tensors and streams these are (block_decoder::decode), and writes them.
+/// Takes tensors in the order in which they are to be written, decodes about `piece_weights` weights at a time, from
+/// however many tensors and streams (block_decoder::decode), and writes them.
 class segment_queue {
  public:
   segment_queue(const cpu& backend, safetensors_writer& writer, std::size_t piece_weights = weights_per_piece)
       : backend_(backend), writer_(writer), piece_weights_(piece_weights) {}
 
-  /// Matrix `index` of `block`, as weights of `type`. Keeps the block open until they are written.
+  /// Queues matrix `index` of `block`, as weights of `type`. Keeps the block open until they are written.
   result<void> add(const std::shared_ptr<const open_block>& block, std::size_t index, dtype type) {
     const packed_matrix& matrix = block->decoder().matrices()[index];
     const auto [rows, columns, ignored_rows, ignored_columns] = matrix.layout;
@@ -98,7 +98,7 @@ class segment_queue {
     return {};
   }
 
-  /// Writes what waits; to be called before anything else is written, and in the end. Errors name the matrix.
+  /// Writes what waits. Call it before anything else is written, and at the end. Errors name the matrix.
   result<void> flush() {
     if (pieces_.empty()) return {};
     return visit_output(type_, [&]<class Element>() { return decode_and_write<Element>(); });
@@ -139,8 +139,8 @@ class segment_queue {
   cpu backend_;
   safetensors_writer& writer_;
   std::size_t piece_weights_;
-  std::vector<piece> pieces_;  ///< of one type
-  std::size_t waiting_ = 0;    ///< weights of them all
+  std::vector<piece> pieces_;  ///< all of one type
+  std::size_t waiting_ = 0;    ///< weights of all pieces
   dtype type_ = dtype::bf16;
   std::vector<std::byte> weights_;  ///< kept for its memory, as is the next
   std::vector<std::byte> scratch_;

@@ -42,26 +42,26 @@ constexpr bool glob_match(std::string_view pattern, std::string_view text) noexc
 /// Rules that choose weights. Only tensors of a weight format (fp32, fp16, bf16, fp8_e4m3, fp8_e5m2) with two or more
 /// dimensions and no empty one can be chosen at all.
 struct tensor_selection {
-  /// Patterns of names; a match is compressed even if it is an embedding.
+  /// Patterns of names. A matching tensor is compressed even if it is an embedding.
   std::vector<std::string> include{};
-  /// Patterns of names that stay as they are; wins over `include`.
+  /// Patterns of names. A matching tensor stays as it is; `exclude` wins over `include`.
   std::vector<std::string> exclude{};
   bool embeddings = false;  ///< embeddings and output heads are compressed without being included by name
-  /// ECMAScript regular expression; what its first match in a tensor's name covers is the name of the tensor's block.
-  /// Tensors without a match share blocks "tensors.0", "tensors.1", ... in their order, shared_block_weights or a
-  /// little more each: a stream of its own would cost a small tensor more than it gains.
+  /// ECMAScript regular expression. The text of its first match in a tensor's name is the name of the tensor's block.
+  /// Tensors without a match share blocks "tensors.0", "tensors.1", ... in order, each of shared_block_weights or a
+  /// little more: a stream of its own would cost a small tensor more than it gains.
   std::string block_pattern = R"(^(.*\.)?(layers?|blocks?|h|encoder|decoder)\.[0-9]+)";
 };
 
-/// Names of tensors that no rule of tensor_selection names: embeddings and output heads stay unless included, as in
-/// the EntQuant paper, section 4 (linear layers of the transformer blocks alone are quantised).
+/// Patterns of the names of embeddings and output heads, which stay as they are unless tensor_selection includes them,
+/// as in the EntQuant paper, section 4 (which quantises only linear layers of the transformer blocks).
 inline constexpr std::array<std::string_view, 7> embedding_patterns{
     "*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight"};
 
 /// Tensors that belong to no transformer block share a stream until it holds this many weights.
 inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 
-/// Longer names are never matched against the block pattern: std::regex recurses once a character.
+/// Longer names are never matched against the block pattern: std::regex recurses once per character.
 inline constexpr std::size_t longest_matched_name = 1024;
 
 /// The tensors that one stream holds: positions in the list given to select_tensors, ascending.
@@ -70,7 +70,7 @@ struct tensor_block {
   std::vector<std::size_t> tensors;
 };
 
-/// What select_tensors looks at.
+/// What select_tensors looks at in a tensor.
 struct tensor_summary {
   std::string_view name;
   std::optional<dtype> type;  ///< nothing: not a format of weights
@@ -91,8 +91,8 @@ inline bool is_selected(const tensor_selection& rules, const tensor_summary& ten
   return rules.embeddings || matches(rules.include) || !matches(embedding_patterns);
 }
 
-/// Groups the chosen tensors into blocks, ordered by their first tensor. errc::invalid_argument if the block pattern is
-/// not a regular expression.
+/// Groups the chosen tensors into blocks, ordered by their first tensor. Fails with errc::invalid_argument if the block
+/// pattern is not a regular expression.
 inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& rules,
                                                         std::span<const tensor_summary> tensors) {
   std::regex pattern;

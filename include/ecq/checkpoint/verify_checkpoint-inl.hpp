@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Verification of containers, defined.
+/// Definition of the verification of containers.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Is a container whole, and how far are its weights from the original's?
+/// Checks that a container is whole, and measures how far its weights are from the original's.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,14 @@
 
 namespace ecq {
 
-/// One tensor of a container beside the original's.
+/// One tensor of a container, compared with the original's.
 struct tensor_verification {
   std::string name;
   std::uint64_t weights = 0;
   bool compressed = false;
   bool lossless = false;   ///< compressed without loss
   bool identical = false;  ///< bit for bit, type included
-  weight_error error;      ///< of a tensor that is neither: decoded weights, as FP32, against the original ones
+  weight_error error;      ///< if neither: of the decoded weights, as FP32, against the original ones
 };
 
 /// What verify_checkpoint found; damage is an error instead.
@@ -42,9 +42,10 @@ struct verify_report {
   }
 };
 
-/// Checks every checksum of the container `in` and decodes every chunk. With `original` (what checkpoint::open takes),
-/// all of its tensors must be there in the same shape, those that are not compressed or lossless bit for bit
-/// (errc::checksum_mismatch names the first that differs), and the distortion of the others is measured.
+/// Checks every checksum of the container `in` and decodes every chunk. With `original` (a path that checkpoint::open
+/// takes), also checks that all of its tensors are there in the same shape, compares tensors that are lossless or not
+/// compressed bit for bit (errc::checksum_mismatch names the first that differs), and measures the distortion of the
+/// others.
 result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                         const std::optional<std::filesystem::path>& original = std::nullopt,
                                         const progress_callback& report_progress = {});

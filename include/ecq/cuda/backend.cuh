@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The CUDA backend: `ecq::cuda{stream}`, and its errors.
+/// The CUDA backend, `ecq::cuda{stream}`, and its errors.
 
 #include <cuda_runtime.h>
 
@@ -14,8 +14,8 @@
 
 namespace ecq {
 
-/// Work goes to `stream` of the current device, in order, and returns before it is done. Nothing waits for the device
-/// and nothing is allocated there unless a function says so.
+/// The CUDA backend: work goes to `stream` of the current device, in order, and calls return before it is done. No
+/// function waits for the device or allocates memory there unless its documentation says so.
 struct cuda {
   cudaStream_t stream = nullptr;
 };
@@ -25,8 +25,9 @@ inline constexpr bool is_backend<cuda> = true;
 
 namespace detail {
 
-/// What CUDA's verdict means: unsupported without a device or a kernel for it, out_of_memory, else device_error. An
-/// error that is told so is no longer CUDA's last one, which the caller may ask for after a launch of its own.
+/// Turns a CUDA error into an error of the library: unsupported without a device or a kernel for it, out_of_memory,
+/// else device_error. Clears the error in CUDA, so that the caller does not find it as the last error after a launch of
+/// its own.
 inline result<void> check_cuda(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return {};
   static_cast<void>(cudaGetLastError());
@@ -35,7 +36,7 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorInvalidDevice:
-    case cudaErrorInvalidDeviceFunction:  // so says who is asked how much of it fits, or is allowed
+    case cudaErrorInvalidDeviceFunction:  // from asking for a kernel's occupancy, or setting its attributes
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNoKernelImageForDevice: code = errc::unsupported; break;
     case cudaErrorMemoryAllocation: code = errc::out_of_memory; break;
@@ -44,7 +45,7 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
   return error(code, std::string(doing) + ": " + cudaGetErrorString(status));
 }
 
-/// errc::invalid_argument where `memory` is null or not aligned to `bytes`.
+/// Returns errc::invalid_argument if `memory` is null or not aligned to `bytes`.
 inline result<void> check_aligned(const void* memory, std::size_t bytes, const char* what) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % bytes == 0) return {};
@@ -53,7 +54,7 @@ inline result<void> check_aligned(const void* memory, std::size_t bytes, const c
                                            (memory == nullptr ? "" : std::to_string(bytes) + " bytes"));
 }
 
-/// Puts a copy of host memory, which must live until it is done, in order of gpu.stream.
+/// Enqueues a copy of host memory in order of gpu.stream. The host memory must live until the copy is done.
 inline result<void> copy_to_device(const cuda& gpu, void* to, std::span<const std::byte> from, const char* doing) {
   if (from.empty()) return {};
   return check_cuda(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, gpu.stream), doing);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Chunks of a stream decoded in kernels: the library's, and one's own.
+/// Decoding of a stream's chunks in kernels, in the library's and in users' own.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Copies `words` words to shared memory, aligned to 16 bytes, by all threads of a block, which then have to wait for
-/// each other.
+/// Copies `words` words to shared memory that is aligned to 16 bytes. All threads of a block call it, and have to wait
+/// for each other afterwards.
 __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* from, std::uint32_t words) {
   std::uint32_t done = 0;
   if (reinterpret_cast<std::uintptr_t>(from) % sizeof(::uint4) == 0) {
@@ -27,7 +27,7 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 
 }  // namespace detail
 
-/// Decodes chunks in a kernel, each by one warp, into any sink of entropy/chunk_warp.hpp:
+/// Decodes chunks in a kernel, each with one warp, into any sink of entropy/chunk_warp.hpp:
 /// \code
 ///   template <class Coding>  // from visit_coding(stream.coding, ...) on the host
 ///   __global__ void kernel(ecq::warp_stream stream, ...) {
@@ -39,19 +39,19 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 ///     });
 ///   }
 /// \endcode
-/// The sink is called once a group of 128 elements, of which `left` exist; the four bytes of `codes` are the decoded
-/// bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. With chunk.raw_bits != 0 raw bits are to
-/// be joined to them, which the sinks of stream/element_warp.hpp and pair_warp.hpp do: into global memory over
-/// device_warp, into shared memory over device_warp_to_shared. No call where the index leads out of the stream.
+/// The sink is called once for each group of 128 elements, of which `left` exist. The four bytes of `codes` are the
+/// decoded bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. If chunk.raw_bits != 0, raw bits
+/// have to be joined to them. The sinks of stream/element_warp.hpp and pair_warp.hpp do so: into global memory with
+/// device_warp, into shared memory with device_warp_to_shared. The sink is not called if the index leads out of the
+/// stream.
 template <class Coding>
 class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
  public:
-  /// To be called by all threads of a block together, which wait for each other. `shared` is shared memory, aligned to
-  /// 16 bytes.
+  /// All threads of a block call it together and wait for each other. `shared` is shared memory, aligned to 16 bytes.
   __device__ device_chunk_decoder(const warp_stream& stream, void* shared)
       : chunk_decoder<device_warp, Coding>(stream, entries_of(stream, static_cast<std::uint32_t*>(shared))) {}
 
-  /// Bytes of shared memory that a block needs for a stream whose one table has `entries` entries.
+  /// Bytes of shared memory that a block needs, for a stream whose one table has `entries` entries.
   static constexpr std::size_t shared_bytes(std::uint32_t entries) {
     return Coding::one_table ? sizeof(std::uint32_t) * entries : 0;
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the kernels that decode chunks are told: which chunks, and what becomes of them.
+/// The arguments of kernels that decode chunks: which chunks to decode, and what to do with them.
 
 #include <concepts>
 #include <cstddef>
@@ -10,21 +10,22 @@
 
 namespace ecq {
 
-/// Chunks of a stream, and how they are dealt to blocks.
+/// Chunks first, ..., end - 1 of a stream, and how they are dealt to blocks.
 struct chunk_range {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
-  unsigned warps = detail::most_warps;  ///< of a block that take chunks
+  unsigned warps = detail::most_warps;  ///< number of warps of a block that take chunks
 };
 
-/// What becomes of the chunks that a kernel decodes, a value that is passed to the kernel:
+/// A value, passed to the kernel, that says what to do with the chunks that the kernel decodes:
 ///
-///  - `User::pairs`: it is for streams in pairs;
-///  - `User::shared_bytes` of shared memory, a multiple of 16, are its own, and `load(shared)` is called first, by all
-///    threads of a block, which wait for each other afterwards;
-///  - `User::blocks` blocks of a stream of one table fit a multiprocessor, which bounds registers;
-///  - `user(chunk, decode)` is called by a warp for each chunk, as chunk_decoder says; of gap arrays by all warps of a
-///    block, which decode a part of it each, and as often as the block has decoded codes for them all.
+///  - `User::pairs`: whether it is for streams in pairs;
+///  - `User::shared_bytes`: bytes of shared memory that it needs, a multiple of 16. All threads of a block first call
+///    `load(shared)` with this memory, and wait for each other afterwards;
+///  - `User::blocks`: how many blocks fit a multiprocessor if the stream has one table; this limits the registers;
+///  - `user(chunk, decode)`: a warp calls it for each chunk, as chunk_decoder describes. With gap arrays, all warps of
+///    a block call it, each for its part of the codes, once for each time that the block has decoded codes for all of
+///    them.
 template <class User>
 concept chunk_user = requires {
   { User::pairs } -> std::convertible_to<bool>;

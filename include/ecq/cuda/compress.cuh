@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The verb on a device: matrices in device memory into a block there, quantised, coded and laid out as on the CPU.
+/// Compression on a device: matrices in device memory become a block in device memory, quantised, coded and laid out as
+/// on the CPU.
 
 #include <cuda_runtime.h>
 
@@ -24,45 +25,45 @@
 
 namespace ecq {
 
-/// Bytes of device memory that compress() asks for.
+/// Bytes of device memory that compress() needs.
 struct device_compression_bytes {
-  std::uint64_t block = 0;      ///< what is kept: the stream at its largest, and the scales
+  std::uint64_t block = 0;      ///< memory that is kept: the stream at its largest, and the scales
   std::uint64_t workspace = 0;  ///< needed until the work is done
 };
 
-/// A block that a device has compressed, or is about to, in memory of the caller's.
+/// A block that a device has compressed, or will have, in memory that the caller owns.
 struct device_packed_block {
   std::span<std::byte> stream;  ///< room for it: the first `*stream_bytes` are the stream
   std::uint64_t* stream_bytes = nullptr;
-  double* lambda = nullptr;  ///< that the weights were quantised with
-  std::span<bf16> scales;    ///< of all matrices, one a row
+  double* lambda = nullptr;  ///< the lambda that the weights were quantised with
+  std::span<bf16> scales;    ///< of all matrices, one per row
   dtype format = dtype::fp8_e4m3;
-  std::vector<packed_matrix> matrices;  ///< all but names and scales; on the host
+  std::vector<packed_matrix> matrices;  ///< on the host, without names and scales
 
-  /// The block on the host: that of compressor::compress there, byte for byte. Waits for gpu.stream.
-  /// Errors: those of compress() that only the device could see, out_of_memory, device_error.
+  /// The block on the host, byte for byte that of compressor::compress. Waits for gpu.stream. Errors: those of
+  /// compress() that only the device could detect, out_of_memory, device_error.
   result<packed_block> fetch(const cuda& gpu, const device_verdict& verdict) const;
 
-  /// The block for decoding where it lies; nothing but header, tables, index and scales is copied. Waits for
-  /// gpu.stream. Errors: as of fetch, and of resident_block::open.
+  /// The block, ready for decoding in device memory. Copies only header, tables, index and scales. Waits for
+  /// gpu.stream. Errors: those of fetch and of resident_block::open.
   result<resident_block> open(const cuda& gpu, const device_verdict& verdict) const;
 
  private:
-  /// Bytes of the stream, and the matrices with their scales.
+  /// Returns the bytes of the stream, and the matrices with their scales in `fetched`.
   result<std::uint64_t> fetch_matrices(const cuda& gpu, const device_verdict& verdict,
                                        std::vector<packed_matrix>& fetched) const;
 };
 
-/// What compress(gpu, codec, matrices, ...) will ask for. Errors: as there.
+/// Bytes of device memory that compress(gpu, codec, matrices, ...) needs. Errors: those of compress().
 template <symmetric_format Format>
 result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
                                                    std::span<const device_weights> matrices);
 
-/// As codec.compress(cpu{}, ...) for matrices in device memory, in order of gpu.stream: EntQuant with one scale a row,
-/// at a lambda or at target bits, which the device finds by itself. All matrices share lambda, stream and frequency
-/// table. `block` and `workspace` are device memory of compression_bytes(), aligned to 256. Nothing is awaited, and
-/// what only the weights can tell goes to `verdict`: errc::non_finite with the number of a weight, counted through all
-/// matrices, and errc::unreachable_target with the thousandths of a bit that are the least.
+/// Compresses matrices in device memory as codec.compress(cpu{}, ...) does, in order of gpu.stream: EntQuant with one
+/// scale per row, at a lambda or at target bits, for which the device finds lambda itself. All matrices share lambda,
+/// stream and frequency table. `block` and `workspace` are device memory of compression_bytes(), aligned to 256 bytes.
+/// Waits for nothing; errors that depend on the weights go to `verdict`: errc::non_finite with the number of a weight,
+/// counted through all matrices, and errc::unreachable_target with the lowest reachable rate, in thousandths of a bit.
 ///
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   ECQ_TRY(bytes, compression_bytes(codec, matrices));
@@ -71,9 +72,10 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 ///   ECQ_TRY(packed, compress(ecq::cuda{queue}, codec, matrices, block, workspace, verdict));
 ///   ECQ_TRY(on_host, packed.fetch(ecq::cuda{queue}, verdict));
 ///
-/// The lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device). The
-/// CPU's compressor goes on to correct it by what was made; a device, where nothing is awaited, does not: of a large
-/// model, whose search sees a sample, packed_block::bits_per_weight() of what is fetched tells what was met.
+/// Lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device). The
+/// CPU's compressor goes on to correct lambda by the rate that it reached. The device does not, because nothing waits
+/// for it. The search sees a sample of a large model; there, packed_block::bits_per_weight() of the fetched block gives
+/// the rate that was reached.
 /// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; each_matrix,
 /// chunk classes, shared counts, pairs), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format>
@@ -83,7 +85,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
 
 namespace detail {
 
-/// Where compress() keeps what.
+/// The layout of the memory of compress().
 class compression_plan {
  public:
   static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
@@ -109,7 +111,7 @@ class compression_plan {
     return plan;
   }
 
-  /// Bytes that a stream costs beside the entropy of its codes.
+  /// Bits that a stream costs beside the entropy of its codes.
   double overhead_bits() const {
     const unsigned bits = encoding.chunk_bits != 0 ? encoding.chunk_bits : default_chunk_bits(weights);
     return 8.0 * static_cast<double>(stream_overhead_bytes(weights, bits));

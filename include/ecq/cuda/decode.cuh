@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding streams in device memory into device memory.
+/// Decoding of streams in device memory into device memory.
 
 #include <cuda_runtime.h>
 
@@ -21,7 +21,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Elements first, first + 1, ..., last - 1 of a stream, with `Pairs` one in pairs, to `out`: a chunk_user.
+/// A chunk_user that writes elements first, first + 1, ..., last - 1 of a stream to `out`; `Pairs` is true for a stream
+/// in pairs.
 template <element_split Split, bool Pairs>
 struct elements_to {
   static constexpr bool pairs = Pairs;
@@ -51,12 +52,12 @@ struct elements_to {
 
 }  // namespace detail
 
-/// As decode_elements on the CPU, for a stream in device memory: elements from `first` on, as many as `out`, in device
-/// memory, holds, in order of gpu.stream. What is wrong with the stream's bytes `verdict` tells; chunk checksums are
-/// not looked at. Whole groups of four elements are written at once where `out` is aligned to 16 bytes and begins at a
-/// multiple of 4 elements (8 of a stream in pairs), else byte by byte.
-/// Errors: invalid_argument when the range leaves the stream or cuts an element, and where the stream lies on another
-/// device than the current one; unsupported, device_error.
+/// Decodes elements of a stream in device memory, as decode_elements does on the CPU: elements from `first` on, as many
+/// as `out`, in device memory, holds, in order of gpu.stream. `verdict` reports errors in the stream's bytes; chunk
+/// checksums are not checked. Whole groups of four elements are written at once if `out` is aligned to 16 bytes and
+/// `first` is a multiple of 4 (of 8 for a stream in pairs), else byte by byte.
+/// Errors: invalid_argument if the range leaves the stream or cuts an element, and if the stream lies on another device
+/// than the current one; unsupported, device_error.
 inline result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
                                     std::span<std::byte> out, const device_verdict& verdict) {
   const std::size_t width = stream.format ? size_of(*stream.format) : 1;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one kernel that decodes streams, a template over the coding of the stream and over what becomes of the chunks.
+/// The one kernel that decodes streams, a template over the coding of the stream and over the chunk_user.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace ecq {
 
-/// Decodes chunks for `user`, a warp a chunk, by any number of blocks of any number of whole warps. `Coding` is the
-/// stream's (visit_coding); dynamic shared memory: that of the user, then that of device_chunk_decoder. What does not
-/// decode goes to `verdict` with its number; chunk checksums are not looked at.
+/// Decodes chunks for `user`, one warp per chunk, with any number of blocks of any number of whole warps. `Coding` is
+/// that of the stream (visit_coding). Dynamic shared memory: that of the user, then that of device_chunk_decoder. A
+/// chunk that does not decode goes to `verdict` with its number; chunk checksums are not checked.
 template <class Coding, chunk_user User>
 __global__ void __launch_bounds__(detail::most_warps* lane_count, Coding::one_table ? User::blocks : 2)
     decode_kernel(warp_stream stream, chunk_range chunks, User user, unsigned long long* verdict) {
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(detail::most_warps* lane_count, Coding::one_ta
 
 namespace detail {
 
-/// Decodes chunks of a stream for `user` in order of gpu.stream, dealt as the device wants them. Errors:
-/// invalid_argument where the stream lies on another device, unsupported, device_error.
+/// Decodes chunks of a stream for `user` in order of gpu.stream, dealt as suits the device. Errors: invalid_argument if
+/// the stream lies on another device, unsupported, device_error.
 template <chunk_user User>
 result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_range chunks, const User& user,
                            const device_verdict& verdict) {

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Packed blocks back to weights on a device: all matrices of a block by one launch, into memory of the caller's.
+/// Decoding of packed blocks into weights on a device: one launch writes all matrices of a block to memory that the
+/// caller owns.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,20 +21,21 @@
 
 namespace ecq {
 
-/// Element types that devices decode the weights of a block to: those of lossless blocks alone among them.
+/// Element types to which devices decode the weights of a block. Some are only for lossless blocks.
 template <class Element>
 concept device_output =
     weight_output<Element> || std::is_same_v<Element, fp8_e4m3> || std::is_same_v<Element, fp8_e5m2>;
 
 namespace detail {
 
-/// The weights of a block, with `Pairs` of a stream in pairs, to the places of its matrices: a chunk_user.
+/// A chunk_user that writes the weights of a block to the places of its matrices; `Pairs` is true for a stream in
+/// pairs.
 template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler keeps more addresses than for those before
+  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler keeps more addresses than on earlier devices
 #else
   static constexpr unsigned blocks = Pairs ? 3 : 4;
 #endif
@@ -63,10 +65,10 @@ struct weights_to {
 
 }  // namespace detail
 
-/// All weights of a block into `out`, device memory aligned to 16 bytes, with block.bytes<Output>() bytes at least, in
-/// order of gpu.stream; what lies between the matrices stays as it is. What is wrong with the block's bytes, a code
-/// that is no finite number included, `verdict` tells. Errors: invalid_argument, device_error; unsupported where the
-/// weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
+/// Decodes all weights of a block into `out`, in order of gpu.stream. `out` is device memory of at least
+/// block.bytes<Output>() bytes, aligned to 16 bytes; memory between the matrices is left as it is. `verdict` reports
+/// errors in the block's bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
+/// unsupported if the weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
 template <device_output Output>
 result<void> decompress(const cuda& gpu, const device_block& block, std::span<std::byte> out,
                         const device_verdict& verdict) {
@@ -74,7 +76,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
     return error(errc::invalid_argument, std::to_string(out.size()) + " bytes for weights of " +
                                              std::to_string(block.template bytes<Output>()));
   }
-  if (block.elements == 0) return {};  // and `out` may be nowhere, as memory of no bytes is
+  if (block.elements == 0) return {};  // here `out` may be null
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
   if (block.lossless) {
     if (block.stream.format != dtype_of<Output>) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Blocks in device memory, and how they come there.
+/// Blocks in device memory, and their upload.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,16 +21,16 @@
 
 namespace ecq {
 
-/// A block that lies in device memory, which somebody else owns. Trivially copyable.
+/// A block in device memory, which it does not own. Trivially copyable.
 struct device_block {
   device_stream stream;
   const warp_matrix* matrices = nullptr;
   const float* values = nullptr;
   const std::uint16_t* scales = nullptr;
-  std::uint32_t count = 0;     ///< of matrices
-  std::uint64_t elements = 0;  ///< that the buffer of all matrices has
-  bool lossless = false;       ///< there are no matrices here: the stream's elements are the weights, and lie in order
-  std::uint64_t first = 0;     ///< of lossless blocks: element of the buffer where the stream's first one goes
+  std::uint32_t count = 0;     ///< number of matrices
+  std::uint64_t elements = 0;  ///< of the buffer for all matrices
+  bool lossless = false;       ///< the stream's elements are the weights, in order; there are no matrices
+  std::uint64_t first = 0;     ///< lossless: element of the buffer where the stream's first one goes
 
   /// Bytes of the buffer for weights of type `Output`.
   template <class Output>
@@ -41,7 +41,7 @@ struct device_block {
 
 namespace detail {
 
-/// A block on its way to a device: `Stream` is its stream, which has bytes() and upload().
+/// A block to be uploaded to a device. `Stream` is the type of its stream, with bytes() and upload().
 template <class Stream>
 class block_image {
  public:
@@ -51,7 +51,8 @@ class block_image {
   /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return scales_offset() + sizeof(std::uint16_t) * block_.scales.size() + 2; }
 
-  /// As device_image::upload.
+  /// Copies the block to `memory`, bytes() bytes of device memory, in order of gpu.stream. Alignment, lifetimes,
+  /// waiting and errors are those of device_image::upload.
   result<device_block> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);
     ECQ_TRY(stream, stream_.upload(gpu, memory));
@@ -72,8 +73,8 @@ class block_image {
   }
 
  protected:
-  /// Of `matrices`, which have been checked against the stream and its `symbols`; without places at dense_places,
-  /// lossless ones where their elements are in the stream.
+  /// Makes an image of `matrices`, which have been checked against the stream and its number of `symbols`. Without
+  /// places, matrices go to dense_places, lossless ones to the places that their elements have in the stream.
   static result<block_image> make(Stream stream, std::uint64_t symbols, std::span<const packed_matrix> matrices,
                                   std::optional<std::span<const matrix_place>> places) {
     const bool lossless = !matrices.empty() && matrices.front().lossless();
@@ -106,7 +107,7 @@ class block_image {
     return places;
   }
 
-  /// By how much all places lie behind those in the stream, which elements_at has checked.
+  /// The number of elements by which all places lie after those in the stream; elements_at has checked the places.
   static result<std::uint64_t> shift_of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
     const std::uint64_t shift = places.front().offset - matrices.front().first_symbol;
     for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -135,7 +136,7 @@ class block_image {
 
 }  // namespace detail
 
-/// A packed block on its way to a device. The block's stream must outlive it.
+/// A packed block to be uploaded to a device. The block's stream must outlive it.
 ///
 ///   ECQ_TRY(image, device_block_image::of(block));
 ///   cudaMalloc(&memory, image.bytes());
@@ -145,10 +146,10 @@ class block_image {
 ///   // matrix i then begins at element image.places()[i].offset of it
 class device_block_image : public detail::block_image<device_image> {
  public:
-  /// Matrix i at places[i], which must not overlap; without places at dense_places, lossless ones at the places that
-  /// their elements have in the stream. Errors: those of block_decoder::open, device_image::of and warp_block::of,
-  /// invalid_argument as elements_at; unsupported for lossless matrices that are to lie other than in the stream, but
-  /// for where the first one begins.
+  /// Makes an image with matrix i at places[i]; places must not overlap. Without places, matrices go to dense_places,
+  /// lossless ones to the places that their elements have in the stream. Errors: those of block_decoder::open,
+  /// device_image::of and warp_block::of, and invalid_argument as for elements_at; unsupported for lossless matrices at
+  /// places that differ from those in the stream by more than a common offset.
   static result<device_block_image> of(packed_block_view block,
                                        std::optional<std::span<const matrix_place>> places = std::nullopt) {
     try {
@@ -165,10 +166,11 @@ class device_block_image : public detail::block_image<device_image> {
   explicit device_block_image(block_image image) : block_image(std::move(image)) {}
 };
 
-/// As above for a block whose stream lies in device memory already: encoded there, or read by the device.
+/// A packed block whose stream lies in device memory already (encoded there, or read by the device), to be decoded
+/// there.
 class resident_block : public detail::block_image<resident_stream> {
  public:
-  /// `matrices` are on the host; `stream` as for resident_stream::open, which waits for gpu.stream. Errors: those of
+  /// `matrices` are on the host; `stream` is as for resident_stream::open, which waits for gpu.stream. Errors: those of
   /// resident_stream::open and device_block_image::of.
   static result<resident_block> open(const cuda& gpu, std::span<const packed_matrix> matrices,
                                      std::span<const std::byte> stream,

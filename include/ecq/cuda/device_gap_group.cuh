@@ -18,7 +18,7 @@ class device_gap_group : public device_steps<128> {
  public:
   using warp = device_warp;
 
-  /// `shared` is shared memory, of which the group takes the first own_words words.
+  /// `shared` is shared memory; the group uses its first own_words words.
   static constexpr std::uint32_t own_words = 4;
   explicit __device__ device_gap_group(std::uint32_t* shared) : own_(shared) {}
 
@@ -59,7 +59,7 @@ class device_gap_group : public device_steps<128> {
 #if defined(ECQ_EMULATED_CUDA)
     const ::uint2 pair = reinterpret_cast<const ::uint2*>(table)[index];
 #else
-    // Written as a sum of products, for which there is one instruction; the compiler would shift before it masks.
+    // As a product and a sum the address takes one instruction; the compiler would shift before it masks.
     auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(table));
     asm("mad.lo.u32 %0, %1, 8, %2;" : "=r"(address) : "r"(index), "r"(address));
     const ::uint2 pair = *static_cast<const ::uint2*>(__cvta_shared_to_generic(address));
@@ -68,8 +68,8 @@ class device_gap_group : public device_steps<128> {
     odd = pair.y;
   }
 
-  /// `shared`, which is in shared memory, as an address that the compiler has in a register and does not work out again
-  /// at every access.
+  /// Returns `shared`, a pointer to shared memory, as an address that the compiler keeps in a register and does not
+  /// compute again at every access.
   static __device__ const std::uint32_t* in_register(const std::uint32_t* shared) {
 #if defined(ECQ_EMULATED_CUDA)
     return shared;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The groups of threads of a device (base/threads.hpp): of a warp, or of a block. Mirrors base/host_group.hpp.
+/// Groups of threads of a device (base/threads.hpp), of a warp or of a block. Mirrors base/host_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ecq {
 
-/// How a thread of a device uses memory.
+/// The thread_memory of a device: how one of its threads uses memory.
 struct device_access {
   template <class Word>
   static __device__ Word load(const std::byte* from, std::uint32_t index = 0) {
@@ -44,7 +44,7 @@ struct device_access {
 };
 static_assert(thread_memory<device_access>);
 
-/// `Threads` neighbours of a warp.
+/// A group of `Threads` neighbouring lanes of a warp.
 template <std::uint32_t Threads>
 struct device_lanes {
   using memory = device_access;
@@ -64,7 +64,7 @@ struct device_lanes {
     }
     return value;
   }
-  /// Of the values up to the thread's own.
+  /// The sum of the values of all ranks up to the thread's own.
   template <class Number>
   static __device__ Number inclusive_sum(Number value) {
     ECQ_UNROLL
@@ -97,11 +97,11 @@ struct device_lanes {
 };
 static_assert(shuffling_group<device_lanes<4>> && shuffling_group<device_lanes<lane_count>>);
 
-/// All threads of a block, in one dimension, whole warps.
+/// A group of all threads of a block, which has one dimension and whole warps.
 struct device_threads {
   using memory = device_access;
 
-  std::uint64_t* sums = nullptr;  ///< 32 in shared memory, for exclusive_sum
+  std::uint64_t* sums = nullptr;  ///< 32 words of shared memory, for exclusive_sum
 
   static __device__ std::uint32_t rank() { return threadIdx.x; }
   static __device__ std::uint32_t size() { return blockDim.x; }
@@ -121,8 +121,8 @@ struct device_threads {
 };
 static_assert(summing_group<device_threads>);
 
-/// What is alike in the stepped groups of a device, each all `Threads` threads of a block: a step is taken by the
-/// thread itself, a value of its own is a register.
+/// The common part of the stepped groups of a device. A group consists of all `Threads` threads of a block: each thread
+/// takes its own steps, and its own values are in registers.
 template <unsigned Threads>
 struct device_steps {
   using memory = device_access;

@@ -14,7 +14,7 @@
 
 namespace ecq {
 
-/// Shared memory of a block of `Threads` threads.
+/// Shared memory that the row_group of a block of `Threads` threads uses.
 template <unsigned Threads>
 struct row_group_memory {
   double distortion[Threads];
@@ -23,7 +23,7 @@ struct row_group_memory {
   alignas(16) std::byte told[32];
 };
 
-/// All threads of the block, which are 32 or 256, call every function together.
+/// A group of all threads of a block, 32 or 256. They call every function together.
 template <unsigned Threads>
 class device_row_group : public device_steps<Threads> {
  public:
@@ -77,8 +77,8 @@ class device_row_group : public device_steps<Threads> {
 
   __device__ void report(errc code, std::uint64_t number) const { detail::report_failure(verdict_, code, number); }
 
-  // Spelt out, a product is neither fused with a sum nor flushed to zero, and a quotient is exact, whatever nvcc is
-  // told.
+  // In assembly, a product is neither fused with a sum nor flushed to zero, and a quotient is exact, whatever options
+  // nvcc gets.
   static __device__ float multiply(float a, float b) {
 #if defined(ECQ_EMULATED_CUDA)
     return a * b;

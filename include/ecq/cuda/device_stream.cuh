@@ -24,25 +24,26 @@
 
 namespace ecq {
 
-/// What is to be known of a stream of gap arrays besides.
+/// Further properties of a stream of gap arrays.
 struct gap_stream {
-  unsigned shortest = 0;  ///< code word of any table
+  unsigned shortest = 0;  ///< bits of the shortest code word of any table
   unsigned raw_bits = 0;  ///< of the split_map
   unsigned symbol_bits = 0;
 };
 
-/// A stream that lies in device memory, which somebody else owns: what kernels need of it, and what the host needs to
-/// launch them. Trivially copyable.
+/// A stream in device memory, which it does not own: what kernels need, and what the host needs to launch them.
+/// Trivially copyable.
 struct device_stream {
   warp_stream view;
   std::optional<dtype> format;        ///< as encoded_stream::format
-  std::optional<warp_coding> coding;  ///< of the one table; nothing: tables of several codings
+  std::optional<warp_coding> coding;  ///< of the one table; empty if there are several
   std::uint32_t entries = 0;          ///< of the one table
   int device = 0;                     ///< number of the device that it lies on
-  std::optional<gap_stream> gaps;     ///< of gap arrays, which are for cuda/gap_kernel.cuh
+  std::optional<gap_stream> gaps;     ///< for gap arrays, which cuda/gap_kernel.cuh decodes
 };
 
-/// A warp walks the tables of most coders; gap arrays have kernels of their own (cuda/gap_kernel.cuh).
+/// A device decodes all coders with tables for warps, and gap arrays, which have kernels of their own
+/// (cuda/gap_kernel.cuh).
 template <entropy_coder Coder>
 inline constexpr bool has_decoder<Coder, cuda> = has_warp_table<Coder> || Coder::id == coder_id::huffman_gaps;
 
@@ -51,15 +52,16 @@ static_assert(decodable_on<huffman_gaps, cuda> && decodable_on<raw, cuda>);
 
 namespace detail {
 
-/// Entries of all decode tables of a stream: 512 MiB. A table of a few bytes may stand for 80 KiB of them, and there
-/// may be 65536 in a stream of 10 MB; those that the encoder writes, 256 at most, have less than a twentieth of this.
+/// The largest number of entries of all decode tables of a stream: 2^27, which take 512 MiB. A table of a few bytes may
+/// stand for 80 KiB of entries, and a stream of 10 MB may have 65536 tables. Those that the encoder writes, at most
+/// 256, have less than a twentieth of this.
 inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
 
-/// The decode tables of a stream on their way to a device.
+/// The decode tables of a stream to be uploaded to a device.
 class device_tables {
  public:
-  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; limit_exceeded for more
-  /// than `most` entries; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap arrays of
+  /// pairs; limit_exceeded for more than `most` entries; out_of_memory.
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
     made.most_ = most;
@@ -73,8 +75,8 @@ class device_tables {
 
   std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }
 
-  /// What is to be known of a stream whose header is `header` and which lies at `stream` on the current device; the
-  /// tables go to `to`, aligned to 256, in order of gpu.stream.
+  /// Copies the tables to `to`, aligned to 256 bytes, in order of gpu.stream. Returns the device_stream of the stream
+  /// whose header is `header` and which lies at `stream` on the current device.
   result<device_stream> upload(const cuda& gpu, const stream_header& header, const std::byte* stream,
                                std::byte* to) const {
     ECQ_TRY(device, current_device());
@@ -136,15 +138,15 @@ class device_tables {
 
 }  // namespace detail
 
-/// A parsed stream on its way to a device. It has built the decode tables; the stream's bytes must outlive it.
+/// A parsed stream to be uploaded to a device. It holds the decode tables; the stream's bytes must outlive it.
 ///
 ///   ECQ_TRY(image, device_image::of(stream));
 ///   cudaMalloc(&memory, image.bytes());
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// errc::unsupported for coders that have no decoder on a device, as gap arrays of pairs; limit_exceeded for more
-  /// than 512 MiB of decode tables; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap arrays of
+  /// pairs; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     ECQ_TRY(tables, detail::device_tables::of(stream));
     return device_image(stream, std::move(tables));
@@ -154,8 +156,8 @@ class device_image {
   std::uint64_t bytes() const noexcept { return tables_offset() + tables_.bytes(); }
 
   /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object and the stream's bytes must live until that is done. Waits for what is on the stream before where CUDA does
-  /// to copy from memory that is not page-locked, as that of the tables. Errors: invalid_argument, unsupported,
+  /// object and the stream's bytes must live until that is done. Waits for earlier work on gpu.stream if CUDA does so
+  /// to copy from memory that is not page-locked, such as that of the tables. Errors: invalid_argument, unsupported,
   /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);

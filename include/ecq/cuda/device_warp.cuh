@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The lockstep_warp of a device: a lane is a thread, its value a register. Mirrors tests/support/host_warp.hpp.
+/// The lockstep_warp of a device: a lane is a thread, and its value a register. Mirrors tests/support/host_warp.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ecq {
 
-/// All 32 threads of the warp call every function together.
+/// The 32 threads of a warp, which call every function together.
 struct device_warp {
   static_assert(lane_count == 32, "a warp has 32 lanes");
 
@@ -24,7 +24,7 @@ struct device_warp {
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
-  /// A pointer to shared memory that stays in a register: the compiler would find it anew in every loop.
+  /// Returns a pointer to shared memory that stays in a register; the compiler would compute it anew in every loop.
   template <class Entry>
   static __device__ const Entry* kept(const Entry* shared) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -35,7 +35,7 @@ struct device_warp {
     return static_cast<const Entry*>(__cvta_shared_to_generic(address));
 #endif
   }
-  /// `x`, which is the same in all lanes, as a value that the compiler knows to be so.
+  /// Returns `x`, which is the same in all lanes, as a value that the compiler knows to be uniform.
   static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
   template <class Body>
   static __device__ void each_lane(Body&& body) {
@@ -54,7 +54,7 @@ struct device_warp {
   static __device__ lanes lower_lanes() {
     lanes lower = (1U << lane_numbers()) - 1U;
 #if !defined(ECQ_EMULATED_CUDA)
-    asm volatile("" : "+r"(lower));  // as above
+    asm volatile("" : "+r"(lower));  // stays in a register
 #endif
     return lower;
   }
@@ -76,7 +76,7 @@ struct device_warp {
 #if defined(ECQ_EMULATED_CUDA)
     return (a & mask) | (b & ~mask);
 #else
-    lanes merged;  // one instruction, where the compiler sees two constants
+    lanes merged;  // one instruction; the compiler would use two constants
     asm("lop3.b32 %0, %1, %2, %3, 0xE4;" : "=r"(merged) : "r"(a), "r"(b), "r"(mask));
     return merged;
 #endif
@@ -86,7 +86,7 @@ struct device_warp {
 #if defined(ECQ_EMULATED_CUDA)
     return __byte_perm(a, b, selector);
 #else
-    lanes bytes;  // the intrinsic function would take care of bits 3
+    lanes bytes;  // the intrinsic function would mask bit 3 of each selector
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));
     return bytes;
 #endif
@@ -136,11 +136,11 @@ struct device_warp {
     return own;
 #else
     auto address = __cvta_generic_to_global(own);
-    asm volatile("" : "+l"(address));  // added up once, not in every loop
+    asm volatile("" : "+l"(address));  // computed once, not in every loop
     return static_cast<Byte*>(const_cast<void*>(static_cast<const void*>(__cvta_global_to_generic(address))));
 #endif
   }
-  /// A place aligned to sizeof(Word) * Words bytes, of which only a power of two counts that is 16 at most.
+  /// `from` is aligned to the largest power of two, at most 16, that divides sizeof(Word) * Words.
   template <class Word = std::uint32_t, std::size_t Words>
   static __device__ void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     ECQ_UNROLL
@@ -168,7 +168,7 @@ struct device_warp {
     }
   }
 
-  /// A place in global memory.
+  /// `from` is a place in global memory.
   template <std::size_t Words>
   static __device__ void prefetch_own(flags which, const std::byte* from) {
     if (which) prefetch_at(from);
@@ -178,7 +178,7 @@ struct device_warp {
     if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
   }
 
-  /// `to` is aligned to what is written.
+  /// `to` is aligned to the number of bytes written.
   template <class Element>
   static __device__ void store_four(std::byte* to, const float (&four)[4]) {
     if constexpr (sizeof(Element) == 2) {
@@ -219,7 +219,7 @@ struct device_warp {
     ECQ_UNROLL
     for (std::size_t i = 0; i < Words; ++i) left[i] = words[i];
     ECQ_NO_UNROLL
-    for (std::size_t word = 0; word < Words; ++word, to += 4) {  // one after another moves to the front
+    for (std::size_t word = 0; word < Words; ++word, to += 4) {  // each word in turn moves to the front
       ECQ_UNROLL
       for (std::uint32_t i = 0; i < 4; ++i, ++own) {
         if (own >= first && own < last) to[i] = static_cast<std::byte>(left[0] >> (8 * i));
@@ -236,7 +236,7 @@ struct device_warp {
 #endif
   }
 
-  /// Two elements of 16 bits, rounded to nearest, ties to even: one instruction.
+  /// Two elements of 16 bits, rounded to nearest, ties to even, by one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -255,7 +255,7 @@ struct device_warp {
 };
 static_assert(lockstep_warp<device_warp>);
 
-/// device_warp for sinks that write to memory which a block shares, or to any: warp_element_sink, warp_pair_sink.
+/// A device_warp for sinks that write to shared memory, or to any memory: warp_element_sink, warp_pair_sink.
 struct device_warp_to_shared : device_warp {
   template <std::size_t Words, class Word = std::uint32_t, class Byte>
   static __device__ Byte* own_place(Byte* from) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Encoding elements in device memory into a stream in device memory: the bytes of encode_stream and encode_exponents
-/// with coder rans.
+/// Encoding of elements in device memory into a stream in device memory, with the bytes of encode_stream and
+/// encode_exponents with coder rans.
 
 #include <cuda_runtime.h>
 
@@ -21,14 +21,14 @@
 
 namespace ecq {
 
-/// What may be chosen of a stream that a device encodes.
+/// Options of a stream that a device encodes.
 struct device_stream_options {
   unsigned chunk_bits = 0;  ///< as in stream_options
 };
 
 namespace detail {
 
-/// What is known of an encoding without a look at the elements, and where the parts of the workspace are.
+/// The sizes of an encoding, which do not depend on the elements' values, and the places of the parts of the workspace.
 struct encode_sizes {
   std::uint64_t size = 0;  ///< elements
   std::uint64_t chunks = 0;
@@ -48,7 +48,7 @@ struct encode_sizes {
   std::uint64_t workspace_bytes() const { return words_at() + 2 * size; }
   std::uint64_t capacity() const { return stream_header::raw_stream_bytes(size, chunk_bits, element_bytes); }
 
-  /// Of `bytes` bytes of elements, which are not looked at.
+  /// Computes the sizes for `bytes` bytes of elements, without reading them.
   static result<encode_sizes> of(std::optional<dtype> format, std::uint64_t bytes,
                                  const device_stream_options& options) {
     if (format && !is_floating_point(*format)) {
@@ -67,12 +67,12 @@ struct encode_sizes {
   }
 };
 
-/// Steps 1 to 3: all that is done for chunks before their words have a place.
+/// Launches steps 1 to 3: the work on chunks before their words have a place.
 template <element_split Split>
 result<void> launch_encode(const cuda& gpu, const encode_job& job) {
   ECQ_TRY(multiprocessors, device_attribute(cudaDevAttrMultiProcessorCount));
   ECQ_TRY(shared_bytes, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  // Enough blocks to keep the memory busy, and parts of less than 2^32 elements.
+  // Enough blocks to keep the memory busy, and for parts of less than 2^32 elements.
   const std::uint64_t vectors = job.size * job.element_bytes / 16;
   const std::uint64_t blocks =
       (std::max)((std::min)(vectors / (4 * count_threads) + 1, 8 * multiprocessors), (job.size >> 31) + 1);
@@ -91,26 +91,26 @@ result<void> launch_encode(const cuda& gpu, const encode_job& job) {
 
 }  // namespace detail
 
-/// Bytes of device memory that encode_elements takes beside the stream: two an element and some 140 KiB. Errors as of
-/// encode_elements.
+/// Bytes of device memory that encode_elements needs beside the stream: two per element and some 140 KiB. Errors: those
+/// of encode_elements.
 inline result<std::uint64_t> encode_workspace_bytes(std::optional<dtype> format, std::uint64_t bytes,
                                                     const device_stream_options& options = {}) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
   return sizes.workspace_bytes();
 }
 
-/// Bytes of the largest stream that `bytes` bytes of elements may become: the one that stores them.
+/// Bytes of the largest stream that `bytes` bytes of elements may become: the stream that stores them.
 inline result<std::uint64_t> encoded_capacity(std::optional<dtype> format, std::uint64_t bytes,
                                               const device_stream_options& options = {}) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
   return sizes.capacity();
 }
 
-/// Encodes elements into a stream, in order of gpu.stream: weights of `format` as encode_exponents does, or bytes as
-/// encode_stream, with coder rans and one table; the same bytes. All memory is the device's: `elements` aligned to 16
-/// bytes; `workspace` of encode_workspace_bytes(), aligned to 256; `out` aligned to 64, of which any part may be
-/// written. `*device_size`, aligned to 8, becomes the size of the stream, or 0 where `out` has no room for it, which
-/// `verdict` tells with the bytes that it takes; encoded_capacity() bytes are always enough.
+/// Encodes elements into a stream with coder rans and one table, in order of gpu.stream: weights of `format`, into the
+/// same bytes as encode_exponents, or bytes, into those of encode_stream. All memory is the device's: `elements`,
+/// aligned to 16 bytes; `workspace` of encode_workspace_bytes(), aligned to 256; `out`, aligned to 64, of which any
+/// part may be written. `*device_size`, aligned to 8, becomes the size of the stream, or 0 if `out` has no room for it;
+/// then `verdict` reports the bytes that it takes. encoded_capacity() bytes are always enough.
 /// Errors: invalid_argument (format, sizes, options, alignment), limit_exceeded for more than 2^43 elements,
 /// unsupported, device_error.
 inline result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::span<const std::byte> elements,

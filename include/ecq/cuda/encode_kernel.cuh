@@ -16,7 +16,7 @@ namespace ecq {
 
 namespace detail {
 
-/// Threads of the blocks of each step; of encode_kernel the most.
+/// Threads of a block in each step; for encode_kernel, at most.
 inline constexpr unsigned count_threads = 256;
 inline constexpr unsigned plan_threads = rans_splits * lane_count;
 inline constexpr unsigned encode_threads = 1024;
@@ -28,7 +28,7 @@ inline constexpr unsigned checksum_threads = 64;
 inline constexpr unsigned hash_threads = 4;
 using hash_group = device_lanes<hash_threads>;
 
-/// What a block that plans keeps in shared memory.
+/// Shared memory of plan_kernel.
 struct plan_memory {
   rans_split_work works[rans_splits];
   alias_work aliases;
@@ -41,7 +41,7 @@ inline constexpr std::size_t encode_shared_bytes =
 
 }  // namespace detail
 
-/// Step 1. The shared counters of a warp are its own.
+/// Step 1. Each warp has shared counters of its own.
 template <element_split Split>
 __global__ void __launch_bounds__(detail::count_threads) count_kernel(encode_job job) {
   constexpr unsigned warps = detail::count_threads / lane_count;
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
   choose_encoding(device_threads(), shared.works, shared.aliases, job);
 }
 
-/// Step 3, a warp a chunk, by any number of blocks of whole warps; dynamic shared memory: encode_shared_bytes. With
-/// SharedSlots the slots of an alias table are brought there as well.
+/// Step 3, one warp per chunk, by any number of blocks of whole warps; dynamic shared memory: encode_shared_bytes. With
+/// SharedSlots, the slots of an alias table are copied there as well.
 template <element_split Split, bool SharedSlots>
 __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
   auto* const entries = detail::dynamic_shared<rans_encode_entry>();
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encod
   }
 }
 
-/// Step 4, by one block of layout_threads. A stream that does not fit goes to `verdict` with the bytes it needs.
+/// Step 4, by one block of layout_threads. If the stream does not fit, `verdict` reports the bytes that it needs.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsigned long long* verdict) {
   __shared__ std::uint64_t sums[lane_count];
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsi
   if (threadIdx.x == 0 && needed > job.out_bytes) detail::report_failure(verdict, errc::limit_exceeded, needed);
 }
 
-/// Step 5, a block a chunk, by any number of blocks of place_threads.
+/// Step 5, one block per chunk, by any number of blocks of place_threads.
 template <element_split Split>
 __global__ void __launch_bounds__(detail::place_threads) place_kernel(encode_job job) {
   for (std::uint64_t chunk = blockIdx.x; chunk < job.chunks; chunk += gridDim.x) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(detail::place_threads) place_kernel(encode_job
   }
 }
 
-/// Step 6, hash_threads a chunk, by any number of blocks of checksum_threads.
+/// Step 6, hash_threads threads per chunk, by any number of blocks of checksum_threads.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) checksum_kernel(encode_job job) {
   const std::uint64_t groups = std::uint64_t{gridDim.x} * (blockDim.x / detail::hash_threads);

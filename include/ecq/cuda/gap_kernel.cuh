@@ -32,24 +32,24 @@ static_assert(sizeof(gap_job) <= 4 * gap_job::words);
 
 }  // namespace detail
 
-/// Chunks `first` and on of a stream in 2^parts_log2 parts each, `items` parts.
+/// The chunks of a stream from `first` on, in 2^parts_log2 parts each; `items` parts in all.
 struct gap_deal {
   std::uint64_t first;
   std::uint32_t items;
   std::uint32_t parts_log2;
 };
 
-/// Decodes chunks for `user`, a part a block of device_gap_group::size() threads, by any number of blocks. Dynamic
-/// shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of device_gap_group, and
-/// gap_code::shared_words of the shortest code word. What does not decode goes to `verdict` with its number; chunk
-/// checksums are not looked at.
+/// Decodes chunks for `user`, one part per block of device_gap_group::size() threads, with any number of blocks.
+/// Dynamic shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of
+/// device_gap_group, and gap_code::shared_words of the shortest code word. A chunk that does not decode goes to
+/// `verdict` with its number; chunk checksums are not checked.
 template <chunk_user User>
 __global__ void __launch_bounds__(device_gap_group::size(), User::blocks + 1)
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);
   auto* const fast_entries = reinterpret_cast<std::uint32_t*>(shared + User::shared_bytes);
-  // What is the same for all threads lies in shared memory, as registers are scarce.
+  // Values that are the same for all threads lie in shared memory, because registers are scarce.
   auto& job = *reinterpret_cast<detail::gap_job*>(fast_entries + 2 * gap_entry::count);
   device_gap_group group(fast_entries + 2 * gap_entry::count + detail::gap_job::words);
   if (threadIdx.x == 0) job.loaded = ~0U;
@@ -84,12 +84,12 @@ __global__ void __launch_bounds__(device_gap_group::size(), User::blocks + 1)
 
 namespace detail {
 
-/// As launch_decode for chunks begin, ..., end - 1 of a stream of gap arrays. Blocks stay, as each loads its tables;
-/// where there are fewer chunks than would keep them busy, each is dealt to several.
+/// Decodes chunks begin, ..., end - 1 of a stream of gap arrays, as launch_decode does for other streams. Blocks stay,
+/// because each loads its tables. If there are too few chunks to keep them busy, each chunk is dealt to several blocks.
 template <chunk_user User>
 result<void> launch_gaps(const cuda& gpu, const device_traits& device, const device_stream& stream, std::uint64_t begin,
                          std::uint64_t end, const User& user, const device_verdict& verdict) {
-  constexpr std::uint64_t turns = 2;  // parts that each block must find for chunks to be left whole
+  constexpr std::uint64_t turns = 2;  // chunks are divided until there are this many parts per block
   constexpr std::uint64_t most_chunks = std::uint64_t{1} << 24;
   const auto kernel = &decode_gaps_kernel<User>;
   const std::size_t words = 2 * gap_entry::count + gap_job::words + device_gap_group::own_words +

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Launching kernels: the one place that knows how.
+/// Launching of kernels: the only code that knows how.
 
 #include <cuda_runtime.h>
 
@@ -13,10 +13,11 @@
 
 namespace ecq::detail {
 
-/// Bytes of shared memory that a block may have without asking.
+/// Bytes of shared memory that a block may have without a request.
 inline constexpr std::size_t plain_shared_bytes = std::size_t{48} << 10;
 
-/// Blocks (less than 2^31; none: nothing happens), threads each, and bytes of dynamic shared memory.
+/// Number of blocks (less than 2^31; with 0, nothing happens), threads per block, and bytes of dynamic shared memory
+/// per block.
 struct launch_shape {
   std::size_t blocks;
   unsigned threads;
@@ -32,8 +33,9 @@ inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
   return static_cast<std::uint64_t>(value);
 }
 
-/// Lets `kernel`, which has no shared memory but dynamic, have that of `shape`: all that the device gives a block,
-/// since the limit is the kernel's. Another thread of the host may be about to launch it with more than this one.
+/// Allows `kernel`, which has only dynamic shared memory, the shared memory of `shape`. The limit belongs to the
+/// kernel, and another thread of the host may be about to launch it with more than this one, so the limit becomes all
+/// that the device gives a block.
 template <class... Parameters>
 result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
   if (shape.shared <= plain_shared_bytes) return {};
@@ -44,7 +46,7 @@ result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), cons
       doing);
 }
 
-/// Blocks of `shape`, whose number does not count, that a multiprocessor of the current device holds at once.
+/// The number of blocks of `shape` that a multiprocessor of the current device holds at once; shape.blocks is ignored.
 template <class... Parameters>
 result<unsigned> resident_blocks(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
   ECQ_CHECK(allow_shared(doing, kernel, shape));
@@ -55,7 +57,8 @@ result<unsigned> resident_blocks(const char* doing, void (*kernel)(Parameters...
   return static_cast<unsigned>(blocks);
 }
 
-/// Puts `kernel` in order of gpu.stream. `doing` stands in the error: unsupported, out_of_memory, device_error.
+/// Launches `kernel` in order of gpu.stream. `doing` is part of the error message. Errors: unsupported, out_of_memory,
+/// device_error.
 template <class... Parameters, class... Arguments>
 result<void> launch(const cuda& gpu, const char* doing, void (*kernel)(Parameters...), const launch_shape& shape,
                     const Arguments&... arguments) {

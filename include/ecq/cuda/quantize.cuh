@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// EntQuant on a device, one scale a row: the codes and scales of the CPU's entquant, and the lambda for a rate.
+/// EntQuant on a device, with one scale per row: the codes and scales of the CPU's entquant, and the lambda for a rate.
 
 #include <cuda_runtime.h>
 
@@ -28,8 +28,8 @@
 
 namespace ecq {
 
-/// rows x columns weights of fp32, bf16 or fp16 in device memory, aligned to their size; rows begin `row_stride`
-/// elements, at least `columns`, apart. Rows that are aligned to 16 bytes are read faster.
+/// A matrix of rows x columns weights of fp32, bf16 or fp16 in device memory, aligned to their size. Rows begin
+/// `row_stride` elements apart, at least `columns`. Rows that are aligned to 16 bytes are read faster.
 struct device_weights {
   const void* data = nullptr;
   dtype type = dtype::bf16;
@@ -40,7 +40,7 @@ struct device_weights {
   std::uint64_t size() const noexcept { return std::uint64_t{rows} * columns; }
 };
 
-/// Weights and where their codes go, row after row, and their scales, one a row; all in device memory.
+/// Weights, the place of their codes, row after row, and the place of their scales, one per row; all in device memory.
 struct device_quantization {
   device_weights weights;
   std::uint8_t* codes = nullptr;
@@ -49,11 +49,12 @@ struct device_quantization {
 
 namespace detail {
 
-/// Matrices, and how they are launched: rows of about one length together, since a block's shared memory is that of the
-/// longest.
+/// Matrices, and the launches over their rows. A launch has rows of about the same length, because each block has the
+/// shared memory that the longest of them needs.
 class row_plan {
  public:
-  /// Errors: invalid_argument for weights without a place, misaligned or in rows that overlap, unsupported for another
+  /// Adds a matrix.
+  /// Errors: invalid_argument for weights without a place, misaligned or in rows that overlap; unsupported for another
   /// element type and for 2^32 columns.
   result<void> add(const device_weights& from, const row_sample& sample, std::uint64_t first_number) {
     const auto bad = [&](errc code, const char* why) {
@@ -117,7 +118,7 @@ class row_plan {
 
   std::uint64_t rows() const noexcept { return rows_; }
 
-  /// The matrices to `to`, in order of gpu.stream.
+  /// Copies the matrices to `to`, in order of gpu.stream.
   result<void> describe(const cuda& gpu, kernel_matrix* to) const {
     for (std::size_t first = 0; first < matrices_.size(); first += std::size(matrix_batch{}.matrices)) {
       matrix_batch batch{};
@@ -129,7 +130,7 @@ class row_plan {
     return {};
   }
 
-  /// Launches `kernel_for(threads)`, an integral constant, over all rows.
+  /// Launches `kernel_for(threads)` over all rows; `threads` is an integral constant.
   template <class KernelFor>
   result<void> each_row(const cuda& gpu, const char* doing, const quantize_work& work, KernelFor&& kernel_for) const {
     constexpr std::uint64_t most_blocks = std::uint64_t{1} << 30;
@@ -148,7 +149,7 @@ class row_plan {
     return {};
   }
 
-  /// Summaries and sums of all rows: what does not depend on lambda.
+  /// Computes the summaries and sums of all rows, which do not depend on lambda.
   result<void> summarize(const cuda& gpu, const quantize_work& work) const {
     ECQ_CHECK(each_row(gpu, "summing rows up", work,
                        [](auto threads) { return &summarize_kernel<decltype(threads)::value>; }));
@@ -156,16 +157,16 @@ class row_plan {
   }
 
  private:
-  /// Consecutive rows of about one length.
+  /// Consecutive rows of about the same length.
   struct group {
     std::uint64_t first;
     std::uint64_t rows;
     unsigned threads;
-    int length;  ///< bits of it
+    int length;  ///< number of bits of the rows' length
     std::uint64_t capacity;
   };
 
-  static constexpr int any_length = 64;  ///< of rows that no block has shared memory for
+  static constexpr int any_length = 64;  ///< for rows that exceed the shared memory of a block
 
   /// The longest row that a block has shared memory for.
   static result<std::uint64_t> most_staged() {
@@ -179,7 +180,7 @@ class row_plan {
   std::uint64_t rows_ = 0;
 };
 
-/// Places in a workspace, one behind the other, each aligned to 256 bytes.
+/// Hands out places in a workspace, one after another, each aligned to 256 bytes.
 class workspace_layout {
  public:
   explicit workspace_layout(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
@@ -211,7 +212,7 @@ inline void place_search(workspace_layout& workspace, quantize_work& work) {
   work.counts = workspace.take<std::uint64_t>(std::uint64_t{256} * work.count);
 }
 
-/// What kernels would meet too late: an access that is not aligned ends the use of a device, not just of a call.
+/// Checks alignment before a launch: an access that is not aligned ends the use of a device, not only of a call.
 inline result<void> check_quantize_memory(const double* lambda, const void* workspace, const device_verdict& verdict) {
   ECQ_CHECK(check_aligned(lambda, alignof(double), "lambda"));
   ECQ_CHECK(check_aligned(workspace, 256, "workspace"));
@@ -224,7 +225,7 @@ inline std::uint64_t weights_of(std::span<const device_weights> matrices) {
   return weights;
 }
 
-/// Calls `use(matrix, sample)` with each matrix of a stream that has weights, and the sample of its rows.
+/// Calls `use(matrix, sample)` for each matrix of a stream that has weights, with the sample of its rows.
 template <class Use>
 result<void> for_each_sample(std::span<const device_weights> matrices, const rate_options& options, Use&& use) {
   std::uint64_t rows = 0;
@@ -238,7 +239,7 @@ result<void> for_each_sample(std::span<const device_weights> matrices, const rat
 
 }  // namespace detail
 
-/// Bytes of device memory that quantize() works in.
+/// Bytes of device memory that quantize() needs as its workspace.
 inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantization> matrices) {
   std::uint64_t rows = 0;
   for (const device_quantization& matrix : matrices) rows += matrix.weights.rows;
@@ -248,11 +249,11 @@ inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantizatio
   return workspace.bytes();
 }
 
-/// As entquant{.lambda = *lambda} on the CPU, the same codes and scales, for each of `matrices`, in order of
-/// gpu.stream; `lambda` lies in device memory and is read when its turn comes. `workspace` has
-/// quantize_workspace_bytes(matrices) bytes, aligned to 256. The codes of the matrices may follow one another.
-/// A weight that is not finite, counted through the matrices in their order, and a lambda that is not at least 0 and
-/// below 1e30 `verdict` tells. Errors: invalid_argument, unsupported, out_of_memory, device_error.
+/// Quantises each of `matrices`, in order of gpu.stream, into the codes and scales of entquant{.lambda = *lambda} on
+/// the CPU. `lambda` lies in device memory and is read when the device comes to it. `workspace` has
+/// quantize_workspace_bytes(matrices) bytes, aligned to 256 bytes. The codes of the matrices may follow one another.
+/// `verdict` reports a weight that is not finite, by its number counted through all matrices in their order, and a
+/// lambda that is not at least 0 and below 1e30. Errors: invalid_argument, unsupported, out_of_memory, device_error.
 template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, const double* lambda,
                       void* workspace, const device_verdict& verdict) {
@@ -286,7 +287,8 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
   }
 }
 
-/// As above, with a lambda that the host knows. Errors: invalid_argument besides, for lambda.
+/// Quantises each of `matrices` as the overload for a lambda in device memory does, but with a lambda that the host
+/// knows. Errors: those of that overload, and invalid_argument for lambda.
 template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, double lambda, void* workspace,
                       const device_verdict& verdict) {
@@ -300,7 +302,7 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
   return quantize<Format>(gpu, matrices, static_cast<const double*>(place), workspace, verdict);
 }
 
-/// Bytes of device memory that lambda_for_bits() works in.
+/// Bytes of device memory that lambda_for_bits() needs as its workspace.
 inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matrices,
                                             const rate_options& options = {}) {
   std::uint64_t rows = 0;
@@ -315,14 +317,14 @@ inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matr
   return workspace.bytes();
 }
 
-/// As lambda_for_bits on the CPU for matrices whose codes go into one stream: the same samples, the same search, the
-/// same lambda (but for logarithms whose last bits differ and that fall on the edge between two lambdas of 12 bits),
-/// into device memory at `lambda`, in order of gpu.stream, without the host: as many launches as the longest search
-/// has rounds, which do nothing once it is over. `overhead_bits` is what the stream costs beside the entropy of its
-/// codes. `workspace` has lambda_workspace_bytes(matrices, options) bytes, aligned to 256.
-/// `verdict` tells errc::unreachable_target, with the thousandths of a bit a weight that are the least, and
-/// errc::non_finite of weights that are looked at; then `lambda` is 0 or any. Errors: invalid_argument, unsupported,
-/// out_of_memory, device_error.
+/// Finds lambda for `target_bits` bits a weight, for matrices whose codes go into one stream, and writes it to `lambda`
+/// in device memory, in order of gpu.stream. Samples, search and lambda are those of lambda_for_bits on the CPU, except
+/// if a logarithm whose last bits differ falls on the edge between two lambdas of 12 bits. The host takes no part:
+/// there are as many launches as the longest search has rounds, and they do nothing once the search is over.
+/// `overhead_bits` is the cost of the stream beside the entropy of its codes. `workspace` has
+/// lambda_workspace_bytes(matrices, options) bytes, aligned to 256 bytes. `verdict` reports errc::unreachable_target,
+/// with the lowest reachable rate in thousandths of a bit a weight, and errc::non_finite for weights that the search
+/// reads; then `lambda` is 0 or any number. Errors: invalid_argument, unsupported, out_of_memory, device_error.
 template <symmetric_format Format>
 result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> matrices, double target_bits,
                              double overhead_bits, double* lambda, void* workspace, const device_verdict& verdict,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Kernels of EntQuant: one block a row.
+/// Kernels of EntQuant, with one block per row.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,39 +12,39 @@
 
 namespace ecq::detail {
 
-/// What lies in device memory while matrices are quantised.
+/// Device memory used while matrices are quantised.
 struct quantize_work {
   kernel_matrix* matrices;  ///< ascending in rows and in columns
   std::uint32_t count;
   row_summary* rows;   ///< of all matrices
   double* magnitudes;  ///< sum of each matrix
   const double* lambda;
-  lambda_search_state* search;  ///< or null
-  std::uint64_t* counts;        ///< of a search: 256 a matrix
+  lambda_search_state* search;  ///< null without a search
+  std::uint64_t* counts;        ///< of a search: 256 per matrix
   unsigned long long* verdict;
 };
 
-/// Blocks of summarize_kernel, and of quantize_kernel, that a multiprocessor has registers for: without a say, ptxas
-/// takes so few that it spills.
+/// Blocks of summarize_kernel, and of quantize_kernel, for which a multiprocessor has registers. Without these limits,
+/// ptxas uses so few registers that it spills.
 template <unsigned Threads>
 inline constexpr unsigned blocks_side_by_side = Threads == 32 ? 24 : 5;
 template <unsigned Threads>
 inline constexpr unsigned quantizing_blocks = Threads == 32 ? 20 : 4;
 
-/// Rows that one launch takes on, a block each.
+/// Rows of one launch, one block per row.
 struct row_range {
   std::uint64_t first;
   std::uint64_t capacity;  ///< weights that a block has shared memory for
 };
 
-/// Shared memory of a block: staged weights, what its threads exchange and what they count.
+/// Bytes of shared memory of a block: staged weights, the exchange between its threads, and their counts.
 template <unsigned Threads>
 constexpr std::size_t shared_bytes_of_row(std::uint64_t capacity) {
   return capacity * sizeof(float) + sizeof(row_group_memory<Threads>) + sizeof(balanced_scale_search) +
          sizeof(code_counts);
 }
 
-/// The parts of that memory.
+/// The parts of a block's shared memory.
 template <unsigned Threads>
 struct row_memory {
   float* staging;
@@ -60,7 +60,7 @@ struct row_memory {
   }
 };
 
-/// Matrices travel as parameters: nothing on the host has to outlive a call.
+/// Matrices are passed as kernel parameters, so that nothing on the host has to outlive a call.
 struct matrix_batch {
   kernel_matrix matrices[16];
   std::uint32_t first;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Threads, blocks_side_by_side<Threads>)
   if (threadIdx.x == 0) work.rows[row] = summary;
 }
 
-/// A block a matrix.
+/// Sums up the rows of each matrix, with one block per matrix.
 static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quantize_work work) {
   __shared__ row_group_memory<most_row_sums> memory;
   device_row_group<most_row_sums> group(memory, work.verdict);
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quant
   if (threadIdx.x == 0) work.magnitudes[blockIdx.x] = sum;
 }
 
-/// Codes and scales, or with `Counting` the counts of a search, which does nothing once that is finished.
+/// Computes codes and scales or, with `Counting`, the counts of a search; does nothing once that search is finished.
 template <class Format, unsigned Threads, bool Counting>
 __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
     quantize_kernel(quantize_work work, row_range range) {
@@ -133,7 +133,7 @@ static __global__ void begin_search_kernel(lambda_search_state* search, lambda_s
   *lambda = begun.solver.lambda();
 }
 
-/// One block.
+/// Takes the rate of a round of the search; runs as one block.
 static __global__ void __launch_bounds__(256) take_rate_kernel(quantize_work work, double* lambda) {
   __shared__ row_group_memory<256> memory;
   __shared__ rate_sums sums;

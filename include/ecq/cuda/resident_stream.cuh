@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Streams whose bytes came to lie in device memory without the host: encoded there, or read by the device.
+/// Streams whose bytes came to device memory without the host: encoded there, or read by the device.
 
 #include <cuda_runtime.h>
 
@@ -24,8 +24,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Bytes of a stream in device memory, copied to where they have in it their own offsets. What is not copied is zero
-/// and, where the system gives memory to what is touched only, takes none.
+/// Bytes of a stream in device memory, copied to the host at the same offsets. Bytes that are not copied are zero and
+/// take no memory if the system provides memory only on first access.
 class stream_excerpt {
  public:
   static result<stream_excerpt> of(std::span<const std::byte> stream, std::uint64_t bytes) {
@@ -59,8 +59,8 @@ inline result<void> wait_for(const cuda& gpu) {
   return check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for a stream's header");
 }
 
-/// All of a stream that is needed to parse it: everything but words, states, escapes and raw bits, and of those the
-/// last byte. Waits for gpu.stream.
+/// Copies the part of a stream that is needed to parse it: everything but words, states, escapes and raw bits, and the
+/// last byte of the raw bits. Waits for gpu.stream.
 inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::byte> stream) {
   constexpr std::uint64_t most = stream_header::fixed_bytes + max_stream_sections * stream_header::entry_bytes;
   const std::uint64_t front = (std::min)(most, std::uint64_t{stream.size()});
@@ -73,7 +73,7 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
     return stream_error(errc::truncated, std::to_string(stream.size()) + " bytes of " + std::to_string(total));
   }
   ECQ_TRY(excerpt, stream_excerpt::of(stream, total));
-  // A directory that is wrong is found wrong by whoever parses what was copied until then.
+  // If the directory is wrong, parsing the bytes copied so far finds that.
   std::uint64_t copied = 0;
   const std::size_t sections = (std::min)(entries_said_by(head), max_stream_sections);
   for (std::size_t i = 0; i < sections; ++i) {
@@ -94,18 +94,19 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
 
 }  // namespace detail
 
-/// A stream whose bytes lie in device memory, opened for decoding: its header and tables have been read back and
-/// checked, and its decode tables built.
+/// A stream in device memory, opened for decoding: its header and tables have been read back and checked, and its
+/// decode tables built.
 ///
 ///   ECQ_TRY(opened, resident_stream::open(ecq::cuda{queue}, stream));
 ///   cudaMalloc(&memory, opened.bytes());
 ///   ECQ_TRY(on_device, opened.upload(ecq::cuda{queue}, memory));
 class resident_stream {
  public:
-  /// `stream` begins at a stream, aligned to 64 bytes of the current device's memory, and may be longer than it. Waits
-  /// for gpu.stream, twice. Checks all that encoded_stream::parse checks. What kernels read of the index afterwards
-  /// they check again, so that bytes which change cannot lead them out of the stream. Takes as much of the host's
-  /// address space as the stream is long, and as much memory as its header, tables, index and decode tables.
+  /// Opens the stream at the beginning of `stream`, which is memory of the current device, aligned to 64 bytes, and may
+  /// be longer than the stream. Waits for gpu.stream, twice. Checks all that encoded_stream::parse checks. Kernels
+  /// check again what they read from the index later, so bytes that change cannot lead them out of the stream. Takes as
+  /// much of the host's address space as the stream is long, and as much memory as its header, tables, index and decode
+  /// tables.
   /// Errors: those of encoded_stream::parse and device_image::of, invalid_argument, device_error.
   static result<resident_stream> open(const cuda& gpu, std::span<const std::byte> stream) {
     ECQ_CHECK(detail::check_aligned(stream.data(), stream_header::alignment, "the stream"));
@@ -115,14 +116,14 @@ class resident_stream {
     return resident_stream(stream.data(), parsed.header(), std::move(tables));
   }
 
-  /// What the stream's header says.
+  /// The header of the stream.
   const stream_header& header() const noexcept { return header_; }
 
   /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_.bytes(); }
 
   /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object must live until that is done. Waits as device_image::upload. Errors: invalid_argument, unsupported,
+  /// object must live until that is done. Waits as device_image::upload does. Errors: invalid_argument, unsupported,
   /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     ECQ_CHECK(detail::check_aligned(memory, 256, "memory for decode tables"));

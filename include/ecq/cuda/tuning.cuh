@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How work is shared out on a device: figures for each compute capability, and what is made of them at a launch.
+/// How work is divided on a device: figures for each compute capability, and what follows from them at a launch.
 
 #include <cuda_runtime.h>
 
@@ -17,31 +17,32 @@ namespace ecq {
 
 namespace detail {
 
-/// What decoders are launched with on devices of a compute capability (10 * major + minor), and on newer ones up to the
+/// Launch parameters of decoders on devices of a compute capability (10 * major + minor), and on newer ones up to the
 /// next row.
 struct tuning_row {
   unsigned capability;
   unsigned warps;  ///< of a block
-  unsigned turns;  ///< chunks that each resident warp must find for blocks to stay, each with its table loaded once
+  unsigned turns;  ///< blocks stay, and load tables only once, if there are this many chunks per resident warp
 };
 
-/// Nothing here was measured. What the figures come from, alike for all of them so far:
+/// Nothing here was measured. The reasons for the figures, so far the same for all rows:
 ///
 ///  - `warps`: 8 warps of up to 64 registers are a quarter of the 65,536 of a multiprocessor. The largest table takes
 ///    16 KiB and values 1 KiB of shared memory; 4 blocks take 68 of the 164 KiB of 8.0, the 228 of 9.0 and 10.0, and
 ///    the 100 of 12.0, which holds no more than 5. Blocks of 4 warps would need twice that for as many warps.
 ///  - `turns`: 8 chunks of 2^13 bytes share a table of a quarter of their size, which comes from the L2 cache. With 4
-///    turns that is 6 % of what they write; in fewer, the last turn, which finds warps idle, would lose more than that.
+///    turns that is 6 % of what they write; with fewer turns, the last one, in which some warps are idle, would lose
+///    more than that.
 inline constexpr tuning_row tuning_rows[] = {{80, 8, 4}, {90, 8, 4}, {100, 8, 4}, {120, 8, 4}};
 
-/// Most warps of a block in any row: what kernels are compiled for.
+/// The most warps of a block in any row; kernels are compiled for this number.
 inline constexpr unsigned most_warps = [] {
   unsigned most = 0;
   for (const tuning_row& row : tuning_rows) most = (std::max)(most, row.warps);
   return most;
 }();
 
-/// The row of a compute capability that is at least that of the first one.
+/// The row for a compute capability, which must be at least that of the first row.
 constexpr const tuning_row& tuning_of(unsigned capability) noexcept {
   const tuning_row* found = tuning_rows;
   for (const tuning_row& row : tuning_rows) {
@@ -53,11 +54,11 @@ constexpr const tuning_row& tuning_of(unsigned capability) noexcept {
 /// How chunks are dealt to blocks of tuning_row::warps warps.
 struct chunk_deal {
   std::uint64_t blocks;
-  unsigned warps;  ///< of a block that take chunks; all of them load tables
+  unsigned warps;  ///< of a block that take chunks; all warps load tables
 };
 
-/// For `chunks` chunks on a device of `multiprocessors` multiprocessors, each of which holds `resident` blocks at once:
-/// few chunks go to as many multiprocessors as there are, many to blocks that stay.
+/// How to deal `chunks` chunks on a device of `multiprocessors` multiprocessors, each of which holds `resident` blocks
+/// at once. Few chunks go to as many multiprocessors as there are, many chunks to blocks that stay.
 constexpr chunk_deal deal_of(const tuning_row& row, unsigned multiprocessors, unsigned resident,
                              std::uint64_t chunks) noexcept {
   const std::uint64_t share = chunks / (std::max)(multiprocessors, 1U);
@@ -75,12 +76,13 @@ struct device_traits {
   unsigned multiprocessors = 0;
 };
 
-/// Errors: unsupported without a device, and for one that has no kernels here.
+/// The traits of the current device. Errors: unsupported without a device, and for a device for which there are no
+/// kernels.
 inline result<device_traits> current_device() {
   device_traits device;
   ECQ_CHECK(check_cuda(cudaGetDevice(&device.number), "asking for the device"));
-  // What was asked once: capability and number of multiprocessors, 16 bits each. Whoever comes first asks, together
-  // with others perhaps, who hear the same.
+  // Capability and number of multiprocessors, 16 bits each, once they are known. Several threads may ask at the same
+  // time; they get the same answer.
   static std::atomic<std::uint32_t> known[64] = {};
   std::atomic<std::uint32_t>* const slot = device.number < 64 ? &known[device.number] : nullptr;
   std::uint32_t both = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
@@ -105,7 +107,7 @@ inline result<device_traits> current_device() {
                                       std::to_string(device.capability % 10) + ", decoders need 8.0");
 }
 
-/// errc::invalid_argument unless what lies on device `number` is wanted on that device.
+/// Returns errc::invalid_argument unless device `number`, on which `what` lies, is the current device.
 inline result<void> check_device(const device_traits& current, int number, const char* what) {
   if (current.number == number) return {};
   return error(errc::invalid_argument, std::string(what) + " lies on device " + std::to_string(number) +

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The matrices of a block as quantize/dequantize_warp.hpp reads them, and where they go.
+/// The matrices of a block as quantize/dequantize_warp.hpp reads them, and their places in a buffer.
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace ecq {
 
-/// Where a matrix of a block goes in a buffer that takes them all: weight (0, 0) is element `offset` of the buffer,
+/// The place of a matrix in a buffer for all matrices of a block: weight (0, 0) is element `offset` of the buffer, and
 /// rows begin `row_stride` elements apart.
 struct matrix_place {
   std::uint64_t offset = 0;
@@ -30,8 +30,9 @@ struct matrix_place {
   bool operator==(const matrix_place&) const = default;
 };
 
-/// Every matrix row-major and without gaps, one behind another in order of `matrices`, each from a multiple of 256
-/// elements on. Their shapes must have been checked against a stream (block_decoder::open); throws std::bad_alloc.
+/// Places for matrices that are row-major and without gaps, one after another in the order of `matrices`, each
+/// beginning at a multiple of 256 elements. The shapes must have been checked against a stream (block_decoder::open).
+/// Throws std::bad_alloc.
 inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> matrices) {
   std::vector<matrix_place> places;
   std::uint64_t end = 0;
@@ -43,9 +44,9 @@ inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> mat
   return places;
 }
 
-/// Elements of a buffer with room for `matrices` at `places`, one for each. Errors: invalid_argument for another number
-/// of places, rows that are shorter than the matrix's, and ends beyond 2^60, so that their bytes are a number of 64
-/// bits.
+/// Number of elements of a buffer with room for `matrices` at `places`, one for each. Errors: invalid_argument for
+/// another number of places, for rows that are shorter than the matrix's, and for ends beyond 2^60, so that the number
+/// of bytes fits in 64 bits.
 inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
                                          std::span<const matrix_place> places) {
   if (places.size() != matrices.size()) {
@@ -70,15 +71,15 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
   return end;
 }
 
-/// What a sink needs of a block of quantised matrices.
+/// What a sink needs to know about a block of quantised matrices.
 struct warp_block {
-  std::array<float, 256> values{};    ///< of the codes; infinity where a code is no finite number
+  std::array<float, 256> values{};    ///< by code; infinity if the code is not a finite number
   std::vector<warp_matrix> matrices;  ///< those with weights, in order of their symbols
-  std::vector<std::uint16_t> scales;  ///< of all matrices: bits of BF16
+  std::vector<std::uint16_t> scales;  ///< of all matrices, as bits of BF16
 
-  /// `matrices` must have been checked against their stream (block_decoder::open), `places` by elements_at. Errors:
-  /// unsupported for lossless matrices, matrices of several formats or of shared symbols, and 2^32 rows or columns;
-  /// out_of_memory.
+  /// Makes a block of `matrices`, which must have been checked against their stream (block_decoder::open), at `places`,
+  /// which elements_at must have checked. Errors: unsupported for lossless matrices, for matrices of several formats or
+  /// with shared symbols, and for 2^32 rows or columns; out_of_memory.
   static result<warp_block> of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
     try {
       warp_block block;
@@ -122,7 +123,7 @@ struct warp_block {
                         .by_four = from.first_symbol % 4 == 0 && layout.columns % 4 == 0 &&
                                    layout.columns_per_group % 4 == 0 && place.offset % 4 == 0 &&
                                    place.row_stride % 4 == 0 &&
-                                   layout.columns <= most - group_symbols,  // a lane's column goes beyond by a group
+                                   layout.columns <= most - group_symbols,  // a lane's column may be a group beyond
                         .first_scale = scales.size(),
                         .offset = place.offset,
                         .row_stride = place.row_stride});

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a warp (base/threads.hpp) walks through a chunk, whatever its coder: written once over a step that decodes a
-/// symbol a lane, and a sink that takes them.
+/// How a warp (base/threads.hpp) walks through a chunk of any coder: written once over a step, which decodes one symbol
+/// per lane, and a sink, which takes the symbols.
 
 #include <concepts>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace ecq {
 
-/// The coded part of one chunk as a warp sees it. Pointers are aligned as a stream's sections make them (states to 4
-/// bytes, words to 2) and readable stream_tail_bytes beyond the end.
+/// The coded part of one chunk as a warp sees it. Pointers are aligned as a stream's sections are (states to 4 bytes,
+/// words to 2), and stream_tail_bytes beyond the end of each section are readable.
 struct warp_chunk {
   const std::byte* states;
   const std::byte* words;
@@ -24,23 +24,23 @@ struct warp_chunk {
   std::uint32_t symbols;
 };
 
-/// `step(state, active)` decodes a symbol for each active lane: it moves the states on, which then take words, and
-/// returns a value whose byte Step::code_byte is the decoded byte.
+/// `step(state, active)` decodes a symbol for each active lane: it advances the states, which are then renormalised,
+/// and returns a value whose byte Step::code_byte is the decoded byte.
 template <class Step, class Warp>
 concept warp_step = requires(Step& step, typename Warp::lanes& state, typename Warp::flags active) {
   { step(state, active) } -> std::same_as<typename Warp::lanes>;
   requires Step::code_byte < 4;
 };
 
-/// `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`, of which `left` codes
-/// exist from here on.
+/// `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`; `left` codes of the
+/// group exist.
 template <class Sink, class Warp>
 concept warp_sink = requires(Sink& sink, const typename Warp::lanes& codes, std::uint32_t group, std::uint32_t left) {
   sink(codes, group, left);
 };
 
-/// One that asks for memory ahead: `sink.fetch(group)` is called before group `group` is decoded if that is a whole
-/// one, which may turn out to be damaged.
+/// A warp_sink that asks for memory ahead: `sink.fetch(group)` is called before group `group` is decoded if that is a
+/// whole group, even if the group turns out to be damaged.
 template <class Sink>
 concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(group); };
 
@@ -50,7 +50,7 @@ namespace detail {
 template <lockstep_warp Warp>
 struct warp_words {
   using lanes = typename Warp::lanes;
-  /// How far ahead words are asked for: two groups of 6 bits a symbol.
+  /// How many words ahead prefetch() asks: two groups of 6 bits a symbol.
   static constexpr std::uint32_t words_ahead = 96;
   static constexpr std::uint32_t words_asked = 2 * lane_count;
 
@@ -59,22 +59,22 @@ struct warp_words {
   std::uint32_t taken = 0;
   lanes lower = Warp::lower_lanes();
   const std::byte* ahead = Warp::template own_place<1>(first + std::size_t{2} * words_ahead);
-  /// prefetch() asks for words of the chunk alone while fewer than this many are taken.
+  /// prefetch() asks only for words of this chunk, and only while fewer than this many are taken.
   std::uint32_t far_from_end =
       Warp::uniform(count >= words_ahead + words_asked ? count - words_ahead - words_asked + 1 : 0U);
 
-  /// Asks for words that later groups take, none of them another chunk's or behind the last section, where there may be
-  /// no memory.
+  /// Prefetches words that later groups take. None of them belongs to another chunk or lies after the last section,
+  /// where there may be no memory.
   ECQ_HOST_DEVICE void prefetch() const {
     if (taken < far_from_end) Warp::template prefetch_own<1>(Warp::all(), ahead + std::size_t{2} * taken);
   }
 
-  /// Lanes of `active` whose state is below 2^16 take the next words, ascending: up to 32, whether they are there or
-  /// not.
+  /// Lanes of `active` whose state is below 2^16 take the next words, in ascending order: up to 32 words, whether they
+  /// exist or not.
   ECQ_HOST_DEVICE void renormalize(typename Warp::flags active, lanes& state) {
     const auto due = Warp::both(active, Warp::below(state, lanes(bit_stack_bottom)));
     const std::uint32_t ballot = Warp::ballot(due);
-    // All lanes load, due or not: that is less work than to ask.
+    // All lanes load, due or not: a condition would cost more.
     const lanes word =
         Warp::template load<std::uint16_t>(Warp::all(), first, Warp::count_bits(lanes(ballot) & lower) + lanes(taken));
     state = Warp::select(due, Warp::permute_bytes(word, state, 0x5410), state);  // (state << 16) | word
@@ -84,7 +84,7 @@ struct warp_words {
   ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
 };
 
-/// Whoever calls a sink for a whole group calls this before.
+/// To be called before a sink is called for a whole group.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
   if constexpr (fetching_sink<Sink>) sink.fetch(group);
@@ -92,8 +92,8 @@ ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
 
 }  // namespace detail
 
-/// Decodes a chunk whose lanes have states of at least 2^16 that words renormalise: rANS, and bit stacks. The verdict
-/// is that of the scalar decoder.
+/// Decodes a chunk whose lanes have states of at least 2^16, renormalised from words: chunks of rANS and of bit stacks.
+/// Returns the verdict of the scalar decoder.
 template <lockstep_warp Warp, warp_step<Warp> Step, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, Sink&& sink) {
   static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
@@ -115,7 +115,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   for (std::uint32_t group = 0; group < whole; ++group) {
     words.prefetch();
     detail::fetch_ahead<Warp>(sink, group);
-    // Two rounds take 64 words at most, so that no more than stream_tail_bytes are read beyond the last one.
+    // Two rounds take at most 64 words, so at most stream_tail_bytes are read beyond the last word.
     const lanes first = next();
     const lanes second = next();
     if (words.overrun()) break;
@@ -140,7 +140,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   return ended && words.taken == words.count ? errc::ok : errc::corrupt;
 }
 
-/// Decodes a chunk without states and words: every byte is `code`, and all else raw.
+/// Decodes a chunk without states and words: every byte is `code`, and all other bits are raw.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
@@ -155,7 +155,7 @@ ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& ch
   return errc::ok;
 }
 
-/// Decodes a chunk of one symbol alone, which decodes to `code`: states never moved and there are no words.
+/// Decodes a chunk of only one symbol, whose decoded byte is `code`: the states never moved and there are no words.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;

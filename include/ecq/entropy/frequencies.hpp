@@ -183,7 +183,7 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   }
 }
 
-/// Of `count` symbols with these counts and frequencies: as coded_bits.
+/// Information of `count` symbols with these counts and frequencies, in bits, as coded_bits computes it.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t* counts,
                                          const std::uint32_t* frequencies, std::uint32_t count, unsigned scale_bits) {

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The steps that decode a symbol a lane from the tables of entropy/warp_table.hpp, and the decoder of a chunk by them.
-/// Same codes and same verdict as the scalar decoders. Where a lane is not active what a step makes of its state does
-/// not count.
+/// Steps that decode one symbol per lane from the tables of entropy/warp_table.hpp, and the decoder of a chunk that
+/// uses them. They give the same codes and the same verdict as the scalar decoders. The state that a step leaves in an
+/// inactive lane is ignored.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace ecq {
 
-/// State x -> frequency * (x >> 16) + rank, by a bucket and what it says of the place in it.
+/// The step of rANS with alias mapping, state x -> frequency * (x >> 16) + rank. The bucket of the state, and its place
+/// in the bucket, give the frequency and the rank.
 template <lockstep_warp Warp>
 struct rans_alias_step {
   using lanes = typename Warp::lanes;
@@ -37,7 +38,8 @@ struct rans_alias_step {
   }
 };
 
-/// State x -> frequency * (x >> bits) + rank, by its slot.
+/// The step of rANS with direct mapping and at most 2^12 slots, state x -> frequency * (x >> bits) + rank. The slot of
+/// the state gives the frequency and the rank.
 template <lockstep_warp Warp>
 struct rans_direct_step {
   using lanes = typename Warp::lanes;
@@ -54,7 +56,7 @@ struct rans_direct_step {
   }
 };
 
-/// As above for tables of more than 2^12 slots.
+/// The step of rANS with direct mapping and more than 2^12 slots.
 template <lockstep_warp Warp>
 struct rans_wide_step {
   using lanes = typename Warp::lanes;
@@ -73,7 +75,7 @@ struct rans_wide_step {
   }
 };
 
-/// Pops the bits that lead from a lane's state to the next.
+/// The step of tANS: pops the bits that lead from a lane's state to the next.
 template <lockstep_warp Warp>
 struct tans_step {
   using lanes = typename Warp::lanes;
@@ -90,7 +92,7 @@ struct tans_step {
   }
 };
 
-/// Pops a code word.
+/// The step of Huffman codes: pops a code word.
 template <lockstep_warp Warp>
 struct huffman_step {
   using lanes = typename Warp::lanes;
@@ -116,8 +118,8 @@ struct huffman_step {
   }
 };
 
-/// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` are those of
-/// `table` alone.
+/// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` points to the
+/// first entry of `table`.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
                                           const warp_chunk& chunk, Sink&& sink) {
@@ -152,7 +154,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::ui
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
     case warp_coding::raw: return store_chunk_by_warp<Warp>(0, chunk, sink);
-    case warp_coding::huffman_gaps: return errc::corrupt;  // chunks that no warp decodes alone
+    case warp_coding::huffman_gaps: return errc::corrupt;  // no warp decodes such chunks alone
     case warp_coding::constant: break;
   }
   return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);

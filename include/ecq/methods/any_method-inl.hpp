@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The shipped methods, chosen while the program runs.
+/// Definition of the choice of a shipped method at run time.
 
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ namespace ecq {
 
 namespace detail {
 
-/// Nothing where `Quantizer` makes no codes of this format.
+/// The method of `how` to codes of the format `codes`; nullptr if `Quantizer` makes no codes of that format.
 template <class Quantizer>
 std::shared_ptr<const compression_method> method_by_codes(dtype codes, const Quantizer& how) {
   std::shared_ptr<const compression_method> made;

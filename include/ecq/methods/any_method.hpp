@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Any method of compression, chosen while the program runs.
+/// Any method of compression, chosen at run time.
 
 #include <memory>
 #include <string>
@@ -24,19 +24,19 @@ namespace ecq {
 ///   any_method(dtype::int8, entquant{.lambda = 14.5})
 ///   any_method(dtype::uint4, entrollm{})
 ///   any_method(lossless_weights{.pairs = true})
-///   any_method::of<my_format>(my_quantizer{})                         // policies of the user's
+///   any_method::of<my_format>(my_quantizer{})                         // a user's policies
 ///   any_method(std::make_shared<const my_method>())                   // or a whole method
 ///
-/// Without a method it is EntQuant that lacks its parameter: an error where it is used.
+/// The default is EntQuant without its parameter, which is an error where it is used.
 class any_method {
  public:
   any_method() : any_method(entquant{}) {}
   any_method(const entquant& quantizer) : any_method(dtype::fp8_e4m3, quantizer) {}
   any_method(const entrollm& quantizer) : any_method(dtype::uint8, quantizer) {}
   any_method(const lossless_weights& how);
-  /// `codes`: fp8_e4m3, fp8_e5m2 or int8.
+  /// `codes` is fp8_e4m3, fp8_e5m2 or int8.
   any_method(dtype codes, const entquant& quantizer);
-  /// `codes`: uint8 or uint4.
+  /// `codes` is uint8 or uint4.
   any_method(dtype codes, const entrollm& quantizer);
   any_method(std::shared_ptr<const compression_method> method) : method_(std::move(method)) {}
 
@@ -46,7 +46,7 @@ class any_method {
     return any_method(std::make_shared<const detail::method_of<Format, Quantizer>>(quantizer));
   }
 
-  /// The method. Errors: invalid_argument for codes that the quantiser does not make, and for options of no use.
+  /// The method. Errors: invalid_argument for codes that the quantiser does not make, and for unusable options.
   result<std::shared_ptr<const compression_method>> get() const {
     if (method_ == nullptr) return error(errc::invalid_argument, wrong_.empty() ? "no method" : wrong_);
     ECQ_CHECK(method_->check());
@@ -55,7 +55,7 @@ class any_method {
 
  private:
   std::shared_ptr<const compression_method> method_;
-  std::string wrong_;  ///< where there is no method
+  std::string wrong_;  ///< why there is no method
 };
 
 }  // namespace ecq

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The choice of a coder for many streams, defined.
+/// Definition of the choice of a coder for many streams.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,14 +11,14 @@
 
 namespace ecq::detail {
 
-/// The one code of a model: its coder makes one table from the counts, which all streams carry.
+/// The one code of a model: its coder makes one table, which all streams carry, from the counts.
 struct joint_code {
   histogram counts;
   std::optional<coder_id> coder;  ///< nothing: not chosen here
 };
 
-/// Of the coders of smallest_any, the one whose streams together are expected to be smallest, words, states and tables
-/// counted; the first of equals.
+/// The coder of smallest_any whose streams are expected to be smallest in total, counting words, states and tables; of
+/// equals, the first.
 coder_id expected_smallest(const histogram& counts, std::uint64_t chunks, std::uint64_t streams);
 
 }  // namespace ecq::detail

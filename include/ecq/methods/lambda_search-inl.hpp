@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The search for the lambdas of a model, defined.
+/// Definition of the search for the lambdas of a model.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace ecq::detail {
 
-/// `found`, or where that is errc::non_finite the same of the matrices themselves: the search sees samples of rows.
+/// Returns `found`; if that is errc::non_finite, returns the same error for the matrices themselves, since the search
+/// sees only samples of their rows.
 ECQ_INLINE error name_non_finite(const cpu& backend, std::span<const named_weights* const> matrices,
                                  const error& found) {
   if (found.code() != errc::non_finite) return found;

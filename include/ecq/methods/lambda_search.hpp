@@ -12,9 +12,9 @@
 
 namespace ecq::detail {
 
-/// The lambda of every matrix such that all of them take `target` bits per weight together, by one lambda, or each of
-/// them by one of its own. Tables, states and indexes of the streams count, and scales. Errors name the matrix: those
-/// of lambda_for_bits.
+/// The lambda of every matrix: one lambda by which all matrices together take `target` bits per weight or, with
+/// `each_matrix`, one for each matrix by which it takes them alone. Tables, states and indexes of the streams count,
+/// and so do scales. Errors: those of lambda_for_bits, which name the matrix if only one is wrong.
 result<std::vector<double>> find_lambdas(const cpu& backend, matrix_streams streams, double target, bool each_matrix,
                                          const method_setting& setting, const quantizer_at_lambda& quantizer);
 

@@ -18,7 +18,7 @@
 
 namespace ecq {
 
-/// Every bit comes back: with BF16 the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8
+/// Compression that keeps every bit: with BF16 the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8
 /// (arXiv:2510.02676).
 struct lossless_weights {
   bool pairs = false;  ///< exponents are coded two at a time (stream_options::pairs)

@@ -30,7 +30,8 @@ struct named_weights {
   std::vector<std::uint64_t> shape{};  ///< of the model's tensor, rows first; empty: rows x columns
 };
 
-/// The matrices of a model by the stream that they share. Methods number them through all streams.
+/// The matrices of a model, grouped by the stream that they share. Methods number them consecutively through all
+/// streams.
 using matrix_streams = std::span<const std::span<const named_weights>>;
 
 /// Which matrices of a checkpoint's block share a stream.
@@ -40,9 +41,9 @@ enum class stream_sharing {
   matrix   ///< none
 };
 
-/// What a method has to know of the streams to come, and whom it tells what it reads.
+/// What a method has to know about the streams to come, and callbacks for what it reads.
 struct method_setting {
-  unsigned chunk_bits = 0;    ///< log2 of the symbols a chunk; 0: by the length of the stream
+  unsigned chunk_bits = 0;    ///< log2 of the symbols per chunk; 0: by the length of the stream
   bool one_code = false;      ///< many streams follow, which may share one code
   bool choose_coder = false;  ///< with one_code: the method says which coder makes them smallest
   /// Called before matrix `index` is read; an error ends the preparation.
@@ -50,7 +51,7 @@ struct method_setting {
   /// Called when matrix `index` has been read, so that memory of a mapped file can be given back.
   std::function<void(std::size_t index)> finished{};
 
-  /// log2 of the symbols a chunk of a stream of so many.
+  /// log2 of the symbols per chunk for a stream of `symbols` symbols.
   unsigned chunk_bits_of(std::uint64_t symbols) const noexcept {
     return chunk_bits != 0 ? chunk_bits : default_chunk_bits(symbols);
   }
@@ -61,60 +62,62 @@ class prepared_method {
  public:
   virtual ~prepared_method() = default;
 
-  /// Sets format, values and layout of what matrix `index` becomes; its scales are made to layout.count() afterwards.
+  /// Sets format, values and layout of what matrix `index` becomes. The caller then resizes its scales to
+  /// layout.count().
   virtual void describe(std::size_t index, const weights_view& weights, packed_matrix& described) const = 0;
 
   /// Writes the elements of matrix `index`, rows * columns of size_of(described.format) bytes each, row-major; sets
-  /// scales and zero point. `correction` moves the lambda, where there is one.
+  /// scales and zero point. `correction` moves the lambda, if there is one.
   virtual result<void> encode(const cpu& backend, std::size_t index, const weights_view& weights,
                               const rate_correction& correction, packed_matrix& described,
                               std::span<std::byte> elements) const = 0;
 
-  /// The elements of such weights where they need not be written, since they lie in memory as encode() would write
-  /// them.
+  /// The elements of the weights if they lie in memory as encode() would write them, so that they need not be written;
+  /// otherwise nothing.
   virtual std::optional<std::span<const std::byte>> in_place(const weights_view&) const { return std::nullopt; }
 
   /// The largest lambda of all matrices; 0 without one.
   virtual double lambda(const rate_correction&) const { return 0; }
 
-  /// The options of the streams: `given`, and what the method decides. What they point at lives as long as the method.
+  /// The options of the streams: `given`, and what the method decides. What they point to lives as long as the method.
   virtual stream_options options(const stream_options& given) const { return given; }
 
-  /// The coder of all streams, where the method has chosen one.
+  /// The coder of all streams, if the method has chosen one.
   virtual std::optional<coder_id> coder() const { return std::nullopt; }
 };
 
-/// A method of compression with its options: EntQuant, EntroLLM, lossless, or one of the user's. compressor, lossless
-/// and compress_checkpoint run the same ones.
+/// A method of compression with its options: EntQuant, EntroLLM, lossless, or a user's own. compressor, lossless and
+/// compress_checkpoint run the same methods.
 class compression_method {
  public:
   virtual ~compression_method() = default;
 
-  /// One line for people, which files carry: "fp8_e4m3, entquant, bits 3.000000".
+  /// One line for people to read, which files carry: "fp8_e4m3, entquant, bits 3.000000".
   virtual std::string settings() const = 0;
 
-  /// errc::invalid_argument for options that are no use.
+  /// Fails with errc::invalid_argument if the options are unusable.
   virtual result<void> check() const { return {}; }
 
   /// Looks at all matrices, once for all streams. Errors name the matrix.
   virtual result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                                  const method_setting& setting) const = 0;
 
-  /// What prepare() does that takes a while, "searching lambda"; empty if nothing.
+  /// The name of the work that takes prepare() a while, such as "searching lambda"; empty if there is none.
   virtual std::string_view stage() const { return {}; }
 
-  /// Bits per weight, everything counted, that are to be met within rate_correction::tolerance.
+  /// The bits per weight, everything counted, to be met within rate_correction::tolerance; nothing without a target.
   virtual std::optional<double> target_bits() const { return std::nullopt; }
 
   virtual stream_sharing sharing() const { return stream_sharing::block; }
 
-  /// True if every bit comes back: then NaN and infinity are welcome, and embeddings and output heads come along.
+  /// True if every bit comes back. NaN and infinity are then allowed, and embeddings and output heads are compressed
+  /// too.
   virtual bool lossless() const { return false; }
 };
 
 namespace detail {
 
-/// What errors call a matrix.
+/// The name of a matrix in errors.
 inline std::string label_of(const named_weights& matrix, std::size_t index) {
   return matrix.name.empty() ? "matrix " + std::to_string(index) : "tensor '" + matrix.name + "'";
 }

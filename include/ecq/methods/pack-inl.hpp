@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The path of compression, defined.
+/// Definition of the path of compression.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@
 
 namespace ecq::detail {
 
-/// The matrices as they will be, but for scales and zero points, and their elements.
+/// Describes the matrices in `packed`, except for the values of scales and zero points, and returns the number of their
+/// elements.
 ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, std::size_t first,
                                                 std::span<const named_weights> matrices, packed_block& packed) {
   std::uint64_t elements = 0;

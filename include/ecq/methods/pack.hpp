@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Matrices into blocks, by any method and any coder: the one path of compression.
+/// Packs matrices into blocks by any method and any coder: the one path of compression.
 
 #include <cstddef>
 #include <functional>
@@ -20,15 +20,15 @@ namespace ecq::detail {
 using block_observer =
     std::function<result<void>(std::size_t index, const packed_matrix& matrix, std::span<const std::byte> elements)>;
 
-/// One block: its `matrices`, the first of which the method knows by number `first`, one behind the other in one
-/// stream. Memory: the elements, and their stream. Errors name the matrix: those of the method, and of encoding.
+/// Packs one block: `matrices`, the first of which the method knows by number `first`, follow one another in one
+/// stream. Memory: the elements, and their stream. Errors are those of the method and of encoding, and name the matrix.
 result<packed_block> pack_block(const cpu& backend, const prepared_method& method, std::size_t first,
                                 const rate_correction& correction, std::span<const named_weights> matrices,
                                 const stream_options& stream, encode_function encode,
                                 const block_observer& observer = {});
 
-/// A block of its own: prepares, packs, and packs again until target bits are met. Errors: those of the method,
-/// unreachable_target, limit_exceeded, out_of_memory.
+/// Compresses a block by itself: prepares the method, packs, and packs again until target bits are met. Errors: those
+/// of the method, unreachable_target, limit_exceeded, out_of_memory.
 result<packed_block> compress_block(const cpu& backend, const compression_method& method,
                                     std::span<const named_weights> matrices, const stream_options& stream,
                                     encode_function encode);

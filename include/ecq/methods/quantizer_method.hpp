@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The method that a quantiser is: EntQuant, or any quantiser of the user's.
+/// The method of a quantiser: EntQuant, or any quantiser of a user.
 
 #include <algorithm>
 #include <concepts>
@@ -26,8 +26,8 @@
 
 namespace ecq {
 
-/// A quantiser whose parameter is found from a rate: `at(lambda)` is the quantiser at a lambda, `target_bits` the rate,
-/// if one is asked for.
+/// A quantiser whose parameter is found from a rate: `at(lambda)` returns the quantiser at a lambda; `target_bits` is
+/// the rate, if one is asked for.
 template <class Quantizer>
 concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
   { static_cast<bool>(quantizer.target_bits) } -> std::same_as<bool>;
@@ -40,7 +40,7 @@ namespace detail {
 template <class Format, class Quantizer>
 class prepared_quantizer final : public prepared_method {
  public:
-  /// `lambdas`: of each matrix, or none where the quantiser is complete without.
+  /// `lambdas` holds one for each matrix, or none if the quantiser needs none.
   prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas)
       : quantizer_(quantizer), lambdas_(std::move(lambdas)) {}
 

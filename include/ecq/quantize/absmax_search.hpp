@@ -16,7 +16,7 @@
 
 namespace ecq {
 
-/// scale = max|w| / Format::largest for every group; 1 for a group of zeros.
+/// Sets the scale of every group to max|w| / Format::largest, or to 1 for a group of zeros.
 struct absmax_search {
   static constexpr std::string_view name = "absmax";
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The arithmetic of EntQuant's root, one scale a group: what processors and devices share, bit for bit.
+/// The arithmetic of EntQuant's root, one scale per group, which processors and devices share bit for bit.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace ecq::detail {
 
-/// Numbers that decide a scale, and so reach the file, must not depend on the compiler's liberty to fuse a product and
-/// a sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers
-/// of a difference pass through a minimum. ECQ_EXACT_FLOAT guards what is left (reassociation under fast-math).
+/// Numbers that decide a scale reach the file, so they must not depend on whether the compiler fuses a product and a
+/// sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers of
+/// a difference pass through a minimum. ECQ_EXACT_FLOAT guards against the rest (reassociation under fast-math).
 
-/// 2^exponent; precondition: a normal number.
+/// 2^exponent. Precondition: the result is a normal number.
 ECQ_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(exponent + 127) << 23);
 }
@@ -22,22 +22,24 @@ ECQ_HOST_DEVICE constexpr double power_of_two_f64(int exponent) noexcept {
   return __builtin_bit_cast(double, static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-/// weight = +-magnitude * 2^this in a group whose largest weight is `largest`: magnitudes then lie below 4.
+/// The exponent of a group whose largest |weight| is `largest`: weight = +-magnitude * 2^exponent, with magnitudes
+/// below 4.
 ECQ_HOST_DEVICE constexpr int exponent_of_group(float largest) noexcept {
-  // By its bits, since a subnormal number may compare as zero.
+  // Compare bits, since a subnormal number may compare as zero.
   const auto bits = __builtin_bit_cast(std::uint32_t, largest);
   if (bits - 1U >= 0x7f800000U) return 0;  // zero, negative or NaN
   const int biased = static_cast<int>(bits >> 23);
   return (biased < 1 ? 1 : biased > 253 ? 253 : biased) - 127;
 }
 
-/// Nearest number of 16 significant bits: times a code of at most 8 such bits it is exact. Precondition: normal.
+/// The number of 16 significant bits nearest to `scale`: its product with a code of at most 8 such bits is exact.
+/// Precondition: `scale` is normal.
 ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
   return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, scale) + 0x80U) & 0xffffff00U);
 }
 
-/// Quotients as processors make them. Where a device divides, its row_group stands for this: nvcc may be told to
-/// divide approximately.
+/// Division as processors do it. Devices use their row_group in its place, since nvcc may be told to divide
+/// approximately.
 struct plain_arithmetic {
   ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }
 };
@@ -60,7 +62,8 @@ struct group_sums {
 };
 
 /// The order in which a row is summed up: tiles of 256 weights, each as 16 lanes (weights l, l + 16, ...) in FP32; lane
-/// l of tile t goes to FP64 sum t % (sums / 16) * 16 + l, tiles ascending; then fold(). So many sums, one a thread.
+/// l of tile t goes to FP64 sum t % (sums / 16) * 16 + l, tiles ascending; then fold() adds up the sums. A device has
+/// one thread for each of the row_sums().
 inline constexpr std::uint32_t lanes_of_tile = 16;
 inline constexpr std::uint32_t tile_weights = 256;
 inline constexpr std::size_t fewest_row_sums = 32;
@@ -69,7 +72,8 @@ ECQ_HOST_DEVICE constexpr std::size_t row_sums(std::uint64_t columns) noexcept {
   return columns <= 4096 ? fewest_row_sums : most_row_sums;
 }
 
-/// Sum of Count numbers, a power of two: the second half is added to the first, number by number, until one is left.
+/// The sum of Count numbers, Count a power of two: the second half is added to the first, number by number, until one
+/// is left.
 template <std::size_t Count, class Sum>
 ECQ_HOST_DEVICE constexpr Sum fold(Sum* numbers) noexcept {
   if constexpr (Count > 1) {
@@ -80,8 +84,8 @@ ECQ_HOST_DEVICE constexpr Sum fold(Sum* numbers) noexcept {
   return numbers[0];
 }
 
-/// Sum over numbers of a matrix, one a group: number i goes to sum i % 256, ascending; then fold(). `number(i)` for i
-/// below `count`.
+/// The sum of number(i) for i below `count`, one number for each group of a matrix: number i goes to sum i % 256, in
+/// ascending order; then fold() adds up the sums.
 template <class NumberAt>
 ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number) {
   ECQ_EXACT_FLOAT_BODY
@@ -90,7 +94,8 @@ ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number
   return fold<most_row_sums>(sums);
 }
 
-/// 2 * tanh(ln(left / right) / 2), about ln(left / right) near 0; within [-2, 2]. Precondition: neither is negative.
+/// 2 * tanh(ln(left / right) / 2): within [-2, 2], and about ln(left / right) where that is near 0. Precondition:
+/// neither is negative.
 ECQ_HOST_DEVICE inline double imbalance(double left, double right) noexcept {
   const double ratio = left / right;
   if (!(ratio < 1e12)) return 2.0;
@@ -110,13 +115,14 @@ ECQ_HOST_DEVICE constexpr double root_of(double value, int degree) noexcept {
   return root;
 }
 
-/// Finds the root s of degree * distortion(s) * s = balance * kept(s), to about 0.2 %, of 16 significant bits at most.
-/// Whoever has it evaluates the sums at scale() and hands them to take(), until finished(): then scale() is the root.
+/// Finds the root s of degree * distortion(s) * s = balance * kept(s), to about 0.2 %; the root has at most 16
+/// significant bits. The caller evaluates the sums at scale() and hands them to take() until finished(); scale() is
+/// then the root.
 class balanced_scale_search {
  public:
   balanced_scale_search() = default;
 
-  /// `start` is a guess, `absmax` the scale at which saturation begins.
+  /// `start` is a guess at the root, `absmax` the scale at which saturation begins.
   ECQ_HOST_DEVICE balanced_scale_search(float start, float absmax, int degree, double balance) noexcept
       : scale_(with_short_significand(start < absmax ? absmax : start)),
         absmax_(absmax),
@@ -133,7 +139,7 @@ class balanced_scale_search {
     const double excess = imbalance(degree_ * sums.distortion * scale, balance_ * sums.kept);
     if (excess == 0.0) return finish(scale_);
     (excess < 0.0 ? below_ : above_) = scale_;
-    // With many small steps the distortion goes with s^degree and the excess with (degree + 1) ln s.
+    // With many small steps, the distortion grows as s^degree and the excess as (degree + 1) ln s.
     double slope = degree_ + 1.0;
     if (previous_ != 0.0F && previous_ != scale_) {
       const double previous = static_cast<double>(previous_);
@@ -172,8 +178,8 @@ class balanced_scale_search {
   double previous_excess_ = 0.0;
 };
 
-/// The search for the scale of `size` weights whose magnitudes, normalised, sum up to `magnitudes` and whose largest is
-/// `largest`, above 0.
+/// The search for the scale of `size` weights whose normalised magnitudes sum up to `magnitudes`; the largest magnitude
+/// is `largest`, above 0.
 template <class Format, class Arithmetic = plain_arithmetic>
 ECQ_EXACT_FLOAT ECQ_HOST_DEVICE balanced_scale_search search_of_group(int degree, double balance, double magnitudes,
                                                                       std::uint64_t size, float largest) noexcept {

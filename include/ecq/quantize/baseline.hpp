@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What EntQuant is compared with: quantisers of a fixed number of bits, run for their distortion and not for storing.
+/// Baselines to compare EntQuant with: quantisers of a fixed number of bits, run to measure distortion, not to store
+/// weights.
 
 #include <concepts>
 #include <cstddef>
@@ -20,15 +21,15 @@
 
 namespace ecq {
 
-/// A matrix after a comparison method.
+/// A matrix as a baseline reconstructs it, with its codes.
 struct baseline_result {
   std::vector<float> weights;       ///< reconstructed from what would be stored; rows x columns, row-major
-  std::vector<std::uint8_t> codes;  ///< one for each weight; what a code means is the method's own
+  std::vector<std::uint8_t> codes;  ///< one for each weight; the method defines what a code means
   double bits_per_weight = 0;       ///< codes, scales and zero points, all counted; 0 for an empty matrix
 };
 
-/// A comparison method with its options. `apply` fails with errc::invalid_argument on options out of range,
-/// errc::non_finite naming row and column, errc::out_of_memory.
+/// A quantiser to compare with, and its options. `apply` fails with errc::invalid_argument for options out of range,
+/// errc::non_finite, naming row and column, or errc::out_of_memory.
 template <class Policy>
 concept baseline =
     std::default_initializable<Policy> && requires(const Policy policy, const cpu backend, weights_view weights) {
@@ -38,7 +39,7 @@ concept baseline =
 
 namespace detail {
 
-/// The weights themselves in FP32, checked to be finite, and as many codes of 0.
+/// Loads the weights in FP32, checks that they are finite, and adds as many codes of 0.
 inline result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights) {
   baseline_result loaded;
   if (weights.empty()) return loaded;
@@ -67,10 +68,10 @@ inline result<void> check_bits(std::string_view method, int bits) {
   return error(errc::invalid_argument, std::string(method) + " has 2 to 8 bits, not " + std::to_string(bits));
 }
 
-/// Nearest integer, ties to even, for |value| <= 2^22.
+/// The integer nearest to `value`, ties to even. Precondition: |value| <= 2^22.
 ECQ_EXACT_FLOAT constexpr float nearest_integer(float value) noexcept {
   ECQ_EXACT_FLOAT_BODY
-  constexpr float pushed = 0x1.8p23F;  // beyond it FP32 holds integers alone
+  constexpr float pushed = 0x1.8p23F;  // beyond it FP32 holds only integers
   return (value + pushed) - pushed;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a warp turns the codes of a block's stream into weights: a sink of entropy/chunk_warp.hpp. Same weights as
+/// A sink (entropy/chunk_warp.hpp) by which a warp turns the codes of a block's stream into weights, the same ones as
 /// block_decoder::decode.
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace ecq {
 
-/// A matrix of a block as kernels see it: rows x columns weights, each less than 2^32, whose codes are symbols
-/// `first_symbol` and on of the block's stream, row by row.
+/// A matrix of a block as kernels see it: rows x columns weights, both below 2^32, whose codes are the symbols of the
+/// block's stream from `first_symbol` on, row by row.
 struct warp_matrix {
   std::uint64_t first_symbol;
   std::uint32_t rows;
   std::uint32_t columns;         ///< at least 1
-  std::uint32_t rows_per_group;  ///< at least 1, as columns_per_group
+  std::uint32_t rows_per_group;  ///< at least 1, and so is columns_per_group
   std::uint32_t columns_per_group;
   std::uint32_t groups_across;
   float zero;    ///< of affine formats: weight = value of the code * scale + zero
-  bool affine;   ///< there is a zero point, be it 0: without one -0 stays what it is
-  bool by_four;  ///< four weights whose first one's number is a multiple of 4 have one row and scale, and a place that
-                 ///< is a multiple of 4
-  std::uint64_t first_scale;  ///< of groups_across a row of groups
-  std::uint64_t offset;       ///< weight (0, 0) is that element of the output; rows begin `row_stride` elements apart
+  bool affine;   ///< the format has a zero point, possibly 0; without one, -0 stays -0
+  bool by_four;  ///< any four weights, the first with a number that is a multiple of 4, share row and scale, and their
+                 ///< place is a multiple of 4
+  std::uint64_t first_scale;  ///< number of the first scale; each row of groups has groups_across
+  std::uint64_t offset;       ///< element of the output for weight (0, 0); rows begin `row_stride` elements apart
   std::uint64_t row_stride;
 
   ECQ_HOST_DEVICE std::uint64_t end() const { return first_symbol + std::uint64_t{rows} * columns; }
@@ -38,19 +38,19 @@ struct warp_matrix {
 struct warp_weights {
   const warp_matrix* matrices;  ///< in order of their symbols, which do not overlap
   std::uint32_t count;
-  const float* values;          ///< of the 256 codes: infinity where a code is no finite number
-  const std::uint16_t* scales;  ///< of all matrices: bits of BF16
+  const float* values;          ///< values of the 256 codes; infinity where a code is not a finite number
+  const std::uint16_t* scales;  ///< scales of all matrices, as bits of BF16
   std::byte* out;               ///< aligned to four weights
 };
 
-/// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. Keeps a place from group to group:
-/// one sink serves one chunk, groups ascending.
+/// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. A sink keeps its place from group to
+/// group, so it serves one chunk, with groups in ascending order.
 template <lockstep_warp Warp, class Output>
 class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) each, and is readable
+  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) per symbol, and is readable
   /// stream_tail_bytes beyond them.
   ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
                                    unsigned raw_bits)
@@ -66,8 +66,8 @@ class warp_weight_sink {
     }
   }
 
-  /// From now on only symbols first, first + 1, ..., last - 1 of the chunk are written, which do not precede those
-  /// before.
+  /// From now on, writes only symbols first, first + 1, ..., last - 1 of the chunk. They must not precede those of
+  /// earlier calls.
   ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
     lowest_ = first;
     behind_ = last;
@@ -89,12 +89,12 @@ class warp_weight_sink {
     }
   }
 
-  /// Whether a code that was no finite number has come to any lane; all lanes ask together.
+  /// Whether any lane has met a code that is not a finite number; all lanes ask together.
   ECQ_HOST_DEVICE bool met_non_finite() const { return Warp::ballot(Warp::below(lanes(0U), bad_)) != 0; }
 
  private:
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
-    // A group's 128 bytes at most are no more than stream_tail_bytes.
+    // A group has at most 128 bytes, which is no more than stream_tail_bytes.
     const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols);
     return kept.of(0, raw_bits_) | (kept.of(1, raw_bits_) << 8) | (kept.of(2, raw_bits_) << 16) |
            (kept.of(3, raw_bits_) << 24);
@@ -116,7 +116,7 @@ class warp_weight_sink {
     return (matrix.offset + row * matrix.row_stride + column) * sizeof(Output);
   }
 
-  /// Looks from symbol `first` on for whole groups of one matrix that lanes write four by four.
+  /// Looks for whole groups of one matrix, from symbol `first` on, that lanes can write four weights at a time.
   ECQ_HOST_DEVICE void begin_run(std::uint64_t first) {
     while (current_ < to_.count && to_.matrices[current_].end() <= first) ++current_;
     if (current_ == to_.count) return;
@@ -136,7 +136,8 @@ class warp_weight_sink {
     });
   }
 
-  /// Place and scale of the lane's next four weights, whose column has come to where the row or the group ends.
+  /// Finds place and scale of the lane's next four weights once their column has reached the end of the row or of the
+  /// group.
   ECQ_HOST_DEVICE void settle(std::uint32_t lane) {
     const warp_matrix& matrix = to_.matrices[current_];
     std::uint32_t& row = Warp::at(row_, lane);
@@ -152,7 +153,7 @@ class warp_weight_sink {
     Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
 
-  /// The lane's four weights; then its place moves on to the next group.
+  /// Writes the lane's four weights and moves its place on to the next group.
   ECQ_HOST_DEVICE void write_four(std::uint32_t lane, std::uint32_t codes) {
     std::uint32_t& column = Warp::at(column_, lane);
     if (column >= Warp::at(limit_, lane)) settle(lane);
@@ -174,7 +175,7 @@ class warp_weight_sink {
     column += group_symbols;
   }
 
-  /// Those of the lane's four weights that the matrix has, one by one.
+  /// Writes those of the lane's four weights that belong to the matrix, one by one.
   ECQ_HOST_DEVICE void write_some(const warp_matrix& matrix, std::uint64_t first, std::uint32_t lane,
                                   std::uint32_t left, std::uint32_t codes) {
     const std::uint32_t offset = lane * rounds_per_group;
@@ -194,22 +195,23 @@ class warp_weight_sink {
   std::uint64_t begin_;
   const std::byte* raw_;
   unsigned raw_bits_;
-  std::uint32_t lowest_ = 0;  ///< symbols of the chunk that are written
+  std::uint32_t lowest_ = 0;  ///< symbols lowest_ ... behind_ - 1 of the chunk are written
   std::uint32_t behind_ = ~0U;
   std::uint32_t current_ = 0;  ///< the first matrix that does not end before the next group
-  /// How many groups from the next one on lie in the current matrix and are written four by four; where there are some,
-  /// what is needed for them, so that nothing of the matrix is read again before a row or a group of weights ends.
+  /// How many groups, from the next one on, lie in the current matrix and are written four weights at a time. If there
+  /// are any, the members below hold what they need, so that nothing of the matrix is read again before a row or a
+  /// group of weights ends.
   std::uint32_t groups_ = 0;
   static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
   bool affine_ = false;
   float zero_ = 0;
   lanes row_ = lanes(0U);
-  lanes column_ = lanes(0U);  ///< may have come to the row's end or beyond
-  lanes limit_ = lanes(0U);   ///< the column where scale_ and the place end to be right
+  lanes column_ = lanes(0U);  ///< may have reached or passed the row's end
+  lanes limit_ = lanes(0U);   ///< the column from which scale_ and the place no longer hold
   lanes scale_ = lanes(0U);   ///< bits of a float
   lanes place_low_ = lanes(0U);
   lanes place_high_ = lanes(0U);
-  lanes bad_ = lanes(0U);  ///< 1 where a code was no finite number
+  lanes bad_ = lanes(0U);  ///< 1 where a code was not a finite number
 };
 
 }  // namespace ecq

@@ -28,7 +28,7 @@
 
 namespace ecq {
 
-/// A scale search with one parameter, lambda: the more of it, the fewer bits.
+/// A scale search with one parameter, lambda: the greater it is, the fewer bits the codes take.
 template <class Search>
 concept lambda_search = std::copyable<Search> && requires(const Search search, double lambda) {
   { Search::name } -> std::convertible_to<std::string_view>;
@@ -36,19 +36,20 @@ concept lambda_search = std::copyable<Search> && requires(const Search search, d
   Search{lambda};
 };
 
-/// Distortion plus lambda times a regulariser, minimised by `Search`: by default EntQuant's relative L1 distortion and
-/// L1 norm of the codes. Others are named in the search, `basic_entquant<row_root<squared_error>>`, or by a search of
-/// one's own. Exactly one of the two parameters is set: `entquant{.target_bits = 3.0}` or `entquant{.lambda = 14.5}`.
+/// A quantiser whose scales minimise distortion plus lambda times a regulariser, as found by `Search`: by default,
+/// EntQuant's relative L1 distortion and the L1 norm of the codes. To use others, name them in the search,
+/// `basic_entquant<row_root<squared_error>>`, or write a search. Set exactly one of the two parameters:
+/// `entquant{.target_bits = 3.0}` or `entquant{.lambda = 14.5}`.
 template <lambda_search Search = row_root<>, ecq::granularity Granularity = per_channel>
 struct basic_entquant {
   static constexpr std::string_view name = "entquant";
 
-  /// Bits a weight, scales included. 1.3 to 6.5 are met within rate_correction::tolerance where there are weights
-  /// enough to choose from; more than AbsMax needs gives AbsMax.
+  /// Bits per weight, scales included. Targets from 1.3 to 6.5 are met within rate_correction::tolerance if there are
+  /// enough weights to choose from. A target above what AbsMax needs gives AbsMax.
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
   std::optional<double> lambda{};
-  /// Every matrix of a block or of a model meets target_bits, by a lambda of its own, instead of all of them together.
+  /// Every matrix of a block or of a model meets target_bits by its own lambda, instead of all of them together by one.
   bool each_matrix = false;
   Granularity granularity{};
 
@@ -56,12 +57,13 @@ struct basic_entquant {
     return granularity.layout(rows, columns);
   }
 
-  /// The quantiser once lambda is known, as for a model where lambda_for_bits() finds one for all matrices.
+  /// The quantiser at a known lambda, such as the one that lambda_for_bits() finds for all matrices of a model.
   constexpr scaled_quantizer<Search, Granularity> at(double chosen_lambda) const noexcept {
     return {Search{chosen_lambda}, granularity};
   }
 
-  /// errc::invalid_argument unless exactly one parameter is set, and for each_matrix without target_bits.
+  /// Fails with errc::invalid_argument unless exactly one parameter is set, and if each_matrix is set without
+  /// target_bits.
   result<void> check() const {
     if (each_matrix && !target_bits) {
       return error(errc::invalid_argument, "entquant: each_matrix is set, but not target_bits");
@@ -71,8 +73,9 @@ struct basic_entquant {
                                                      : "entquant: neither target_bits nor lambda is set");
   }
 
-  /// Codes and scales as scaled_quantizer::quantize makes them; errors of check() and, with target_bits, of
-  /// lambda_for_bits() and rate_correction::check() besides. Target bits count the entropy of the codes, and scales.
+  /// Makes codes and scales as scaled_quantizer::quantize does, with its errors, those of check() and, with
+  /// target_bits, those of lambda_for_bits() and rate_correction::check(). Target bits count the entropy of the codes
+  /// and the scales.
   template <symmetric_format Format>
     requires scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
@@ -102,15 +105,15 @@ result<void> basic_entquant<Search, Granularity>::quantize(const cpu& backend, w
   });
 }
 
-/// One scale a row, as published.
+/// EntQuant with one scale per row, as published.
 using entquant = basic_entquant<>;
 
 static_assert(lambda_search<row_root<>>);
 static_assert(quantizer<entquant, fp8_e4m3> && quantizer<basic_entquant<row_root<squared_error>>, fp8_e4m3>);
 
 /// \def ECQ_INSTANCES_OF_ENTQUANT
-/// The shipped compositions: the library has them, searches and granularities of one's own are made where they are
-/// used.
+/// The shipped compositions, which the compiled library contains. Compositions with a user's searches and granularities
+/// are instantiated where they are used.
 #define ECQ_INSTANCES_OF_ENTQUANT(TEMPLATE, FORMAT)                                                                    \
   TEMPLATE result<void> absmax_search::search<FORMAT>(const cpu&, weights_view, group_layout, std::span<float>) const; \
   TEMPLATE result<void> row_root<>::search<FORMAT>(const cpu&, weights_view, group_layout, std::span<float>) const;    \

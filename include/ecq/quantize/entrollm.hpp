@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// EntroLLM's mixed quantisation: unsigned integers on one grid a tensor, with or without a zero point by the signs.
+/// EntroLLM's mixed quantisation: unsigned integers on one grid per tensor; the signs of the weights decide on a zero
+/// point.
 
 #include <algorithm>
 #include <array>
@@ -28,13 +29,13 @@
 
 namespace ecq {
 
-/// EntroLLM (section III-A, Algorithm 1, lines 4-11), with L the largest code:
+/// EntroLLM's quantiser (section III-A, Algorithm 1, lines 4-11). With L the largest code:
 ///
 ///  - weights of both signs: scale = (max - min) / L, zero = min (asymmetric);
-///  - none below 0, or none above: scale = +-max|w| / L, zero = 0 (symmetric unsigned); 1 where all are 0.
+///  - none below 0, or none above: scale = +-max|w| / L, zero = 0 (symmetric unsigned); scale = 1 if all are 0.
 ///
-/// Signs decide, since the product max * min that the paper looks at may underflow. The scale is rounded up to BF16, to
-/// 2^-126 at least, so that every weight, the largest too, is within half a step of its code's value.
+/// Signs decide, since the product max * min, which the paper tests, may underflow. The scale is rounded up to BF16, to
+/// at least 2^-126, so that every weight, even the largest, is within half a step of its code's value.
 struct entrollm {
   static constexpr std::string_view name = "entrollm";
 
@@ -42,18 +43,18 @@ struct entrollm {
     return per_tensor{}.layout(rows, columns);
   }
 
-  /// The grid of these weights; its scale is below 0 where some weights are and none is above. errc::non_finite naming
-  /// row and column; errc::invalid_argument where the weights reach so far that FP32 does not hold the value of every
-  /// code.
+  /// Finds the grid of `weights`; its scale is negative if some weights are negative and none is positive. Errors:
+  /// errc::non_finite, naming row and column; errc::invalid_argument if the weights span so wide a range that FP32
+  /// cannot hold the value of every code.
   template <affine_format Format>
   result<affine_grid> fit(const cpu& backend, const weights_view& weights) const;
 
-  /// Nearest codes on `grid`, which fit() found for these weights: rows * columns of them, row-major.
+  /// Sets `codes` to the nearest codes on `grid`, which fit() found for these weights: rows * columns codes, row-major.
   template <affine_format Format>
   result<void> encode(const cpu& backend, const weights_view& weights, const affine_grid& grid,
                       std::span<std::uint8_t> codes) const;
 
-  /// Both. `scales`: one, or none for no weights.
+  /// Runs fit() and encode(). `scales` holds one scale, or none if there are no weights.
   template <affine_format Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes, std::span<bf16> scales,
                         float& zero) const {
@@ -69,7 +70,7 @@ static_assert(affine_quantizer<entrollm, uint8> && affine_quantizer<entrollm, ui
 
 namespace detail {
 
-/// Smallest and largest of some numbers.
+/// The smallest and the largest of some numbers.
 struct value_range {
   float least = (std::numeric_limits<float>::max)();
   float most = (std::numeric_limits<float>::lowest)();
@@ -94,7 +95,7 @@ struct value_range {
   }
 };
 
-/// The smallest BF16 that is normal and not below `step`; infinity beyond all.
+/// The smallest normal BF16 number not below `step`; infinity if `step` is above all of them.
 inline bf16 scale_not_below(double step) noexcept {
   constexpr auto smallest = static_cast<double>((std::numeric_limits<float>::min)());
   constexpr auto largest = static_cast<double>(bf16::largest);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Quantisers take finite weights alone; this finds the others.
+/// Checks that weights are finite, as quantisers need them.
 
 #include <bit>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ecq {
 
-/// errc::non_finite, naming row and column, for the first NaN or infinity among the weights of `row`.
+/// Fails with errc::non_finite, naming row and column, at the first NaN or infinity among the weights of row `row`.
 inline result<void> check_finite(std::span<const float> row_values, std::size_t row) {
   const auto exponent_is_full = [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
@@ -30,7 +30,7 @@ inline result<void> check_finite(std::span<const float> row_values, std::size_t 
                                      (infinite ? " is infinite" : " is NaN"));
 }
 
-/// As above for a whole matrix; reads each weight once.
+/// Fails with errc::non_finite, naming row and column, if a matrix holds NaN or infinity; reads each weight once.
 inline result<void> check_finite(const cpu& backend, const weights_view& weights) {
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
     std::vector<float> values(weights.columns());

@@ -8,8 +8,9 @@
 
 namespace ecq {
 
-/// A matrix cut into groups, one scale each: rows_per_group x columns_per_group weights; the last group of a row or
-/// column may be smaller. Group (i, j) has index i * groups_across + j. No groups at all (both extents 0): no scales.
+/// A matrix cut into groups of rows_per_group x columns_per_group weights, one scale each; the last group of a row or
+/// column may be smaller. Group (i, j) has index i * groups_across + j. If both extents are 0, there are no groups and
+/// no scales.
 struct group_layout {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -28,7 +29,7 @@ struct group_layout {
   }
 };
 
-/// Says which weights share a scale: see group_layout.
+/// A policy that says which weights share a scale: see group_layout.
 template <class Policy>
 concept granularity = std::default_initializable<Policy> && requires(const Policy policy, std::size_t extent) {
   { policy.layout(extent, extent) } -> std::same_as<group_layout>;
@@ -41,7 +42,7 @@ struct per_tensor {
   }
 };
 
-/// One scale a row (output channel): EntQuant's choice and the default.
+/// One scale per row (output channel): EntQuant's choice and the default.
 struct per_channel {
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
     return {rows, columns, 1, (std::max)(columns, std::size_t{1})};

@@ -24,7 +24,7 @@
 
 namespace ecq::detail {
 
-/// Distortion::of, lane by lane; at most the largest finite number.
+/// Distortion::of, lane by lane, limited to the largest finite number.
 template <distortion Distortion>
 float_lanes distortion_of(float_lanes difference) noexcept {
   if constexpr (std::is_same_v<Distortion, relative_l1>) {
@@ -55,7 +55,7 @@ ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, 
         const std::array<float_lanes, Count> terms = term(magnitudes);
         for (std::size_t sum = 0; sum < Count; ++sum) partial[sum][index] += terms[sum];
       };
-      if constexpr (steps == 4) {  // spelt out, compilers keep the sums in registers
+      if constexpr (steps == 4) {  // if steps are spelt out, compilers keep the sums in registers
         step(0);
         step(1);
         step(2);
@@ -124,14 +124,14 @@ constexpr group_area area_of(const group_layout& layout, std::size_t down, std::
 }
 
 /// The magnitudes of a group times a power of two that brings the largest into [1, 4): no sum over them overflows, no
-/// square vanishes, and scales are normal numbers whatever the weights. A group within one row is held in memory; of
-/// one that spans rows, the rows are read anew for every sum.
+/// square vanishes, and scales are normal numbers whatever the weights. A group within one row is held in memory; a
+/// group that spans rows is read anew, row by row, for every sum.
 class group_weights {
  public:
   /// `backend` runs over the rows of a group.
   group_weights(const cpu& backend, const weights_view& weights) : backend_(backend), weights_(weights) {}
 
-  /// Precondition: finite weights.
+  /// Selects the group in `area`. Precondition: its weights are finite.
   result<void> select(const group_area& area) {
     area_ = area;
     largest_ = 0.0F;
@@ -158,7 +158,7 @@ class group_weights {
   bool all_zero() const noexcept { return largest_ == 0.0F; }
   /// The largest magnitude, normalised.
   float largest() const noexcept { return largest_; }
-  /// weight = +-magnitude * 2^exponent.
+  /// The exponent of the group: weight = +-magnitude * 2^exponent.
   int exponent() const noexcept { return exponent_; }
   std::size_t size() const noexcept { return area_.rows * area_.columns; }
 
@@ -176,7 +176,7 @@ class group_weights {
     return sum;
   }
 
-  /// Precondition: `scale` has at most 16 significant bits (see with_short_significand).
+  /// The sums at `scale`. Precondition: it has at most 16 significant bits (see with_short_significand).
   template <class Format, distortion Distortion>
   result<group_sums> at(float scale) const {
     group_sums sums;
@@ -216,7 +216,7 @@ class group_weights {
     }
   }
 
-  /// Adds `sum_of(row)` over the rows, in their order, to `sum`.
+  /// Adds sum_of(row) of every row to `sum`, in the order of the rows.
   template <class Sum, class SumOf>
   result<void> each_row(const SumOf& sum_of, Sum& sum) const {
     if (area_.rows == 1) {
@@ -243,8 +243,8 @@ class group_weights {
   int exponent_ = 0;
 };
 
-/// Calls `task(group, group_weights&)` for every group of `layout`; `group` is its index. Many groups run side by side,
-/// a few large ones one after the other with their rows side by side.
+/// Calls `task(group, group_weights&)` for every group of `layout`; `group` is its index. Many groups run in parallel;
+/// a few large ones run one after another, with their rows in parallel.
 template <class Task>
 result<void> for_each_group(const cpu& backend, const weights_view& weights, const group_layout& layout, Task&& task) {
   const std::size_t down = layout.groups_down();
@@ -260,7 +260,7 @@ result<void> for_each_group(const cpu& backend, const weights_view& weights, con
   });
 }
 
-/// errc::invalid_argument unless `layout` is one of these weights and there are `scales` scales for it.
+/// Fails with errc::invalid_argument unless `layout` is a layout of `weights` and has `scales` scales.
 inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
   if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
       layout.columns_per_group == 0) {

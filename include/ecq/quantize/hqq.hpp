@@ -19,10 +19,10 @@
 
 namespace ecq {
 
-/// Groups of `group_size` neighbouring weights of a row (the last of a row may be smaller), each with a scale and a
-/// zero point in FP16: bits + 32 / group_size a weight. w is close to (code - zero) * scale, codes 0 ... 2^bits - 1;
-/// the zero points minimise sum |w - w^|^0.7, by alternating a shrinkage of the error and a mean, over the whole matrix
-/// until the mean error no longer falls.
+/// Quantises groups of `group_size` neighbouring weights of a row (the last of a row may be smaller), each with a scale
+/// and a zero point in FP16: bits + 32 / group_size bits per weight. w is close to (code - zero) * scale, with codes 0
+/// ... 2^bits - 1. The zero points minimise sum |w - w^|^0.7: a shrinkage of the error and a mean alternate, over the
+/// whole matrix, until the mean error no longer falls.
 struct hqq {
   static constexpr std::string_view name = "hqq";
   static constexpr float norm = 0.7F;    ///< p of the lp norm
@@ -50,8 +50,8 @@ inline float bounded_zero(double zero) noexcept {
   return static_cast<float>((std::min)((std::max)(zero, -largest), largest));
 }
 
-/// Spans the group from its smallest to its largest weight. Bounded so that FP16 holds zero point and scale also
-/// for groups far from 0, almost constant or very large.
+/// The grid from the group's smallest to its largest weight, bounded so that FP16 holds zero point and scale even for
+/// groups far from 0, almost constant or very large.
 ECQ_EXACT_FLOAT inline hqq_group start_group(int bits, std::span<const float> weights) noexcept {
   ECQ_EXACT_FLOAT_BODY
   float least = weights[0];
@@ -75,17 +75,18 @@ ECQ_EXACT_FLOAT inline hqq_group start_group(int bits, std::span<const float> we
   return group;
 }
 
-/// Nearest code on the grid of `group`, as a real number.
+/// The code nearest to `weight` on the grid of `group`, as a real number.
 ECQ_EXACT_FLOAT inline float hqq_code(const hqq_group& group, float levels, float weight) noexcept {
   ECQ_EXACT_FLOAT_BODY
   return nearest_integer((std::min)((std::max)(weight * group.inverse_scale + group.zero, 0.0F), levels));
 }
 
-/// One half-quadratic step: moves the zero point of `group`, returns sum |w - w^| as it was before.
+/// Makes one half-quadratic step: moves the zero point of `group` and returns sum |w - w^| from before the step.
 ECQ_EXACT_FLOAT inline double improve_group(int bits, std::span<const float> weights, hqq_group& group) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const auto levels = static_cast<float>((1 << bits) - 1);
-  // |e| - |e|^(p-1) / beta is positive only beyond beta^(-1/(2-p)), which is a little more: most errors need no power.
+  // |e| - |e|^(p-1) / beta is positive only beyond beta^(-1/(2-p)), which is a little more than this threshold: most
+  // errors need no power.
   constexpr float threshold = 0.17F;
   const float scale = 1 / group.inverse_scale;
   double error_sum = 0;
@@ -105,7 +106,7 @@ ECQ_EXACT_FLOAT inline double improve_group(int bits, std::span<const float> wei
   return error_sum;
 }
 
-/// Rounds scale and zero point to what is stored and gives each weight its code on that grid.
+/// Rounds scale and zero point to their stored values and gives each weight its code on that grid.
 ECQ_EXACT_FLOAT inline void finish_group(int bits, const hqq_group& found, std::span<float> weights,
                                          std::uint8_t* codes) noexcept {
   ECQ_EXACT_FLOAT_BODY

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The search for lambda on a device: what a row_group does of lambda_for_bits().
+/// The search for lambda on a device: the part of lambda_for_bits() that a row_group runs.
 
 #include <cmath>
 #include <cstddef>
@@ -13,18 +13,19 @@
 
 namespace ecq {
 
-/// A matrix among those whose rows a launch quantises, or looks at.
+/// One of the matrices whose rows a launch quantises or looks at.
 struct kernel_matrix {
   kernel_weights weights;
-  std::uint64_t first_row = 0;      ///< number of row 0 among the rows of all
+  std::uint64_t first_row = 0;      ///< number of row 0 among the rows of all matrices
   std::uint8_t* codes = nullptr;    ///< row after row
   std::uint16_t* scales = nullptr;  ///< bits of BF16, one a row
-  double stands_for = 1;            ///< of a sample: weights of the matrix a weight looked at
+  double stands_for = 1;            ///< of a sample: how many weights of the stream a sampled weight stands for
 
   ECQ_HOST_DEVICE std::uint64_t end_row() const { return first_row + weights.rows; }
 };
 
-/// The matrix that has row `row` of all; `matrices` ascend, none is empty and the last one's end lies behind `row`.
+/// The index of the matrix that holds row `row` of all rows. `matrices` ascend, none is empty, and the last one ends
+/// after `row`.
 ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const kernel_matrix* matrices, std::uint32_t count,
                                                    std::uint64_t row) {
   std::uint32_t first = 0;
@@ -43,8 +44,8 @@ ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const kernel_matrix* matrices
 /// A search under way, in device memory.
 struct lambda_search_state {
   detail::lambda_solver solver;
-  double codes = 0;       ///< of all matrices
-  double fixed_bits = 0;  ///< scales and overhead
+  double codes = 0;       ///< codes of all matrices
+  double fixed_bits = 0;  ///< bits of scales and overhead
 };
 
 /// Memory that the threads of a group share while they count codes.
@@ -52,7 +53,8 @@ struct code_counts {
   std::uint32_t of[256];
 };
 
-/// Counts the codes of row `row`, a sample's, at a lambda, on top of `counts`; the parameters of quantize_row().
+/// Counts the codes of row `row` of a sample at a lambda and adds them to `counts`. Other parameters are those of
+/// quantize_row().
 template <class Format, row_group Group>
 ECQ_HOST_DEVICE void count_row(Group& group, const kernel_weights& weights, std::uint64_t row,
                                const row_summary& summary, double balance, detail::balanced_scale_search& search,
@@ -82,9 +84,10 @@ struct rate_sums {
   double bits[256];
 };
 
-/// Makes a rate of `counts`, 256 of each matrix's sample, which it sets to zero for the next round, and takes it; 256
-/// threads. `lambda` becomes the next one to try or, when the search is finished, the result: 0 if the target cannot be
-/// reached, which is reported with the thousandths of a bit that are.
+/// Computes the rate from `counts`, 256 for each matrix's sample, sets them to zero for the next round, and hands the
+/// rate to the search. The group has 256 threads. `lambda` becomes the next one to try or, once the search has
+/// finished, the result. If the target cannot be reached, the result is 0, and errc::unreachable_target is reported
+/// with the rate that can be reached, in thousandths of a bit.
 template <row_group Group>
 ECQ_HOST_DEVICE void take_rate(Group& group, lambda_search_state& search, const kernel_matrix* matrices,
                                std::uint32_t count, std::uint64_t* counts, rate_sums& shared, double* lambda) {

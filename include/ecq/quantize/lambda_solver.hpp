@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The search for the lambda of a rate, a step at a time: what processors and devices share.
+/// The search for the lambda that gives a rate, one step at a time, which processors and devices share.
 
 #include <cmath>
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace ecq::detail {
 
-/// To 12 significant bits, so that the last bits of a logarithm, which machines disagree on, do not matter.
+/// `lambda` rounded to 12 significant bits, so that the last bits of a logarithm, on which machines disagree, do not
+/// matter.
 ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
   constexpr std::uint64_t dropped = (std::uint64_t{1} << 41) - 1;
   return __builtin_bit_cast(double, (__builtin_bit_cast(std::uint64_t, lambda) + dropped / 2) & ~dropped);
@@ -20,23 +21,23 @@ ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
 inline constexpr double least_lambda = 0x1p-20;
 inline constexpr double greatest_lambda = 0x1p20;
 
-/// Where Gaussian weights have `bits` bits a weight, about.
+/// The lambda at which Gaussian weights take about `bits` bits per weight.
 ECQ_HOST_DEVICE inline double expected_lambda(double bits) noexcept {
   return short_lambda(bounded(14.5 * std::exp2(2.0 * (3.0 - bits)), least_lambda, greatest_lambda));
 }
 
-/// Finds lambda with rate(lambda) == target to about 0.001. Whoever has it measures the rate at lambda() and hands it
-/// to take(), until finished(): then lambda() is the result, unless the target is unreachable(). The secant over
-/// log2(lambda), kept within what is known to hold the root. Begins at lambda 0, where it stays if the rate there is
-/// not above the target.
+/// Finds the lambda with rate(lambda) == target, to about 0.001. The caller measures the rate at lambda() and hands it
+/// to take() until finished(); lambda() is then the result, unless the target is unreachable(). The solver follows the
+/// secant over log2(lambda), kept within the interval that is known to hold the root. It begins at lambda 0, where it
+/// stays if the rate there is not above the target.
 class lambda_solver {
  public:
-  /// Rates taken at most.
+  /// The largest number of rates that a search takes.
   static constexpr int most_rounds = 49;
 
   lambda_solver() = default;
 
-  /// Bits a weight; `fixed` of them do not depend on lambda.
+  /// Searches for `target` bits per weight, `fixed` of which do not depend on lambda.
   ECQ_HOST_DEVICE lambda_solver(double target, double fixed) noexcept : target_(target), fixed_(fixed) {}
 
   ECQ_HOST_DEVICE bool finished() const noexcept { return finished_; }
@@ -102,8 +103,8 @@ class lambda_solver {
   double rate_ = 0;    ///< the last one measured
   double best_ = 0;
   double best_excess_ = 0;
-  double low_ = 0;   ///< rate above target
-  double high_ = 0;  ///< rate below target; 0: none yet
+  double low_ = 0;   ///< a lambda whose rate is above the target
+  double high_ = 0;  ///< a lambda whose rate is below the target; 0: none yet
   double previous_ = 0;
   double previous_excess_ = 0;
   int round_ = 0;
@@ -111,13 +112,13 @@ class lambda_solver {
   bool unreachable_ = false;
 };
 
-/// The nearest integer, up from a half. Precondition: not negative, below 2^63.
+/// The integer nearest to `count`, halves rounded up. Precondition: `count` is not negative and below 2^63.
 ECQ_HOST_DEVICE constexpr std::uint64_t nearest_count(double count) noexcept {
   const auto whole = static_cast<std::uint64_t>(count);
   return whole + (count - static_cast<double>(whole) >= 0.5 ? 1U : 0U);
 }
 
-/// How many codes of the matrix `count` codes of its sample stand for.
+/// The number of codes of the matrix for which `count` codes of its sample stand.
 ECQ_EXACT_FLOAT inline std::uint64_t count_of_matrix(std::uint64_t count, double stands_for) noexcept {
   ECQ_EXACT_FLOAT_BODY
   return nearest_count(static_cast<double>(count) * stands_for);

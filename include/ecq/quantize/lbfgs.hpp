@@ -31,12 +31,12 @@
 namespace ecq {
 
 /// Minimises sum distortion(w^ - w) / (sum distortion(w) + 1e-6) + lambda * mean(weight * |q|) over log2 of the scales,
-/// by L-BFGS from AbsMax with the straight-through gradient (rounding and clamping count as the identity). It is
-/// written after the definition, a weight at a time, to check row_root, which finds the same scales far sooner. Its
-/// sums are Eigen's and the C library's: scales may differ in their last bits from machine to machine.
+/// by L-BFGS from AbsMax with the straight-through gradient (rounding and clamping count as the identity). The code
+/// follows the definition, one weight at a time, to check row_root, which finds the same scales far sooner. Eigen and
+/// the C library compute its sums, so scales may differ in their last bits from machine to machine.
 ///
-/// The gradient is not that of the loss, so line searches stall where the two part; the search then starts anew from
-/// where it is and ends when that no longer helps.
+/// The gradient is not that of the loss, so line searches stall where the two part. The search then restarts from where
+/// it is, and ends when that no longer helps.
 template <distortion Distortion = relative_l1, regularizer Regularizer = l1_norm>
 struct lbfgs {
   static constexpr std::string_view name = "lbfgs";
@@ -62,7 +62,7 @@ class entquant_loss {
     penalty_ = lambda * Regularizer::template weight<Format>() / static_cast<double>(weights.size());
   }
 
-  /// Sums the distortion of zero, which the loss is relative to.
+  /// Sums the distortion of all weights set to zero, to which the loss is relative.
   result<void> prepare() {
     ECQ_CHECK(each_group([&](std::size_t group, std::span<const float> values, double& loss) {
       static_cast<void>(group);
@@ -102,7 +102,8 @@ class entquant_loss {
   }
 
  private:
-  /// Calls `task(group, weights of one of its rows, loss of the group)`; of one group, one row after the other.
+  /// Calls `task(group, weights of one of its rows, loss of the group)` for every row of every group; the rows of one
+  /// group follow one another.
   template <class Task>
   result<void> each_group(const Task& task) {
     std::fill(losses_.begin(), losses_.end(), 0.0);
@@ -154,7 +155,7 @@ result<void> lbfgs<Distortion, Regularizer>::search(const cpu& backend, weights_
     parameters.linesearch = LBFGSpp::LBFGS_LINESEARCH_BACKTRACKING_STRONG_WOLFE;
     parameters.max_linesearch = 25;
     parameters.ftol = 1e-4;
-    parameters.wolfe = 0.5;  // at 0.9 a first long step is taken that leaves Int8's basin at lambda = 256
+    parameters.wolfe = 0.5;  // at 0.9 a long first step leaves Int8's basin at lambda = 256
     vector log2_scales(static_cast<Eigen::Index>(scales.size()));
     for (std::size_t group = 0; group < scales.size(); ++group) {
       log2_scales[static_cast<Eigen::Index>(group)] = std::log2(static_cast<double>(scales[group]));

@@ -17,9 +17,9 @@
 
 namespace ecq {
 
-/// Blocks of 64 weights (across row ends, row-major), each scaled by its largest magnitude. The 64-weight scales are
-/// FP32 (4.5 bits a weight), or 8-bit codes of their difference from the mean, 256 to a block with an FP32 scale
-/// (double quantisation, 4.127 bits). Codes are 0 ... 15; 7 is zero.
+/// Quantises blocks of 64 weights (row-major, across row ends), each scaled by its largest magnitude. The scales are
+/// FP32 (4.5 bits per weight), or 8-bit codes of their difference from the mean, 256 to a block with an FP32 scale
+/// (double quantisation, 4.127 bits). Codes are 0 ... 15; code 7 is zero.
 struct nf4 {
   static constexpr std::string_view name = "nf4";
   static constexpr std::size_t block_size = 64;
@@ -37,7 +37,7 @@ static_assert(baseline<nf4>);
 
 namespace detail {
 
-/// Index of the nearest of ascending `values`; the lower one where two are equally near.
+/// The index of the number nearest to `value` among ascending `values`; of two that are equally near, the lower one.
 template <std::size_t Count>
 ECQ_EXACT_FLOAT constexpr std::size_t nearest_of(const std::array<float, Count>& values, float value) noexcept {
   ECQ_EXACT_FLOAT_BODY
@@ -76,7 +76,7 @@ inline float largest_magnitude(std::span<const float> values) noexcept {
   return most;
 }
 
-/// What the decoder gets for `scales` under double quantisation, in place.
+/// Replaces `scales` by what the decoder gets for them under double quantisation.
 ECQ_EXACT_FLOAT inline void double_quantize(std::span<float> scales) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const std::array<float, 256> table = dynamic_8bit_values();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The concepts of quantisers: matrices into codes and scales.
+/// The concepts of quantisers, which turn matrices into codes and scales.
 
 #include <concepts>
 #include <cstddef>
@@ -18,8 +18,9 @@
 
 namespace ecq {
 
-/// Real matrix -> codes + stored scales: `codes[row * columns + column]`, `scales[g]` for each group of
-/// `layout(rows, columns)`; weight = decode(code) * scale. Non-finite weights are an error naming row and column.
+/// A policy that turns a real matrix into codes and stored scales: `codes[row * columns + column]`, and `scales[g]` for
+/// each group of `layout(rows, columns)`; weight = decode(code) * scale. Non-finite weights are an error naming row and
+/// column.
 template <class Policy, class Format>
 concept quantizer =
     code_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights, std::size_t extent,
@@ -29,9 +30,10 @@ concept quantizer =
       { policy.template quantize<Format>(backend, weights, codes, scales) } -> std::same_as<result<void>>;
     };
 
-/// Real matrix -> codes on one grid, in two steps: `fit` finds the grid of a whole matrix, `encode` the codes on it;
-/// weight = decode(code) * scale + zero. decode(code) * scale and weight are finite for every code. Non-finite weights
-/// are an error naming row and column. `layout` has one group, or none for no weights.
+/// A policy that turns a real matrix into codes on one grid, in two steps: `fit` finds the grid of a whole matrix,
+/// `encode` the codes on it; weight = decode(code) * scale + zero. decode(code) * scale and weight are finite for every
+/// code. Non-finite weights are an error naming row and column. `layout` has one group, or none if there are no
+/// weights.
 template <class Policy, class Format>
 concept affine_quantizer =
     affine_format<Format> && requires(const Policy policy, const cpu backend, const weights_view& weights,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// From the rate that a search has expected to the one that was asked for.
+/// Corrects lambda where the rate that a search expected is not the rate that was asked for.
 
 #include <algorithm>
 #include <cmath>
@@ -15,27 +15,27 @@
 
 namespace ecq {
 
-/// Corrects lambda, or the lambdas of many matrices alike, by what the whole really takes once it is compressed: a
-/// search sees a sample of a large model's rows, and estimates what streams cost beside their codes. meet_rate() runs
-/// it.
+/// Corrects lambda, or the lambdas of many matrices alike, by what the compressed whole really takes: a search sees
+/// only a sample of a large model's rows, and estimates what streams cost besides their codes. meet_rate() runs the
+/// correction.
 class rate_correction {
  public:
-  /// Bits per weight by which a rate may differ, and above which it is tried again.
+  /// Bits per weight by which a rate may miss its target, and above which another pass is tried.
   static constexpr double tolerance = 0.02;
   static constexpr double tried_again_above = 0.015;
-  /// Passes over all weights, the first one among them.
+  /// The largest number of passes over all weights, including the first.
   static constexpr int most_attempts = 5;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
-  /// The lambda to compress at, where a search found `lambda`; before the first correction that very number.
+  /// The lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
   double at(double lambda) const noexcept {
     const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
 
-  /// Takes the bits per weight that were made; true if another pass promises better. `at_absmax` says that every lambda
-  /// was 0, which no factor changes.
+  /// Takes the bits per weight that a pass reached; true if another pass promises a better rate. `at_absmax` says that
+  /// every lambda was 0, which no factor changes.
   bool again(double measured, bool at_absmax) noexcept {
     const double excess = measured - target_;
     absmax_ = at_absmax;
@@ -46,7 +46,7 @@ class rate_correction {
       least_ = detail::expected_lambda(target_);
       return true;
     }
-    // Four times lambda is about a bit less; then what the last two passes have shown.
+    // Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
     double slope = 0.5;
     if (place_ != previous_place_) {
       const double shown = (previous_excess_ - excess) / (place_ - previous_place_);
@@ -58,9 +58,9 @@ class rate_correction {
     return true;
   }
 
-  /// errc::unreachable_target if the last pass missed. Fewer than some thousand weights have few rates to choose from:
-  /// for them the tolerance is 200 bits in all. Less than was asked for is no miss where lambda is 0: AbsMax takes no
-  /// more.
+  /// Fails with errc::unreachable_target if the last pass missed the target. Fewer than some thousand weights have few
+  /// rates to choose from, so their tolerance is 200 bits in all. A rate below the target is no miss if lambda is 0,
+  /// since AbsMax takes no more.
   result<void> check(std::uint64_t weights) const {
     const double allowed = (std::max)(tolerance, 200.0 / static_cast<double>((std::max)(weights, std::uint64_t{1})));
     if (std::fabs(measured_ - target_) <= allowed || (absmax_ && measured_ < target_)) return {};
@@ -71,24 +71,24 @@ class rate_correction {
  private:
   double target_;
   double least_ = 0;  ///< lambda
-  double place_ = 0;  ///< log2 of what lambdas are multiplied by
+  double place_ = 0;  ///< log2 of the factor of all lambdas
   double measured_ = 0;
-  double previous_place_ = 0;  ///< that of the pass before; the same where there was none
+  double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
   double previous_excess_ = 0;
   int attempts_ = 0;
   bool absmax_ = false;
 };
 
-/// What a pass over all weights has made.
+/// The rate that a pass over all weights reached.
 struct measured_rate {
   double bits_per_weight = 0;
   std::uint64_t weights = 0;
   bool at_absmax = false;  ///< every lambda was 0
 };
 
-/// Runs `pass(correction)`, which returns result<measured_rate> of all weights compressed at correction.at(their
-/// lambdas), until it meets `target` bits per weight, or once without a target. The last pass is the one that counts.
-/// Errors: those of the pass; errc::unreachable_target.
+/// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a
+/// result<measured_rate>, until the rate meets `target` bits per weight; runs it once if there is no target. Only the
+/// last pass counts. Errors: those of the pass; errc::unreachable_target.
 template <class Pass>
 result<void> meet_rate(std::optional<double> target, Pass&& pass) {
   rate_correction correction(target.value_or(0));

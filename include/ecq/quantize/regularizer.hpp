@@ -31,7 +31,7 @@ concept symmetric_format =
 
 namespace detail {
 /// The smallest positive value of a format, the step of its finest, uniform part: 2^-9 for E4M3, 2^-16 for E5M2, 1 for
-/// Int8. Of wider formats than a byte it is code 1.
+/// Int8. For formats wider than a byte, it is the value of code 1.
 template <class Format>
 ECQ_HOST_DEVICE constexpr float smallest_positive() {
   if constexpr (sizeof(typename Format::code_type) > 1) {
@@ -52,9 +52,9 @@ template <class Format>
 inline constexpr float finest_step = smallest_positive<Format>();
 }  // namespace detail
 
-/// EntQuant's regulariser: mean|k| / 128 with the value of a code written as k finest steps. Hence mean(4|q|) for
-/// E4M3 and mean(|q| / 128) for Int8, as published, and mean(512|q|) for E5M2: one lambda means one rate, about, in
-/// all of them.
+/// EntQuant's regulariser: mean|k| / 128, where the value of a code is k finest steps. This is mean(4|q|) for E4M3 and
+/// mean(|q| / 128) for Int8, as published, and mean(512|q|) for E5M2, so one lambda gives about the same rate in all of
+/// them.
 struct l1_norm {
   static constexpr std::string_view name = "l1_norm";
 

@@ -13,8 +13,8 @@
 
 namespace ecq::detail {
 
-/// Four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has; without it, as
-/// where nvcc compiles for a device, the same code runs on one lane at a time, with the same results.
+/// Four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has. Without it, for
+/// example where nvcc compiles for a device, the same code runs on one lane at a time with the same results.
 #if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 using float_lanes = float __attribute__((vector_size(16)));
 using word_lanes = std::uint32_t __attribute__((vector_size(16)));
@@ -27,7 +27,7 @@ inline constexpr std::size_t lanes_at_once = sizeof(float_lanes) / sizeof(float)
 /// Rows in buffers are padded with zeros to a multiple of this many weights.
 inline constexpr std::size_t row_padding = 16;
 
-/// Bits of `Floats`, which are float_lanes, or one float as on a device.
+/// The type of the bits of `Floats`, which is float_lanes or, as on a device, one float.
 template <class Floats>
 using bits_of_lanes = std::conditional_t<sizeof(Floats) == sizeof(float), std::uint32_t, word_lanes>;
 
@@ -53,7 +53,7 @@ ECQ_HOST_DEVICE Floats magnitude_of(Floats values) noexcept {
 }
 
 /// `nearest(m)` = decode(encode(m)) for 0 <= m <= Format::largest; `encode(x)` = Format::encode(x) for every x but NaN,
-/// the code of -0 folded to that of +0. This definition serves any format; those below are fast.
+/// with the code of -0 folded into that of +0. This definition serves any format; the specialisations below are fast.
 template <class Format>
 struct rounding {
   template <class Floats>
@@ -82,8 +82,8 @@ struct rounding {
 
 #if !defined(__FAST_MATH__)  // which lets compilers cancel the additions below
 
-/// FP8: to m is added the power of two that leaves `mantissa_bits` bits of m above the last place of the sum. The bits
-/// of the sum then count steps of m's binade, as codes do.
+/// Rounding to FP8 adds to m the power of two that leaves `mantissa_bits` bits of m above the last place of the sum.
+/// The bits of the sum then count steps of m's binade, as codes do.
 template <class Format>
   requires(Format::layout::bits == 8)
 struct rounding<Format> {
@@ -113,7 +113,7 @@ struct rounding<Format> {
   static constexpr std::uint32_t up = std::uint32_t{dropped} << 23;
   static constexpr std::uint32_t least_pushed = (first_exponent << 23) + up;
 
-  /// Bits of that power of two; subnormal numbers belong to the lowest binade.
+  /// The bits of that power of two; subnormal numbers belong to the lowest binade.
   template <class Floats>
   ECQ_HOST_DEVICE static bits_of_lanes<Floats> pushed_by(Floats magnitudes) noexcept {
     using words = bits_of_lanes<Floats>;
@@ -129,7 +129,7 @@ struct rounding<Format> {
 
 template <>
 struct rounding<int8> {
-  static constexpr float pushed = 0x1.8p23F;  ///< added, it leaves an integer, in the low bits of the sum
+  static constexpr float pushed = 0x1.8p23F;  ///< adding it leaves an integer in the low bits of the sum
 
   template <class Floats>
   ECQ_HOST_DEVICE static Floats nearest(Floats magnitudes) noexcept {
@@ -143,7 +143,7 @@ struct rounding<int8> {
   }
 };
 
-/// Unsigned integers, likewise.
+/// Rounding to unsigned integers works like that to Int8.
 template <affine_format Format>
 struct rounding<Format> {
   template <class Floats>

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// EntQuant on a device: how a group of threads (base/threads.hpp) quantises a row, one scale a row, to the codes and
-/// scales of scaled_quantizer<row_root<>>.
+/// EntQuant on a device: a group of threads (base/threads.hpp) quantises a row, with one scale per row, to the codes
+/// and scales of scaled_quantizer<row_root<>>.
 
 #include <concepts>
 #include <cstddef>
@@ -21,8 +21,8 @@
 namespace ecq {
 
 /// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or a sample
-/// of them (row_sample, whose members these are). Where a weight is not finite, it is number first_number + row of the
-/// matrix * numbers_per_row + column.
+/// of them (row_sample, whose members these are). A weight that is not finite is reported by its number, first_number +
+/// row of the matrix * numbers_per_row + column.
 struct kernel_weights {
   const std::byte* data = nullptr;  ///< weight (0, 0) of the matrix, aligned to its size
   std::uint64_t rows = 0;
@@ -36,26 +36,26 @@ struct kernel_weights {
   std::uint64_t rows_of_stream = 0;
   dtype type = dtype::fp32;
 
-  /// The row of the matrix that is row `row` of these.
+  /// The row of the matrix that is row `row` of these rows.
   ECQ_HOST_DEVICE std::uint64_t row_of_matrix(std::uint64_t row) const {
     return detail::sampled_row(first + row, step, rows_of_stream) - rows_before;
   }
 };
 
-/// What quantising a row begins with.
+/// What quantising a row needs to know of it.
 struct row_summary {
   double magnitudes;      ///< sum of the magnitudes, times 2^-exponent
-  float largest;          ///< magnitude, times 2^-exponent; 0 for a row of zeros or of what is not finite
+  float largest;          ///< magnitude, times 2^-exponent; 0 for a row of zeros or with a weight that is not finite
   std::int32_t exponent;  ///< exponent_of_group
 };
 
-/// Threads that a row of so many weights is for: one a sum of its order of summation.
+/// The number of threads for a row of `columns` weights: one for each sum in its order of summation.
 ECQ_HOST_DEVICE constexpr unsigned threads_of_row(std::uint64_t columns) noexcept {
   return static_cast<unsigned>(detail::row_sums(columns));
 }
 
-/// Threads that quantise a row: one a sum of its order of summation. `lead` and `decide` give all threads what one
-/// thread's call returns; `multiply` and `divide` round once, whatever compilers are told.
+/// Threads that quantise a row, one for each sum in its order of summation. `lead` and `decide` give all threads what
+/// one thread's call returns; `multiply` and `divide` round once, whatever options the compiler has.
 template <class Group>
 concept row_group =
     stepped_group<Group> && requires(Group& group, const typename Group::template own<std::uint32_t>& values,
@@ -78,14 +78,14 @@ template <class Sink>
 concept row_sink = requires(const Sink& sink, std::uint64_t column, const std::uint32_t (&codes)[4],
                             std::uint32_t count) { sink(column, codes, count); };
 
-/// Weights that are staged at once where a row is longer than the room for it.
+/// The number of weights that are staged at once if a row is longer than the room for it.
 inline constexpr std::uint64_t staged_segment = 8192;
 
 namespace detail {
 
 /// The weights of a row as FP32, in memory that the threads share: all at once if they fit, else segment by segment,
-/// read anew for each walk. What a thread sums up lies side by side, in parts of four that neighbours find in different
-/// banks.
+/// read anew for each walk. The weights that a thread sums up lie side by side, in parts of four; neighbouring threads
+/// find theirs in different banks.
 template <row_group Group>
 class staged_row {
  public:
@@ -99,7 +99,7 @@ class staged_row {
         staging_(staging),
         capacity_(capacity) {}
 
-  /// Calls body(first, count) for each segment, when it is staged; all threads together.
+  /// Calls body(first, count) for each segment once it is staged; all threads call it together.
   template <class Body>
   ECQ_HOST_DEVICE void each_segment(Body&& body) {
     const bool whole = weights_.columns <= capacity_;
@@ -116,10 +116,12 @@ class staged_row {
     }
   }
 
-  /// The bits of the largest magnitude staged so far by each thread; of what is not finite, more than a number's.
+  /// The bits of the largest magnitude that each thread has staged so far; those of NaN and infinity exceed those of
+  /// any number.
   ECQ_HOST_DEVICE const typename Group::template own<std::uint32_t>& largest_bits() const { return largest_; }
 
-  /// Sums term(weight, sums), in the order of row_sums(), in every thread's own sums. `Term` adds to two FP32 numbers.
+  /// Sums up the weights in the order of row_sums(), in every thread's own `sums`. `term(weight, distortion, kept)`
+  /// adds to two FP32 numbers.
   template <class Term>
   ECQ_HOST_DEVICE void sum(typename Group::template own<group_sums>& sums, const Term& term) {
     each_segment([&](std::uint64_t, std::uint32_t count) {
@@ -149,7 +151,8 @@ class staged_row {
                           index / lanes_of_tile % (tile_weights / lanes_of_tile))];
   }
 
-  /// Number of the first weight that is not finite, of those that `thread` looks at; the row's length if there is none.
+  /// The column of the first weight that is not finite among those that `thread` looks at; at least the row's length if
+  /// there is none.
   ECQ_HOST_DEVICE std::uint64_t first_non_finite(std::uint32_t thread) const {
     std::uint64_t column = thread;
     while (column < weights_.columns && (bits_at(column) & 0x7f800000U) != 0x7f800000U) column += Group::size();
@@ -234,8 +237,8 @@ class staged_row {
 
 }  // namespace detail
 
-/// The summary of row `row`, for every thread. A weight that is not finite is reported. `staging` and `capacity` as for
-/// staged_row; Group::size() is threads_of_row().
+/// Returns the summary of row `row` to every thread, and reports weights that are not finite. `staging` and `capacity`
+/// are those of staged_row; Group::size() is threads_of_row().
 template <row_group Group>
 ECQ_HOST_DEVICE row_summary
 summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
@@ -265,7 +268,7 @@ summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
   });
 }
 
-/// Sum of all magnitudes of a matrix, in the order of detail::sum_over_groups, for every thread.
+/// Returns the sum of all magnitudes of a matrix, in the order of detail::sum_over_groups, to every thread.
 template <row_group Group>
 ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::uint64_t count) {
   static_assert(Group::size() == detail::most_row_sums);
@@ -282,7 +285,7 @@ ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::u
 
 namespace detail {
 
-/// Where to evaluate a row next, or, finished, its stored scale.
+/// The scale at which to evaluate a row next or, once finished, its stored scale.
 struct row_step {
   float scale;
   float inverse;  ///< 1 / scale
@@ -300,8 +303,8 @@ ECQ_HOST_DEVICE row_step stored_step(float scale, int exponent) noexcept {
   return step_at<Group>(static_cast<float>(stored), true);
 }
 
-/// |w * factor| is the magnitude of w: not |w| * factor, since to take a magnitude may flush a subnormal number to
-/// zero.
+/// Adds one weight w to the sums. Its magnitude is |w * factor|, not |w| * factor, since taking a magnitude may flush a
+/// subnormal number to zero.
 template <row_group Group, class Format>
 ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at, float& distortion, float& kept) {
   const float magnitude = magnitude_of(Group::multiply(weight, factor));
@@ -310,7 +313,7 @@ ECQ_HOST_DEVICE void add_at_scale(float weight, float factor, const row_step& at
   if (value > 0.0F) kept += magnitude;
 }
 
-/// Finds the stored scale of a row; the step, finished, for every thread.
+/// Finds the stored scale of a row, and returns the finished step to every thread.
 template <class Format, row_group Group>
 ECQ_HOST_DEVICE row_step find_scale(Group& group, balanced_scale_search& search, staged_row<Group>& staged,
                                     const row_summary& row, std::uint64_t columns, double balance) {
@@ -338,15 +341,15 @@ ECQ_HOST_DEVICE row_step find_scale(Group& group, balanced_scale_search& search,
 
 }  // namespace detail
 
-/// lambda * weight * mean magnitude: what every row of a matrix shares; 0 stands for AbsMax.
+/// The balance that all rows of a matrix share, lambda * weight * mean magnitude; 0 stands for AbsMax.
 template <class Format>
 ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::uint64_t weights) noexcept {
   return lambda * detail::l1_weight<Format> * (magnitudes / static_cast<double>(weights));
 }
 
 /// Quantises row `row`; Group::size() is threads_of_row(). The codes go to sink(column, codes, count), 16 at a time,
-/// low byte first, `count` of them counting; the bits of the BF16 scale are returned to every thread. `search` is
-/// memory of the thread that leads.
+/// low byte first, of which the first `count` are valid. Returns the bits of the BF16 scale to every thread. `search`
+/// is memory of the leading thread.
 template <class Format, row_group Group, row_sink Sink>
 ECQ_HOST_DEVICE std::uint16_t quantize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
                                            const row_summary& summary, double balance,

@@ -37,7 +37,7 @@ template <distortion Distortion = relative_l1, regularizer Regularizer = l1_norm
 struct row_root {
   static constexpr std::string_view name = "row_root";
 
-  double lambda = 0;  ///< at least 0; 4 times as much is about 1 bit a weight less
+  double lambda = 0;  ///< at least 0; 4 times the lambda takes about 1 bit per weight less
 
   template <symmetric_format Format>
   result<void> search(const cpu& backend, weights_view weights, group_layout layout, std::span<float> scales) const;
@@ -45,7 +45,7 @@ struct row_root {
 
 namespace detail {
 
-/// Runs a search; `evaluate(scale)` gives result<group_sums>.
+/// Runs `search` to its end; `evaluate(scale)` returns result<group_sums>.
 template <class Evaluate>
 result<float> balanced_scale(balanced_scale_search search, const Evaluate& evaluate) {
   while (!search.finished()) {

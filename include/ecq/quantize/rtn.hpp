@@ -14,8 +14,8 @@
 
 namespace ecq {
 
-/// Symmetric integers of `bits` bits with one BF16 scale a row, max|w| / (2^(bits-1) - 1); bits + 16 / columns a
-/// weight. Codes are two's complement. Rounded weights are q * scale with the stored scale.
+/// Quantises to symmetric integers of `bits` bits with one BF16 scale per row, max|w| / (2^(bits-1) - 1): bits + 16 /
+/// columns bits per weight. Codes are two's complement. Rounded weights are q * scale with the stored scale.
 struct rtn {
   static constexpr std::string_view name = "rtn";
 

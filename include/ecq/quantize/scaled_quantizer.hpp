@@ -29,8 +29,8 @@ namespace ecq {
 
 namespace detail {
 
-/// codes[i] = Format::encode(weights[i] * (1 / scale)), quotient and product each rounded to FP32, -0 as +0.
-/// Precondition: `weights` is padded to a multiple of row_padding, `codes` is not longer.
+/// Sets codes[i] to Format::encode(weights[i] * (1 / scale)), with quotient and product each rounded to FP32, and -0 as
+/// +0. Precondition: `weights` is padded to a multiple of row_padding, and `codes` is not longer.
 template <class Format>
 void encode_weights(std::span<const float> weights, float scale, std::span<std::uint8_t> codes) noexcept {
   const float inverse = 1.0F / scale;
@@ -46,8 +46,9 @@ void encode_weights(std::span<const float> weights, float scale, std::span<std::
 
 }  // namespace detail
 
-/// Scales by `Search`, shared as `Granularity` says, stored as BF16; codes from the stored scale: Format::encode(w *
-/// (1 / scale)), the reciprocal and the product each rounded to FP32, -0 as +0.
+/// A quantiser whose scales `Search` finds; they are shared as `Granularity` says and stored as BF16. Codes follow from
+/// the stored scale: Format::encode(w * (1 / scale)), with the reciprocal and the product each rounded to FP32, and -0
+/// as +0.
 template <class Search, granularity Granularity = per_channel>
 struct scaled_quantizer {
   static constexpr std::string_view name = Search::name;
@@ -59,9 +60,9 @@ struct scaled_quantizer {
     return granularity.layout(rows, columns);
   }
 
-  /// `codes`: rows * columns of them, row-major; `scales`: layout(rows, columns).count(). errc::invalid_argument if
-  /// they have other sizes, errc::non_finite for NaN or infinity among the weights; what the search reports. Needs
-  /// memory for about a row a thread.
+  /// Writes rows * columns codes, row-major, and layout(rows, columns).count() scales. Errors: errc::invalid_argument
+  /// if the spans have other sizes, errc::non_finite for NaN or infinity among the weights, and those of the search.
+  /// Needs memory for about one row per thread.
   template <code_format Format>
     requires ecq::scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,

@@ -17,8 +17,9 @@ inline constexpr float smallest_normal_float = (std::numeric_limits<float>::min)
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 }  // namespace detail
 
-/// Scales lie between 2^-126 and this, so that scale, 1 / scale and code * scale are finite normal numbers (or zero).
-/// Weights so small that their scale would lie below lose codes; so large that it would lie above keep too many.
+/// The largest stored scale. Scales lie between 2^-126 and this one, so that scale, 1 / scale and code * scale are
+/// finite normal numbers (or zero). Weights so small that their scale would lie below lose codes; weights so large that
+/// it would lie above keep too many.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
   // Int8 has one code beyond `largest`, hence the step down.
@@ -27,7 +28,7 @@ ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
 }
 
 namespace detail {
-/// largest_scale, computed once: by the compiler where it can.
+/// largest_scale(), computed by the compiler where it can.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 kept_largest_scale() noexcept {
   if constexpr (constant_format<Format>) {
@@ -39,7 +40,8 @@ ECQ_HOST_DEVICE constexpr bf16 kept_largest_scale() noexcept {
 }
 }  // namespace detail
 
-/// `scale` rounded to BF16, nearest, within the bounds above; NaN and what is not positive give 1.
+/// `scale` rounded to the nearest BF16 number between 2^-126 and largest_scale(); NaN and numbers that are not positive
+/// give 1.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
   constexpr bf16 smallest(detail::smallest_normal_float);
@@ -50,7 +52,7 @@ ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
 }
 
 namespace detail {
-/// scale * 2^exponent within the bounds of stored scales, for `scale` a positive normal number.
+/// scale * 2^exponent, limited to the bounds of stored scales. Precondition: `scale` is a positive normal number.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr float denormalize(float scale, int exponent) noexcept {
   const double exact = static_cast<double>(scale) * power_of_two_f64(exponent);

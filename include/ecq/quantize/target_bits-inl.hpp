@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The search for a lambda, defined.
+/// Definition of the search for a lambda.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace ecq::detail {
 
-/// Bits a weight of a model as a function of lambda.
+/// The bits per weight of a model as a function of lambda.
 class rate_of_model {
  public:
   rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
@@ -85,7 +85,7 @@ class rate_of_model {
     std::vector<std::byte> bytes;  ///< of `weights`, row-major
     weights_view weights;
     std::size_t stream = 0;
-    double stands_for = 1;  ///< weights of the matrix a weight of the sample
+    double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
   };
 
   static sample sample_of(const rate_input& input, const row_sample& looked_at) {

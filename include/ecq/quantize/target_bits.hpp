@@ -18,27 +18,27 @@
 
 namespace ecq {
 
-/// A matrix of the model and the stream its codes go into; those of one stream share one frequency table.
+/// A matrix of the model and the stream its codes go into; the matrices of one stream share one frequency table.
 struct rate_input {
   weights_view weights;
   std::size_t stream = 0;  ///< below the number of inputs
 };
 
-/// Nothing but codes: the rate is their entropy (and the scales, if they count).
+/// No overhead: the rate is the entropy of the codes (and the scales, if they count).
 struct no_overhead {
   double operator()(std::size_t, std::uint64_t) const noexcept { return 0; }
 };
 
 /// How the rate of a model is measured.
 struct rate_options {
-  std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights that are looked at, about; all of a smaller model
-  bool count_scales = true;                             ///< 16 bits a scale
-  /// Called when inputs[index] has been read, once for each input that has weights: what is looked at is copied first,
-  /// so that memory of a mapped file can be given back. A system may map 2 MiB for every row that is touched.
+  std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights to look at, about; of a smaller model, all
+  bool count_scales = true;                             ///< count 16 bits per scale
+  /// Called when inputs[index] has been read, once for each input that has weights. The search has then copied what it
+  /// looks at, so that memory of a mapped file can be given back: a system may map 2 MiB for every row that is touched.
   std::function<void(std::size_t)> finished_reading{};
 };
 
-/// EntQuant at a lambda with one scale a row.
+/// EntQuant at a given lambda, with one scale per row.
 struct entquant_at {
   scaled_quantizer<row_root<>> operator()(double lambda) const noexcept { return {{lambda}, {}}; }
 };
@@ -47,12 +47,12 @@ namespace detail {
 
 /// A quantiser at any lambda, whatever its type.
 struct quantizer_at_lambda {
-  std::function<std::size_t(std::size_t rows, std::size_t columns)> scales;  ///< how many
+  std::function<std::size_t(std::size_t rows, std::size_t columns)> scales;  ///< how many scales
   std::function<result<void>(double lambda, const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                              std::span<bf16> scales)>
       quantize;
 
-  /// That of quantizer_at(lambda), to codes of `Format`. `quantizer_at` is copied.
+  /// The quantiser that quantizer_at(lambda) makes, to codes of `Format`. Copies `quantizer_at`.
   template <code_format Format, class QuantizerAt>
   static quantizer_at_lambda of(const QuantizerAt& quantizer_at) {
     return {[=](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
@@ -74,15 +74,17 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 ///
 ///   (sum over streams of entropy of the codes * their number + overhead_bits(stream, codes) + bits of the scales)
 ///
-/// is `target_bits` (above 0) a weight. `overhead_bits` says what a stream costs beside its entropy: table, index,
-/// states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate must fall as
-/// lambda grows.
+/// is `target_bits` (above 0) per weight. `overhead_bits` returns the bits that a stream takes besides its entropy:
+/// table, index, states, its share of the file's header. `quantizer_at(lambda)` makes the quantiser to use; its rate
+/// must fall as lambda grows.
 ///
-/// Large models are measured on a sample: a row of each k neighbours among the rows of a stream's matrices, copied
-/// once; no other row is read. The rate of the real codes may then differ; rate_correction takes it from there.
+/// Large models are measured on a sample: one row of each k neighbours among the rows of a stream's matrices, copied
+/// once; no other row is read. The rate of the real codes may then differ; rate_correction takes over from there.
 ///
-/// At least the rate of lambda = 0 (AbsMax): gives 0. errc::unreachable_target below what codes that are nearly all
-/// zero, scales and overhead need; errc::non_finite as the quantiser reports it, for the rows that are read.
+/// A target that is at least the rate of lambda = 0 (AbsMax) gives 0. Errors: errc::unreachable_target for a target
+/// below what scales, overhead and codes that are nearly all zero need; errc::non_finite, as the quantiser reports it,
+/// for the rows that are read; errc::invalid_argument for a target out of range and for a stream number that is too
+/// large; errc::out_of_memory.
 template <code_format Format, class Overhead = no_overhead, class QuantizerAt = entquant_at>
 result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                                const Overhead& overhead_bits = {}, const rate_options& options = {},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding whole chunks on the CPU, by the kernels of a coder and of its joins.
+/// Decodes whole chunks on the CPU with the kernels of a coder and of its joins.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ecq::detail {
 
-/// Chunks that are worth a run where there are few.
+/// The number of chunks that are worth a run if there are few.
 inline constexpr std::size_t min_chunk_run = 8;
 
 /// Decodes chunks of one stream, keeping the decoder of the table that the last ones used.
@@ -26,8 +26,8 @@ class chunk_decoder {
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
       : isa_(backend.isa), stream_(stream), options_(options) {}
 
-  /// Writes all elements of chunks first, first + 1, ..., at most max_chunk_run of them; those of chunk first + i,
-  /// stream.symbols_in(first + i) in number, to out[i].
+  /// Writes all elements of chunks first, first + 1, ..., one chunk for each entry of `out`, at most max_chunk_run. The
+  /// stream.symbols_in(first + i) elements of chunk first + i go to out[i].
   result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
     if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunks(first, out.size(), isa_));
     element_target targets[max_chunk_run];
@@ -35,7 +35,7 @@ class chunk_decoder {
     bool decoded[max_chunk_run] = {};
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (decoded[i]) continue;
-      // All that share the table of chunk i, wherever they lie in the run.
+      // Take all chunks that share the table of chunk i, wherever they lie in the run.
       chunk_bytes chunks[max_chunk_run];
       element_target sharing[max_chunk_run];
       std::size_t members[max_chunk_run];
@@ -71,14 +71,14 @@ class chunk_decoder {
   }
 
  private:
-  /// Where what is decoded goes: pairs take the last bytes of the elements' room, which they are split to from the
+  /// Where decoded symbols go. Pairs go to the last bytes of the elements' room and are split into elements from the
   /// front.
   std::byte* room_of(std::uint64_t index, std::byte* elements) const {
     if (!stream_.pairs()) return elements;
     return elements + stream_.element_bytes() * stream_.symbols_in(index) - stream_.coded_in(index);
   }
 
-  /// Joins the symbols of chunk `index` that are left, to elements that begin at `out`.
+  /// Joins the remaining symbols of chunk `index` to elements that begin at `out`.
   errc join_rest(std::uint64_t index, const element_target& target, std::byte* out) const {
     const std::size_t count = stream_.symbols_in(index);
     return visit_split(stream_.format(), [&]<class Split>() {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The coders that a program decodes, chosen when it is compiled, by number when it runs.
+/// The coders that a program decodes, chosen at compile time as a set, and by number at run time.
 
 #include <concepts>
 #include <cstddef>
@@ -28,15 +28,16 @@ concept decodes_many = requires(const Decoder decoder, std::span<const chunk_byt
   { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
 };
 
-/// Decoders that also join symbols with raw bits: verdicts as above, and all symbols or elements as element_target
-/// says.
+/// Decoders that also join symbols with raw bits: verdicts are those of decodes_many, and symbols or elements go where
+/// element_target says.
 template <class Decoder>
 concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, const element_join& join,
                                   std::span<element_target> targets, std::span<errc> verdicts, instruction_set isa) {
   { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
 };
 
-/// Chunks that a table_decoder takes at once: enough to run side by side, and to find or make a table for.
+/// The largest number of chunks that a table_decoder takes at once: enough to run side by side, and to be worth finding
+/// or making a table for.
 inline constexpr std::size_t max_chunk_run = 16;
 
 /// The decoder of one table of a stream, whatever the coder.
@@ -49,7 +50,7 @@ class table_decoder {
                       std::span<errc> verdicts, instruction_set isa) const = 0;
 };
 
-/// That of `Coder`.
+/// The table_decoder of `Coder`.
 template <entropy_coder Coder>
 class table_decoder_of final : public table_decoder {
  public:
@@ -75,14 +76,14 @@ class table_decoder_of final : public table_decoder {
   typename Coder::decoder decoder_;
 };
 
-/// All that decoding takes from a coder.
+/// All that decoding needs from a coder.
 struct coder_decoding {
   coder_id coder{};
   std::string_view name;
   std::size_t state_bytes = 0;
-  /// Checks the record at `position` of a tables section and moves `position` behind it.
+  /// Checks the record at `position` of a tables section and moves `position` past it.
   result<void> (*check_table)(std::span<const std::byte> section, std::size_t& position, split_map map) = nullptr;
-  /// The decoder of the record there, which check_table has accepted.
+  /// Returns the decoder of the record at `position`, which check_table has accepted.
   std::unique_ptr<const table_decoder> (*decoder_at)(std::span<const std::byte> section, std::size_t position,
                                                      split_map map) = nullptr;
 
@@ -105,12 +106,12 @@ inline constexpr coder_decoding decodings_of[] = {coder_decoding::of<Coders>()..
 
 }  // namespace detail
 
-/// The coders that streams are read with: coders<rans>, say, or every_coder.
+/// The coders with which streams are decoded: coders<rans>, for example, or every_coder.
 class coder_set {
  public:
   explicit constexpr coder_set(std::span<const detail::coder_decoding> all) noexcept : all_(all) {}
 
-  /// nullptr for a coder that is not among these.
+  /// The decoding of coder `id`; nullptr if the coder is not in the set.
   constexpr const detail::coder_decoding* find(coder_id id) const noexcept {
     for (const detail::coder_decoding& each : all_) {
       if (each.coder == id) return &each;
@@ -118,7 +119,7 @@ class coder_set {
     return nullptr;
   }
 
-  /// "raw, rans".
+  /// The names of the coders: "raw, rans".
   std::string names() const {
     std::string all;
     for (const detail::coder_decoding& each : all_) all.append(all.empty() ? "" : ", ").append(each.name);
@@ -129,13 +130,13 @@ class coder_set {
   std::span<const detail::coder_decoding> all_;
 };
 
-/// These coders, of the library's or one's own, and raw, which stands in for any of them where that is smaller. A
+/// The set of `Coders`, the library's or a user's own, and raw, which stands in for any of them where it is smaller. A
 /// program compiles the decoders of the coders that it names.
 template <decodable_on<cpu>... Coders>
 inline constexpr coder_set coders{detail::decodings_of<raw, Coders...>};
 
-/// All coders of this library, where a call names none: stream/every_coder.hpp, which stream/encoded_stream.hpp and
-/// decompress.hpp include.
+/// All coders of this library, the default of a call that names none. It is defined in stream/every_coder.hpp, which
+/// stream/encoded_stream.hpp and decompress.hpp include.
 struct every_coder;
 
 }  // namespace ecq

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a warp joins decoded bytes and raw bits to elements and stores them: the sinks of entropy/chunk_warp.hpp. Same
-/// elements as join_elements.
+/// How a warp joins decoded bytes and raw bits into elements and stores them: sinks of entropy/chunk_warp.hpp. The
+/// elements are those of join_elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace ecq {
 
 namespace detail {
 
-/// The raw bits of a lane's four elements of a group, from bit 0 of the first word on. `raw` are those of the chunk,
-/// `bits` (1..Width) an element of Width bits.
+/// The raw bits of each lane's four elements of a group, starting at bit 0 of the first word. `raw` points to the raw
+/// bits of the chunk, `bits` (1..Width) per element of Width bits.
 template <lockstep_warp Warp, unsigned Width>
 struct warp_raw_bits {
   using lanes = typename Warp::lanes;
@@ -26,22 +26,22 @@ struct warp_raw_bits {
 
   lanes words[most_words + 1];  ///< the last one is 0
 
-  /// From words that were `fetched`, of which no bits are another lane's.
+  /// Takes the raw bits from words that were `fetched`, in which no bits are another lane's.
   template <std::size_t Words>
   ECQ_HOST_DEVICE explicit warp_raw_bits(const lanes (&fetched)[Words]) {
     ECQ_UNROLL
     for (unsigned i = 0; i <= most_words; ++i) words[i] = i < Words ? fetched[i] : lanes(0U);
   }
 
-  /// From memory. Of the group `left` elements are there, and nothing is read for lanes behind them; `more` says
-  /// whether all of the next group is readable, which is then asked for.
+  /// Loads the raw bits from memory. The group has `left` elements, and nothing is read for lanes beyond them. `more`
+  /// says whether all of the next group is readable; if so, it is prefetched.
   ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left,
                                 bool more) {
     const std::byte* const from = raw + std::size_t{group} * (group_symbols / 8) * bits;
     const auto there = Warp::below(Warp::lane_numbers() << 2, lanes(left));
     const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
     const lanes first_word = first_bit >> 5;
-    // With whole bytes an element a lane's bits begin at a word.
+    // With whole bytes per element, a lane's bits begin at a word.
     const unsigned needed = rounds_per_group * bits / 32 + (bits % 8 != 0 ? 2 : 0);
     ECQ_UNROLL
     for (unsigned i = 0; i <= most_words; ++i) {
@@ -55,13 +55,13 @@ struct warp_raw_bits {
     words[most_words] = lanes(0U);
   }
 
-  /// Those of element `number` (0..3).
+  /// The raw bits of each lane's element `number` (0..3).
   ECQ_HOST_DEVICE lanes of(unsigned number, unsigned bits) const {
     const unsigned first = number * bits;
     lanes low = words[0];
     lanes high = words[1];
     ECQ_UNROLL
-    for (unsigned i = 1; i < most_words; ++i) {  // by constant numbers, so that words stay in registers
+    for (unsigned i = 1; i < most_words; ++i) {  // constant indices keep the words in registers
       const auto reached = Warp::below(lanes(32 * i - 1), lanes(first));
       low = Warp::select(reached, words[i], low);
       high = Warp::select(reached, words[i + 1], high);
@@ -71,13 +71,13 @@ struct warp_raw_bits {
   }
 };
 
-/// Four elements of 16 bits from symbols and raw bits of 8 bits each, turned right by one.
+/// Joins symbols and raw bits of 8 bits each into four elements of 16 bits, rotated right by one bit.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typename Warp::lanes& raw,
                                 typename Warp::lanes& first_two, typename Warp::lanes& last_two) {
   using lanes = typename Warp::lanes;
-  // Raw bytes of which neighbours have each other's lowest bit, so that turning both elements of a word as one puts
-  // each where it belongs.
+  // Neighbouring raw bytes swap their lowest bits, so that rotating both elements of a word as one puts each bit where
+  // it belongs.
   const lanes swapped = Warp::merge_bits(raw, Warp::permute_bytes(raw, raw, 0x2301), 0xFEFEFEFEU);
   const lanes first = Warp::permute_bytes(swapped, symbols, 0x5140);
   const lanes last = Warp::permute_bytes(swapped, symbols, 0x7362);
@@ -85,7 +85,7 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
   last_two = Warp::funnel_right(last, last, lanes(1U));
 }
 
-/// Split::restore of all elements in a word at once.
+/// Applies Split::restore to all elements of a word at once.
 template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) {
   using lanes = typename Warp::lanes;
@@ -102,21 +102,21 @@ ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) 
 
 }  // namespace detail
 
-/// Where a warp writes the elements of a chunk: with device_warp in global memory.
+/// Where a warp writes the elements of a chunk; with device_warp, in global memory.
 struct chunk_target {
-  std::byte* out;       ///< of the chunk's first element, whether it is written or not
-  std::uint32_t first;  ///< elements first, first + 1, ..., last - 1 of the chunk are written, all others not
+  std::byte* out;       ///< place of the chunk's first element, even if that is not written
+  std::uint32_t first;  ///< only elements first, first + 1, ..., last - 1 of the chunk are written
   std::uint32_t last;
   bool aligned;  ///< `out` is aligned to what a lane stores at once: all its elements of a group, or 16 bytes
 };
 
-/// Where a warp writes those of a chunk's elements, `begin` to `end` of the stream, that are among elements first,
-/// first + 1, ..., last - 1 of the stream. `out` is where the stream's element `first` goes, `width` bytes each; a lane
-/// stores `together` of them.
+/// The target for a chunk with elements begin, ..., end - 1 of the stream, if only elements first, ..., last - 1 of the
+/// stream are written. `out` is the place of the stream's element `first`; an element has `width` bytes, and a lane
+/// stores `together` elements at once.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, std::uint64_t first, std::uint64_t last,
                                        std::byte* out, std::uint64_t width, std::uint64_t together = rounds_per_group) {
-  // The chunk's first element may lie before all that is written: a number, not a pointer into anything.
+  // The place of the chunk's first element may lie outside the memory that is written, so it is computed as a number.
   const std::uintptr_t to =
       reinterpret_cast<std::uintptr_t>(out) + static_cast<std::uintptr_t>((begin - first) * width);
   return {reinterpret_cast<std::byte*>(to),  // NOLINT(performance-no-int-to-ptr)
@@ -125,14 +125,15 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
           to % (together * width < 16 ? together * width : 16) == 0};
 }
 
-/// Writes elements of `Split`. Before it is called for a whole group, fetch() has to be, and for no other group since.
+/// A sink that writes elements of `Split`. Before it is called for a whole group, fetch() must have been called for
+/// this group and for no other group since.
 template <lockstep_warp Warp, element_split Split>
 class warp_element_sink {
  public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` an element.
+  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` per element.
   ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target)
       : raw_(raw),
         raw_place_(own_words ? Warp::template own_place<raw_words, raw_word>(raw) : raw),
@@ -142,14 +143,14 @@ class warp_element_sink {
     find_wholes();
   }
 
-  /// From now on only elements first, first + 1, ..., last - 1 of the chunk are written, if they were before.
+  /// From now on, elements of the chunk other than first, first + 1, ..., last - 1 are not written either.
   ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
     if (target_.first < first) target_.first = first;
     if (target_.last > last) target_.last = last;
     find_wholes();
   }
 
-  /// Loads the raw bits of a group that is written whole, but does nothing with them, which would mean to wait for
+  /// Loads the raw bits of a group that is written whole. Does not use them yet, because that would mean waiting for
   /// them.
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
     if constexpr (own_words) {
@@ -159,7 +160,7 @@ class warp_element_sink {
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
-    // Where no bits of the symbol are raw, their number is a constant that the compiler sees.
+    // If no bits of the symbol are raw, the compiler knows the number of raw bits.
     if (group - first_whole_ < wholes_) {
       Warp::store_own(out_ + group * group_bytes, joined_whole(codes, group).words);
     } else if (raw_bits_ == low_bits<Split>) {
@@ -195,11 +196,11 @@ class warp_element_sink {
   ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     if constexpr (Bits == 0) return {{codes}};
     const unsigned bits = Bits != any ? Bits : raw_bits_;
-    const bool more = !own_words && (group + 2) * group_symbols <= target_.last;  // own words are fetched
+    const bool more = !own_words && (group + 2) * group_symbols <= target_.last;  // own words are fetched by fetch()
     return join<Bits>(codes, kept_bits(raw_, bits, group, left, more), bits);
   }
 
-  /// `kept` are the raw bits of each lane's elements, `bits` each.
+  /// Joins `codes` with `kept`, the raw bits of each lane's elements, `bits` per element.
   template <unsigned Bits>
   ECQ_HOST_DEVICE static four_elements join(const lanes& codes, const kept_bits& kept, unsigned bits) {
     four_elements made;

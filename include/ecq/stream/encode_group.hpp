@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The steps by which groups of threads encode elements into a stream that is, byte for byte, the one of encode_stream
-/// or encode_exponents with coder rans (base/threads.hpp). A step begins when the one before is done:
+/// The steps in which groups of threads (base/threads.hpp) encode elements into a stream that is, byte for byte, the
+/// stream of encode_stream or encode_exponents with coder rans. A step begins when the one before it is done:
 ///
 ///   1. count_elements, collect_counts        how often each symbol occurs
 ///   2. weigh_rans_split, choose_encoding     which bits are raw, and the tables
@@ -29,31 +29,31 @@
 
 namespace ecq {
 
-/// What step 2 and step 4 decide.
+/// The decisions of step 2 and step 4.
 struct encode_plan {
   rans_group_plan coder;
   section sections[known_sections + 1];  ///< by kind
-  section stored[known_sections + 1];    ///< as they would be without coding
-  std::uint64_t total_bytes;             ///< 0: the stream does not fit
+  section stored[known_sections + 1];    ///< the sections of a stream that stores all elements raw
+  std::uint64_t total_bytes;             ///< 0 if the stream does not fit
   std::uint64_t directory_bytes;
-  unsigned raw_bits;  ///< of an element; all of them where the stream is stored
-  bool room;          ///< for all that comes before the words
+  unsigned raw_bits;  ///< of an element; all its bits if the stream is stored
+  bool room;          ///< there is room for all sections before the words
 };
 
-/// What is to be encoded, and where to; sizes are known on the host, pointers are the device's. All of `out` may be
-/// written.
+/// The elements to encode, and the memory to use. Sizes are known on the host; pointers point to memory of the device.
+/// Any part of `out` may be written.
 struct encode_job {
   const std::byte* elements;  ///< aligned to 16
   std::uint64_t size;         ///< elements
   std::uint64_t chunks;
   std::byte* out;  ///< aligned to 64
   std::uint64_t out_bytes;
-  std::uint64_t* stream_bytes;  ///< becomes the size of the stream, or 0 where `out` is too small
+  std::uint64_t* stream_bytes;  ///< becomes the size of the stream, or 0 if `out` is too small
   std::uint64_t* counts;        ///< 256, zero before step 1
   encode_plan* plan;
   std::uint16_t* slots;        ///< alias_slot_count
   std::uint32_t* word_counts;  ///< of each chunk
-  std::byte* words;            ///< a word an element: those of a chunk are the last ones of its own
+  std::byte* words;            ///< one per element; a chunk's words come last in its part
   unsigned chunk_bits;
   std::uint8_t format;  ///< dtype, or 0 for bytes
   std::uint8_t element_bytes;
@@ -76,8 +76,8 @@ struct encode_job {
   ECQ_HOST_DEVICE bool stored() const { return plan->raw_bits == 8U * element_bytes; }
 };
 
-/// Counts the symbols of part `part` of `parts` on top of `counters`, 256 of them, which the group has for itself. A
-/// part of a job has less than 2^32 elements.
+/// Adds the symbols of part `part` of `parts` to `counters`, 256 counters that only this group uses. A part of a job
+/// has less than 2^32 elements.
 template <element_split Split, thread_group Group>
 ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, std::uint64_t part, std::uint64_t parts,
                                     std::uint32_t* counters) {
@@ -87,7 +87,7 @@ ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, s
   constexpr unsigned symbol_at = detail::symbol_at<Split>;
   constexpr std::uint32_t mask = (1U << Split::symbol_bits) - 1U;
   constexpr std::uint32_t in_vector = 128 / width;
-  constexpr std::uint32_t together = 4;  // vectors whose loads are on their way at the same time
+  constexpr std::uint32_t together = 4;  // vectors that are loaded at the same time
   const auto count = [&](const std::uint32_t(&words)[4]) {
     ECQ_UNROLL
     for (unsigned i = 0; i < in_vector; ++i) {
@@ -116,7 +116,7 @@ ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, s
   }
 }
 
-/// Adds `copies` times 256 counters to the counts of the job.
+/// Adds `copies` sets of 256 counters to the counts of the job.
 template <thread_group Group>
 ECQ_HOST_DEVICE void collect_counts(const Group& group, const std::uint32_t* counters, std::uint32_t copies,
                                     const encode_job& job) {
@@ -127,8 +127,8 @@ ECQ_HOST_DEVICE void collect_counts(const Group& group, const std::uint32_t* cou
   }
 }
 
-/// Chooses the split, when each is weighed, and lays out what comes before the words. With no elements it need not be
-/// called.
+/// Chooses the split after all of them are weighed, and lays out the sections before the words. It need not be called
+/// if there are no elements.
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
                                      detail::alias_work& aliases, const encode_job& job) {
@@ -151,7 +151,7 @@ ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (
   plan.room = plan.sections[static_cast<std::uint32_t>(section_kind::words)].offset <= job.out_bytes;
 }
 
-/// Encodes chunk `chunk`. `table` may lie elsewhere than in the plan.
+/// Encodes chunk `chunk`. `table` need not lie in the plan.
 template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_job& job, std::uint64_t chunk) {
   using lanes = typename Warp::lanes;
@@ -171,7 +171,7 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
     });
   };
   const warp_symbol_source<Warp, Split> source(elements, plan.coder.raw_bits);
-  const bool coded = plan.coder.count > 1;  // with one symbol alone states do not move
+  const bool coded = plan.coder.count > 1;  // with only one symbol, states do not move
   const bool alias = plan.coder.shape.mapping == slot_mapping::alias;
   warp_encoder<Warp> encoder = {table, job.words_of_chunk(chunk), count};
   for (std::uint32_t tile = (count + tile_symbols - 1) / tile_symbols; tile-- > 0;) {
@@ -190,15 +190,15 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
   });
 }
 
-/// Decides between the words that there are and storing all elements raw, whichever gives the smaller stream, and
-/// writes header, directory, tables and chunk index, without checksums, and the zeros between sections. Returns the
-/// bytes of the stream; if those are more than `out` has, nothing is written, and all later steps do nothing.
+/// Chooses the smaller stream: the one with the words so far, or the one that stores all elements raw. Writes header,
+/// directory, tables and chunk index, without checksums, and the zeros between sections. Returns the size of the stream
+/// in bytes; if that is more than `out` has, writes nothing, and all later steps do nothing.
 template <summing_group Group>
 ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_job& job) {
   using memory = typename Group::memory;
   encode_plan& plan = *job.plan;
   const auto part = [&](section_kind kind) -> section& { return plan.sections[static_cast<std::uint32_t>(kind)]; };
-  // Each thread has a run of chunks to itself.
+  // Each thread handles a run of chunks.
   std::uint64_t run = 1;
   while (run * group.size() < job.chunks) run *= 2;
   const std::uint64_t first = group.rank() * run < job.chunks ? group.rank() * run : job.chunks;
@@ -282,7 +282,7 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
   return total;
 }
 
-/// Brings the words of a chunk, or all of its elements, where they belong. A group has 2^16 threads at most.
+/// Moves the words of a chunk, or all of its elements, to their place in the stream. A group has at most 2^16 threads.
 template <element_split Split, thread_group Group>
 ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
   using memory = typename Group::memory;
@@ -302,7 +302,7 @@ ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std:
   const std::byte* const from = job.words_of_chunk(chunk) + std::size_t{2} * (size - count);
   std::byte* const to = job.at(section_kind::words) + 2 * first_word;
   const auto word = [&](std::uint32_t i) { return memory::template load<std::uint16_t>(from + std::size_t{2} * i); };
-  // Words go in pairs from where the target is aligned to 4 bytes.
+  // Words are copied in pairs, from the first place that is aligned to 4 bytes.
   const std::uint32_t odd = first_word % 2 != 0 && count != 0 ? 1 : 0;
   const std::uint32_t pairs = (count - odd) / 2;
   for (std::uint32_t pair = group.rank(); pair < pairs; pair += group.size()) {
@@ -313,7 +313,7 @@ ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std:
   if (group.rank() == 0 && odd + 2 * pairs < count) memory::store(to + std::size_t{2} * (count - 1), word(count - 1));
 }
 
-/// Writes the checksum of a chunk into the index. A group of one or four threads.
+/// Writes the checksum of a chunk into the index. The group has one or four threads.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
   using memory = typename Group::memory;
@@ -337,7 +337,8 @@ ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, s
   }
 }
 
-/// Writes the checksum of the header and says how large the stream is. A group of one or four threads.
+/// Writes the checksum of the header, and the size of the stream to job.stream_bytes. The group has one or four
+/// threads.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
   using memory = typename Group::memory;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// All coders of this library, with their decoders.
+/// Definition of the set of all coders of this library, with their decoders.
 
 #include "ecq/base/config.hpp"
 #include "ecq/stream/every_coder.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// All coders of this library, for what decodes whatever it is given.
+/// All coders of this library, for programs that decode streams of any coder.
 
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 
 namespace ecq {
 
-/// The coder_set of all coders of this library: what a decoding call means that names none.
+/// The coder_set of all coders of this library, the default of a decoding call that names none.
 struct every_coder {
   operator coder_set() const noexcept;
 };

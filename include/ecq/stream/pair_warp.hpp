@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// How a warp splits pairs of nibbles (docs/format.md, symbol map pairs) and joins their symbols with raw bits: sinks
-/// of entropy/chunk_warp.hpp. Same elements and same verdict as join_pairs.
+/// of entropy/chunk_warp.hpp. The elements and the verdict are those of join_pairs.
 
 #include <bit>
 #include <cstddef>
@@ -19,10 +19,10 @@
 
 namespace ecq {
 
-/// A nibble_list in registers: four symbols a word, the first one lowest.
+/// A nibble_list in registers: four symbols per word, the first in the lowest byte.
 struct warp_nibbles {
   std::uint32_t words[4] = {};
-  bool escape = false;  ///< nibble 15 is one
+  bool escape = false;  ///< nibble 15 is an escape
 
   static warp_nibbles of(const nibble_list& list) noexcept {
     warp_nibbles made{{}, list.has_escape()};
@@ -33,11 +33,11 @@ struct warp_nibbles {
   }
 };
 
-/// The symbols of a chunk in pairs, beside what is coded and raw.
+/// What a chunk in pairs has besides its coded symbols and raw bits.
 struct warp_pairs {
   warp_nibbles list;
   const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
-  std::uint32_t escape_count = 0;      ///< at most one a symbol
+  std::uint32_t escape_count = 0;      ///< at most one per symbol
   std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
 };
 
@@ -46,14 +46,16 @@ namespace detail {
 inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of a group of pairs
 inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
 
-/// Symbols of the pairs of a chunk, group after group: a lane has eight of each group. Symbols are those of `Split`.
+/// Splits the pairs of a chunk into symbols, group after group; a lane has eight symbols of each group. The symbols are
+/// those of `Split`.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_splitter {
  public:
   using lanes = typename Warp::lanes;
   static constexpr bool listed = Split::symbol_bits > 4;  ///< otherwise nibbles are symbols
 
-  /// Four symbols a word, those of lower numbers first; if nibbles are symbols, all eight in the first word.
+  /// Four symbols per word, those of lower numbers in lower bytes; if nibbles are symbols, all eight are in the first
+  /// word.
   struct eight_symbols {
     lanes words[2];
   };
@@ -61,7 +63,7 @@ class warp_pair_splitter {
   ECQ_HOST_DEVICE explicit warp_pair_splitter(const warp_pairs& pairs)
       : pairs_(pairs), escape_(Warp::uniform(pairs.list.escape ? 0x88888888U : 0U)) {}
 
-  /// The nibbles of a group as they are, but 0 where there is no symbol: for groups that have less than all of them.
+  /// The nibbles of a group, with 0 where there is no symbol: for incomplete groups.
   ECQ_HOST_DEVICE lanes existing(const lanes& pairs, std::uint32_t group) {
     const std::uint32_t first = group * pair_group;
     lanes nibbles = pairs;
@@ -77,26 +79,27 @@ class warp_pair_splitter {
     return nibbles;
   }
 
-  /// Of the next group. All lanes call together.
+  /// The symbols of the next group. All lanes call together.
   ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles) {
     eight_symbols found;
     if constexpr (!listed) {
       found.words[0] = nibbles;
       found.words[1] = lanes(0U);
     } else {
-      // A permutation of bytes picks by three bits of a nibble, from either half of the list; the fourth one chooses.
+      // Three bits of a nibble pick a byte from each half of the list; the fourth bit chooses the half.
       const lanes place = nibbles & 0x77777777U;
       const lanes half = Warp::merge_bits(nibbles >> 1, lanes(0x32103210U), 0x44444444U);
       found.words[0] = listed_symbols(place, half);
       found.words[1] = listed_symbols(place >> 16, half >> 16);
-      // In the fourth bit of each nibble that is 15.
+      // Set in the fourth bit of each nibble that is 15.
       const lanes escaped = (place + lanes(0x11111111U)) & nibbles & lanes(escape_);
       if (Warp::any(Warp::below(lanes(0U), escaped))) resolve(escaped, found);
     }
     return found;
   }
 
-  /// Whether the pairs of all groups were such as they are: all lanes ask together, behind the last one.
+  /// errc::corrupt if any group had invalid pairs or if the number of escapes is wrong. All lanes call together, after
+  /// the last group.
   ECQ_HOST_DEVICE errc verdict() const {
     const bool bad = Warp::any(Warp::below(lanes(0U), bad_));
     return bad || taken_ != pairs_.escape_count ? errc::corrupt : errc::ok;
@@ -109,7 +112,7 @@ class warp_pair_splitter {
                                   Warp::permute_bytes_by(lanes(list[2]), lanes(list[3]), place), half);
   }
 
-  /// Takes escapes for the nibbles that bits 4 i + 3 of `escaped` name.
+  /// Puts escapes in place of the nibbles whose bits 4 i + 3 are set in `escaped`.
   ECQ_HOST_DEVICE void resolve(const lanes& escaped, eight_symbols& found) {
     constexpr std::uint32_t largest = (1U << Split::symbol_bits) - 1U;
     const lanes own = ((escaped >> 3) * lanes(0x11111111U)) >> 28;  // 0..8
@@ -126,7 +129,8 @@ class warp_pair_splitter {
       ECQ_UNROLL
       for (lanes& word : found.words) {
         std::uint32_t& symbols = Warp::at(word, lane);
-        // One after another comes to the lowest byte: this is seldom run, and registers are for what often is.
+        // Each symbol in turn is moved to the lowest byte. This seldom runs, so registers are left to code that runs
+        // often.
         ECQ_NO_UNROLL
         for (unsigned i = 0; i < rounds_per_group; ++i) {
           if ((marks & 8U) != 0) {
@@ -144,9 +148,9 @@ class warp_pair_splitter {
   }
 
   warp_pairs pairs_;
-  std::uint32_t escape_;     ///< the fourth bits of nibbles, if nibble 15 is an escape
-  std::uint32_t taken_ = 0;  ///< escapes
-  lanes bad_ = lanes(0U);    ///< 1 where a lane met what is no symbol
+  std::uint32_t escape_;     ///< the fourth bit of each nibble, if nibble 15 is an escape
+  std::uint32_t taken_ = 0;  ///< number of escapes taken
+  lanes bad_ = lanes(0U);    ///< 1 if the lane met an invalid symbol
 };
 
 /// Joins a lane's eight symbols with its raw bits, low_bits<Split> each, which begin at `raw`.
@@ -164,13 +168,13 @@ struct warp_pair_join {
     lanes words[raw_words];
   };
 
-  /// What load() takes for the raw bits of a group from `from` on.
+  /// The `place` that load() takes for the raw bits of a group at `from`.
   ECQ_HOST_DEVICE static const std::byte* place(const std::byte* from) {
     if constexpr (low != 0 && low % 4 == 0) return Warp::template own_place<raw_words>(from);
     return from;
   }
 
-  /// Of lanes in `which`. A lane has `low` bytes, and up to 7 behind them are read.
+  /// Loads the raw bits of the lanes in `which`. A lane has `low` bytes of them; up to 7 bytes after them are read.
   ECQ_HOST_DEVICE static raw_bits load(typename Warp::flags which, const std::byte* place) {
     raw_bits loaded;
     if constexpr (low == 0) {
@@ -199,7 +203,8 @@ struct warp_pair_join {
       made.words[0] = symbols[0];
       made.words[1] = symbols[1];
     } else if constexpr (!warp_pair_splitter<Warp, Split>::listed) {
-      // Symbols are the nibbles themselves: even elements, then odd ones, sign, symbol and mantissa of four at once.
+      // Symbols are the nibbles themselves. First even elements are joined, then odd ones: sign, symbol and mantissa of
+      // four at once.
       const lanes& nibbles = symbols[0];
       const lanes& kept = raw.words[0];
       const lanes mantissas = kept >> 1;
@@ -243,8 +248,8 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// Writes elements of `Split` from pairs; `raw` holds the chunk's raw bits, low_bits<Split> an element. One sink serves
-/// one chunk, all its groups, ascending, and has a verdict of its own.
+/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element. A
+/// sink serves one chunk, takes all its groups in ascending order, and has a verdict of its own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -260,7 +265,7 @@ class warp_pair_sink {
         last_(target.last < pairs.symbols ? target.last : pairs.symbols),
         wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)) {}
 
-  /// Asks for the raw bits of a group that is written whole.
+  /// Loads the raw bits of a group that is written whole.
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
     if (group < wholes_) ahead_ = join::load(Warp::all(), raw_ + group * raw_bytes);
   }
@@ -282,7 +287,7 @@ class warp_pair_sink {
   static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< of a group
   static constexpr std::size_t group_bytes = detail::pair_group / 8 * width;
 
-  /// Those elements of a group that are there and wanted, byte by byte.
+  /// Writes the elements of a group that exist and are wanted, byte by byte.
   ECQ_HOST_DEVICE void write_some(const lanes (&symbols)[2], std::uint32_t group) const {
     const std::uint32_t begin = group * detail::pair_group;
     const std::uint32_t first = first_ > begin ? first_ - begin : 0;
@@ -301,7 +306,8 @@ class warp_pair_sink {
   typename join::raw_bits ahead_{};
 };
 
-/// Hands codes of one byte that came in pairs on to a sink that takes them singly, as a stream without pairs would.
+/// A sink that takes codes of one byte in pairs and passes them on to a sink that takes single codes, as from a stream
+/// without pairs.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding a stream, defined: its chunks shared out among threads.
+/// Definition of decoding a stream: threads share its chunks.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,8 +32,8 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
   const std::uint64_t last = first + count;
   const std::uint64_t first_chunk = first >> bits;
   const std::uint64_t chunks = ((last - 1) >> bits) - first_chunk + 1;
-  // A run of chunks is decoded side by side with one decode table, a few where there are a few; beyond that, four runs
-  // a thread even out the load.
+  // A run of chunks is decoded side by side with one decode table. If there are few chunks per thread, they are one
+  // run; beyond that, four runs per thread even out the load.
   const std::uint64_t each = chunks / backend.thread_count();
   const std::uint64_t run = std::clamp<std::uint64_t>(
       each / 4, std::clamp<std::uint64_t>(each, 1, detail::min_chunk_run), detail::max_chunk_run);
@@ -42,7 +42,7 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
                         const std::uint64_t begin = first_chunk + task * run;
                         const std::uint64_t end = first_chunk + (std::min)(chunks, (task + 1) * run);
                         std::byte* targets[detail::max_chunk_run];
-                        std::vector<std::byte> partial[2];  // all of the chunks of which only a part is wanted
+                        std::vector<std::byte> partial[2];  // whole chunks of which only a part is wanted
                         std::size_t partials = 0;
                         for (std::uint64_t index = begin; index < end; ++index) {
                           const std::uint64_t chunk_first = index << bits;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding a stream, or any range of it, on the CPU.
+/// Decodes a stream, or any range of it, on the CPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace ecq {
 
 /// Decodes elements from `first` on, as many as `out` holds, into their bits in the machine's byte order (any address).
-/// Whole chunks go straight into `out`; of the one or two at the ends that are only needed in part, all is decoded.
-/// Errors: invalid_argument when the range leaves the stream or cuts an element, checksum_mismatch, corrupt; `out` is
+/// Whole chunks go straight into `out`; one or two chunks at the ends that are only needed in part are decoded whole.
+/// Errors: invalid_argument if the range leaves the stream or cuts an element, checksum_mismatch, corrupt; `out` is
 /// then unspecified.
 result<void> decode_elements(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                              std::span<std::byte> out, const decode_options& options = {});

@@ -17,8 +17,8 @@
 
 namespace ecq {
 
-/// Pointers to the sections of a stream, from the offsets of a stream_header that was parsed, and its decode tables.
-/// Trivially copyable. `raw` may be null when raw_bits is 0.
+/// Pointers to the sections of a stream, taken from the offsets of a parsed stream_header, and to its decode tables.
+/// Trivially copyable. `raw` may be null if raw_bits is 0.
 struct warp_stream {
   const std::byte* index = nullptr;
   const std::byte* states = nullptr;
@@ -28,7 +28,7 @@ struct warp_stream {
   std::uint64_t chunks = 0;
   std::uint64_t word_count = 0;
   const warp_table* tables = nullptr;
-  const std::uint32_t* entries = nullptr;  ///< the image that the tables describe
+  const std::uint32_t* entries = nullptr;  ///< the entries of all tables
   std::uint32_t table_count = 0;
   std::uint32_t state_bytes = 0;  ///< of a chunk
   unsigned chunk_bits = 0;
@@ -40,8 +40,8 @@ struct warp_stream {
   std::uint64_t escape_count = 0;
 };
 
-/// That of the stream whose parsed header is `header` and whose bytes lie at `bytes`, wherever that is, but for
-/// `tables` and `entries`.
+/// The warp_stream, except `tables` and `entries`, of the stream whose parsed header is `header` and whose bytes lie at
+/// `bytes` in the memory of the host or of a device.
 inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
   const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
   const std::uint64_t state_bytes = header.at(section_kind::states).size;
@@ -73,23 +73,23 @@ struct stream_chunk {
   const std::byte* raw = nullptr;  ///< its raw bits
   unsigned raw_bits = 0;           ///< of an element
   warp_chunk coded;                ///< its symbols, or their pairs
-  warp_pairs pairs;                ///< where there are
+  warp_pairs pairs;                ///< its symbols in pairs, if there are any
 };
 
-/// What a kernel was made for: streams of one table, of coding `Coding`, whose entries every block copies to where it
-/// reads them fast.
+/// Tag of kernels for streams with one table of coding `Coding`. Every block copies the entries of the table to fast
+/// memory.
 template <warp_coding Coding>
 struct coded_as {
   static constexpr bool one_table = true;
   static constexpr warp_coding coding = Coding;
 };
 
-/// What a kernel was made for: streams of tables of any codings, which stay where they are.
+/// Tag of kernels for streams with tables of any codings, which stay where they are.
 struct any_coding {
   static constexpr bool one_table = false;
 };
 
-/// Calls `use` with coded_as<...>{} for the coding of a stream's one table if kernels are made for it, else with
+/// Calls `use` with coded_as<...>{} for the coding of a stream's one table if there are kernels for it, else with
 /// any_coding{}.
 template <class Use>
 decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) {
@@ -103,7 +103,7 @@ decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) 
   return use(any_coding{});
 }
 
-/// What of a chunk's symbols is beside its pairs; errc::corrupt if that is beyond the stream.
+/// Finds the list and the escapes of a chunk in pairs. Errors: errc::corrupt if the escapes lie outside the stream.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number, std::uint32_t symbols,
                                 warp_pairs& found) {
@@ -125,8 +125,8 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
   return errc::ok;
 }
 
-/// What the index says of chunk `number`, which must be below stream.chunks; errc::corrupt if that is beyond the
-/// stream.
+/// Finds chunk `number`, which must be below stream.chunks, in the index. Errors: errc::corrupt if the chunk lies
+/// outside the stream.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number, stream_chunk& found) {
   const std::byte* const record = stream.index + chunk_record::bytes * number;
@@ -152,12 +152,13 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
   return stream.pairs != 0 ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
 }
 
-/// Decodes the chunks of a stream into sinks of entropy/chunk_warp.hpp, one chunk a warp. `Coding` is coded_as<...> or
+/// Decodes chunks of a stream, each with one warp, into sinks of entropy/chunk_warp.hpp. `Coding` is coded_as<...> or
 /// any_coding.
 template <lockstep_warp Warp, class Coding>
 class chunk_decoder {
  public:
-  /// `entries` are those of the one table, wherever they have been copied to, or for any_coding stream.entries.
+  /// `entries` points to the entries of the one table, wherever they have been copied to; for any_coding it is
+  /// stream.entries.
   ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries)
       : stream_(stream), entries_(entries) {
     if constexpr (Coding::one_table) {
@@ -166,12 +167,13 @@ class chunk_decoder {
     }
   }
 
-  /// Decodes chunk `number`, which must be below stream.chunks, for `use(chunk, decode)`: `decode(sink)` decodes it
-  /// into a sink and returns the verdict, as `use` does in the end. errc::corrupt, and no call, if there is no such
-  /// chunk in the stream's bytes.
+  /// Decodes chunk `number`, which must be below stream.chunks, with `use(chunk, decode)`: `decode(sink)` decodes the
+  /// chunk into a sink and returns the verdict, and `use` returns the final one. Errors: errc::corrupt, without a call
+  /// of `use`, if the stream's bytes have no such chunk.
   template <class Use>
   ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
-    // What comes of a thread's own number looks different in each lane to the compiler, which then guards every vote.
+    // The compiler assumes that values computed from a thread's number differ from lane to lane, and would guard every
+    // vote.
     const std::uint32_t low = Warp::uniform(static_cast<std::uint32_t>(number));
     const std::uint32_t high = Warp::uniform(static_cast<std::uint32_t>(number >> 32));
     stream_chunk found;

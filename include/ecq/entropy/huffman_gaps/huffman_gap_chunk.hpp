@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a group of threads decodes a chunk of gap arrays, whatever kind it is: stretch after stretch, or stored, or of
-/// one symbol alone. Same codes and same verdict as huffman_gaps::decoder.
+/// How a group of threads decodes a chunk of gap arrays of any kind: divided into stretches, stored, or of only one
+/// symbol. The codes and the verdict are those of huffman_gaps::decoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace ecq {
 
-/// What a table of append_gap_table means for streams whose symbols of `symbol_bits` bits have `raw_bits` raw ones.
-/// `entries` are its own alone.
+/// The gap_code of a table of append_gap_table, for streams whose symbols have `symbol_bits` bits, of which `raw_bits`
+/// are raw. `entries` points to the first entry of this table.
 ECQ_HOST_DEVICE inline gap_code gap_code_of(const warp_table& table, const std::uint32_t* entries, unsigned raw_bits,
                                             unsigned symbol_bits) {
   return {.behind = entries + 2 * gap_entry::count,
@@ -30,22 +30,22 @@ ECQ_HOST_DEVICE inline gap_code gap_code_of(const warp_table& table, const std::
           .only = table.constant_code};
 }
 
-/// A chunk of gap arrays on its way.
+/// A chunk of gap arrays that is being decoded.
 struct gap_chunk {
   gap_code code;
-  gap_array_view view;  ///< of no windows where the chunk has no stretches
+  gap_array_view view;  ///< has no windows if the chunk has no stretches
   warp_chunk coded;
-  std::uint32_t steps;  ///< in which it is decoded
+  std::uint32_t steps;  ///< number of steps in which it is decoded
   bool stored;
 };
 
-/// A sink that writes codes first, first + 1, ..., last - 1 of the chunk and no others after `sink.limit(first, last)`.
+/// A sink that, after `sink.limit(first, last)`, writes only codes first, first + 1, ..., last - 1 of the chunk.
 template <class Sink, class Warp>
 concept limited_sink =
     warp_sink<Sink, Warp> && requires(Sink& sink, std::uint32_t number) { sink.limit(number, number); };
 
-/// Begins with a chunk; errc::corrupt if its words cannot be any. They are aligned to 2 bytes and readable
-/// stream_tail_bytes beyond their end.
+/// Opens a chunk. Its words are aligned to 2 bytes, and stream_tail_bytes beyond their end are readable. Errors:
+/// errc::corrupt if the words cannot be those of a chunk.
 template <gap_group Group>
 ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& coded, gap_chunk& opened) {
   const std::uint32_t stored_words = gap_stored_words(coded.symbols);
@@ -74,7 +74,8 @@ ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& code
 
 namespace detail {
 
-/// Word `number` of the codes of a stored chunk to `codes`; false if they are no symbols, or what is behind them not 0.
+/// Loads word `number` of the codes of a stored chunk into `codes`. Returns false if they are not symbols, or if
+/// anything but 0 follows the last one.
 template <gap_group Group>
 ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& chunk, std::uint32_t number,
                                       std::uint32_t& codes) {
@@ -89,7 +90,7 @@ ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& ch
   return good;
 }
 
-/// Codes of a chunk that has no stretches, from `decoded.begin` on, as decode_gap_stretch.
+/// Decodes the codes of a chunk that has no stretches, starting at code `begin`, as decode_gap_stretch does.
 template <gap_group Group>
 ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const warp_chunk& chunk, bool stored,
                                       std::uint32_t begin, gap_codes& decoded) {
@@ -109,7 +110,7 @@ ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const 
   return group.any(wrong) ? errc::corrupt : errc::ok;
 }
 
-/// Each warp of a group gives its share of the codes to its sink.
+/// Each warp of a group passes its share of the codes to its sink.
 template <gap_group Group, limited_sink<typename Group::warp> Sink>
 ECQ_HOST_DEVICE void sink_gap_codes(Group& group, std::uint32_t symbols, const gap_codes& decoded, Sink& sink) {
   using warp = typename Group::warp;
@@ -132,10 +133,10 @@ ECQ_HOST_DEVICE void sink_gap_codes(Group& group, std::uint32_t symbols, const g
 
 }  // namespace detail
 
-/// Decodes steps `part`, `part` + `parts` and so on of a chunk, for `use(give)`, which is called after each that is
-/// good: `give(sink)` gives the step's codes to a limited_sink and returns errc::ok; `use` returns what
-/// the caller, a warp, thinks of them. `entries` are gap_entry::count of the chunk's table. The verdict of all parts
-/// and warps is that of the chunk.
+/// Decodes steps `part`, `part` + `parts` and so on of a chunk. Calls `use(give)` after each step without errors:
+/// `give(sink)` passes the step's codes to a limited_sink and returns errc::ok; `use` returns the verdict of the
+/// calling warp on them. `entries` are the first gap_entry::count entries of the chunk's table. The verdicts of all
+/// parts and warps together are the verdict of the chunk.
 template <gap_group Group, class Use>
 ECQ_HOST_DEVICE errc decode_gap_chunk(Group& group, const std::uint32_t* entries, const gap_chunk& chunk,
                                       std::uint32_t part, std::uint32_t parts, Use&& use) {

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Decoding one stretch of a gap array: what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
-/// (arXiv:2510.02676, algorithm 1) do, written once over a group of threads (base/threads.hpp). Each thread goes
-/// through its windows twice: to count their codes, several at a look-up, and, knowing from everybody's counts where
-/// they go, to put them there, again several at a time.
+/// Decoding of one stretch of a gap array. This is what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and
+/// ECF8 (arXiv:2510.02676, algorithm 1) do, written once over a group of threads (base/threads.hpp). Each thread goes
+/// through its windows twice. First it counts their codes, several per look-up. When all counts are known, so is the
+/// place of its codes, and it writes them there, again several at a time.
 
 #include <concepts>
 #include <cstddef>
@@ -19,12 +19,12 @@
 
 namespace ecq {
 
-/// Windows of a stretch (wire format): what a block of threads decodes in the papers, one window a thread.
+/// Windows of a stretch (wire format). In the papers, a block of threads decodes them, one window per thread.
 inline constexpr std::uint32_t gap_stretch_windows = 256;
 /// Bits of a window (wire format).
 inline constexpr std::uint32_t gap_window_bits = 64;
 
-/// A chunk's gap array (docs/format.md). All of it may be read 16 bytes beyond its end.
+/// A chunk's gap array (docs/format.md). Up to 16 bytes beyond its end may be read.
 struct gap_array_view {
   const std::byte* positions;  ///< u32 each: the code that begins each stretch
   const std::byte* gaps;       ///< gap_bits each: where in its window the first code word starts
@@ -35,7 +35,7 @@ struct gap_array_view {
 
   ECQ_HOST_DEVICE std::uint32_t stretches() const { return (windows + gap_stretch_windows - 1) / gap_stretch_windows; }
 
-  /// First code of stretch `stretch`; of the stretch behind the last one, the number of codes.
+  /// Number of the first code of stretch `stretch`; the number of codes for the stretch after the last one.
   ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t stretch) const {
     return stretch < stretches() ? word_at(positions + std::size_t{4} * stretch) : symbols;
   }
@@ -53,42 +53,44 @@ struct gap_array_view {
   }
 };
 
-/// Words of a chunk of gap arrays whose code words, the longest of `longest` bits, fill `windows` windows.
+/// Number of 16-bit words of a chunk of gap arrays whose code words fill `windows` windows, with gaps of `gap_bits`
+/// bits.
 ECQ_HOST_DEVICE constexpr std::uint64_t gap_array_words(std::uint64_t windows, unsigned gap_bits) {
   const std::uint64_t stretches = (windows + gap_stretch_windows - 1) / gap_stretch_windows;
   return 2 + 2 * stretches + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
 }
 
-/// Words of a chunk that is stored.
+/// Number of 16-bit words of a stored chunk.
 ECQ_HOST_DEVICE constexpr std::uint32_t gap_stored_words(std::uint32_t symbols) { return (symbols + 1) / 2; }
 
-/// Bits of a gap: it is below the longest code word.
+/// Bits of a gap, which is less than the length of the longest code word.
 ECQ_HOST_DEVICE constexpr unsigned gap_bits_of(unsigned longest) { return longest <= 16 ? 4 : 5; }
 
-/// What decodes the chunks of one table of append_gap_table, besides its first gap_entry::count entries: these have to
-/// be near.
+/// What a group needs to decode the chunks of one table of append_gap_table, apart from its first gap_entry::count
+/// entries, which have to be in fast memory.
 struct gap_code {
-  const std::uint32_t* behind;  ///< entries for longer words
-  unsigned longest;             ///< code word; 0 where one symbol alone is coded
+  const std::uint32_t* behind;  ///< entries for longer code words
+  unsigned longest;             ///< bits of the longest code word; 0 if only one symbol occurs
   unsigned shortest;
-  unsigned alphabet;  ///< symbols that there could be, a power of 2
-  unsigned raw_bits;  ///< below a symbol in a decoded byte
-  std::uint8_t only;  ///< decoded byte of the symbol that is alone
+  unsigned alphabet;  ///< number of possible symbols, a power of 2
+  unsigned raw_bits;  ///< raw bits below a symbol in a decoded byte
+  std::uint8_t only;  ///< decoded byte of the only symbol
 
-  /// Codes that threads have in shared words at once of a chunk that has no stretches.
+  /// How many codes of a chunk without stretches are in shared words at once.
   static constexpr std::uint32_t plain_codes = 16 * group_symbols;
 
-  /// The most codes of a window.
+  /// The largest number of codes that start in a window.
   ECQ_HOST_DEVICE std::uint32_t most_codes() const { return (gap_window_bits + shortest - 1) / shortest; }
 
-  /// Of codes whose shortest word has `shortest` bits: what a group needs of shared words for the codes that it
-  /// decodes.
+  /// Number of shared words that a group needs for the codes that it decodes, if the shortest code word has `shortest`
+  /// bits.
   static ECQ_HOST_DEVICE constexpr std::uint32_t shared_words(unsigned shortest) {
     const std::uint32_t codes = gap_stretch_windows * ((gap_window_bits + shortest - 1) / shortest);
     return (group_symbols + (codes > plain_codes ? codes : plain_codes)) / 4 + 1;
   }
 
-  /// Entry as of huffman_cascade of a word that `bits` begin with, one of more than gap_entry::bits bits.
+  /// The entry, as in huffman_cascade, of the code word at the beginning of `bits`, which is longer than
+  /// gap_entry::bits bits.
   ECQ_HOST_DEVICE std::uint32_t look_up(std::uint32_t bits) const {
     std::uint32_t table = 0;
     for (;;) {
@@ -101,8 +103,8 @@ struct gap_code {
   }
 };
 
-/// Threads that decode a stretch of a gap array. `any` waits for all threads and says whether one has a flag that is
-/// not 0; `exclusive_sum_and_any` replaces each count by the sum of those before it, too.
+/// Threads that decode a stretch of a gap array. `any` waits for all threads and says whether one of them has a flag
+/// that is not 0. `exclusive_sum_and_any` does so too, and replaces each count by the sum of the counts before it.
 template <class Group>
 concept gap_group =
     stepped_group<Group> && lockstep_warp<typename Group::warp> &&
@@ -123,14 +125,14 @@ concept gap_group =
 
 namespace detail {
 
-/// 96 bits, of which the lowest are next.
+/// 96 bits of code words, of which the lowest come next.
 template <gap_group Group>
 struct gap_bits {
   std::uint32_t words[3];
 
   ECQ_HOST_DEVICE std::uint32_t next() const { return words[0] & (gap_entry::count - 1); }
 
-  /// Takes as many bits as the 5 lowest of `bits` say.
+  /// Takes the number of bits that the 5 lowest bits of `bits` give.
   ECQ_HOST_DEVICE void take(std::uint32_t bits) {
     words[0] = Group::funnel_right(words[0], words[1], bits);
     words[1] = Group::funnel_right(words[1], words[2], bits);
@@ -145,26 +147,26 @@ struct gap_bits {
 };
 
 struct gap_count {
-  std::uint32_t codes;  ///< that start in the window
-  std::uint32_t over;   ///< bits of the last one that lie behind it
+  std::uint32_t codes;  ///< codes that start in the window
+  std::uint32_t over;   ///< bits of the last code word that lie after the window
 };
 
-/// What a window has from its bit `gap` on, where `bits` begin.
+/// Counts the codes of a window from its bit `gap`; `bits` begin there.
 template <gap_group Group>
 ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group> bits,
                                       std::uint32_t gap) {
-  std::uint32_t sum = gap;  // as in an info: bits, codes, and what does not count
+  std::uint32_t sum = gap;  // laid out as an info: bits, codes, and bits that are ignored
   for (;;) {
     std::uint32_t even = 0;
     std::uint32_t info = 0;
-    do {  // nothing but what every look-up needs
+    do {  // only the work that every look-up needs
       Group::load_pair(entries, bits.next(), even, info);
       sum += info;
-      bits.take(info);  // of gap_entry::beyond none
+      bits.take(info);  // none for gap_entry::beyond
     } while ((sum & gap_window_bits) == 0);
     sum -= info;
     if ((info & gap_window_bits) == 0) {
-      const std::uint32_t inner = gap_window_bits - 1 - (sum & 0x7FU);  // bits of the window behind the next one
+      const std::uint32_t inner = gap_window_bits - 1 - (sum & 0x7FU);  // bits of the window after the next one
       const std::uint32_t ends = gap_entry::ends(info);
       return {gap_entry::codes(sum) + 1 + Group::count_bits(ends & ((1U << inner) - 1U)),
               Group::lowest_bit(ends >> inner)};
@@ -176,14 +178,14 @@ ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_co
   }
 }
 
-/// Puts bytes into words that threads share. Each word is written by who puts its last byte; what a thread has put of
-/// the word behind stays with it for finish().
+/// Writes bytes into words that threads share. The thread that puts the last byte of a word writes the word; the bytes
+/// that a thread has put into the word after that stay in `pending`.
 struct gap_writer {
   std::uint32_t at;  ///< 8 * bytes from the beginning of the words
   std::uint32_t pending;
   std::uint32_t* word;
 
-  /// Puts bytes, the first in the lowest bits and 0 behind the last one, up to `behind`, 4 at most.
+  /// Puts up to 4 bytes, the first in the lowest bits, with 0 after the last one; they end at `behind`.
   template <gap_group Group>
   ECQ_HOST_DEVICE void put(std::uint32_t bytes, std::uint32_t behind) {
     pending |= Group::funnel_left(0, bytes, at);
@@ -196,7 +198,7 @@ struct gap_writer {
   }
 };
 
-/// Decodes codes up to where `end` says.
+/// Decodes codes until `writer` is at `end`.
 template <gap_group Group>
 ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group> bits,
                                  std::uint32_t end, gap_writer& writer) {
@@ -222,7 +224,8 @@ ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& c
   }
 }
 
-/// How many bits the code words of `codes` codes take; more than a window has if they reach beyond it.
+/// The number of bits that the code words of `codes` codes take; more than gap_window_bits if they reach beyond the
+/// window.
 template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group>& bits,
                                             std::uint32_t codes) {
@@ -260,7 +263,7 @@ ECQ_HOST_DEVICE std::uint32_t load_gap_word(const std::byte* from, std::uint32_t
   return load_half<Group>(from, 2 * index) | (load_half<Group>(from, 2 * index + 1) << 16);
 }
 
-/// The gaps from that of `window` on, 17 bits of them or more.
+/// The gap of `window` and those after it, at least 17 bits of gaps.
 template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32_t window) {
   const std::uint32_t bit = window * chunk.gap_bits;
@@ -270,23 +273,24 @@ ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32
 
 }  // namespace detail
 
-/// Codes `begin` to `end` of a chunk, in the words that threads share: `begin` is byte begin % group_symbols of them.
+/// Codes `begin`, ..., `end` - 1 of a chunk, in the words that threads share. Code `begin` is byte begin %
+/// group_symbols of these words.
 struct gap_codes {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
 };
 
-/// Decodes stretch `stretch` of a chunk to the words that the threads share, and waits for all threads. Every window
-/// must end where the gap of the next says, every stretch where the position of the next says, and the last window with
-/// zeros behind the chunk's last code word. Otherwise errc::corrupt, in all threads.
+/// Decodes stretch `stretch` of a chunk into the words that the threads share, and waits for all threads. Every window
+/// must end where the gap of the next one says, every stretch where the position of the next one says, and the last
+/// window must have only zeros after the chunk's last code word. Otherwise returns errc::corrupt, in all threads.
 template <gap_group Group>
 ECQ_HOST_DEVICE errc decode_gap_stretch(Group& group, const std::uint32_t* entries, const gap_code& code,
                                         const gap_array_view& chunk, std::uint32_t stretch, gap_codes& decoded) {
-  constexpr std::uint32_t each = gap_stretch_windows / Group::size();  // windows of a thread
+  constexpr std::uint32_t each = gap_stretch_windows / Group::size();  // windows per thread
   static_assert(each * Group::size() == gap_stretch_windows && each <= 2, "17 bits have no more than 3 gaps");
   struct thread_state {
     detail::gap_bits<Group> bits[each];
-    std::uint32_t codes;  // of each window, a byte each
+    std::uint32_t codes;  // number of codes in each window, a byte each
     detail::gap_writer writer;
   };
   using of_threads = typename Group::template own<std::uint32_t>;
@@ -297,7 +301,8 @@ ECQ_HOST_DEVICE errc decode_gap_stretch(Group& group, const std::uint32_t* entri
   const std::uint32_t begin = detail::load_gap_word<Group>(chunk.positions, stretch);
   const bool has_last = stretch + 1 == chunk.stretches();
   const std::uint32_t end = has_last ? chunk.symbols : detail::load_gap_word<Group>(chunk.positions, stretch + 1);
-  // Phase 1: how many code words start in each window. The last window's are known from the number of codes.
+  // Phase 1: count the code words that start in each window. The count of the last window follows from the number of
+  // codes.
   Group::each_thread([&](std::uint32_t thread) {
     thread_state& own = Group::at(states, thread);
     std::uint32_t& count = Group::at(counts, thread);
@@ -336,13 +341,13 @@ ECQ_HOST_DEVICE errc decode_gap_stretch(Group& group, const std::uint32_t* entri
   });
   std::uint32_t sum = 0;
   const bool miscounted = group.exclusive_sum_and_any(counts, sum, wrong);
-  const std::uint32_t rest = end - begin - sum;  // less than 0 is much
+  const std::uint32_t rest = end - begin - sum;  // a negative rest becomes large
   if (miscounted || begin > end || end > chunk.symbols || (stretch == 0 && begin != 0) ||
       rest > (has_last ? code.most_codes() : 0)) {
-    group.sync();  // whoever comes to the next stretch puts its count where others read this stretch's
+    group.sync();  // the next stretch overwrites counts of this one that others may be reading
     return errc::corrupt;
   }
-  // Phase 2: the same again, now to where the codes belong: groups of the chunk begin at multiples of their size.
+  // Phase 2: decode again, now to the place of the codes. Groups of the chunk begin at multiples of their size.
   const std::uint32_t origin = begin % group_symbols;
   const std::uint32_t end_at = 8 * (origin + end - begin);
   Group::each_thread([&](std::uint32_t thread) {

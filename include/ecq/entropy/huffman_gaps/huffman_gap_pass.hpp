@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Decoding gap arrays in one pass, as a processor without 256 threads does it best: each stretch of a chunk bit after
-/// bit, several code words at a look-up, several stretches side by side. What decode_gap_stretch accepts is accepted
-/// here, and nothing else.
+/// Decoding of gap arrays in one pass, which suits a processor without 256 threads: each stretch of a chunk from its
+/// first bit to its last, several code words per look-up, several stretches side by side. It accepts exactly what
+/// decode_gap_stretch accepts.
 
 #include <algorithm>
 #include <bit>
@@ -22,21 +22,22 @@ namespace ecq::detail {
 
 /// The tables of one code.
 struct gap_tables {
-  const std::uint64_t* multi;  ///< of huffman_multi, of huffman_multi::bits bits
+  const std::uint64_t* multi;  ///< entries of huffman_multi, by huffman_multi::bits bits
   huffman_wide_view single;
   unsigned raw_bits;
 };
 
-/// A stretch on its way. It notes where the first code word of each window starts, and compares that with the gaps at
-/// the end.
+/// A stretch that is being decoded. The cursor notes where the first code word of each window starts, and compares
+/// these places with the gaps at the end.
 class gap_stretch_cursor {
  public:
-  /// Look-ups from one load of 64 bits, of which 57 are sure to be there.
+  /// Look-ups per load of 64 bits, of which at least 57 are usable.
   static constexpr unsigned lookups = 5;
   static_assert(lookups * huffman_multi::bits <= 57);
 
-  /// Starts at the beginning of stretch `stretch` of `chunk`, whose codes go to `out`; false if its positions cannot
-  /// be. `verdict` becomes errc::corrupt at the end if the stretch is.
+  /// Starts at the beginning of stretch `stretch` of `chunk`, whose codes go to `out`. Returns false if the positions
+  /// of the stretch are impossible. If the stretch turns out to be corrupt, `verdict` becomes errc::corrupt when it
+  /// ends.
   bool begin(const gap_array_view& chunk, std::uint32_t stretch, std::uint8_t* out, errc& verdict) noexcept {
     chunk_ = chunk;
     verdict_ = &verdict;
@@ -54,9 +55,9 @@ class gap_stretch_cursor {
     return true;
   }
 
-  /// How often `step` may be called: it then stays within the stretch and its codes.
+  /// How often `step` may be called without leaving the stretch and its codes.
   std::size_t steps() const noexcept {
-    // After its look-ups a step may take one more word, of up to 32 bits; stores are of 8 bytes.
+    // After its look-ups a step may take one more code word, of up to 32 bits. A store writes 8 bytes.
     constexpr std::size_t most_bits = lookups * huffman_multi::bits + 32;
     constexpr std::size_t most_codes = lookups * huffman_multi_entry::most + 8;
     const std::size_t all_bits = std::size_t{64} * windows_;
@@ -65,14 +66,14 @@ class gap_stretch_cursor {
   }
 
   void step(const gap_tables& tables) noexcept {
-    // In locals: bytes that are stored might be any member for all the compiler knows.
+    // Members are copied to locals, because to the compiler a stored byte might change any member.
     std::uint8_t* out = out_;
     const std::size_t starts = starts_;
     const std::size_t bit = bit_;
     const std::uint64_t* const multi = tables.multi;
     const std::uint64_t mask = (std::uint64_t{1} << huffman_multi::bits) - 1;
     std::uint64_t word = load_le<std::uint64_t>(bits_ + bit / 8) >> (bit % 8);
-    std::uint64_t begun = 0;  // bits from `bit` on where code words start
+    std::uint64_t begun = 0;  // the bits, counted from `bit`, where code words start
     std::uint64_t entry = 0;
     unsigned steps = 0;
     ECQ_UNROLL
@@ -85,7 +86,7 @@ class gap_stretch_cursor {
     }
     const unsigned used = huffman_multi_entry::length(steps);
     out += huffman_multi_entry::count(steps);
-    // The end of the window lies among these bits, or not: at most one does, as they are fewer than 64.
+    // These bits are fewer than 64, so the end of at most one window lies among them.
     const unsigned window_end = 64 - bit % 64;
     begun |= (std::uint64_t{1} << used) | (std::uint64_t{1} << 63);
     noted_[starts] = static_cast<std::uint8_t>(std::countr_zero(begun >> (window_end % 64)));
@@ -95,7 +96,7 @@ class gap_stretch_cursor {
     if (entry == 0) take_one(tables);
   }
 
-  /// The rest of the stretch, code by code, and the verdict on all of it.
+  /// Decodes the rest of the stretch code by code, and gives the verdict on the whole stretch.
   void finish(const gap_tables& tables) noexcept {
     if (!ends_well(tables)) *verdict_ = errc::corrupt;
   }
@@ -104,7 +105,7 @@ class gap_stretch_cursor {
   bool ends_well(const gap_tables& tables) noexcept {
     const std::size_t last_window = std::size_t{64} * (windows_ - 1);
     const std::size_t all_bits = last_window + 64;
-    const std::size_t known = last_ ? last_window : all_bits;  // windows whose ends gaps tell
+    const std::size_t known = last_ ? last_window : all_bits;  // bits of the windows whose ends gaps tell
     while (bit_ < known) {
       if (out_ == end_) return false;
       take_one(tables);
@@ -117,7 +118,7 @@ class gap_stretch_cursor {
     return taken == 64 || load_le<std::uint64_t>(bits_ + last_window / 8) >> taken == 0;
   }
 
-  /// The next code, which is known to be there.
+  /// Decodes the next code, which is known to exist.
   void take_one(const gap_tables& tables) noexcept {
     const auto window = static_cast<std::uint32_t>(load_le<std::uint64_t>(bits_ + bit_ / 8) >> (bit_ % 8));
     const unsigned entry = tables.single.look_up(window);
@@ -128,7 +129,7 @@ class gap_stretch_cursor {
     bit_ += length;
   }
 
-  /// Whether the `count` windows behind the first start where their gaps say.
+  /// Whether the `count` windows after the first start where their gaps say.
   bool starts_as_noted(std::uint32_t count) const noexcept {
     std::uint8_t gaps[gap_stretch_windows + 8];
     const unsigned width = chunk_.gap_bits;
@@ -155,7 +156,7 @@ class gap_stretch_cursor {
   std::uint8_t noted_[gap_stretch_windows + 8];  ///< where the first word of the next windows starts
 };
 
-/// Decodes stretches side by side: `next(cursor)` begins another stretch, or says false where there are no more.
+/// Decodes stretches side by side. `next(cursor)` begins another stretch, or returns false if there are no more.
 template <class Next>
 void decode_gap_stretches(const gap_tables& tables, const Next& next) {
   constexpr std::size_t width = 4;

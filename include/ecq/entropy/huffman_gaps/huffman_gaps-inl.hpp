@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Huffman codes with gap arrays, defined.
+/// Definition of Huffman codes with gap arrays.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +44,7 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
   const auto code_words = to.last(static_cast<std::size_t>(windows) * (gap_window_bits / 16));
   const auto gaps = to.subspan(2 + 2 * stretches, to.size() - 2 - 2 * stretches - code_words.size());
   put(to, 0, windows);
-  std::uint64_t pending = 0;  // of the window that is being filled
+  std::uint64_t pending = 0;  // bits of the window that is being filled
   unsigned filled = 0;
   std::size_t window = 0;
   const auto store = [&] {
@@ -58,7 +58,7 @@ ECQ_INLINE std::size_t huffman_gaps::encoder::encode(std::span<const std::uint8_
     store();
     filled -= gap_window_bits;
     pending = std::uint64_t{word.bits} >> (word.length - filled);
-    if (++window == windows) break;  // with the last code
+    if (++window == windows) break;  // only after the last code
     put(gaps, window * gap_bits(longest_), filled);
     if (window % gap_stretch_windows == 0) put(positions, window / gap_stretch_windows * 32, i + 1);
   }
@@ -97,8 +97,8 @@ ECQ_INLINE errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::
 ECQ_INLINE void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                                    std::span<errc> verdicts, instruction_set) const {
   gap_array_view view{};
-  std::size_t chunk = 0;      // whose stretches are next; view is of the one before
-  std::uint32_t stretch = 0;  // next of view
+  std::size_t chunk = 0;      // the chunk to open next; `view` is of the one before
+  std::uint32_t stretch = 0;  // the next stretch of `view`
   detail::decode_gap_stretches({multi_.entries(), single_.view(), raw_bits_}, [&](detail::gap_stretch_cursor& cursor) {
     for (;;) {
       while (stretch == view.stretches() || verdicts[chunk - 1] != errc::ok) {

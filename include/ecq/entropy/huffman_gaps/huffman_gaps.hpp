@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Canonical Huffman codes in the layout that DFloat11 and ECF8 published: the code words of a chunk as one run of
-/// bits, cut into windows of 8 bytes, with the gaps that tell a thread where in its window the first code word starts,
-/// and the positions that tell a group of threads where its codes go.
+/// Canonical Huffman codes in the layout that DFloat11 and ECF8 published. The code words of a chunk form one run of
+/// bits, cut into windows of 8 bytes. Gaps tell each thread where in its window the first code word starts, and
+/// positions tell each group of threads where its codes go.
 
 #include <array>
 #include <cstddef>
@@ -19,7 +19,8 @@
 
 namespace ecq {
 
-/// A chunk that would not be smaller than its codes is stored: as many words as hold its symbols, two a word.
+/// The coder of Huffman codes with gap arrays. A chunk that coding would not make smaller than its codes is stored in
+/// as many words as hold its symbols, two a word.
 struct huffman_gaps {
   static constexpr std::string_view name = "huffman_gaps";
   static constexpr coder_id id = coder_id::huffman_gaps;
@@ -27,21 +28,21 @@ struct huffman_gaps {
 
   using table = huffman_table<32>;
 
-  /// Words of a chunk whose code words fill `windows` windows.
+  /// Number of 16-bit words of a chunk whose code words fill `windows` windows.
   static constexpr std::uint64_t words_of(std::uint64_t windows, unsigned longest) noexcept {
     return gap_array_words(windows, gap_bits(longest));
   }
   static constexpr unsigned gap_bits(unsigned longest) noexcept { return gap_bits_of(longest); }
   static constexpr std::uint32_t stored_words(std::uint32_t symbols) noexcept { return gap_stored_words(symbols); }
 
-  /// Takes chunks to their stretches.
+  /// Opens chunks and finds their stretches.
   class chunk_opener {
    public:
     chunk_opener(const table& code, split_map map)
         : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1) {}
 
     /// Decodes a chunk that has no stretches, because it is stored or because its codes take no bits, and leaves a view
-    /// of 0 windows; otherwise gives its stretches.
+    /// of 0 windows; otherwise makes `view` that of its stretches.
     errc open(const chunk_bytes& chunk, std::uint8_t* out, gap_array_view& view) const;
 
    private:
@@ -70,8 +71,8 @@ struct huffman_gaps {
     std::array<code_word, 256> words_{};
   };
 
-  /// Decodes in one pass (entropy/huffman_gaps/huffman_gap_pass.hpp); a group of threads does it by
-  /// entropy/huffman_gaps/huffman_gap_chunk.hpp.
+  /// Decodes in one pass (entropy/huffman_gaps/huffman_gap_pass.hpp). Groups of threads decode with
+  /// entropy/huffman_gaps/huffman_gap_chunk.hpp instead.
   class decoder {
    public:
     decoder(const table& code, split_map map)
@@ -83,7 +84,7 @@ struct huffman_gaps {
       return verdict;
     }
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i: stretches of several chunks side by side.
+    /// verdicts[i] = decode(chunks[i], out[i]) for all i; decodes stretches of several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
@@ -94,7 +95,8 @@ struct huffman_gaps {
     huffman_multi multi_;
   };
 
-  /// The smallest of all splits, gaps and positions counted: codes of at most 16 bits, or of 32 with wider gaps.
+  /// The plan of the smallest split, gaps and positions included, with codes of at most 16 bits, or of at most 32 with
+  /// wider gaps.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a warp (base/threads.hpp) encodes a chunk with rANS. Same states and words as rans::encoder.
+/// How a warp (base/threads.hpp) encodes a chunk with rANS, with the same states and words as rans::encoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,29 +13,30 @@
 
 namespace ecq {
 
-/// A table of more than one symbol as a warp reads it.
+/// A frequency table of more than one symbol, in the form that a warp reads.
 struct warp_encode_table {
   const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
-  const std::uint16_t* slots;        ///< alias: as rans_encode_entry::start says
+  const std::uint16_t* slots;        ///< alias mapping only: indexed as rans_encode_entry::start says
   unsigned scale_bits;
 };
 
 namespace detail {
 
-/// Where the symbol of an element begins; low_bits counts the sign, which lies above.
+/// The bit of an element where its symbol begins. low_bits counts the sign too, which lies above the symbol.
 template <element_split Split>
 inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low_bits<Split> - 1 : 0;
 
 }  // namespace detail
 
-/// The coded symbols of a chunk's elements, aligned to 16 bytes: for each the offset of its entry in bytes.
+/// The coded symbols of a chunk's elements, which are aligned to 16 bytes. Each symbol is given as the offset of its
+/// table entry, in bytes.
 template <lockstep_warp Warp, element_split Split>
 class warp_symbol_source {
  public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// The low `raw_bits` bits of symbols are not coded.
+  /// The low `raw_bits` bits of each symbol are not coded.
   ECQ_HOST_DEVICE warp_symbol_source(const std::byte* elements, unsigned raw_bits)
       : elements_(elements),
         own_(Warp::template own_place<width / 8>(elements)),
@@ -50,17 +51,17 @@ class warp_symbol_source {
   ECQ_HOST_DEVICE void load(std::uint32_t group, four_elements& four) const {
     Warp::load_own(Warp::all(), own_ + std::size_t{group} * (group_symbols * width / 8), four.words);
   }
-  /// The offsets for the four elements of each lane.
+  /// Finds the entry offsets of the four elements of each lane.
   ECQ_HOST_DEVICE void find(const four_elements& four, lanes (&offsets)[rounds_per_group]) const {
     constexpr unsigned in_word = 32 / width;
     ECQ_UNROLL
     for (unsigned i = 0; i < rounds_per_group; ++i) {
-      // Turned by what is not known before, then by a constant.
+      // Rotates by a number known only at run time, then by a constant.
       const lanes turned = turn(four.words[i / in_word], turn_);
       offsets[i] = turn(turned, i % in_word * width) & mask_;
     }
   }
-  /// The offset for each lane's element `round` in a group that may not be whole, where that is there.
+  /// Finds the entry offset of each lane's element `round` in a group that may be incomplete, for the lanes in `there`.
   ECQ_HOST_DEVICE lanes find(typename Warp::flags there, std::uint32_t group, unsigned round) const {
     const lanes index = (Warp::lane_numbers() << 2) + lanes(group * group_symbols + round);
     return turn(Warp::template load<typename Split::element>(there, elements_, index), turn_) & mask_;
@@ -80,22 +81,22 @@ class warp_symbol_source {
   std::uint32_t mask_;
 };
 
-/// Groups of a tile: chunks are encoded tile by tile, the last one first.
+/// Groups of a tile. A chunk is encoded tile by tile, from the last to the first.
 inline constexpr std::uint32_t tile_groups = 8;
 /// Elements of a tile.
 inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
 
-/// A chunk that is encoded from its end to its beginning: its states, and its words so far.
+/// Encodes a chunk from its end to its beginning; holds its states and its words so far.
 template <lockstep_warp Warp>
 struct warp_encoder {
   using lanes = typename Warp::lanes;
   using flags = typename Warp::flags;
 
   warp_encode_table table;
-  std::byte* words;     ///< room for as many as there are codes
-  std::uint32_t first;  ///< number of the first word that is there; they end with the room
+  std::byte* words;     ///< room for one word per code
+  std::uint32_t first;  ///< number of the first word so far; words fill the room from its end
   lanes state = lanes(std::uint32_t{1} << 16);
-  lanes upper = lanes(1U);  ///< alias: state >> 16, which is known before the state is
+  lanes upper = lanes(1U);  ///< alias mapping: state >> 16, known earlier than the state
 
   /// Encodes tile `tile` of a chunk of `count` elements.
   template <slot_mapping Mapping, element_split Split>
@@ -116,7 +117,7 @@ struct warp_encoder {
     while (group-- > begin) {
       lanes offsets[rounds_per_group];
       source.find(next, offsets);
-      if (group > begin) source.load(group - 1, next);  // on its way while this one is encoded
+      if (group > begin) source.load(group - 1, next);  // loads while this group is encoded
       ECQ_UNROLL
       for (unsigned i = 1; i <= rounds_per_group; ++i) step<Mapping>(offsets[rounds_per_group - i], Warp::all());
     }
@@ -136,7 +137,7 @@ struct warp_encoder {
     const std::uint32_t ballot = Warp::ballot(full);
     first -= Warp::count(ballot);
     Warp::store_halves(full, words, Warp::set_below(ballot) + lanes(first), state);
-    // Lanes that take no part get a state that every entry takes.
+    // Inactive lanes get a state that every entry accepts.
     const lanes x = Warp::select(active, Warp::select(full, alias ? upper : state >> 16, state), lanes(0U));
     const lanes product = Warp::multiply_high(x, entry[0]) + x * entry[1];
     const lanes quotient = product >> scale;

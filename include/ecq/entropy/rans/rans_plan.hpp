@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// rans::plan and the tables of its encoder, made by groups of threads (base/threads.hpp) from counts in shared memory.
-/// Same plan, for one class of chunks, and same tables as on the CPU.
+/// rans::plan and the tables of the encoder, computed by groups of threads (base/threads.hpp) from counts in shared
+/// memory. They are the same tables as on the CPU, and the same plan for one class of chunks.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,37 +14,38 @@
 
 namespace ecq {
 
-/// What an encoder has to know of a symbol; 16 bytes, to be loaded at once.
+/// Table entry of a symbol for an encoder; 16 bytes, loaded at once.
 struct alignas(16) rans_encode_entry {
-  std::uint32_t reciprocal_low;  ///< of ceil(2^(32 + scale bits) / frequency): states divide exactly by it
+  std::uint32_t reciprocal_low;  ///< of ceil(2^(32 + scale bits) / frequency), which divides states exactly
   std::uint32_t reciprocal_high;
   std::uint32_t start;  ///< direct: the symbol's first slot; alias: the slot of rank r is slots[-(start + r)]
   std::uint32_t frequency;
 };
 
-/// Slots of an alias table.
+/// Number of slots of an alias table.
 inline constexpr std::uint32_t alias_slot_count = 65536;
 
-/// A plan of one table, and that table.
+/// A plan with one frequency table, and that table.
 struct rans_group_plan {
   rans_encode_entry entries[256];  ///< by coded symbol
   detail::rans_shape shape;
   unsigned raw_bits;    ///< of the split
-  std::uint32_t count;  ///< of symbols; with 1 nothing is coded
+  std::uint32_t count;  ///< number of symbols; if 1, nothing is coded
   std::uint8_t symbols[256];
   std::uint32_t frequencies[256];
 };
 
-/// Most raw bits, and one more.
+/// Number of splits: one for each number of raw bits, 0 ... 7.
 inline constexpr unsigned rans_splits = 8;
 
-/// The table of one split, and what it costs.
+/// The frequency table of one split, and what it costs.
 struct rans_split_work {
   detail::frequency_work table;
   std::uint64_t cost;
 };
 
-/// Weighs the split of `raw_bits` raw bits of codes that occur as counts[0], ..., counts[255] say, at least one.
+/// Computes the table and the cost of the split with `raw_bits` raw bits. counts[0], ..., counts[255] say how often
+/// each code occurs; at least one does.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* counts, unsigned raw_bits,
                                       rans_split_work& work) {
@@ -72,8 +73,8 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
   }
 }
 
-/// Chooses among `works`, one for each number of raw bits from 0 on, and makes the tables of the encoder: `plan`, and
-/// with alias mapping `slots`, alias_slot_count of them.
+/// Chooses the cheapest of `works`, one for each number of raw bits from 0, and makes the tables of the encoder: `plan`
+/// and, with alias mapping, `slots`, which has alias_slot_count elements.
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work (&works)[rans_splits],
                                        detail::alias_work& aliases, rans_group_plan& plan, std::uint16_t* slots) {
@@ -91,10 +92,10 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
   }
   const bool alias = shape.mapping == slot_mapping::alias;
   const std::uint64_t one = std::uint64_t{1} << (32 + shape.scale_bits);
-  // Backwards, since q * f - (start + x) is one instruction where start + x - q * f is two.
+  // Slots run backwards because q * f - (start + x) takes one instruction and start + x - q * f takes two.
   constexpr std::uint32_t last_slot = alias_slot_count - 1;
   const std::uint32_t first_start = alias ? 0U - last_slot : 0U;
-  // Symbols that do not occur get what does no harm should they turn up.
+  // Symbols that do not occur get an entry that does no harm if they turn up.
   for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) {
     plan.entries[symbol] = {0, static_cast<std::uint32_t>(one >> 32), first_start, 1};
   }
