@@ -71,15 +71,17 @@ class row_plan {
       return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
     }
     kernel_matrix& matrix = matrices_.emplace_back();
-    matrix.weights = {.data = static_cast<const std::byte*>(from.data),
+    // Kernels count rows through the stream: one number less to keep than where the matrix begins there.
+    const std::uint64_t before = sample.rows_before;
+    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(from.data) - before * from.row_stride * element;
+    matrix.weights = {.data = reinterpret_cast<const std::byte*>(place),
                       .rows = sample.rows,
                       .columns = sample.columns,
                       .row_stride = from.row_stride,
-                      .first_number = first_number,
+                      .first_number = first_number - before * from.columns,
                       .numbers_per_row = from.columns,
                       .step = sample.step,
                       .first = sample.first,
-                      .rows_before = sample.rows_before,
                       .rows_of_stream = sample.rows_of_stream,
                       .type = from.type};
     matrix.stands_for = sample.stands_for;

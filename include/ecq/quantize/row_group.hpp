@@ -21,10 +21,12 @@
 namespace ecq {
 
 /// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or a sample
-/// of them (row_sample, whose members these are). A weight that is not finite is reported by its number, first_number +
-/// row of the matrix * numbers_per_row + column.
+/// of them (row_sample). Rows are those of the stream of matrices that the sample is of. A weight that is not finite is
+/// reported by its number, first_number + row of the stream * numbers_per_row + column.
 struct kernel_weights {
-  const std::byte* data = nullptr;  ///< weight (0, 0) of the matrix, aligned to its size
+  /// Weight (0, 0) of the matrix, aligned to its size, or of a stream whose rows all lie like those of this matrix:
+  /// then an address where nothing need be.
+  const std::byte* data = nullptr;
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
   std::uint64_t row_stride = 0;  ///< in elements, of the matrix
@@ -32,13 +34,12 @@ struct kernel_weights {
   std::uint64_t numbers_per_row = 0;
   std::uint64_t step = 1;
   std::uint64_t first = 0;
-  std::uint64_t rows_before = 0;
   std::uint64_t rows_of_stream = 0;
   dtype type = dtype::fp32;
 
-  /// The row of the matrix that is row `row` of these rows.
-  ECQ_HOST_DEVICE std::uint64_t row_of_matrix(std::uint64_t row) const {
-    return detail::sampled_row(first + row, step, rows_of_stream) - rows_before;
+  /// The row of the stream that is row `row` of these rows.
+  ECQ_HOST_DEVICE std::uint64_t row_of_stream(std::uint64_t row) const {
+    return detail::sampled_row(first + row, step, rows_of_stream);
   }
 };
 
@@ -95,7 +96,7 @@ class staged_row {
                              std::uint64_t capacity)
       : group_(group),
         weights_(weights),
-        from_(weights.data + weights.row_of_matrix(row) * weights.row_stride * width(weights.type)),
+        from_(weights.data + weights.row_of_stream(row) * weights.row_stride * width(weights.type)),
         staging_(staging),
         capacity_(capacity) {}
 
@@ -252,7 +253,7 @@ summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
       const std::uint64_t column = staged.first_non_finite(thread);
       if (column < weights.columns) {
         group.report(errc::non_finite,
-                     weights.first_number + weights.row_of_matrix(row) * weights.numbers_per_row + column);
+                     weights.first_number + weights.row_of_stream(row) * weights.numbers_per_row + column);
       }
     });
     return {0.0, 0.0F, 0};
