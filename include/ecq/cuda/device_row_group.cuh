@@ -43,9 +43,11 @@ class device_row_group : public device_steps<Threads> {
     return value;
   }
 
+  // The host's side of a compilation sees no bodies of a device's functions: what they return has to be declared.
+
   /// Thread 0 calls `body`.
   template <class Body>
-  __device__ auto lead(Body&& body) const {
+  __device__ auto lead(Body&& body) const -> decltype(body()) {
     using told = decltype(body());
     static_assert(sizeof(told) <= sizeof memory_.told);
     auto* const all = reinterpret_cast<told*>(memory_.told);
@@ -56,7 +58,7 @@ class device_row_group : public device_steps<Threads> {
   }
 
   template <class Body>
-  __device__ auto decide(detail::group_sums sums, Body&& body) const {
+  __device__ auto decide(detail::group_sums sums, Body&& body) const -> decltype(body(sums)) {
     if constexpr (Threads > 32) {
       memory_.distortion[threadIdx.x] = sums.distortion;
       memory_.kept[threadIdx.x] = sums.kept;
