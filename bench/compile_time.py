@@ -111,6 +111,8 @@ ecq::result<void> decode(const ecq::device_block& block, std::span<std::byte> ou
 }
 """
 
+DEVICE_NAMED = DEVICE.replace("out, verdict)", "out, verdict, ecq::coders<ecq::rans>)")
+
 # What linking the CMake target ecq::compiled defines.
 COMPILED = "-DECQ_COMPILED"
 
@@ -127,12 +129,14 @@ PROGRAMS = [
     ("lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2"]),
     ("checkpoints, both ways", CHECKPOINT, ".cpp", ["-O2"]),
     ("one verb on a device, sm_90", DEVICE, ".cu", ["-O2", "-arch=sm_90"]),
+    ("one verb on a device, its coder named", DEVICE_NAMED, ".cu", ["-O2", "-arch=sm_90"]),
     ("compiled: #include <ecq/ecq.hpp>", "#include <ecq/ecq.hpp>\n", ".cpp", ["-O2", COMPILED]),
     ("compiled: compress a matrix", COMPRESS, ".cpp", ["-O2", COMPILED]),
     ("compiled: decompress a matrix", DECOMPRESS, ".cpp", ["-O2", COMPILED]),
     ("compiled: compress and decompress, -O2", BOTH, ".cpp", ["-O2", COMPILED]),
     ("compiled: lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2", COMPILED]),
     ("compiled: checkpoints, both ways", CHECKPOINT, ".cpp", ["-O2", COMPILED]),
+    ("compiled: one verb on a device, coder named", DEVICE_NAMED, ".cu", ["-O2", "-arch=sm_90", COMPILED]),
 ]
 
 

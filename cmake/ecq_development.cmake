@@ -19,9 +19,14 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   )
 endif()
 
-# ecq_precompile(target header...): compiles headers of other libraries once for all files of a target.
+# ecq_precompile(target header...): compiles headers once for all files of a target.
+# ecq_precompile(target REUSE_FROM other): takes what `other`, with the same options, has compiled.
 function(ecq_precompile target)
-  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
   # What ccache needs to see through them.
   target_compile_options(
     ${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>"

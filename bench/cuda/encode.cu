@@ -32,8 +32,7 @@ ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elem
   std::uint64_t made = 0;
   ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(&made, size, sizeof made, cudaMemcpyDeviceToHost), "reading a size"));
   if (made != expected.size()) {
-    return ecq::error(ecq::errc::corrupt,
-                      "a stream of " + std::to_string(made) + " bytes, not of " + std::to_string(expected.size()));
+    return ecq::error(ecq::errc::corrupt, "a stream of ", made, " bytes, not of ", expected.size());
   }
   ECQ_CHECK(check_same(outputs.back().data(), expected));
   found.elements = elements.size() / (format ? ecq::size_of(*format) : 1);

@@ -67,7 +67,7 @@ inline void print(const json& answer) {
 template <class Value>
 ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
   if (outcome || outcome.error().message().find(file) != std::string::npos) return outcome;
-  return std::move(outcome).error().within("'" + file + "'");
+  return std::move(outcome).error().within("'", file, "'");
 }
 
 /// Refuses to write over a file that is being read, by whatever name; any other is replaced once the new one is whole.
@@ -78,7 +78,7 @@ inline ecq::result<void> not_over_input(const std::string& input, const std::str
   for (const ecq::safetensors_file& shard : model.shards()) {
     same = same || std::filesystem::equivalent(shard.path(), output, ignored);
   }
-  if (same) return ecq::error(ecq::errc::invalid_argument, "'" + output + "': is the input itself");
+  if (same) return ecq::error(ecq::errc::invalid_argument, "'", output, "': is the input itself");
   return {};
 }
 

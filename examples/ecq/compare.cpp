@@ -257,7 +257,7 @@ class comparison {
     step_.done += tensor.entry->size_bytes();
     step_.current = tensor.entry->name;
     bar_.update(step_);
-    if (!outcome) return std::move(outcome).error().within("tensor '" + tensor.entry->name + "'");
+    if (!outcome) return std::move(outcome).error().within("tensor '", tensor.entry->name, "'");
     return outcome;
   }
 
@@ -344,8 +344,8 @@ ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoi
     }
   }
   if (blocks.empty()) {
-    return ecq::error(ecq::errc::not_found, "'" + given.input + "': no weights of two or more dimensions" +
-                                                (given.tensor.empty() ? "" : " called '" + given.tensor + "'"));
+    return ecq::error(ecq::errc::not_found, "'", given.input, "': no weights of two or more dimensions",
+                      (given.tensor.empty() ? "" : " called '" + given.tensor + "'"));
   }
   return blocks;
 }

@@ -65,15 +65,14 @@ ECQ_INLINE result<void> block_decoder::decode_codes(const cpu& backend, std::siz
   ECQ_CHECK(check_range(matrix, first_row, rows, matrix < matrices_.size() ? matrices_[matrix].layout.columns : 0));
   const packed_matrix& source = matrices_[matrix];
   if (out.size() / size_of(source.format) != rows * source.layout.columns || out.size() % size_of(source.format)) {
-    return error(errc::invalid_argument, label(source, matrix) + ": " + std::to_string(out.size()) +
-                                             " bytes for codes of " + std::to_string(rows) + " x " +
-                                             std::to_string(source.layout.columns) + " weights");
+    return error(errc::invalid_argument, label(source, matrix), ": ", out.size(), " bytes for codes of ", rows, " x ",
+                 source.layout.columns, " weights");
   }
   return decode_elements(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
 }
 
 ECQ_INLINE std::string block_decoder::label(const packed_matrix& matrix, std::size_t index) {
-  return matrix.name.empty() ? "matrix " + std::to_string(index) : "matrix '" + matrix.name + "'";
+  return matrix.name.empty() ? detail::text_of("matrix ", index) : detail::text_of("matrix '", matrix.name, "'");
 }
 
 ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const stream_header& header) {
@@ -84,38 +83,32 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
     return error(errc::corrupt, "groups without rows or columns");
   }
   if (matrix.lossless() ? format != matrix.format : format.has_value() || size_of(matrix.format) != 1) {
-    return error(errc::corrupt, std::string(matrix.lossless() ? "weights" : "codes") + " of " +
-                                    std::string(to_string(matrix.format)) + " in a stream of " +
-                                    (format ? std::string(to_string(*format)) : "codes"));
+    return error(errc::corrupt, matrix.lossless() ? "weights" : "codes", " of ", to_string(matrix.format),
+                 " in a stream of ", (format ? std::string(to_string(*format)) : "codes"));
   }
   if (matrix.values.size() != (matrix.format == dtype::table ? 256U : 0U)) {
-    return error(errc::corrupt,
-                 std::to_string(matrix.values.size()) + " values of codes of " + std::string(to_string(matrix.format)));
+    return error(errc::corrupt, matrix.values.size(), " values of codes of ", to_string(matrix.format));
   }
   const auto no_value = std::find_if(matrix.values.begin(), matrix.values.end(), [](float value) {
     return !fp32::is_finite(std::bit_cast<std::uint32_t>(value)) && value != std::numeric_limits<float>::infinity();
   });
   if (no_value != matrix.values.end()) {
-    return error(errc::corrupt,
-                 "the value of code " + std::to_string(no_value - matrix.values.begin()) + " is NaN or minus infinity");
+    return error(errc::corrupt, "the value of code ", no_value - matrix.values.begin(), " is NaN or minus infinity");
   }
   if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
-    return error(errc::corrupt, "shape " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
-                                    " overflows 64 bits");
+    return error(errc::corrupt, "shape ", layout.rows, " x ", layout.columns, " overflows 64 bits");
   }
   const std::uint64_t weights = static_cast<std::uint64_t>(layout.rows) * layout.columns;
   if (matrix.first_symbol > symbols || weights > symbols - matrix.first_symbol) {
-    return error(errc::corrupt, "symbols " + std::to_string(matrix.first_symbol) + " + " + std::to_string(weights) +
-                                    " exceed the stream's " + std::to_string(symbols));
+    return error(errc::corrupt, "symbols ", matrix.first_symbol, " + ", weights, " exceed the stream's ", symbols);
   }
   if (matrix.scales.size() != layout.count()) {
-    return error(errc::corrupt,
-                 std::to_string(matrix.scales.size()) + " scales for " + std::to_string(layout.count()) + " groups");
+    return error(errc::corrupt, matrix.scales.size(), " scales for ", layout.count(), " groups");
   }
   const auto bad =
       std::find_if(matrix.scales.begin(), matrix.scales.end(), [](bf16 scale) { return !bf16::is_finite(scale.bits); });
   if (bad != matrix.scales.end()) {
-    return error(errc::corrupt, "scale " + std::to_string(bad - matrix.scales.begin()) + " is not finite");
+    return error(errc::corrupt, "scale ", bad - matrix.scales.begin(), " is not finite");
   }
   return check_zero(matrix);
 }
@@ -123,13 +116,12 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
 ECQ_INLINE result<void> block_decoder::check_zero(const packed_matrix& matrix) {
   if (!is_affine(matrix.format)) {
     if (matrix.zero == 0) return {};
-    return error(errc::corrupt, "a zero point of " + std::string(to_string(matrix.format)));
+    return error(errc::corrupt, "a zero point of ", to_string(matrix.format));
   }
   const float largest = matrix.format == dtype::uint4 ? uint4::largest : uint8::largest;
   for (const bf16 scale : matrix.scales) {
     if (affine_grid{scale, matrix.zero}.representable(largest)) continue;
-    return error(errc::corrupt, "scale " + std::to_string(static_cast<float>(scale)) + " and zero point " +
-                                    std::to_string(matrix.zero) + " leave FP32");
+    return error(errc::corrupt, "scale ", static_cast<float>(scale), " and zero point ", matrix.zero, " leave FP32");
   }
   return {};
 }
@@ -137,15 +129,12 @@ ECQ_INLINE result<void> block_decoder::check_zero(const packed_matrix& matrix) {
 ECQ_INLINE result<void> block_decoder::check_range(std::size_t matrix, std::size_t first_row, std::size_t rows,
                                                    std::size_t columns) const {
   if (matrix >= matrices_.size()) {
-    return error(errc::not_found,
-                 "matrix " + std::to_string(matrix) + " of a block that holds " + std::to_string(matrices_.size()));
+    return error(errc::not_found, "matrix ", matrix, " of a block that holds ", matrices_.size());
   }
   const group_layout& layout = matrices_[matrix].layout;
   if (first_row > layout.rows || rows > layout.rows - first_row || columns != layout.columns) {
-    return error(errc::invalid_argument, label(matrices_[matrix], matrix) + ": rows " + std::to_string(first_row) +
-                                             " + " + std::to_string(rows) + " of " + std::to_string(columns) +
-                                             " columns asked of " + std::to_string(layout.rows) + " x " +
-                                             std::to_string(layout.columns));
+    return error(errc::invalid_argument, label(matrices_[matrix], matrix), ": rows ", first_row, " + ", rows, " of ",
+                 columns, " columns asked of ", layout.rows, " x ", layout.columns);
   }
   return {};
 }
@@ -235,7 +224,7 @@ result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t 
     }
   }
   if (finite) return {};
-  return error(errc::corrupt, "a code that is no finite " + std::string(to_string(source.format)));
+  return error(errc::corrupt, "a code that is no finite ", to_string(source.format));
 }
 
 }  // namespace ecq

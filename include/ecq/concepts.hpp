@@ -22,6 +22,7 @@
 /// | entropy_coder | symbols into words, chunk by chunk | entropy/entropy_coder.hpp |
 /// | stream_coder | one or several coders that make a stream | stream/stream_encoder.hpp |
 /// | backend, decodable_on | where verbs run | entropy/entropy_coder.hpp |
+/// | coder_names | the coders that a decoding verb is told | stream/coder_set.hpp |
 /// | weight_output | what weights are decoded to | block_decoder.hpp |
 /// | exponent_format | weights that are coded without loss | lossless.hpp |
 /// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <new>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,8 +53,7 @@ struct lossless {
 
   result<packed_block> compress(const cpu& backend, weights_view weights) const {
     if (weights.type() != dtype_of<Format>) {
-      return error(errc::invalid_argument, "weights of " + std::string(to_string(weights.type())) + " for a codec of " +
-                                               std::string(Format::name));
+      return error(errc::invalid_argument, "weights of ", to_string(weights.type()), " for a codec of ", Format::name);
     }
     const named_weights matrix{{}, weights};
     return detail::compress_block(backend, detail::lossless_method({.pairs = stream.pairs}), std::span(&matrix, 1),
@@ -75,8 +73,8 @@ struct lossless {
     const bool fits = matrix < block.matrices.size() && to.rows() == block.matrices[matrix].layout.rows &&
                       to.columns() == block.matrices[matrix].layout.columns;
     if (!fits) {
-      return error(errc::invalid_argument, "no matrix " + std::to_string(matrix) + " of " + std::to_string(to.rows()) +
-                                               " x " + std::to_string(to.columns()) + " weights in the block");
+      return error(errc::invalid_argument, "no matrix ", matrix, " of ", to.rows(), " x ", to.columns(),
+                   " weights in the block");
     }
     if (detail::contiguous(to)) {
       return decoder.decode_codes(backend, matrix, 0, to.rows(),
@@ -118,8 +116,8 @@ struct lossless {
   static result<void> check(const encoded_stream& stream_of_block) {
     const auto format = stream_of_block.format();
     if (format == dtype_of<Format>) return {};
-    return error(errc::invalid_argument, "a stream of " + std::string(format ? to_string(*format) : "codes") +
-                                             " for a codec of " + std::string(Format::name));
+    return error(errc::invalid_argument, "a stream of ", format ? to_string(*format) : "codes", " for a codec of ",
+                 Format::name);
   }
 };
 

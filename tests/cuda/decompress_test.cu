@@ -77,8 +77,8 @@ std::vector<std::byte> weights_of_the_host(const ecq::packed_block& block, std::
   return bytes;
 }
 
-template <class Output>
-void expect_the_weights_of_the_host(const ecq::packed_block& block, std::size_t padding) {
+template <class Output, class Coders = ecq::every_coder>
+void expect_the_weights_of_the_host(const ecq::packed_block& block, std::size_t padding, Coders accepted = {}) {
   auto image = padding == 0 ? ecq::device_block_image::of(block)
                             : ecq::device_block_image::of(block, padded_places(block, padding));
   ASSERT_TRUE(image) << image.error().to_string();
@@ -90,7 +90,7 @@ void expect_the_weights_of_the_host(const ecq::packed_block& block, std::size_t 
   ASSERT_TRUE(on_device);
   const ecq_test::device_memory out(on_device->template bytes<Output>());
   ASSERT_TRUE(verdict.clear(gpu));
-  ASSERT_TRUE(ecq::decompress<Output>(gpu, *on_device, {out.data(), out.size()}, verdict));
+  ASSERT_TRUE(ecq::decompress<Output>(gpu, *on_device, {out.data(), out.size()}, verdict, accepted));
   ASSERT_TRUE(verdict.wait(gpu));
   ASSERT_EQ(out.read(), weights_of_the_host<Output>(block, image->places(), on_device->elements));
 }
@@ -129,6 +129,26 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesInPairs) {
   for (const std::size_t padding : {0U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}}, padding, true);
   }
+}
+
+TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
+  expect_the_weights_of_the_host<ecq::bf16>(made_block({{64, 64}, {3, 5}}), 0, ecq::coders<ecq::rans>);
+  const auto refused = [&]<class Coder>() {
+    const auto image = ecq::device_block_image::of(made_block<Coder>({{64, 64}}));
+    const ecq_test::device_memory memory(image->bytes());
+    const ecq_test::device_memory flag(8);
+    const ecq::cuda gpu;
+    const auto on_device = image->upload(gpu, memory.data());
+    const ecq_test::device_memory out(on_device->template bytes<ecq::bf16>());
+    return ecq::decompress<ecq::bf16>(gpu, *on_device, {out.data(), out.size()}, ecq::device_verdict(flag.data()),
+                                      ecq::coders<ecq::rans>);
+  };
+  const auto tans = refused.operator()<ecq::tans>();
+  ASSERT_FALSE(tans);
+  EXPECT_EQ(tans.error().to_string(), "unsupported: stream: coder tans, for which this program has no kernels");
+  const auto gaps = refused.operator()<ecq::huffman_gaps>();
+  ASSERT_FALSE(gaps);
+  EXPECT_EQ(gaps.error().code(), ecq::errc::unsupported);
 }
 
 // Double buffering: blocks on one queue and on several, each into the buffer that the call names.

@@ -81,11 +81,8 @@ struct weight_error {
 /// Errors: errc::invalid_argument if the shapes differ.
 inline result<weight_error> measure_error(const cpu& backend, weights_view original, weights_view reconstructed) {
   if (original.rows() != reconstructed.rows() || original.columns() != reconstructed.columns()) {
-    const auto shape = [](const weights_view& view) {
-      return std::to_string(view.rows()) + " x " + std::to_string(view.columns());
-    };
-    return error(errc::invalid_argument,
-                 "original is " + shape(original) + ", reconstructed is " + shape(reconstructed));
+    return error(errc::invalid_argument, "original is ", original.rows(), " x ", original.columns(),
+                 ", reconstructed is ", reconstructed.rows(), " x ", reconstructed.columns());
   }
   constexpr std::size_t weights_per_task = std::size_t{1} << 18;
   constexpr std::size_t piece = 4096;

@@ -94,6 +94,13 @@
 #define ECQ_NODISCARD [[nodiscard]]
 #endif
 
+/// Marks functions that run when something fails: compilers keep them out of line and small.
+#if defined(__GNUC__)
+#define ECQ_COLD [[gnu::cold, gnu::noinline]]
+#else
+#define ECQ_COLD
+#endif
+
 /// Precedes a loop with a constant number of iterations whose variables have to be in registers.
 #if defined(__CUDA_ARCH__)
 #define ECQ_UNROLL _Pragma("unroll")

@@ -150,9 +150,9 @@ ECQ_INLINE result<void> checkpoint_compressor::select() {
     }
   }
   if (blocks_.empty()) {
-    return error(errc::invalid_argument, "none of " + std::to_string(model_.tensors().size()) +
-                                             " tensors is selected: weights have two dimensions or more, and "
-                                             "embeddings have to be included by name");
+    return error(errc::invalid_argument, "none of ", model_.tensors().size(),
+                 " tensors is selected: weights have two dimensions or more, and "
+                 "embeddings have to be included by name");
   }
   return {};
 }
@@ -239,7 +239,7 @@ ECQ_INLINE result<compress_report> checkpoint_compressor::write(container_writer
   report.input_bytes = model_.size_bytes();
   report.passed_through = model_.tensors().size() - selected_.size();
   report.lambda = prepared_->lambda(correction);
-  const std::string stage = attempt == 1 ? "compressing" : "compressing, pass " + std::to_string(attempt);
+  const std::string stage = attempt == 1 ? "compressing" : text_of("compressing, pass ", attempt);
   ECQ_CHECK(advance(stage, "tensors that stay", 0));
   ECQ_CHECK(pass_through(writer));
   std::uint64_t done = 0;
@@ -282,7 +282,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
     ECQ_TRY(method, options.method.get());
     ECQ_TRY(model, checkpoint::open(in));
     if (model.shards().size() == 1 && is_container(model.shards().front())) {
-      return error(errc::invalid_argument, detail::quoted(in) + ": it is compressed already");
+      return error(errc::invalid_argument, detail::quoted(in), ": it is compressed already");
     }
     return detail::checkpoint_compressor(backend, model, options, *method, report_progress).run(out);
   } catch (const std::bad_alloc&) {

@@ -9,7 +9,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -91,8 +90,7 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
                                                            const decompress_options& options,
                                                            const progress_callback& report_progress) {
   if (options.type && *options.type != dtype::bf16 && *options.type != dtype::fp16 && *options.type != dtype::fp32) {
-    return error(errc::invalid_argument,
-                 "weights are decoded to bf16, fp16 or fp32, not " + std::string(to_string(*options.type)));
+    return error(errc::invalid_argument, "weights are decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
   }
   try {
     ECQ_TRY(container, container_reader::open(in));
@@ -140,7 +138,7 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
                 backend, decoder, position, [&](std::size_t, std::size_t, std::span<const std::byte> codes) {
                   return writer.append(detail::little_endian_bytes(codes, size_of(type), scratch));
                 });
-            if (!decoded) return std::move(decoded).error().within("tensor '" + matrix.name + "'");
+            if (!decoded) return std::move(decoded).error().within("tensor '", matrix.name, "'");
             ECQ_CHECK(writer.end());
           } else {
             ECQ_CHECK(queue.add(block, position, type));

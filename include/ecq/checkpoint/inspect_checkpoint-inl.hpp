@@ -76,9 +76,9 @@ ECQ_INLINE result<inspect_report> inspect_container(const cpu& backend, const st
     }
     ECQ_TRY(block, container.load(index));
     auto decoder = block_decoder::open(block);
-    if (!decoder) return std::move(decoder).error().within("block '" + name + "'");
+    if (!decoder) return std::move(decoder).error().within("block '", name, "'");
     auto counts = count_block(backend, *decoder);
-    if (!counts) return std::move(counts).error().within("block '" + name + "'");
+    if (!counts) return std::move(counts).error().within("block '", name, "'");
     report.add_block(name, block, *counts);
     done += block.stream.size();
     container.release(block);

@@ -138,7 +138,7 @@ class exponent_inspection {
     for (std::size_t index = 0; index < reader.blocks().size(); ++index) {
       const std::string& name = reader.blocks()[index].name;
       ECQ_TRY(block, reader.load(index));
-      if (auto done = compressed(name, block); !done) return std::move(done).error().within("block '" + name + "'");
+      if (auto done = compressed(name, block); !done) return std::move(done).error().within("block '", name, "'");
       reader.release(block);
     }
     report_.total = total_.row("", "");

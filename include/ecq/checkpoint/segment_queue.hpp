@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,7 +52,7 @@ class open_block {
     ECQ_TRY(block, container.load(index));
     auto opened = std::make_shared<open_block>(container, std::move(block));
     auto decoder = block_decoder::open(opened->block_);
-    if (!decoder) return std::move(decoder).error().within("block '" + container.blocks()[index].name + "'");
+    if (!decoder) return std::move(decoder).error().within("block '", container.blocks()[index].name, "'");
     opened->decoder_.emplace(std::move(*decoder));
     return std::shared_ptr<const open_block>(std::move(opened));
   }

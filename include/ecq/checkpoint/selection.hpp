@@ -99,7 +99,7 @@ inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& 
   try {
     pattern.assign(rules.block_pattern, std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::regex_error& failure) {
-    return error(errc::invalid_argument, "block pattern '" + rules.block_pattern + "': " + failure.what());
+    return error(errc::invalid_argument, "block pattern '", rules.block_pattern, "': ", failure.what());
   }
   std::vector<tensor_block> blocks;
   std::map<std::string, std::size_t, std::less<>> index_of;
@@ -120,13 +120,13 @@ inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& 
         std::uint64_t weights = 1;
         for (const std::uint64_t extent : tensor.shape) weights = extent > room / weights ? room : weights * extent;
         room -= weights;
-        name = "tensors." + std::to_string(shared_blocks - 1);
+        name = detail::text_of("tensors.", shared_blocks - 1);
       } else {
         name = match.str(0);
       }
     } catch (const std::regex_error& failure) {
-      return error(errc::invalid_argument,
-                   "block pattern '" + rules.block_pattern + "' on tensor '" + name + "': " + failure.what());
+      return error(errc::invalid_argument, "block pattern '", rules.block_pattern, "' on tensor '", name,
+                   "': ", failure.what());
     }
     const auto [entry, added] = index_of.try_emplace(name, blocks.size());
     if (added) blocks.push_back({name, {}});

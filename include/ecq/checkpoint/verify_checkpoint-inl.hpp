@@ -59,9 +59,9 @@ class checkpoint_verifier {
 
   result<const tensor_entry*> original_of(const std::string& name, std::span<const std::uint64_t> shape) const {
     const tensor_entry* tensor = original_->find(name);
-    if (tensor == nullptr) return error(errc::not_found, "tensor '" + name + "' is not in the original");
+    if (tensor == nullptr) return error(errc::not_found, "tensor '", name, "' is not in the original");
     if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
-      return error(errc::checksum_mismatch, "tensor '" + name + "' has another shape in the original");
+      return error(errc::checksum_mismatch, "tensor '", name, "' has another shape in the original");
     }
     return tensor;
   }
@@ -78,16 +78,15 @@ ECQ_INLINE result<void> checkpoint_verifier::check_names() const {
   std::size_t matrices = 0;
   for (const block_description& block : container_.blocks()) matrices += block.matrices.size();
   if (matrices + container_.passed_through().size() == original_->tensors().size()) return {};
-  return error(errc::not_found, "the original has " + std::to_string(original_->tensors().size()) +
-                                    " tensors, the container " +
-                                    std::to_string(matrices + container_.passed_through().size()));
+  return error(errc::not_found, "the original has ", original_->tensors().size(), " tensors, the container ",
+               matrices + container_.passed_through().size());
 }
 
 ECQ_INLINE result<void> checkpoint_verifier::verify_block(std::size_t index) {
   const std::string& name = container_.blocks()[index].name;
   ECQ_TRY(block, container_.load(index));
   auto decoder = block_decoder::open(block);
-  if (!decoder) return std::move(decoder).error().within("block '" + name + "'");
+  if (!decoder) return std::move(decoder).error().within("block '", name, "'");
   report_.checksums += static_cast<std::size_t>(decoder->stream().chunk_count());
   for (std::size_t position = 0; position < block.matrices.size(); ++position) {
     if (report_progress_ &&
@@ -95,7 +94,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_block(std::size_t index) {
       return error(errc::invalid_argument, "interrupted");
     }
     if (auto verified = verify_matrix(*decoder, position); !verified) {
-      return std::move(verified).error().within("block '" + name + "'");
+      return std::move(verified).error().within("block '", name, "'");
     }
   }
   done_ += block.stream.size();
@@ -157,7 +156,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_bits(const block_decoder& de
         original_->release(*entry, expected);
         return {};
       }));
-  if (!identical) return error(errc::checksum_mismatch, "tensor '" + matrix.name + "' differs from the original");
+  if (!identical) return error(errc::checksum_mismatch, "tensor '", matrix.name, "' differs from the original");
   if (entry == nullptr) return {};
   report_.tensors.push_back({.name = matrix.name,
                              .weights = matrix.layout.rows * matrix.layout.columns,
@@ -182,7 +181,7 @@ ECQ_INLINE result<void> checkpoint_verifier::compare_bytes(const tensor_entry& t
     }
     return {};
   }));
-  if (!identical) return error(errc::checksum_mismatch, "tensor '" + tensor.name + "' differs from the original");
+  if (!identical) return error(errc::checksum_mismatch, "tensor '", tensor.name, "' differs from the original");
   report_.tensors.push_back({.name = tensor.name,
                              .weights = tensor.size_bytes() * 8 / find_safetensors_dtype(tensor.dtype)->bits,
                              .compressed = false,

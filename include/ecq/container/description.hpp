@@ -118,7 +118,7 @@ result<void> read_members(json_reader& json, const std::array<std::string_view, 
   std::array<bool, Count> seen{};
   ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
     const auto found = std::find(keys.begin(), keys.end(), key);
-    if (found == keys.end()) return error(errc::unsupported, json.fail("unknown key '" + key + "'").message());
+    if (found == keys.end()) return error(errc::unsupported, json.fail("unknown key '", key, "'").message());
     const auto index = static_cast<std::size_t>(found - keys.begin());
     seen[index] = true;
     return member(index);
@@ -126,8 +126,7 @@ result<void> read_members(json_reader& json, const std::array<std::string_view, 
   const auto end = seen.begin() + static_cast<std::ptrdiff_t>(required);
   const auto missing = std::find(seen.begin(), end, false);
   if (missing == end) return {};
-  return json.fail("the object before has no '" + std::string(keys[static_cast<std::size_t>(missing - seen.begin())]) +
-                   "'");
+  return json.fail("the object before has no '", keys[static_cast<std::size_t>(missing - seen.begin())], "'");
 }
 
 /// Reads the next value into `out`.
@@ -146,7 +145,7 @@ result<void> read_into(json_reader& json, Integer& out) {
 inline result<void> read_into(json_reader& json, dtype& out) {
   ECQ_TRY(value, json.string());
   const auto type = dtype_from_string(value);
-  if (!type) return error(errc::unsupported, json.fail("unknown format '" + value + "'").message());
+  if (!type) return error(errc::unsupported, json.fail("unknown format '", value, "'").message());
   out = *type;
   return {};
 }
@@ -183,7 +182,7 @@ inline result<packed_matrix> parse_matrix(json_reader& json) {
       },
       keys.size() - 1));
   const auto columns = matrix_columns(matrix.shape);
-  if (!columns) return error(errc::corrupt, "matrix '" + matrix.name + "': no rows, or more than 2^63 elements");
+  if (!columns) return error(errc::corrupt, "matrix '", matrix.name, "': no rows, or more than 2^63 elements");
   matrix.layout.rows = static_cast<std::size_t>(matrix.shape[0]);
   matrix.layout.columns = static_cast<std::size_t>(*columns);
   return matrix;
@@ -205,17 +204,17 @@ inline result<block_description> parse_block(json_reader& json) {
     }
   }));
   auto checked = check_block(block);
-  if (!checked) return std::move(checked).error().within("block '" + block.name + "'");
+  if (!checked) return std::move(checked).error().within("block '", block.name, "'");
   return block;
 }
 
 inline result<void> check_unique_names(const container_description& description) {
   std::set<std::string_view> blocks, matrices;
   for (const block_description& block : description.blocks) {
-    if (!blocks.insert(block.name).second) return error(errc::corrupt, "block '" + block.name + "' is there twice");
+    if (!blocks.insert(block.name).second) return error(errc::corrupt, "block '", block.name, "' is there twice");
     for (const packed_matrix& matrix : block.matrices) {
       if (matrices.insert(matrix.name).second) continue;
-      return error(errc::corrupt, "matrix '" + matrix.name + "' is there twice");
+      return error(errc::corrupt, "matrix '", matrix.name, "' is there twice");
     }
   }
   return {};
@@ -227,24 +226,23 @@ inline result<void> check_block(const block_description& block) {
   if (block.matrices.empty()) return error(errc::corrupt, "it has no matrices");
   std::vector<const packed_matrix*> order;
   for (const packed_matrix& matrix : block.matrices) {
-    const auto bad = [&](std::string_view what) {
-      return error(errc::corrupt, "matrix '" + matrix.name + "': " + std::string(what));
+    const auto bad = [&](const auto&... parts) {
+      return error(errc::corrupt, "matrix '", matrix.name, "': ", parts...);
     };
     const group_layout& layout = matrix.layout;
     const auto columns = matrix_columns(matrix.shape);
     if (!columns || layout.rows != matrix.shape[0] || layout.columns != *columns) {
-      return bad("its shape is not " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns));
+      return bad("its shape is not ", layout.rows, " x ", layout.columns);
     }
     if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) return bad("groups of no weights");
     if (matrix.lossless() && (matrix.format != matrix.original || !is_floating_point(matrix.format))) {
-      return bad(std::string(to_string(matrix.original)) + " in " + std::string(to_string(matrix.format)) +
-                 " without scales");
+      return bad(to_string(matrix.original), " in ", to_string(matrix.format), " without scales");
     }
     if (!matrix.lossless() && size_of(matrix.format) != 1) {
-      return bad("its codes, " + std::string(to_string(matrix.format)) + ", are no bytes");
+      return bad("its codes, ", to_string(matrix.format), ", are no bytes");
     }
     if (matrix.zero != 0 && !is_affine(matrix.format)) {
-      return bad("a zero point of " + std::string(to_string(matrix.format)));
+      return bad("a zero point of ", to_string(matrix.format));
     }
     if (matrix.original == dtype::table) return bad("no weights lie in tables");
     if (!fp32::is_finite(std::bit_cast<std::uint32_t>(matrix.zero))) return bad("its zero point is not finite");
@@ -254,8 +252,7 @@ inline result<void> check_block(const block_description& block) {
     }
     const std::uint64_t weights = matrix.shape[0] * *columns;
     if (matrix.first_symbol > block.symbols || weights > block.symbols - matrix.first_symbol) {
-      return bad("symbols " + std::to_string(matrix.first_symbol) + " + " + std::to_string(weights) +
-                 " exceed the stream's " + std::to_string(block.symbols));
+      return bad("symbols ", matrix.first_symbol, " + ", weights, " exceed the stream's ", block.symbols);
     }
     if (weights != 0) order.push_back(&matrix);
   }
@@ -265,8 +262,8 @@ inline result<void> check_block(const block_description& block) {
   for (std::size_t index = 1; index < order.size(); ++index) {
     const packed_matrix& before = *order[index - 1];
     if (order[index]->first_symbol - before.first_symbol >= before.shape[0] * before.layout.columns) continue;
-    return error(errc::corrupt,
-                 "matrices '" + before.name + "' and '" + order[index]->name + "' share symbols of the stream");
+    return error(errc::corrupt, "matrices '", before.name, "' and '", order[index]->name,
+                 "' share symbols of the stream");
   }
   return {};
 }
@@ -330,8 +327,8 @@ inline result<container_description> parse_description(std::string_view text) {
       case 0: {
         ECQ_TRY(version, json.integer());
         if (version == container_version) return {};
-        return error(errc::unsupported, "version " + std::to_string(version) + " of the container, this reader knows " +
-                                            std::to_string(container_version));
+        return error(errc::unsupported, "version ", version, " of the container, this reader knows ",
+                     container_version);
       }
       case 1: return detail::read_into(json, description.tool);
       case 2: return detail::read_into(json, description.settings);

@@ -104,7 +104,7 @@ class container_reader {
   const tensor_checksum* find_checksum(std::string_view tensor) const noexcept;
   result<const tensor_entry*> expect_tensor(const std::string& name, std::string_view type) const;
   error changed(std::string_view what) const {
-    return error(errc::checksum_mismatch, detail::quoted(path()) + ": " + std::string(what));
+    return error(errc::checksum_mismatch, detail::quoted(path()), ": ", what);
   }
 
   safetensors_file file_;
@@ -127,9 +127,7 @@ inline result<container_reader> container_reader::open(const std::filesystem::pa
     text = find_value(reader.file_.metadata(), container_metadata_key);
     auto description = parse_description(*text);
     if (!description) {
-      return std::move(description)
-          .error()
-          .within(detail::quoted(path) + ": metadata '" + std::string(container_metadata_key) + "'");
+      return std::move(description).error().within(detail::quoted(path), ": metadata '", container_metadata_key, "'");
     }
     reader.description_ = std::move(*description);
     for (const auto& entry : reader.file_.metadata()) {
@@ -140,15 +138,14 @@ inline result<container_reader> container_reader::open(const std::filesystem::pa
     }
     return reader;
   } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for its description");
+    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its description");
   }
 }
 
 inline result<void> container_reader::check_header_checksum() const {
   const tensor_entry* tensor = file_.find(header_checksum_name);
   if (tensor == nullptr || tensor->dtype != "U8" || tensor->size_bytes() != 8) {
-    return error(errc::corrupt,
-                 detail::quoted(path()) + ": no tensor '" + std::string(header_checksum_name) + "' of 8 bytes (U8)");
+    return error(errc::corrupt, detail::quoted(path()), ": no tensor '", header_checksum_name, "' of 8 bytes (U8)");
   }
   if (load_le<std::uint64_t>(file_.bytes(*tensor).data()) != xxh64(file_.header_bytes())) {
     return changed("the header is not the one that was written");
@@ -159,9 +156,9 @@ inline result<void> container_reader::check_header_checksum() const {
 inline result<const tensor_entry*> container_reader::expect_tensor(const std::string& name,
                                                                    std::string_view type) const {
   const tensor_entry* tensor = file_.find(name);
-  if (tensor == nullptr) return error(errc::corrupt, "tensor '" + name + "' is missing");
+  if (tensor == nullptr) return error(errc::corrupt, "tensor '", name, "' is missing");
   if (tensor->dtype != type || tensor->shape.size() != 1) {
-    return error(errc::corrupt, "tensor '" + name + "': expected " + std::string(type) + " of one dimension");
+    return error(errc::corrupt, "tensor '", name, "': expected ", type, " of one dimension");
   }
   return tensor;
 }
@@ -175,7 +172,7 @@ inline result<void> container_reader::match_tensors() {
     std::string stream = stream_tensor_name(block.name);
     ECQ_CHECK(expect_tensor(stream, "U8"));
     if (const auto [name, added] = own.insert(std::move(stream)); !added) {
-      return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+      return error(errc::corrupt, "tensor '", *name, "' has two uses");
     }
     for (const packed_matrix& matrix : block.matrices) {
       matrices.insert(matrix.name);
@@ -183,22 +180,21 @@ inline result<void> container_reader::match_tensors() {
         std::string values = value_tensor_name(matrix.name);
         ECQ_TRY(tensor, expect_tensor(values, "F32"));
         if (tensor->shape[0] != 256) {
-          return error(errc::corrupt,
-                       "tensor '" + values + "': " + std::to_string(tensor->shape[0]) + " values for 256 codes");
+          return error(errc::corrupt, "tensor '", values, "': ", tensor->shape[0], " values for 256 codes");
         }
         if (const auto [name, added] = own.insert(std::move(values)); !added) {
-          return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+          return error(errc::corrupt, "tensor '", *name, "' has two uses");
         }
       }
       if (matrix.lossless()) continue;
       std::string scale = scale_tensor_name(matrix.name);
       ECQ_TRY(tensor, expect_tensor(scale, "BF16"));
       if (tensor->shape[0] != matrix.layout.count()) {
-        return error(errc::corrupt, "tensor '" + scale + "': " + std::to_string(tensor->shape[0]) + " scales for " +
-                                        std::to_string(matrix.layout.count()) + " groups");
+        return error(errc::corrupt, "tensor '", scale, "': ", tensor->shape[0], " scales for ", matrix.layout.count(),
+                     " groups");
       }
       if (const auto [name, added] = own.insert(std::move(scale)); !added) {
-        return error(errc::corrupt, "tensor '" + *name + "' has two uses");
+        return error(errc::corrupt, "tensor '", *name, "' has two uses");
       }
     }
   }
@@ -207,16 +203,15 @@ inline result<void> container_reader::match_tensors() {
             [](const tensor_checksum& left, const tensor_checksum& right) { return left.tensor < right.tensor; });
   for (const tensor_entry& tensor : file_.tensors()) {
     if (matrices.contains(tensor.name)) {
-      return error(errc::corrupt, "tensor '" + tensor.name + "' is there plain and compressed");
+      return error(errc::corrupt, "tensor '", tensor.name, "' is there plain and compressed");
     }
     if (!own.contains(tensor.name)) passed_through_.push_back(tensor);
     if (tensor.name == header_checksum_name) continue;
     const auto found = find_checksum(tensor.name);
-    if (found == nullptr) return error(errc::corrupt, "tensor '" + tensor.name + "' has no checksum");
+    if (found == nullptr) return error(errc::corrupt, "tensor '", tensor.name, "' has no checksum");
   }
   if (checksums.size() != file_.tensors().size() - 1) {
-    return error(errc::corrupt, std::to_string(checksums.size()) + " checksums for " +
-                                    std::to_string(file_.tensors().size() - 1) + " tensors");
+    return error(errc::corrupt, checksums.size(), " checksums for ", file_.tensors().size() - 1, " tensors");
   }
   return {};
 }

@@ -115,8 +115,8 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
   ECQ_CHECK(check_unique_names(description));
   string_map metadata = plan.metadata;
   if (find_value(metadata, container_metadata_key) != nullptr) {
-    return error(errc::invalid_argument, "the original has a metadata key '" + std::string(container_metadata_key) +
-                                             "', which a container needs for itself: compressed already?");
+    return error(errc::invalid_argument, "the original has a metadata key '", container_metadata_key,
+                 "', which a container needs for itself: compressed already?");
   }
   metadata.emplace_back(container_metadata_key, to_json(description));
   return metadata;
@@ -125,23 +125,23 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
 }  // namespace detail
 
 inline result<container_writer> container_writer::create(const std::filesystem::path& path, container_plan plan) {
-  const auto bad = [&](const std::string& what) {
-    return error(errc::invalid_argument, detail::quoted(path) + ": " + what);
+  const auto bad = [&](const auto&... parts) {
+    return error(errc::invalid_argument, detail::quoted(path), ": ", parts...);
   };
   std::vector<tensor_declaration> tensors;
   std::set<std::string> names;  // matrices stand for tensors that will come back under these names
   for (const container_plan::block& block : plan.blocks) {
-    if (block.matrices.empty()) return bad("block '" + block.name + "' has no matrices");
+    if (block.matrices.empty()) return bad("block '", block.name, "' has no matrices");
     tensors.push_back({stream_tensor_name(block.name), "U8"});
     for (const container_plan::matrix& matrix : block.matrices) {
       if (matrix.table) tensors.push_back({value_tensor_name(matrix.name), "F32"});
       if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
-      if (!names.insert(matrix.name).second) return bad("matrix '" + matrix.name + "' is there twice");
+      if (!names.insert(matrix.name).second) return bad("matrix '", matrix.name, "' is there twice");
     }
   }
   for (const tensor_declaration& tensor : plan.pass_through) {
-    if (!tensor.shape) return bad("tensor '" + tensor.name + "' has no shape");
-    if (!names.insert(tensor.name).second) return bad("tensor '" + tensor.name + "' is there twice");
+    if (!tensor.shape) return bad("tensor '", tensor.name, "' has no shape");
+    if (!names.insert(tensor.name).second) return bad("tensor '", tensor.name, "' is there twice");
     tensors.push_back(tensor);
   }
   tensors.push_back({std::string(header_checksum_name), "U8", std::vector<std::uint64_t>{8}});
@@ -150,10 +150,10 @@ inline result<container_writer> container_writer::create(const std::filesystem::
   std::set<std::string_view> declared;
   for (const tensor_declaration& tensor : tensors) {
     if (declared.insert(tensor.name).second) continue;
-    return bad("the name '" + tensor.name + "' is needed twice: by the container itself and by the original");
+    return bad("the name '", tensor.name, "' is needed twice: by the container itself and by the original");
   }
   for (const std::string& name : names) {
-    if (!is_utf8(name)) return bad("the name '" + name + "' is not UTF-8");
+    if (!is_utf8(name)) return bad("the name '", name, "' is not UTF-8");
   }
   if (!is_utf8(plan.tool) || !is_utf8(plan.settings)) return bad("tool or settings are not UTF-8");
   ECQ_TRY(file, safetensors_writer::create(path, std::move(tensors), std::move(*metadata)));
@@ -178,15 +178,14 @@ result<void> container_writer::write_tensor(std::string_view name, std::span<con
 }
 
 inline result<void> container_writer::write_block(std::string_view name, packed_block_view block) {
-  const auto bad = [&](const std::string& what) {
-    return error(errc::invalid_argument, "block '" + std::string(name) + "': " + what);
+  const auto bad = [&](const auto&... parts) {
+    return error(errc::invalid_argument, "block '", name, "': ", parts...);
   };
   const auto planned = std::find_if(plan_.blocks.begin(), plan_.blocks.end(),
                                     [&](const container_plan::block& each) { return each.name == name; });
   if (planned == plan_.blocks.end()) return bad("not in the plan");
   if (planned->matrices.size() != block.matrices.size()) {
-    return bad(std::to_string(block.matrices.size()) + " matrices, planned were " +
-               std::to_string(planned->matrices.size()));
+    return bad(block.matrices.size(), " matrices, planned were ", planned->matrices.size());
   }
   block_description described;
   described.name = name;
@@ -194,17 +193,16 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     const packed_matrix& matrix = block.matrices[index];
     const container_plan::matrix& expected = planned->matrices[index];
     if (matrix.name != expected.name || matrix.shape != expected.shape || matrix.lossless() != expected.lossless) {
-      return bad("matrix '" + matrix.name + "' where '" + expected.name +
+      return bad("matrix '", matrix.name, "' where '", expected.name,
                  "' was planned, or another shape, or only one is lossless");
     }
     if ((matrix.format == dtype::table) != expected.table || matrix.values.size() != (expected.table ? 256U : 0U)) {
-      return bad("matrix '" + matrix.name + "': a table of values, or none, against the plan");
+      return bad("matrix '", matrix.name, "': a table of values, or none, against the plan");
     }
-    if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '" + matrix.name + "': no zero point was planned");
+    if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '", matrix.name, "': no zero point was planned");
     const group_layout& layout = matrix.layout;
     if (matrix.scales.size() != layout.count()) {
-      return bad("matrix '" + matrix.name + "': " + std::to_string(matrix.scales.size()) + " scales for " +
-                 std::to_string(layout.count()) + " groups");
+      return bad("matrix '", matrix.name, "': ", matrix.scales.size(), " scales for ", layout.count(), " groups");
     }
     packed_matrix& copy = described.matrices.emplace_back();
     copy.name = matrix.name;
@@ -243,7 +241,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
 inline result<void> container_writer::commit() {
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     if (!blocks_[index].matrices.empty()) continue;
-    return error(errc::invalid_argument, "block '" + plan_.blocks[index].name + "' was not written");
+    return error(errc::invalid_argument, "block '", plan_.blocks[index].name, "' was not written");
   }
   string_map metadata = std::move(plan_.metadata);
   metadata.emplace_back(container_metadata_key,

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
@@ -42,16 +41,16 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
     case cudaErrorMemoryAllocation: code = errc::out_of_memory; break;
     default: break;
   }
-  return error(code, std::string(doing) + ": " + cudaGetErrorString(status));
+  return error(code, doing, ": ", cudaGetErrorString(status));
 }
 
 /// Returns errc::invalid_argument if `memory` is null or not aligned to `bytes`.
 inline result<void> check_aligned(const void* memory, std::size_t bytes, const char* what) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % bytes == 0) return {};
-  return error(errc::invalid_argument, std::string(what) + " lies at address " + std::to_string(address) +
-                                           ", which is " + (memory == nullptr ? "nowhere" : "not aligned to ") +
-                                           (memory == nullptr ? "" : std::to_string(bytes) + " bytes"));
+  if (memory == nullptr) return error(errc::invalid_argument, what, " lies at address 0, which is nowhere");
+  return error(errc::invalid_argument, what, " lies at address ", address, ", which is not aligned to ", bytes,
+               " bytes");
 }
 
 /// Enqueues a copy of host memory in order of gpu.stream. The host memory must live until the copy is done.

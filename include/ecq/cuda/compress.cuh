@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -95,8 +94,8 @@ class compression_plan {
     compression_plan plan;
     for (const device_weights& matrix : matrices) {
       if (matrix.rows != 0 && matrix.columns > max_stream_symbols / matrix.rows) {
-        return error(errc::limit_exceeded, "matrix of " + std::to_string(matrix.rows) + " x " +
-                                               std::to_string(matrix.columns) + " weights: more than 2^43");
+        return error(errc::limit_exceeded, "matrix of ", matrix.rows, " x ", matrix.columns,
+                     " weights: more than 2^43");
       }
       plan.weights += matrix.size();
       plan.scales += per_channel{}.layout(matrix.rows, matrix.columns).count();
@@ -152,8 +151,7 @@ inline result<void> copy_to_host(const cuda& gpu, void* to, const void* from, st
 
 inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t bytes, const char* what) {
   if (memory.size() >= bytes && reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0) return {};
-  return error(errc::invalid_argument, std::string(what) + " of " + std::to_string(memory.size()) + " bytes, not " +
-                                           std::to_string(bytes) + ", or not aligned to 256");
+  return error(errc::invalid_argument, what, " of ", memory.size(), " bytes, not ", bytes, ", or not aligned to 256");
 }
 
 }  // namespace detail
@@ -229,7 +227,7 @@ inline result<std::uint64_t> device_packed_block::fetch_matrices(const cuda& gpu
   ECQ_CHECK(detail::copy_to_host(gpu, &size, stream_bytes, sizeof size));
   ECQ_CHECK(detail::copy_to_host(gpu, all.data(), scales.data(), all.size() * sizeof(bf16)));
   ECQ_CHECK(verdict.wait(gpu));
-  if (size > stream.size()) return error(errc::corrupt, "a stream of " + std::to_string(size) + " bytes");
+  if (size > stream.size()) return error(errc::corrupt, "a stream of ", size, " bytes");
   fetched = matrices;
   auto next = all.begin();
   for (packed_matrix& matrix : fetched) {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -50,6 +49,27 @@ struct elements_to {
   }
 };
 
+/// decode_elements of a stream whose elements `Split` splits.
+template <element_split Split, coder_names Coders>
+result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, std::uint64_t first,
+                                std::span<std::byte> out, const device_verdict& verdict) {
+  constexpr std::size_t width = sizeof(typename Split::element);
+  const std::uint64_t count = out.size() / width;
+  const std::uint64_t size = stream.view.elements;
+  if (first > size || count > size - first || out.size() % width != 0) {
+    return error(errc::invalid_argument, "stream: elements ", first, " + ", out.size(), " bytes of ", size, " with ",
+                 width, " bytes each");
+  }
+  if (count == 0) return {};
+  const unsigned bits = stream.view.chunk_bits;
+  const std::uint64_t last = first + count;
+  const chunk_range chunks = {first >> bits, ((last - 1) >> bits) + 1};
+  if (stream.view.pairs != 0) {
+    return launch_decode<Coders>(gpu, stream, chunks, elements_to<Split, true>{first, last, out.data()}, verdict);
+  }
+  return launch_decode<Coders>(gpu, stream, chunks, elements_to<Split, false>{first, last, out.data()}, verdict);
+}
+
 }  // namespace detail
 
 /// Decodes elements of a stream in device memory, as decode_elements does on the CPU: elements from `first` on, as many
@@ -58,27 +78,14 @@ struct elements_to {
 /// `first` is a multiple of 4 (of 8 for a stream in pairs), else byte by byte.
 /// Errors: invalid_argument if the range leaves the stream or cuts an element, and if the stream lies on another device
 /// than the current one; unsupported, device_error.
-inline result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
-                                    std::span<std::byte> out, const device_verdict& verdict) {
-  const std::size_t width = stream.format ? size_of(*stream.format) : 1;
-  const std::uint64_t count = out.size() / width;
-  const std::uint64_t size = stream.view.elements;
-  if (first > size || count > size - first || out.size() % width != 0) {
-    return error(errc::invalid_argument, "stream: elements " + std::to_string(first) + " + " +
-                                             std::to_string(out.size()) + " bytes of " + std::to_string(size) +
-                                             " with " + std::to_string(width) + " bytes each");
-  }
-  if (count == 0) return {};
-  const unsigned bits = stream.view.chunk_bits;
-  const std::uint64_t last = first + count;
-  const chunk_range chunks = {first >> bits, ((last - 1) >> bits) + 1};
+///
+/// A program that names coders, with ecq::coders<ecq::rans> as the last argument, compiles kernels for them alone.
+/// Streams of other coders, except raw, are then unsupported.
+template <coder_names Coders = every_coder>
+result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
+                             std::span<std::byte> out, const device_verdict& verdict, Coders = {}) {
   return visit_split(stream.format, [&]<class Split>() {
-    if (stream.view.pairs != 0) {
-      return detail::launch_decode(gpu, stream, chunks, detail::elements_to<Split, true>{first, last, out.data()},
-                                   verdict);
-    }
-    return detail::launch_decode(gpu, stream, chunks, detail::elements_to<Split, false>{first, last, out.data()},
-                                 verdict);
+    return detail::decode_elements_of<Split, Coders>(gpu, stream, first, out, verdict);
   });
 }
 

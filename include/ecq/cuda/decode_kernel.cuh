@@ -42,18 +42,22 @@ __global__ void __launch_bounds__(detail::most_warps* lane_count, Coding::one_ta
 namespace detail {
 
 /// Decodes chunks of a stream for `user` in order of gpu.stream, dealt as suits the device. Errors: invalid_argument if
-/// the stream lies on another device, unsupported, device_error.
-template <chunk_user User>
+/// the stream lies on another device; unsupported if its coder is not among `Coders`; device_error.
+template <coder_names Coders, chunk_user User>
 result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_range chunks, const User& user,
                            const device_verdict& verdict) {
   ECQ_TRY(device, current_device());
   ECQ_CHECK(check_device(device, stream.device, "the stream"));
   ECQ_CHECK(check_aligned(verdict.memory(), 8, "the verdict"));
   if (chunks.first >= chunks.end) return {};
-  if constexpr (!User::pairs) {
+  if (stream.coder != coder_id::raw && !Coders::names_coder(stream.coder)) {
+    return stream_error(errc::unsupported, "coder ", to_string(stream.coder),
+                        ", for which this program has no kernels");
+  }
+  if constexpr (!User::pairs && Coders::names_coder(coder_id::huffman_gaps)) {
     if (stream.gaps) return launch_gaps(gpu, device, stream, chunks.first, chunks.end, user, verdict);
   }
-  return visit_coding(stream.coding, [&]<class Coding>(Coding) -> result<void> {
+  return visit_coding<Coders>(stream.coding, [&]<class Coding>(Coding) -> result<void> {
     const auto kernel = &decode_kernel<Coding, User>;
     const tuning_row& row = tuning_of(device.capability);
     launch_shape shape = {0, row.warps * lane_count,

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include "ecq/base/result.hpp"
@@ -69,12 +68,12 @@ struct weights_to {
 /// block.bytes<Output>() bytes, aligned to 16 bytes; memory between the matrices is left as it is. `verdict` reports
 /// errors in the block's bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
 /// unsupported if the weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
-template <device_output Output>
+/// Coders may be named, as for decode_elements().
+template <device_output Output, coder_names Coders = every_coder>
 result<void> decompress(const cuda& gpu, const device_block& block, std::span<std::byte> out,
-                        const device_verdict& verdict) {
+                        const device_verdict& verdict, Coders = {}) {
   if (out.size() < block.template bytes<Output>()) {
-    return error(errc::invalid_argument, std::to_string(out.size()) + " bytes for weights of " +
-                                             std::to_string(block.template bytes<Output>()));
+    return error(errc::invalid_argument, out.size(), " bytes for weights of ", block.template bytes<Output>());
   }
   if (block.elements == 0) return {};  // here `out` may be null
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
@@ -83,16 +82,17 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
       return error(errc::unsupported, "lossless weights in another format than their own");
     }
     const std::uint64_t begin = block.first * sizeof(Output);
-    return decode_elements(gpu, block.stream, 0, out.subspan(begin, block.stream.view.elements * sizeof(Output)),
-                           verdict);
+    using split = exponent_split<std::conditional_t<std::is_same_v<Output, float>, fp32, Output>>;
+    return detail::decode_elements_of<split, Coders>(
+        gpu, block.stream, 0, out.subspan(begin, block.stream.view.elements * sizeof(Output)), verdict);
   }
   if constexpr (weight_output<Output>) {
     const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
     const chunk_range all = {0, block.stream.view.chunks};
     if (block.stream.view.pairs != 0) {
-      return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
+      return detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
     }
-    return detail::launch_decode(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
+    return detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
   } else {
     return error(errc::unsupported, "quantised weights as FP8");
   }

@@ -7,7 +7,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -114,8 +113,8 @@ class block_image {
       const auto& [offset, stride] = places[i];
       const std::uint64_t symbol = matrices[i].first_symbol;
       if (offset >= symbol && offset - symbol == shift && stride == matrices[i].layout.columns) continue;
-      return error(errc::unsupported, "lossless matrix " + std::to_string(i) + " '" + matrices[i].name +
-                                          "' elsewhere than the stream has it");
+      return error(errc::unsupported, "lossless matrix ", i, " '", matrices[i].name,
+                   "' elsewhere than the stream has it");
     }
     return shift;
   }

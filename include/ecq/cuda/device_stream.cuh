@@ -10,7 +10,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +34,7 @@ struct gap_stream {
 /// Trivially copyable.
 struct device_stream {
   warp_stream view;
+  coder_id coder = coder_id::raw;
   std::optional<dtype> format;        ///< as encoded_stream::format
   std::optional<warp_coding> coding;  ///< of the one table; empty if there are several
   std::uint32_t entries = 0;          ///< of the one table
@@ -87,6 +87,7 @@ class device_tables {
     on_device.view = warp_stream_at(header, stream);
     on_device.view.tables = reinterpret_cast<const warp_table*>(to);
     on_device.view.entries = reinterpret_cast<const std::uint32_t*>(to + entries_offset());
+    on_device.coder = header.coder;
     on_device.format = header.format;
     on_device.device = device.number;
     on_device.gaps = gaps_;
@@ -102,7 +103,7 @@ class device_tables {
   result<void> add(const encoded_stream& stream) {
     tables_.reserve(stream.table_count());
     if constexpr (!decodable_on<Coder, cuda>) {
-      return error(errc::unsupported, "coder " + std::string(Coder::name) + " has no decoder on a device");
+      return error(errc::unsupported, "coder ", Coder::name, " has no decoder on a device");
     } else if constexpr (has_warp_table<Coder>) {
       for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
         tables_.push_back(append_warp_table(stream.table<Coder>(index), stream.map(), entries_));
@@ -125,7 +126,7 @@ class device_tables {
 
   result<void> check_size() const {
     if (entries_.size() <= most_) return {};
-    return stream_error(errc::limit_exceeded, "decode tables of more than " + std::to_string(most_) + " entries");
+    return stream_error(errc::limit_exceeded, "decode tables of more than ", most_, " entries");
   }
 
   std::uint64_t entries_offset() const { return aligned_on_device(sizeof(warp_table) * tables_.size()); }

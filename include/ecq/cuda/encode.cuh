@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -52,8 +51,7 @@ struct encode_sizes {
   static result<encode_sizes> of(std::optional<dtype> format, std::uint64_t bytes,
                                  const device_stream_options& options) {
     if (format && !is_floating_point(*format)) {
-      return stream_error(errc::invalid_argument,
-                          "weights of " + std::string(to_string(*format)) + " have no exponents");
+      return stream_error(errc::invalid_argument, "weights of ", to_string(*format), " have no exponents");
     }
     const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
     ECQ_TRY(chunked, cut_into_chunks(unseen, format, {.chunk_bits = options.chunk_bits}));
@@ -119,8 +117,7 @@ inline result<void> encode_elements(const cuda& gpu, std::optional<dtype> format
                                     const device_verdict& verdict) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, elements.size(), options));
   if (workspace.size() < sizes.workspace_bytes()) {
-    return error(errc::invalid_argument, "workspace of " + std::to_string(workspace.size()) + " bytes, not " +
-                                             std::to_string(sizes.workspace_bytes()));
+    return error(errc::invalid_argument, "workspace of ", workspace.size(), " bytes, not ", sizes.workspace_bytes());
   }
   const auto misaligned = [](const void* memory, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment != 0;

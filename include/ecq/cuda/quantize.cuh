@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -58,8 +57,7 @@ class row_plan {
   /// element type and for 2^32 columns.
   result<void> add(const device_weights& from, const row_sample& sample, std::uint64_t first_number) {
     const auto bad = [&](errc code, const char* why) {
-      return error(
-          code, "matrix of " + std::to_string(from.rows) + " x " + std::to_string(from.columns) + " weights: " + why);
+      return error(code, "matrix of ", from.rows, " x ", from.columns, " weights: ", why);
     };
     if (from.type != dtype::fp32 && from.type != dtype::bf16 && from.type != dtype::fp16) {
       return bad(errc::unsupported, "devices quantise fp32, bf16 and fp16");
@@ -295,7 +293,7 @@ template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, double lambda, void* workspace,
                       const device_verdict& verdict) {
   if (!(lambda >= 0.0) || !(lambda < 1e30)) {
-    return error(errc::invalid_argument, "lambda is " + std::to_string(lambda) + ", not a number of at least 0");
+    return error(errc::invalid_argument, "lambda is ", lambda, ", not a number of at least 0");
   }
   ECQ_CHECK(detail::check_aligned(workspace, 256, "workspace"));
   auto* const place =
@@ -332,7 +330,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
                              double overhead_bits, double* lambda, void* workspace, const device_verdict& verdict,
                              const rate_options& options = {}) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
+    return error(errc::invalid_argument, target_bits, " bits a weight");
   }
   ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   const std::uint64_t weights = detail::weights_of(matrices);

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "ecq/base/little_endian.hpp"
@@ -33,7 +32,7 @@ class stream_excerpt {
     made.stream_ = stream.first(static_cast<std::size_t>(bytes));
     made.bytes_.reset(static_cast<std::byte*>(std::calloc((std::max)(std::uint64_t{1}, bytes), 1)));
     if (made.bytes_ != nullptr) return result<stream_excerpt>(std::move(made));
-    return error(errc::out_of_memory, "no memory for the tables of a stream of " + std::to_string(bytes) + " bytes");
+    return error(errc::out_of_memory, "no memory for the tables of a stream of ", bytes, " bytes");
   }
 
   std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), stream_.size()}; }
@@ -70,7 +69,7 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
   ECQ_CHECK(wait_for(gpu));
   const auto total = bytes_said_by(head);
   if (total > stream.size()) {
-    return stream_error(errc::truncated, std::to_string(stream.size()) + " bytes of " + std::to_string(total));
+    return stream_error(errc::truncated, stream.size(), " bytes of ", total);
   }
   ECQ_TRY(excerpt, stream_excerpt::of(stream, total));
   // If the directory is wrong, parsing the bytes copied so far finds that.

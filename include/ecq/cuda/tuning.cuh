@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -102,16 +101,15 @@ inline result<device_traits> current_device() {
   device.capability = both >> 16;
   device.multiprocessors = both & 0xFFFFU;
   if (device.capability >= tuning_rows[0].capability) return device;
-  return error(errc::unsupported, "device " + std::to_string(device.number) + " has compute capability " +
-                                      std::to_string(device.capability / 10) + "." +
-                                      std::to_string(device.capability % 10) + ", decoders need 8.0");
+  return error(errc::unsupported, "device ", device.number, " has compute capability ", device.capability / 10, ".",
+               device.capability % 10, ", decoders need 8.0");
 }
 
 /// Returns errc::invalid_argument unless device `number`, on which `what` lies, is the current device.
 inline result<void> check_device(const device_traits& current, int number, const char* what) {
   if (current.number == number) return {};
-  return error(errc::invalid_argument, std::string(what) + " lies on device " + std::to_string(number) +
-                                           ", the current one is device " + std::to_string(current.number));
+  return error(errc::invalid_argument, what, " lies on device ", number, ", the current one is device ",
+               current.number);
 }
 
 }  // namespace detail

@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -36,14 +35,14 @@ class device_verdict {
       return error(errc::invalid_argument, "a verdict that was not cleared before");
     }
     const auto kind = static_cast<errc>(reported >> 56);
-    const std::string number = std::to_string(reported & ((1ULL << 56) - 1));
+    const unsigned long long number = reported & ((1ULL << 56) - 1);
     switch (kind) {
-      case errc::limit_exceeded: return error(kind, "no room on the device: " + number + " bytes are needed");
-      case errc::corrupt: return error(kind, "stream: chunk " + number + " does not decode to its end");
-      case errc::non_finite: return error(kind, "weight " + number + ", row by row, is not finite");
+      case errc::limit_exceeded: return error(kind, "no room on the device: ", number, " bytes are needed");
+      case errc::corrupt: return error(kind, "stream: chunk ", number, " does not decode to its end");
+      case errc::non_finite: return error(kind, "weight ", number, ", row by row, is not finite");
       case errc::unreachable_target:
-        return error(kind, number + " thousandths of a bit a weight are the least that these weights reach");
-      default: return error(kind, "on the device, at " + number);
+        return error(kind, number, " thousandths of a bit a weight are the least that these weights reach");
+      default: return error(kind, "on the device, at ", number);
     }
   }
 

@@ -9,7 +9,6 @@
 #include <limits>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,8 +49,7 @@ inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> mat
 inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
                                          std::span<const matrix_place> places) {
   if (places.size() != matrices.size()) {
-    return error(errc::invalid_argument, "places for " + std::to_string(places.size()) + " matrices of a block of " +
-                                             std::to_string(matrices.size()));
+    return error(errc::invalid_argument, "places for ", places.size(), " matrices of a block of ", matrices.size());
   }
   constexpr std::uint64_t most = std::uint64_t{1} << 60;
   std::uint64_t end = 0;
@@ -61,10 +59,8 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
     const auto& [offset, stride] = places[i];
     if ((rows == 0 || columns == 0) && offset <= most) continue;
     if (rows == 0 || stride < columns || offset > most - columns || (rows - 1) > (most - columns - offset) / stride) {
-      return error(errc::invalid_argument, "matrix " + std::to_string(i) + " '" + matrices[i].name + "': rows of " +
-                                               std::to_string(columns) + " weights cannot begin " +
-                                               std::to_string(stride) + " elements apart from element " +
-                                               std::to_string(offset) + " on");
+      return error(errc::invalid_argument, "matrix ", i, " '", matrices[i].name, "': rows of ", columns,
+                   " weights cannot begin ", stride, " elements apart from element ", offset, " on");
     }
     end = (std::max)(end, offset + (rows - 1) * stride + columns);
   }
@@ -90,7 +86,7 @@ struct warp_block {
                 [](const warp_matrix& a, const warp_matrix& b) { return a.first_symbol < b.first_symbol; });
       for (std::size_t i = 1; i < block.matrices.size(); ++i) {
         if (block.matrices[i - 1].end() <= block.matrices[i].first_symbol) continue;
-        return error(errc::unsupported, "matrices that share symbol " + std::to_string(block.matrices[i].first_symbol));
+        return error(errc::unsupported, "matrices that share symbol ", block.matrices[i].first_symbol);
       }
       if (!matrices.empty()) std::ranges::copy(matrices[0].values_of_codes(), block.values.begin());
       return block;
@@ -103,7 +99,7 @@ struct warp_block {
   result<void> add(const packed_matrix& from, const matrix_place& place, const packed_matrix& first,
                    std::size_t index) {
     const auto unsupported = [&](const char* why) {
-      return error(errc::unsupported, "matrix " + std::to_string(index) + " '" + from.name + "': " + why);
+      return error(errc::unsupported, "matrix ", index, " '", from.name, "': ", why);
     };
     const group_layout& layout = from.layout;
     constexpr std::size_t most = (std::numeric_limits<std::uint32_t>::max)();

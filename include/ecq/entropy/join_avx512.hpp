@@ -22,6 +22,7 @@ namespace ecq::detail::avx512 {
 /// their bytes, and `write`, which advances both pointers.
 struct symbol_writer {
   static constexpr bool joins = false;
+  static constexpr unsigned alphabet = 256;  ///< how many symbols its formats have
   static constexpr std::size_t width = 1;
   static constexpr std::size_t raw_lines = 0;  ///< cache lines of raw bits that 128 elements take at most
 
@@ -65,6 +66,7 @@ ECQ_AVX512 inline __m512i shifted_bytes(__m512i symbols, unsigned left, unsigned
 /// Writes elements of one byte: codes with raw low bits, FP8.
 struct byte_writer {
   static constexpr bool joins = true;
+  static constexpr unsigned alphabet = 256;
   static constexpr std::size_t width = 1;
   static constexpr std::size_t raw_lines = 2;
 
@@ -111,6 +113,7 @@ struct byte_writer {
 /// Writes elements of two bytes with 8 raw bits: BF16.
 struct bf16_writer {
   static constexpr bool joins = true;
+  static constexpr unsigned alphabet = 256;
   static constexpr std::size_t width = 2;
   static constexpr std::size_t raw_lines = 2;
 
@@ -147,6 +150,7 @@ struct bf16_writer {
 /// Writes elements of two bytes with any number of raw bits: FP16.
 struct half_writer {
   static constexpr bool joins = true;
+  static constexpr unsigned alphabet = 32;
   static constexpr std::size_t width = 2;
   static constexpr std::size_t raw_lines = 4;
 
@@ -198,6 +202,7 @@ struct half_writer {
 /// Writes elements of four bytes with 24 raw bits: FP32.
 struct fp32_writer {
   static constexpr bool joins = true;
+  static constexpr unsigned alphabet = 256;
   static constexpr std::size_t width = 4;
   static constexpr std::size_t raw_lines = 6;
 

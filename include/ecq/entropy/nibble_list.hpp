@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
-#include <string>
 
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
@@ -56,8 +55,8 @@ struct nibble_list {
     for (std::size_t i = 0; i < listed; ++i) {
       const unsigned symbol = list.symbols[i];
       if (symbol >> symbol_bits == 0 && (i == 0 || symbol > list.symbols[i - 1])) continue;
-      return error(errc::corrupt, "symbol " + std::to_string(symbol) + " as nibble " + std::to_string(i) +
-                                      " of symbols that ascend and have " + std::to_string(symbol_bits) + " bits");
+      return error(errc::corrupt, "symbol ", symbol, " as nibble ", i, " of symbols that ascend and have ", symbol_bits,
+                   " bits");
     }
     return list;
   }

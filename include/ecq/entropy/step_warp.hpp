@@ -118,46 +118,60 @@ struct huffman_step {
   }
 };
 
+/// The codings for which decode_chunk_by_warp() has code: all, unless kernels are compiled for some.
+struct every_coding {
+  template <warp_coding>
+  static constexpr bool has = true;
+};
+
 /// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` points to the
-/// first entry of `table`.
-template <lockstep_warp Warp, warp_sink<Warp> Sink>
+/// first entry of `table`. A table whose coding is not among `Codings` is errc::corrupt.
+template <lockstep_warp Warp, class Codings = every_coding, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
                                           const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const unsigned bits = table.bits;
   const std::uint32_t mask = Warp::uniform((1U << bits) - 1U);
-  switch (table.coding) {
-    case warp_coding::rans_alias: {
+  if constexpr (Codings::template has<warp_coding::rans_alias>) {
+    if (table.coding == warp_coding::rans_alias) {
       rans_alias_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
-    case warp_coding::rans_direct: {
+  }
+  if constexpr (Codings::template has<warp_coding::rans_direct>) {
+    if (table.coding == warp_coding::rans_direct) {
       rans_direct_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
-    case warp_coding::rans_wide: {
+  }
+  if constexpr (Codings::template has<warp_coding::rans_wide>) {
+    if (table.coding == warp_coding::rans_wide) {
       rans_wide_step<Warp> step = {entries, bits, mask};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
-    case warp_coding::tans:
-    case warp_coding::tans_constant: {
+  }
+  if constexpr (Codings::template has<warp_coding::tans>) {
+    if (table.coding == warp_coding::tans || table.coding == warp_coding::tans_constant) {
       const std::byte* const states = chunk.states + detail::bit_stack_bytes;
       tans_step<Warp> step = {entries, Warp::template load<std::uint16_t>(Warp::all(), states, Warp::lane_numbers())};
       const bool coded = table.coding == warp_coding::tans;
       if (Warp::ballot(Warp::below(lanes(coded ? (1U << bits) - 1U : 0U), step.state)) != 0) return errc::corrupt;
-      if (!coded) break;
+      if (!coded) return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);
       const errc verdict = decode_chunk_by_warp<Warp>(step, chunk, sink);
       return Warp::ballot(Warp::below(lanes(0U), step.state)) == 0 ? verdict : errc::corrupt;
     }
-    case warp_coding::huffman: {
+  }
+  if constexpr (Codings::template has<warp_coding::huffman>) {
+    if (table.coding == warp_coding::huffman) {
       huffman_step<Warp> step = {entries, bits, mask, table.bits_behind};
       return decode_chunk_by_warp<Warp>(step, chunk, sink);
     }
-    case warp_coding::raw: return store_chunk_by_warp<Warp>(0, chunk, sink);
-    case warp_coding::huffman_gaps: return errc::corrupt;  // no warp decodes such chunks alone
-    case warp_coding::constant: break;
   }
-  return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);
+  if constexpr (Codings::template has<warp_coding::constant>) {
+    if (table.coding == warp_coding::constant) return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);
+    if (table.coding == warp_coding::raw) return store_chunk_by_warp<Warp>(0, chunk, sink);
+  }
+  return errc::corrupt;  // a stream of gap arrays, of which no warp decodes a chunk alone
 }
 
 }  // namespace ecq

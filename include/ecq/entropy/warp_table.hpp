@@ -31,6 +31,20 @@ enum class warp_coding : std::uint8_t {
   huffman_gaps  ///< by a group of threads: entropy/huffman_gaps/huffman_gap_table.hpp
 };
 
+/// The coder whose tables have this coding; raw for what codes nothing.
+constexpr coder_id coder_of(warp_coding coding) noexcept {
+  switch (coding) {
+    case warp_coding::rans_alias:
+    case warp_coding::rans_direct:
+    case warp_coding::rans_wide: return coder_id::rans;
+    case warp_coding::tans:
+    case warp_coding::tans_constant: return coder_id::tans;
+    case warp_coding::huffman: return coder_id::huffman;
+    case warp_coding::huffman_gaps: return coder_id::huffman_gaps;
+    default: return coder_id::raw;
+  }
+}
+
 /// The description of a decode table. Its entries begin at `first` in an image that holds the entries of all tables of
 /// a stream. Decoded bytes are symbols shifted left by the map's raw bits. The entries are:
 ///  - rans_alias: for each of the 2^bits buckets, the last slot that is not its alias's; then, for each bucket, one

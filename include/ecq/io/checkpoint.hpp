@@ -99,11 +99,11 @@ inline result<std::filesystem::path> model_in_folder(const std::filesystem::path
     if (name.ends_with(".safetensors.index.json")) indexes.push_back(entry->path());
     if (name.ends_with(".safetensors")) files.push_back(entry->path());
   }
-  if (failure) return error(errc::io_error, quoted(folder) + ": cannot list: " + failure.message());
+  if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
   if (indexes.size() == 1) return indexes.front();
   if (indexes.empty() && files.size() == 1) return files.front();
-  return error(errc::not_found, quoted(folder) + ": holds " + std::to_string(indexes.size()) + " indexes and " +
-                                    std::to_string(files.size()) + " .safetensors files; name the one to read");
+  return error(errc::not_found, quoted(folder), ": holds ", indexes.size(), " indexes and ", files.size(),
+               " .safetensors files; name the one to read");
 }
 
 /// Whether `path` stays below the folder of the index that names it.
@@ -122,7 +122,7 @@ inline result<string_map> parse_weight_map(std::string_view text) {
     found = true;
     return json.object([&](const std::string& tensor) -> result<void> {
       if (map.size() == file_limits::tensors) {
-        return error(errc::limit_exceeded, "more than " + std::to_string(map.size()) + " tensors");
+        return error(errc::limit_exceeded, "more than ", map.size(), " tensors");
       }
       ECQ_TRY(file, json.string());
       map.emplace_back(tensor, std::move(file));
@@ -152,7 +152,7 @@ inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
     for (const tensor_entry& tensor : model.shards_.front().tensors()) model.add_tensor(tensor);
     return model;
   } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for its headers");
+    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its headers");
   }
 }
 
@@ -169,13 +169,13 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
   const std::string label = detail::quoted(path);
   ECQ_TRY(file, mapped_file::open(path));
   if (file.bytes().size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, label + ": " + std::to_string(file.bytes().size()) +
-                                           " bytes, an index has at most " + std::to_string(file_limits::header_bytes));
+    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, an index has at most ",
+                 file_limits::header_bytes);
   }
   auto parsed = detail::parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
   if (!parsed) return std::move(parsed).error().within(label);
   const string_map& weight_map = *parsed;
-  if (weight_map.empty()) return error(errc::corrupt, label + ": its weight_map is empty");
+  if (weight_map.empty()) return error(errc::corrupt, label, ": its weight_map is empty");
 
   checkpoint model;
   std::map<std::string, std::size_t, std::less<>> shard_index;
@@ -183,11 +183,11 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
     const auto [position, added] = shard_index.emplace(shard, model.shards_.size());
     if (added) {
       if (!detail::stays_below(shard)) {
-        return error(errc::corrupt, label + ": tensor '" + name + "' is said to be in '" + shard +
-                                        "', not the relative path of a file below the index");
+        return error(errc::corrupt, label, ": tensor '", name, "' is said to be in '", shard,
+                     "', not the relative path of a file below the index");
       }
       if (model.shards_.size() == file_limits::shards) {
-        return error(errc::limit_exceeded, label + ": more than " + std::to_string(file_limits::shards) + " files");
+        return error(errc::limit_exceeded, label, ": more than ", file_limits::shards, " files");
       }
       auto opened = safetensors_file::open(path.parent_path() / shard);
       if (!opened) return std::move(opened).error().within(label);
@@ -195,7 +195,7 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
     }
     const tensor_entry* tensor = model.shards_[position->second].find(name);
     if (tensor == nullptr) {
-      return error(errc::not_found, label + ": tensor '" + name + "' is not in '" + shard + "'");
+      return error(errc::not_found, label, ": tensor '", name, "' is not in '", shard, "'");
     }
     tensor_entry indexed = *tensor;
     indexed.shard = position->second;
@@ -205,9 +205,9 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
     for (const tensor_entry& tensor : model.shards_[shard].tensors()) {
       const tensor_entry* indexed = model.find(tensor.name);
       if (indexed != nullptr && indexed->shard == shard) continue;
-      return error(errc::corrupt, label + ": tensor '" + tensor.name + "' of " +
-                                      detail::quoted(model.shards_[shard].path()) +
-                                      (indexed == nullptr ? " is not in the index" : " is in another file, too"));
+      return error(errc::corrupt, label, ": tensor '", tensor.name, "' of ",
+                   detail::quoted(model.shards_[shard].path()),
+                   (indexed == nullptr ? " is not in the index" : " is in another file, too"));
     }
   }
   model.merge_metadata();
@@ -220,14 +220,13 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
 inline result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes) {
   const auto type = dtype_from_safetensors(tensor.dtype);
   if (!type || *type == dtype::int8 || *type == dtype::uint8) {
-    return error(errc::unsupported,
-                 "tensor '" + tensor.name + "': " + std::string(tensor.dtype) + " is no weight format");
+    return error(errc::unsupported, "tensor '", tensor.name, "': ", tensor.dtype, " is no weight format");
   }
   if (std::endian::native != std::endian::little && size_of(*type) > 1) {
-    return error(errc::unsupported,
-                 "tensor '" + tensor.name + "': weights of more than a byte need a little-endian machine");
+    return error(errc::unsupported, "tensor '", tensor.name,
+                 "': weights of more than a byte need a little-endian machine");
   }
-  if (tensor.shape.empty()) return error(errc::invalid_argument, "tensor '" + tensor.name + "' is a scalar");
+  if (tensor.shape.empty()) return error(errc::invalid_argument, "tensor '", tensor.name, "' is a scalar");
   // The header's check bounds every product of non-empty extents by the size of the mapping.
   std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
   for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)

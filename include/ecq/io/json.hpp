@@ -147,7 +147,7 @@ class json_reader {
   /// Reads any value and discards it.
   result<void> skip(int depth = 0) {
     skip_space();
-    if (depth == deepest_nesting) return fail("nested more than " + std::to_string(deepest_nesting) + " deep");
+    if (depth == deepest_nesting) return fail("nested more than ", deepest_nesting, " deep");
     const char first = at_ < text_.size() ? text_[at_] : '\0';
     if (first == '{') {
       return object([&](const std::string&) { return skip(depth + 1); });
@@ -176,13 +176,17 @@ class json_reader {
   }
 
   /// An error at the next byte.
-  error fail(std::string_view what) const { return fail_at(at_, what); }
+  template <class... Parts>
+  error fail(const Parts&... parts) const {
+    return fail_at(at_, parts...);
+  }
 
  private:
   static constexpr bool is_digit(char character) noexcept { return character >= '0' && character <= '9'; }
 
-  error fail_at(std::size_t position, std::string_view what) const {
-    return error(errc::corrupt, "JSON at byte " + std::to_string(position) + ": " + std::string(what));
+  template <class... Parts>
+  error fail_at(std::size_t position, const Parts&... parts) const {
+    return error(errc::corrupt, "JSON at byte ", position, ": ", parts...);
   }
 
   void skip_space() noexcept {
@@ -200,7 +204,7 @@ class json_reader {
   }
 
   result<void> expect(char character, std::string_view name) {
-    if (!accept(character)) return fail("expected " + std::string(name));
+    if (!accept(character)) return fail("expected ", name);
     return {};
   }
 

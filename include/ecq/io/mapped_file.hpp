@@ -95,9 +95,9 @@ class mapped_file {
 
 inline result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
   const auto wrong_kind = [&](std::string_view kind) {
-    return error(errc::io_error, detail::quoted(path) + ": is " + std::string(kind) + ", not a regular file");
+    return error(errc::io_error, detail::quoted(path), ": is ", kind, ", not a regular file");
   };
-  const auto empty = [&] { return error(errc::truncated, detail::quoted(path) + ": is empty"); };
+  const auto empty = [&] { return error(errc::truncated, detail::quoted(path), ": is empty"); };
   mapped_file file(path);
 #if ECQ_POSIX
   // O_NONBLOCK: open does not wait for a pipe's writer; the check below refuses the pipe.
@@ -113,7 +113,7 @@ inline result<mapped_file> mapped_file::open(const std::filesystem::path& path) 
   if (!S_ISREG(status.st_mode)) return wrong_kind("a special file");
   if (status.st_size <= 0) return empty();
   if (!std::in_range<std::size_t>(status.st_size)) {
-    return error(errc::limit_exceeded, detail::quoted(path) + ": too large for the address space of this machine");
+    return error(errc::limit_exceeded, detail::quoted(path), ": too large for the address space of this machine");
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
@@ -123,20 +123,20 @@ inline result<mapped_file> mapped_file::open(const std::filesystem::path& path) 
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (status.type() == std::filesystem::file_type::not_found) return detail::file_error(path, "cannot open", ENOENT);
-  if (failure) return error(errc::io_error, detail::quoted(path) + ": " + failure.message());
+  if (failure) return error(errc::io_error, detail::quoted(path), ": ", failure.message());
   if (std::filesystem::is_directory(status)) return wrong_kind("a directory");
   if (!std::filesystem::is_regular_file(status)) return wrong_kind("a special file");
   const auto size = std::filesystem::file_size(path, failure);
-  if (failure) return error(errc::io_error, detail::quoted(path) + ": " + failure.message());
+  if (failure) return error(errc::io_error, detail::quoted(path), ": ", failure.message());
   if (size == 0) return empty();
   try {
     file.storage_.resize(size);
   } catch (const std::exception&) {
-    return error(errc::out_of_memory, detail::quoted(path) + ": no memory for " + std::to_string(size) + " bytes");
+    return error(errc::out_of_memory, detail::quoted(path), ": no memory for ", size, " bytes");
   }
   std::ifstream stream(path, std::ios::binary);
   if (!stream.read(reinterpret_cast<char*>(file.storage_.data()), static_cast<std::streamsize>(size))) {
-    return error(errc::io_error, detail::quoted(path) + ": cannot read " + std::to_string(size) + " bytes");
+    return error(errc::io_error, detail::quoted(path), ": cannot read ", size, " bytes");
   }
   file.bytes_ = file.storage_;
 #endif

@@ -167,7 +167,7 @@ inline result<output_file> output_file::create(const std::filesystem::path& path
   std::error_code ignored;
   const auto existing = std::filesystem::status(path, ignored);
   if (path.filename().empty() || (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing))) {
-    return error(errc::io_error, detail::quoted(path) + ": cannot be written: not the name of a regular file");
+    return error(errc::io_error, detail::quoted(path), ": cannot be written: not the name of a regular file");
   }
   output_file file;
   file.path_ = path;
@@ -185,8 +185,8 @@ inline result<output_file> output_file::create(const std::filesystem::path& path
     detail::unlist_finished(std::exchange(file.slot_, nullptr));
     file.temporary_.clear();
     if (number != EEXIST || attempt == 8) {
-      return error(errc::io_error,
-                   detail::quoted(path) + ": cannot be created: " + std::generic_category().message(number));
+      return error(errc::io_error, detail::quoted(path),
+                   ": cannot be created: ", std::generic_category().message(number));
     }
   }
 }
@@ -209,9 +209,8 @@ inline result<void> output_file::write(std::uint64_t offset, std::span<const std
     const int number = errno;
 #endif
     if (failed) {
-      return error(errc::io_error, detail::quoted(path_) + ": cannot write " + std::to_string(bytes.size()) +
-                                       " bytes at offset " + std::to_string(start) + ": " +
-                                       std::generic_category().message(number));
+      return error(errc::io_error, detail::quoted(path_), ": cannot write ", bytes.size(), " bytes at offset ", start,
+                   ": ", std::generic_category().message(number));
     }
     offset += static_cast<std::uint64_t>(count);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
@@ -228,7 +227,7 @@ inline result<void> output_file::commit() {
   if (close(std::exchange(handle_, no_handle)) != 0) return detail::file_error(path_, "cannot close", errno);
   std::error_code failure;
   std::filesystem::rename(temporary_, path_, failure);
-  if (failure) return error(errc::io_error, detail::quoted(path_) + ": cannot be renamed to: " + failure.message());
+  if (failure) return error(errc::io_error, detail::quoted(path_), ": cannot be renamed to: ", failure.message());
   temporary_.clear();
   detail::unlist_finished(std::exchange(slot_, nullptr));
 #if ECQ_POSIX

@@ -87,7 +87,7 @@ class safetensors_file {
       if (!header) return std::move(header).error().within(detail::quoted(path));
       return safetensors_file(std::move(file), std::move(*header));
     } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, detail::quoted(path) + ": no memory for its header");
+      return error(errc::out_of_memory, detail::quoted(path), ": no memory for its header");
     }
   }
 
@@ -149,7 +149,7 @@ inline result<tensor_entry> parse_tensor_entry(json_reader& json, const std::str
   bool has_shape = false;
   const auto integers = [&](std::vector<std::uint64_t>& out, std::size_t most) {
     return json.array([&]() -> result<void> {
-      if (out.size() == most) return error(errc::limit_exceeded, "more than " + std::to_string(most) + " numbers");
+      if (out.size() == most) return error(errc::limit_exceeded, "more than ", most, " numbers");
       ECQ_TRY(value, json.integer());
       out.push_back(value);
       return {};
@@ -159,7 +159,7 @@ inline result<tensor_entry> parse_tensor_entry(json_reader& json, const std::str
     if (key == "dtype") {
       ECQ_TRY(text, json.string());
       type = find_safetensors_dtype(text);
-      if (type == nullptr) return error(errc::unsupported, "unknown dtype '" + text + "'");
+      if (type == nullptr) return error(errc::unsupported, "unknown dtype '", text, "'");
       return {};
     }
     if (key == "shape") {
@@ -167,7 +167,7 @@ inline result<tensor_entry> parse_tensor_entry(json_reader& json, const std::str
       return integers(tensor.shape, file_limits::dimensions);
     }
     if (key == "data_offsets") return integers(offsets, 2);
-    return json.fail("unknown key '" + key + "'");
+    return json.fail("unknown key '", key, "'");
   }));
   if (type == nullptr || !has_shape || offsets.size() != 2) {
     return error(errc::corrupt, "dtype, shape and two data_offsets are needed");
@@ -176,16 +176,14 @@ inline result<tensor_entry> parse_tensor_entry(json_reader& json, const std::str
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   if (tensor.begin > tensor.end) {
-    return error(errc::corrupt,
-                 "begins at " + std::to_string(tensor.begin) + " and ends at " + std::to_string(tensor.end));
+    return error(errc::corrupt, "begins at ", tensor.begin, " and ends at ", tensor.end);
   }
   const auto size = tensor_bytes(*type, tensor.shape);
   if (!size) {
     return error(errc::corrupt, "its shape gives no size: more than 64 bits, or no whole number of bytes");
   }
   if (*size != tensor.size_bytes()) {
-    return error(errc::corrupt, "dtype and shape need " + std::to_string(*size) + " bytes, its offsets span " +
-                                    std::to_string(tensor.size_bytes()));
+    return error(errc::corrupt, "dtype and shape need ", *size, " bytes, its offsets span ", tensor.size_bytes());
   }
   return tensor;
 }
@@ -193,7 +191,7 @@ inline result<tensor_entry> parse_tensor_entry(json_reader& json, const std::str
 inline result<void> parse_metadata(json_reader& json, string_map& out) {
   return json.object([&](const std::string& key) -> result<void> {
     if (out.size() == file_limits::metadata_entries) {
-      return error(errc::limit_exceeded, "more than " + std::to_string(out.size()) + " entries");
+      return error(errc::limit_exceeded, "more than ", out.size(), " entries");
     }
     ECQ_TRY(value, json.string());
     out.emplace_back(key, std::move(value));
@@ -209,18 +207,17 @@ inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::uint
   std::uint64_t covered = 0;
   for (const tensor_entry& tensor : tensors) {
     if (tensor.begin != covered) {
-      return error(errc::corrupt, "tensor '" + tensor.name + "': begins at " + std::to_string(tensor.begin) +
-                                      " of the data, the one before it ends at " + std::to_string(covered));
+      return error(errc::corrupt, "tensor '", tensor.name, "': begins at ", tensor.begin,
+                   " of the data, the one before it ends at ", covered);
     }
     if (tensor.end > size) {
-      return error(errc::truncated, "tensor '" + tensor.name + "': ends at " + std::to_string(tensor.end) +
-                                        " of the data, the file has " + std::to_string(size));
+      return error(errc::truncated, "tensor '", tensor.name, "': ends at ", tensor.end, " of the data, the file has ",
+                   size);
     }
     covered = tensor.end;
   }
   if (covered != size) {
-    return error(errc::corrupt, "the tensors end at " + std::to_string(covered) + " of the data, the file has " +
-                                    std::to_string(size));
+    return error(errc::corrupt, "the tensors end at ", covered, " of the data, the file has ", size);
   }
   return {};
 }
@@ -230,20 +227,17 @@ inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::uint
 inline result<safetensors_header> parse_safetensors(std::span<const std::byte> file) {
   constexpr std::size_t prefix = 8;
   if (file.size() < prefix) {
-    return error(errc::truncated,
-                 "no safetensors file: " + std::to_string(file.size()) + " bytes, the header length alone takes 8");
+    return error(errc::truncated, "no safetensors file: ", file.size(), " bytes, the header length alone takes 8");
   }
   std::uint64_t length = 0;
   for (std::size_t index = prefix; index-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(file[index]);
   // The limit is checked first: in a file of another kind, the "length" is usually a huge number.
   if (length > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, "no safetensors file: header of " + std::to_string(length) +
-                                           " bytes announced, at most " + std::to_string(file_limits::header_bytes) +
-                                           " are allowed");
+    return error(errc::limit_exceeded, "no safetensors file: header of ", length, " bytes announced, at most ",
+                 file_limits::header_bytes, " are allowed");
   }
   if (length > file.size() - prefix) {
-    return error(errc::truncated, "header of " + std::to_string(length) + " bytes announced, the file has " +
-                                      std::to_string(file.size() - prefix));
+    return error(errc::truncated, "header of ", length, " bytes announced, the file has ", file.size() - prefix);
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + prefix, static_cast<std::size_t>(length));
   if (text.empty() || text[0] != '{')
@@ -259,10 +253,10 @@ inline result<safetensors_header> parse_safetensors(std::span<const std::byte> f
       return {};
     }
     if (header.tensors.size() == file_limits::tensors) {
-      return error(errc::limit_exceeded, "more than " + std::to_string(file_limits::tensors) + " tensors");
+      return error(errc::limit_exceeded, "more than ", file_limits::tensors, " tensors");
     }
     auto tensor = detail::parse_tensor_entry(json, name);
-    if (!tensor) return std::move(tensor).error().within("tensor '" + name + "'");
+    if (!tensor) return std::move(tensor).error().within("tensor '", name, "'");
     header.tensors.push_back(std::move(*tensor));
     return {};
   });

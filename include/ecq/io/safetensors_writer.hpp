@@ -82,8 +82,9 @@ class safetensors_writer {
 
   explicit safetensors_writer(output_file file) : file_(std::move(file)) {}
 
-  error misuse(std::string_view what) const {
-    return error(errc::invalid_argument, detail::quoted(file_.path()) + ": " + std::string(what));
+  template <class... Parts>
+  error misuse(const Parts&... parts) const {
+    return error(errc::invalid_argument, detail::quoted(file_.path()), ": ", parts...);
   }
 
   static std::string render(std::span<const slot* const> slots, const string_map& metadata);
@@ -104,13 +105,12 @@ class safetensors_writer {
 inline result<safetensors_writer> safetensors_writer::create(const std::filesystem::path& path,
                                                              std::vector<tensor_declaration> declarations,
                                                              string_map metadata) {
-  const auto bad = [&](const std::string& name, std::string_view what) {
-    return error(errc::invalid_argument, detail::quoted(path) + ": tensor '" + name + "': " + std::string(what));
+  const auto bad = [&](const std::string& name, const auto&... parts) {
+    return error(errc::invalid_argument, detail::quoted(path), ": tensor '", name, "': ", parts...);
   };
   if (declarations.size() > file_limits::tensors || metadata.size() > file_limits::metadata_entries) {
-    return error(errc::limit_exceeded, detail::quoted(path) + ": " + std::to_string(declarations.size()) +
-                                           " tensors and " + std::to_string(metadata.size()) +
-                                           " metadata entries are more than a file may have");
+    return error(errc::limit_exceeded, detail::quoted(path), ": ", declarations.size(), " tensors and ",
+                 metadata.size(), " metadata entries are more than a file may have");
   }
   std::map<std::string, std::size_t, std::less<>> index;
   std::vector<slot> slots;
@@ -120,7 +120,7 @@ inline result<safetensors_writer> safetensors_writer::create(const std::filesyst
     if (declared.name == "__metadata__") return bad(declared.name, "the name is reserved");
     if (!index.emplace(declared.name, slots.size()).second) return bad(declared.name, "declared twice");
     const safetensors_dtype* type = find_safetensors_dtype(declared.dtype);
-    if (type == nullptr) return bad(declared.name, "unknown dtype '" + std::string(declared.dtype) + "'");
+    if (type == nullptr) return bad(declared.name, "unknown dtype '", declared.dtype, "'");
     declared.dtype = type->name;
     std::uint64_t size = 0;
     if (declared.shape) {
@@ -136,8 +136,8 @@ inline result<safetensors_writer> safetensors_writer::create(const std::filesyst
   for (const auto& [key, value] : metadata) {
     const bool utf8 = is_utf8(key) && is_utf8(value);
     if (utf8 && keys.insert(key).second) continue;
-    return error(errc::invalid_argument,
-                 detail::quoted(path) + ": metadata '" + key + (utf8 ? "' is there twice" : "' is not UTF-8"));
+    return error(errc::invalid_argument, detail::quoted(path), ": metadata '", key,
+                 (utf8 ? "' is there twice" : "' is not UTF-8"));
   }
   ECQ_TRY(file, output_file::create(path));
   safetensors_writer writer(std::move(file));
@@ -160,9 +160,8 @@ inline result<void> safetensors_writer::reserve_header() {
   const std::size_t text = render(order, metadata_).size();
   header_size_ = (text + 8 + alignment - 1) / alignment * alignment;
   if (header_size_ - 8 > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, detail::quoted(file_.path()) + ": a header of " + std::to_string(header_size_) +
-                                           " bytes, at most " + std::to_string(file_limits::header_bytes) +
-                                           " are allowed");
+    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", header_size_, " bytes, at most ",
+                 file_limits::header_bytes, " are allowed");
   }
   header_.assign(static_cast<std::size_t>(header_size_), std::byte{' '});
   return file_.append(header_);
@@ -200,11 +199,11 @@ inline std::string safetensors_writer::render(std::span<const slot* const> slots
 
 inline result<void> safetensors_writer::begin(std::string_view name) {
   const auto found = index_.find(name);
-  if (found == index_.end()) return misuse("tensor '" + std::string(name) + "' was not declared");
-  if (open_ != unwritten) return misuse("tensor '" + slots_[open_].declared.name + "' has no end yet");
+  if (found == index_.end()) return misuse("tensor '", name, "' was not declared");
+  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' has no end yet");
   slot& current = slots_[found->second];
   if (sealed_ ? current.position != written_ : current.position != unwritten) {
-    return misuse("tensor '" + current.declared.name + "' is written twice or out of order");
+    return misuse("tensor '", current.declared.name, "' is written twice or out of order");
   }
   current.position = written_;
   current.begin = data_size_;
@@ -217,8 +216,8 @@ inline result<void> safetensors_writer::append(std::span<const std::byte> bytes)
   const slot& current = slots_[open_];
   const std::uint64_t so_far = data_size_ - current.begin;
   if (current.declared.shape && bytes.size() > current.size - so_far) {
-    return misuse("tensor '" + current.declared.name + "' takes " + std::to_string(current.size) + " bytes, got " +
-                  std::to_string(bytes.size()) + " after " + std::to_string(so_far));
+    return misuse("tensor '", current.declared.name, "' takes ", current.size, " bytes, got ", bytes.size(), " after ",
+                  so_far);
   }
   ECQ_CHECK(file_.append(bytes));
   data_size_ += bytes.size();
@@ -230,15 +229,14 @@ inline result<void> safetensors_writer::end() {
   slot& current = slots_[open_];
   const std::uint64_t size = data_size_ - current.begin;
   if (current.declared.shape && size != current.size) {
-    return misuse("tensor '" + current.declared.name + "' takes " + std::to_string(current.size) + " bytes, got " +
-                  std::to_string(size));
+    return misuse("tensor '", current.declared.name, "' takes ", current.size, " bytes, got ", size);
   }
   current.end = data_size_;
   if (!current.declared.shape) {
     const std::uint64_t element = find_safetensors_dtype(current.declared.dtype)->bits / 8;
     if (size % element != 0) {
-      return misuse("tensor '" + current.declared.name + "': " + std::to_string(size) +
-                    " bytes are no whole number of " + std::string(current.declared.dtype));
+      return misuse("tensor '", current.declared.name, "': ", size, " bytes are no whole number of ",
+                    current.declared.dtype);
     }
     current.declared.shape = std::vector{size / element};
     current.size = size;
@@ -249,14 +247,14 @@ inline result<void> safetensors_writer::end() {
 }
 
 inline result<std::span<const std::byte>> safetensors_writer::seal(const string_map& metadata) {
-  if (open_ != unwritten) return misuse("tensor '" + slots_[open_].declared.name + "' has no end yet");
+  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' has no end yet");
   if (sealed_) return misuse("the header is fixed already");
   std::vector<const slot*> order(slots_.size());
   std::size_t position = written_;
   std::uint64_t end = data_size_;
   for (slot& each : slots_) {
     if (each.position == unwritten) {
-      if (!each.declared.shape) return misuse("tensor '" + each.declared.name + "' was not written");
+      if (!each.declared.shape) return misuse("tensor '", each.declared.name, "' was not written");
       each.position = position++;
       each.begin = end;
       each.end = end += each.size;
@@ -265,9 +263,8 @@ inline result<std::span<const std::byte>> safetensors_writer::seal(const string_
   }
   const std::string text = render(order, metadata);
   if (end > largest_offset || text.size() > header_size_ - 8) {
-    return error(errc::limit_exceeded, detail::quoted(file_.path()) + ": a header of " + std::to_string(text.size()) +
-                                           " bytes for " + std::to_string(end) + " bytes of data does not fit the " +
-                                           std::to_string(header_size_ - 8) + " bytes reserved");
+    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", text.size(), " bytes for ", end,
+                 " bytes of data does not fit the ", header_size_ - 8, " bytes reserved");
   }
   for (std::size_t index = 0; index < 8; ++index) {
     header_[index] = static_cast<std::byte>(((header_size_ - 8) >> (8 * index)) & 0xFFU);
@@ -283,7 +280,7 @@ inline result<void> safetensors_writer::commit() {
   if (written_ != slots_.size()) {
     const auto missing =
         std::find_if(slots_.begin(), slots_.end(), [&](const slot& each) { return each.position >= written_; });
-    return misuse("tensor '" + missing->declared.name + "' was not written");
+    return misuse("tensor '", missing->declared.name, "' was not written");
   }
   ECQ_CHECK(file_.rewrite(0, header_));
   return file_.commit();

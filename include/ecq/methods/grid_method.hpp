@@ -65,7 +65,9 @@ class grid_method final : public compression_method {
  public:
   explicit grid_method(const Quantizer& quantizer) : quantizer_(quantizer) {}
 
-  std::string settings() const override { return std::string(Format::name) + ", " + std::string(Quantizer::name); }
+  std::string settings() const override {
+    return text_of(std::string_view(Format::name), ", ", std::string_view(Quantizer::name));
+  }
   stream_sharing sharing() const override { return stream_sharing::matrix; }
   std::string_view stage() const override { return "counting codes"; }
 

@@ -119,7 +119,7 @@ namespace detail {
 
 /// The name of a matrix in errors.
 inline std::string label_of(const named_weights& matrix, std::size_t index) {
-  return matrix.name.empty() ? "matrix " + std::to_string(index) : "tensor '" + matrix.name + "'";
+  return matrix.name.empty() ? text_of("matrix ", index) : text_of("tensor '", matrix.name, "'");
 }
 
 }  // namespace detail

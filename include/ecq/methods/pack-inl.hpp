@@ -8,7 +8,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,14 +37,13 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
     method.describe(first + index, weights, next);
     const packed_matrix& front = packed.matrices.front();
     if (next.lossless() != front.lossless() || (front.lossless() && next.format != front.format)) {
-      return error(errc::invalid_argument, label_of(matrices[index], index) + ": " +
-                                               std::string(to_string(next.format)) + " in a stream of " +
-                                               std::string(to_string(front.format)));
+      return error(errc::invalid_argument, label_of(matrices[index], index), ": ", to_string(next.format),
+                   " in a stream of ", to_string(front.format));
     }
     elements += weights.size();
     if (weights.size() > max_stream_symbols || elements > max_stream_symbols) {
-      return error(errc::limit_exceeded,
-                   label_of(matrices[index], index) + ": more than 2^43 weights with those before it");
+      return error(errc::limit_exceeded, label_of(matrices[index], index),
+                   ": more than 2^43 weights with those before it");
     }
     next.scales.resize(next.layout.count());
   }

@@ -84,12 +84,13 @@ class quantizer_method final : public compression_method {
   explicit quantizer_method(const Quantizer& quantizer) : quantizer_(quantizer) {}
 
   std::string settings() const override {
-    std::string text = std::string(Format::name) + ", " + std::string(Quantizer::name);
-    if (const auto bits = target_bits()) return text + ", bits " + std::to_string(*bits);
+    const std::string_view format = Format::name;
+    const std::string_view quantizer = Quantizer::name;
+    if (const auto bits = target_bits()) return text_of(format, ", ", quantizer, ", bits ", *bits);
     if constexpr (requires { static_cast<bool>(quantizer_.lambda); }) {
-      if (quantizer_.lambda) text += ", lambda " + std::to_string(*quantizer_.lambda);
+      if (quantizer_.lambda) return text_of(format, ", ", quantizer, ", lambda ", *quantizer_.lambda);
     }
-    return text;
+    return text_of(format, ", ", quantizer);
   }
 
   result<void> check() const override {

@@ -9,7 +9,6 @@
 #include <limits>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,14 +45,13 @@ inline result<baseline_result> load_for_baseline(const cpu& backend, weights_vie
   const std::size_t rows = weights.rows();
   const std::size_t columns = weights.columns();
   if (rows > static_cast<std::size_t>((std::numeric_limits<std::ptrdiff_t>::max)()) / sizeof(float) / columns) {
-    return error(errc::limit_exceeded,
-                 std::to_string(rows) + " x " + std::to_string(columns) + " weights do not fit into memory");
+    return error(errc::limit_exceeded, rows, " x ", columns, " weights do not fit into memory");
   }
   try {
     loaded.weights.resize(rows * columns);
     loaded.codes.resize(rows * columns);
   } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for " + std::to_string(rows * columns) + " weights");
+    return error(errc::out_of_memory, "no memory for ", rows * columns, " weights");
   }
   ECQ_CHECK(parallel_for(backend, rows, [&](std::size_t row) -> result<void> {
     const std::span<float> values(loaded.weights.data() + row * columns, columns);
@@ -65,7 +63,7 @@ inline result<baseline_result> load_for_baseline(const cpu& backend, weights_vie
 
 inline result<void> check_bits(std::string_view method, int bits) {
   if (bits >= 2 && bits <= 8) return {};
-  return error(errc::invalid_argument, std::string(method) + " has 2 to 8 bits, not " + std::to_string(bits));
+  return error(errc::invalid_argument, method, " has 2 to 8 bits, not ", bits);
 }
 
 /// The integer nearest to `value`, ties to even. Precondition: |value| <= 2^22.

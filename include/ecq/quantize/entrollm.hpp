@@ -12,7 +12,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -129,16 +128,16 @@ result<affine_grid> entrollm::fit(const cpu& backend, const weights_view& weight
   if (both_signs) grid.zero = all.least;
   if (all.most <= 0) grid.scale = bf16::from_bits(static_cast<bf16::code_type>(grid.scale.bits | 0x8000U));
   if (grid.representable(Format::largest)) return grid;
-  return error(errc::invalid_argument, "weights from " + std::to_string(all.least) + " to " + std::to_string(all.most) +
-                                           " reach too far for " + std::string(Format::name) + " with values in FP32");
+  return error(errc::invalid_argument, "weights from ", all.least, " to ", all.most, " reach too far for ",
+               Format::name, " with values in FP32");
 }
 
 template <affine_format Format>
 result<void> entrollm::encode(const cpu& backend, const weights_view& weights, const affine_grid& grid,
                               std::span<std::uint8_t> codes) const {
   if (codes.size() != weights.size()) {
-    return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
-                                             std::to_string(weights.size()) + " weights");
+    return error(errc::invalid_argument, "room for ", codes.size(), " codes where there are ", weights.size(),
+                 " weights");
   }
   const std::size_t columns = weights.columns();
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {

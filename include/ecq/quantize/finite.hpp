@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
@@ -26,8 +25,7 @@ inline result<void> check_finite(std::span<const float> row_values, std::size_t 
   std::size_t column = 0;
   while (!exponent_is_full(row_values[column])) ++column;
   const bool infinite = (std::bit_cast<std::uint32_t>(row_values[column]) & 0x7fffffU) == 0;
-  return error(errc::non_finite, "weight at row " + std::to_string(row) + ", column " + std::to_string(column) +
-                                     (infinite ? " is infinite" : " is NaN"));
+  return error(errc::non_finite, "weight at row ", row, ", column ", column, (infinite ? " is infinite" : " is NaN"));
 }
 
 /// Fails with errc::non_finite, naming row and column, if a matrix holds NaN or infinity; reads each weight once.

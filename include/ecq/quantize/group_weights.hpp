@@ -10,7 +10,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -264,13 +263,11 @@ result<void> for_each_group(const cpu& backend, const weights_view& weights, con
 inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
   if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
       layout.columns_per_group == 0) {
-    return error(errc::invalid_argument,
-                 "layout of " + std::to_string(layout.rows) + " x " + std::to_string(layout.columns) +
-                     " for weights of " + std::to_string(weights.rows()) + " x " + std::to_string(weights.columns()));
+    return error(errc::invalid_argument, "layout of ", layout.rows, " x ", layout.columns, " for weights of ",
+                 weights.rows(), " x ", weights.columns());
   }
   if (scales != layout.count()) {
-    return error(errc::invalid_argument, "room for " + std::to_string(scales) + " scales where the layout has " +
-                                             std::to_string(layout.count()));
+    return error(errc::invalid_argument, "room for ", scales, " scales where the layout has ", layout.count());
   }
   return {};
 }

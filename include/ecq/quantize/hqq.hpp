@@ -9,7 +9,6 @@
 #include <limits>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -135,7 +134,7 @@ inline result<baseline_result> hqq::apply(const cpu& backend, weights_view weigh
     groups.resize(layout.count());
     row_errors.resize(layout.rows);
   } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for " + std::to_string(layout.count()) + " groups");
+    return error(errc::out_of_memory, "no memory for ", layout.count(), " groups");
   }
   // Calls visit(row, group, first weight, length) for every group, rows in parallel.
   const auto for_groups = [&](auto&& visit) {

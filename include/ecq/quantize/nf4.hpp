@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -116,7 +115,7 @@ inline result<baseline_result> nf4::apply(const cpu& backend, weights_view weigh
   try {
     scales.resize(blocks);
   } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for " + std::to_string(blocks) + " scales");
+    return error(errc::out_of_memory, "no memory for ", blocks, " scales");
   }
   ECQ_CHECK(for_blocks([&](std::size_t block, std::size_t first, std::size_t length) {
     const auto values_of_block = std::span<const float>(rounded.weights).subspan(first, length);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "ecq/base/config.hpp"
@@ -64,8 +63,7 @@ class rate_correction {
   result<void> check(std::uint64_t weights) const {
     const double allowed = (std::max)(tolerance, 200.0 / static_cast<double>((std::max)(weights, std::uint64_t{1})));
     if (std::fabs(measured_ - target_) <= allowed || (absmax_ && measured_ < target_)) return {};
-    return error(errc::unreachable_target, std::to_string(target_) + " bits a weight were asked for, " +
-                                               std::to_string(measured_) + " were met at best");
+    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", measured_, " were met at best");
   }
 
  private:

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,7 +62,7 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
                                                        std::span<float> scales) const {
   constexpr int degree = Distortion::degree;
   if (!(lambda >= 0.0) || !(lambda < 1e30)) {
-    return error(errc::invalid_argument, "lambda is " + std::to_string(lambda) + ", not a number of at least 0");
+    return error(errc::invalid_argument, "lambda is ", lambda, ", not a number of at least 0");
   }
   if (lambda == 0.0) return absmax_search{}.template search<Format>(backend, weights, layout, scales);
   ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));

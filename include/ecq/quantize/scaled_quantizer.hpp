@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -78,8 +77,8 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
   const group_layout groups = layout(weights.rows(), weights.columns());
   ECQ_CHECK(detail::check_layout(weights, groups, scales.size()));
   if (codes.size() != weights.size()) {
-    return error(errc::invalid_argument, "room for " + std::to_string(codes.size()) + " codes where there are " +
-                                             std::to_string(weights.size()) + " weights");
+    return error(errc::invalid_argument, "room for ", codes.size(), " codes where there are ", weights.size(),
+                 " weights");
   }
   ECQ_CHECK(check_finite(backend, weights));
   std::vector<float> exact_scales(scales.size());

@@ -8,7 +8,6 @@
 #include <functional>
 #include <new>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
@@ -120,12 +119,11 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                                       const std::function<double(std::size_t, std::uint64_t)>& overhead_bits,
                                       const rate_options& options, const quantizer_at_lambda& quantizer) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, std::to_string(target_bits) + " bits a weight");
+    return error(errc::invalid_argument, target_bits, " bits a weight");
   }
   for (const rate_input& input : inputs) {
     if (input.stream >= inputs.size()) {
-      return error(errc::invalid_argument,
-                   "stream " + std::to_string(input.stream) + " among " + std::to_string(inputs.size()) + " matrices");
+      return error(errc::invalid_argument, "stream ", input.stream, " among ", inputs.size(), " matrices");
     }
   }
   try {
@@ -138,9 +136,8 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
       solver.take(rate);
     }
     if (!solver.unreachable()) return solver.lambda();
-    return error(errc::unreachable_target, std::to_string(target_bits) + " bits a weight, where " +
-                                               std::to_string(solver.last_rate()) +
-                                               " is the least that these weights reach");
+    return error(errc::unreachable_target, target_bits, " bits a weight, where ", solver.last_rate(),
+                 " is the least that these weights reach");
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "allocation failed");
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/stream/bit_io.hpp"
@@ -61,10 +60,10 @@ class chunk_decoder {
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (verdicts[i] != errc::ok) {
-        return stream_error(verdicts[i], "chunk " + std::to_string(first + i) + " does not decode to its end");
+        return stream_error(verdicts[i], "chunk ", first + i, " does not decode to its end");
       }
       if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
-        return stream_error(verdict, "chunk " + std::to_string(first + i) + " has other escapes than its pairs");
+        return stream_error(verdict, "chunk ", first + i, " has other escapes than its pairs");
       }
     }
     return {};

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,15 +52,14 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   chunked.format = format;
   chunked.element_bytes = format ? size_of(*format) : 1;
   if (elements.size() % chunked.element_bytes != 0) {
-    return stream_error(errc::invalid_argument, std::to_string(elements.size()) + " bytes for elements of " +
-                                                    std::to_string(chunked.element_bytes));
+    return stream_error(errc::invalid_argument, elements.size(), " bytes for elements of ", chunked.element_bytes);
   }
   if (chunked.size() > max_stream_symbols) {
-    return stream_error(errc::limit_exceeded, std::to_string(chunked.size()) + " symbols, more than 2^43");
+    return stream_error(errc::limit_exceeded, chunked.size(), " symbols, more than 2^43");
   }
   const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
   if (bits < min_chunk_bits || bits > max_chunk_bits) {
-    return stream_error(errc::invalid_argument, "chunks of 2^" + std::to_string(bits) + " symbols, not 2^10..2^18");
+    return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
   }
   chunked.chunk_bits = bits;
   if (options.class_of_chunk.empty()) {
@@ -69,14 +67,14 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
     return chunked;
   }
   if (options.class_of_chunk.size() != chunked.chunks()) {
-    return stream_error(errc::invalid_argument, "classes of " + std::to_string(options.class_of_chunk.size()) +
-                                                    " chunks for " + std::to_string(chunked.chunks()));
+    return stream_error(errc::invalid_argument, "classes of ", options.class_of_chunk.size(), " chunks for ",
+                        chunked.chunks());
   }
   std::vector<std::uint16_t> classes(options.class_of_chunk.begin(), options.class_of_chunk.end());
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   if (classes.size() > max_encoder_tables) {
-    return stream_error(errc::limit_exceeded, std::to_string(classes.size()) + " classes of chunks, more than 256");
+    return stream_error(errc::limit_exceeded, classes.size(), " classes of chunks, more than 256");
   }
   chunked.tables = classes.size();
   chunked.table_of_chunk.reserve(chunked.chunks());

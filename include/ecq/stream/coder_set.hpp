@@ -130,10 +130,25 @@ class coder_set {
   std::span<const detail::coder_decoding> all_;
 };
 
+/// Sets of coders that are known at compile time: the types of coders<...>, and every_coder.
+template <class Type>
+concept coder_names = std::convertible_to<Type, coder_set> && requires(coder_id id) {
+  { Type::names_coder(id) } -> std::same_as<bool>;
+};
+
+/// The type of coders<...>.
+template <entropy_coder... Coders>
+struct coder_list : coder_set {
+  constexpr coder_list() noexcept : coder_set(detail::decodings_of<raw, Coders...>) {}
+
+  /// Whether coder `id` is one of `Coders`.
+  static constexpr bool names_coder(coder_id id) noexcept { return ((Coders::id == id) || ...); }
+};
+
 /// The set of `Coders`, the library's or a user's own, and raw, which stands in for any of them where it is smaller. A
 /// program compiles the decoders of the coders that it names.
 template <decodable_on<cpu>... Coders>
-inline constexpr coder_set coders{detail::decodings_of<raw, Coders...>};
+inline constexpr coder_list<Coders...> coders{};
 
 /// All coders of this library, the default of a call that names none. It is defined in stream/every_coder.hpp, which
 /// stream/encoded_stream.hpp and decompress.hpp include.

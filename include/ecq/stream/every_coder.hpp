@@ -2,7 +2,6 @@
 /// \file
 /// All coders of this library, for programs that decode streams of any coder.
 
-#include <string>
 #include <utility>
 
 #include "ecq/base/config.hpp"
@@ -20,7 +19,11 @@ namespace ecq {
 /// The coder_set of all coders of this library, the default of a decoding call that names none.
 struct every_coder {
   operator coder_set() const noexcept;
+
+  static constexpr bool names_coder(coder_id) noexcept { return true; }
 };
+
+static_assert(coder_names<every_coder>);
 
 /// Calls `use(Coder{})` with the coder of `id` and returns its result<void>; errc::unsupported for unknown ids.
 template <class Use>
@@ -32,7 +35,7 @@ result<void> with_coder(coder_id id, Use&& use) {
     case coder_id::huffman: return use(huffman{});
     case coder_id::huffman_gaps: return use(huffman_gaps{});
   }
-  return detail::stream_error(errc::unsupported, "coder " + std::to_string(static_cast<unsigned>(id)));
+  return detail::stream_error(errc::unsupported, "coder ", static_cast<unsigned>(id));
 }
 
 }  // namespace ecq

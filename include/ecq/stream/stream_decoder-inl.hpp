@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
@@ -22,10 +21,8 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
   const std::size_t width = stream.element_bytes();
   const std::uint64_t count = out.size() / width;
   if (first > stream.size() || count > stream.size() - first || out.size() % width != 0) {
-    return detail::stream_error(errc::invalid_argument, "elements " + std::to_string(first) + " + " +
-                                                            std::to_string(out.size()) + " bytes of " +
-                                                            std::to_string(stream.size()) + " with " +
-                                                            std::to_string(width) + " bytes each");
+    return detail::stream_error(errc::invalid_argument, "elements ", first, " + ", out.size(), " bytes of ",
+                                stream.size(), " with ", width, " bytes each");
   }
   if (out.empty()) return {};
   const unsigned bits = stream.chunk_bits();

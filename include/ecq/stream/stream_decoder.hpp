@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
@@ -25,8 +24,8 @@ result<void> decode_elements(const cpu& backend, const encoded_stream& stream, s
 inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                                   std::span<std::uint8_t> out, const decode_options& options = {}) {
   if (stream.element_bytes() != 1) {
-    return detail::stream_error(errc::invalid_argument,
-                                "codes of a stream of " + std::to_string(stream.element_bytes()) + "-byte elements");
+    return detail::stream_error(errc::invalid_argument, "codes of a stream of ", stream.element_bytes(),
+                                "-byte elements");
   }
   return decode_elements(backend, stream, first, std::as_writable_bytes(out), options);
 }

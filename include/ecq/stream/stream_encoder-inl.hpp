@@ -9,7 +9,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -195,8 +194,7 @@ ECQ_INLINE result<void> check_shared_counts(const stream_options& options, std::
   for (const histogram& counted : classes) {
     for (std::size_t code = 0; code < 256; ++code) {
       if (counted.counts[code] == 0 || shared[code] != 0) continue;
-      return stream_error(errc::invalid_argument,
-                          "code " + std::to_string(code) + " occurs, but not among the shared counts");
+      return stream_error(errc::invalid_argument, "code ", code, " occurs, but not among the shared counts");
     }
   }
   return {};

@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -200,8 +199,7 @@ template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements,
                                                 const stream_options& options = {}) {
   if (!is_floating_point(format)) {
-    return detail::stream_error(errc::invalid_argument,
-                                "weights of " + std::string(to_string(format)) + " have no exponents");
+    return detail::stream_error(errc::invalid_argument, "weights of ", to_string(format), " have no exponents");
   }
   return detail::encode_elements(backend, elements, format, options, detail::encode_function_of<Coder>);
 }

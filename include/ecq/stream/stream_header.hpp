@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/base/checksum.hpp"
@@ -230,14 +229,17 @@ struct stream_header {
 
 namespace detail {
 
-inline error stream_error(errc code, std::string message) { return error(code, "stream: " + std::move(message)); }
+template <class... Parts>
+error stream_error(errc code, const Parts&... parts) {
+  return error(code, "stream: ", parts...);
+}
 
 inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t from, std::uint64_t to) {
   const auto begin = blob.begin() + static_cast<std::ptrdiff_t>(from);
   const auto end = blob.begin() + static_cast<std::ptrdiff_t>(to);
   const auto bad = std::find_if(begin, end, [](std::byte value) { return value != std::byte{0}; });
   if (bad == end) return {};
-  return stream_error(errc::corrupt, "byte " + std::to_string(bad - blob.begin()) + " of the padding is not zero");
+  return stream_error(errc::corrupt, "byte ", bad - blob.begin(), " of the padding is not zero");
 }
 
 /// An entry of the directory, unchecked.
@@ -265,29 +267,29 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
   header.directory_bytes = entries * stream_header::entry_bytes;
   const std::uint64_t room = header.total_bytes - stream_tail_bytes;
   if (entries > max_stream_sections || end > room) {
-    return stream_error(errc::corrupt, "directory of " + std::to_string(entries) + " sections in " +
-                                           std::to_string(blob.size()) + " bytes");
+    return stream_error(errc::corrupt, "directory of ", entries, " sections in ", blob.size(), " bytes");
   }
   for (std::size_t i = 0; i < entries; ++i) {
     const section_entry entry = section_entry_at(blob.data(), i);
     const std::uint32_t kind = entry.kind;
     const std::uint32_t flags = entry.flags;
     const section& part = entry.part;
-    const auto where = [&] { return "section " + std::to_string(i) + " (kind " + std::to_string(kind) + ")"; };
+    const auto bad = [&](errc code, const auto&... parts) {
+      return stream_error(code, "section ", i, " (kind ", kind, ")", parts...);
+    };
     if (part.offset % stream_header::alignment != 0 || part.offset < end || part.size == 0 || part.offset > room ||
         part.size > room - part.offset) {
-      return stream_error(errc::corrupt, where() + " at " + std::to_string(part.offset) + " with " +
-                                             std::to_string(part.size) + " bytes: previous end " + std::to_string(end) +
-                                             ", room up to " + std::to_string(room));
+      return bad(errc::corrupt, " at ", part.offset, " with ", part.size, " bytes: previous end ", end, ", room up to ",
+                 room);
     }
     if ((flags & ~stream_header::required_flag) != 0) {
-      return stream_error(errc::unsupported, where() + " has unknown flags " + std::to_string(flags));
+      return bad(errc::unsupported, " has unknown flags ", flags);
     }
     if (is_known_section(kind)) {
-      if (header.sections[kind].size != 0) return stream_error(errc::corrupt, where() + " is there twice");
+      if (header.sections[kind].size != 0) return bad(errc::corrupt, " is there twice");
       header.sections[kind] = part;
     } else if ((flags & stream_header::required_flag) != 0) {
-      return stream_error(errc::unsupported, where() + " is required and not known to this version");
+      return bad(errc::unsupported, " is required and not known to this version");
     }
     ECQ_CHECK(check_zero(blob, end, part.offset));
     end = part.offset + part.size;
@@ -300,24 +302,24 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
 inline result<stream_header> stream_header::read(std::span<const std::byte> blob) {
   using detail::stream_error;
   if (blob.size() < fixed_bytes + stream_tail_bytes) {
-    return stream_error(errc::truncated, std::to_string(blob.size()) + " bytes are no stream");
+    return stream_error(errc::truncated, blob.size(), " bytes are no stream");
   }
   const std::byte* from = blob.data();
   if (load_le<std::uint32_t>(from) != stream_magic) return stream_error(errc::corrupt, "it does not begin with ECQS");
   if (const auto found = load_le<std::uint16_t>(from + 4); found != version) {
-    return stream_error(errc::unsupported, "format version " + std::to_string(found) + ", this library reads 1");
+    return stream_error(errc::unsupported, "format version ", found, ", this library reads 1");
   }
   stream_header header;
   header.coder = static_cast<coder_id>(load_le<std::uint16_t>(from + 6));
   const auto map_id = load_le<std::uint16_t>(from + 8);
   if (map_id > static_cast<std::uint16_t>(symbol_map_id::pairs)) {
-    return stream_error(errc::unsupported, "symbol map " + std::to_string(map_id));
+    return stream_error(errc::unsupported, "symbol map ", map_id);
   }
   header.pairs = map_id == static_cast<std::uint16_t>(symbol_map_id::pairs);
   const auto format = static_cast<dtype>(from[44]);
   if (map_id == static_cast<std::uint16_t>(symbol_map_id::exponent) || (header.pairs && format != dtype{})) {
     if (!is_floating_point(format)) {
-      return stream_error(errc::unsupported, "exponents of format " + std::to_string(static_cast<unsigned>(from[44])));
+      return stream_error(errc::unsupported, "exponents of format ", static_cast<unsigned>(from[44]));
     }
     header.format = format;
   } else if (from[44] != std::byte{0}) {
@@ -333,33 +335,30 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   const unsigned fewest = never_coded_bits(header.format);
   if (raw_bits < fewest || raw_bits > (header.pairs ? fewest : all_bits) ||
       (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
-    return stream_error(errc::corrupt, std::to_string(raw_bits) + " raw bits a symbol with coder " +
-                                           std::to_string(static_cast<unsigned>(header.coder)));
+    return stream_error(errc::corrupt, raw_bits, " raw bits a symbol with coder ", static_cast<unsigned>(header.coder));
   }
   header.map = header.pairs ? pair_map : split_map{raw_bits - fewest, header.symbol_bits()};
   if (static_cast<std::uint32_t>(from[11]) != lane_count) {
-    return stream_error(errc::unsupported, std::to_string(static_cast<unsigned>(from[11])) + " lanes, not 32");
+    return stream_error(errc::unsupported, static_cast<unsigned>(from[11]), " lanes, not 32");
   }
   if (header.chunk_bits < min_chunk_bits || header.chunk_bits > max_chunk_bits) {
-    return stream_error(errc::corrupt, "chunks of 2^" + std::to_string(header.chunk_bits) + " symbols, not 2^10..2^18");
+    return stream_error(errc::corrupt, "chunks of 2^", header.chunk_bits, " symbols, not 2^10..2^18");
   }
   if (from[13] != std::byte{0}) {
-    return stream_error(errc::unsupported, "context model " + std::to_string(static_cast<unsigned>(from[13])));
+    return stream_error(errc::unsupported, "context model ", static_cast<unsigned>(from[13]));
   }
   if (header.symbols > max_stream_symbols) {
-    return stream_error(errc::limit_exceeded, std::to_string(header.symbols) + " symbols, more than 2^43");
+    return stream_error(errc::limit_exceeded, header.symbols, " symbols, more than 2^43");
   }
   if (header.chunks != chunks_of(header.symbols, header.chunk_bits)) {
-    return stream_error(errc::corrupt, std::to_string(header.chunks) + " chunks for " + std::to_string(header.symbols) +
-                                           " symbols in chunks of 2^" + std::to_string(header.chunk_bits));
+    return stream_error(errc::corrupt, header.chunks, " chunks for ", header.symbols, " symbols in chunks of 2^",
+                        header.chunk_bits);
   }
   if (header.total_bytes > blob.size()) {
-    return stream_error(errc::truncated,
-                        std::to_string(blob.size()) + " bytes of " + std::to_string(header.total_bytes));
+    return stream_error(errc::truncated, blob.size(), " bytes of ", header.total_bytes);
   }
   if (header.total_bytes != blob.size() || header.total_bytes % alignment != 0) {
-    return stream_error(errc::corrupt,
-                        std::to_string(blob.size()) + " bytes hold a stream of " + std::to_string(header.total_bytes));
+    return stream_error(errc::corrupt, blob.size(), " bytes hold a stream of ", header.total_bytes);
   }
   ECQ_CHECK(detail::check_zero(blob, 45, checksum_offset));
   ECQ_CHECK(detail::read_directory(blob, detail::entries_said_by(from), header));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "ecq/base/backend.hpp"
@@ -51,8 +50,7 @@ ECQ_INLINE result<void> encoded_stream::verify_chunks(std::uint64_t first, std::
     chunk_checksums(first, {parts, run}, {found, run}, isa);
     for (std::size_t i = 0; i < run; ++i, ++first) {
       if (found[i] == record(first).checksum) continue;
-      return detail::stream_error(errc::checksum_mismatch,
-                                  "chunk " + std::to_string(first) + " is not what was written");
+      return detail::stream_error(errc::checksum_mismatch, "chunk ", first, " is not what was written");
     }
   }
   return {};
@@ -61,8 +59,7 @@ ECQ_INLINE result<void> encoded_stream::verify_chunks(std::uint64_t first, std::
 ECQ_INLINE result<void> encoded_stream::check_sections() {
   const auto expect = [&](section_kind kind, const char* name, std::uint64_t bytes) -> result<void> {
     if (header_.at(kind).size == bytes) return {};
-    return detail::stream_error(errc::corrupt, std::string(name) + " of " + std::to_string(header_.at(kind).size) +
-                                                   " bytes, expected " + std::to_string(bytes));
+    return detail::stream_error(errc::corrupt, name, " of ", header_.at(kind).size, " bytes, expected ", bytes);
   };
   ECQ_CHECK(expect(section_kind::chunk_index, "chunk index", (header_.chunks + 1) * chunk_record::bytes));
   ECQ_CHECK(expect(section_kind::states, "states", header_.chunks * decoding_->state_bytes));
@@ -73,11 +70,10 @@ ECQ_INLINE result<void> encoded_stream::check_sections() {
     if ((last >> used) != std::byte{0}) return detail::stream_error(errc::corrupt, "bits after the last raw bit");
   }
   if (header_.tables > max_stream_tables) {
-    return detail::stream_error(errc::limit_exceeded, std::to_string(header_.tables) + " tables, more than 65536");
+    return detail::stream_error(errc::limit_exceeded, header_.tables, " tables, more than 65536");
   }
   if (header_.tables > header_.chunks) {
-    return detail::stream_error(
-        errc::corrupt, std::to_string(header_.tables) + " tables for " + std::to_string(header_.chunks) + " chunks");
+    return detail::stream_error(errc::corrupt, header_.tables, " tables for ", header_.chunks, " chunks");
   }
   const auto section = header_.bytes_of(blob_, section_kind::tables);
   std::size_t position = 0;
@@ -85,7 +81,7 @@ ECQ_INLINE result<void> encoded_stream::check_sections() {
   for (std::uint32_t i = 0; i < header_.tables; ++i) {
     table_positions_.push_back(static_cast<std::uint32_t>(position));
     if (auto checked = decoding_->check_table(section, position, map()); !checked) {
-      return std::move(checked).error().within("stream: table " + std::to_string(i));
+      return std::move(checked).error().within("stream: table ", i);
     }
   }
   return expect(section_kind::tables, "tables", position);
@@ -97,14 +93,12 @@ ECQ_INLINE result<void> encoded_stream::check_index() const {
   for (std::uint64_t i = 0; i < chunk_count(); ++i) {
     const chunk_record next = record(i + 1);
     if (next.first_word < here.first_word || next.first_word - here.first_word > coded_in(i)) {
-      return detail::stream_error(errc::corrupt, "chunk " + std::to_string(i) + " of " + std::to_string(coded_in(i)) +
-                                                     " symbols has words " + std::to_string(here.first_word) + " to " +
-                                                     std::to_string(next.first_word));
+      return detail::stream_error(errc::corrupt, "chunk ", i, " of ", coded_in(i), " symbols has words ",
+                                  here.first_word, " to ", next.first_word);
     }
     if (here.table >= table_count() || here.flags != 0) {
-      return detail::stream_error(errc::corrupt,
-                                  "chunk " + std::to_string(i) + " has table " + std::to_string(here.table) + " of " +
-                                      std::to_string(table_count()) + " and flags " + std::to_string(here.flags));
+      return detail::stream_error(errc::corrupt, "chunk ", i, " has table ", here.table, " of ", table_count(),
+                                  " and flags ", here.flags);
     }
     here = next;
   }
@@ -124,12 +118,11 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
   const std::uint64_t expected =
       !listed ? 0 : nibble_list::bytes + (nibbles_.has_escape() ? 8 * (chunk_count() + 1) : 0);
   if (section.size() != expected) {
-    return detail::stream_error(
-        errc::corrupt, "nibbles of " + std::to_string(section.size()) + " bytes, expected " + std::to_string(expected));
+    return detail::stream_error(errc::corrupt, "nibbles of ", section.size(), " bytes, expected ", expected);
   }
   if (expected <= nibble_list::bytes) {
     if (escapes == 0) return {};
-    return detail::stream_error(errc::corrupt, std::to_string(escapes) + " escapes of symbols that need none");
+    return detail::stream_error(errc::corrupt, escapes, " escapes of symbols that need none");
   }
   std::uint64_t here = first_escape(0);
   bool valid = here == 0;
@@ -139,7 +132,7 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
     here = next;
   }
   if (valid && here == escapes) return {};
-  return detail::stream_error(errc::corrupt, "chunks do not share the " + std::to_string(escapes) + " escapes out");
+  return detail::stream_error(errc::corrupt, "chunks do not share the ", escapes, " escapes out");
 }
 
 ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob, coder_set accepted) {
@@ -150,9 +143,8 @@ ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byt
     stream.header_ = header;
     stream.decoding_ = accepted.find(stream.coder());
     if (stream.decoding_ == nullptr) {
-      const auto number = std::to_string(static_cast<unsigned>(stream.coder()));
-      return detail::stream_error(errc::unsupported, "coder " + number + " (" + std::string(to_string(stream.coder())) +
-                                                         "), where this program decodes " + accepted.names());
+      return detail::stream_error(errc::unsupported, "coder ", static_cast<unsigned>(stream.coder()), " (",
+                                  to_string(stream.coder()), "), where this program decodes ", accepted.names());
     }
     // 16 bytes a chunk: an index of the right size bounds the number of chunks by the blob's own size.
     ECQ_CHECK(stream.check_sections());

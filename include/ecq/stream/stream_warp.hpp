@@ -12,6 +12,7 @@
 #include "ecq/base/threads.hpp"
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/every_coder.hpp"
 #include "ecq/stream/pair_warp.hpp"
 #include "ecq/stream/stream_header.hpp"
 
@@ -82,25 +83,41 @@ template <warp_coding Coding>
 struct coded_as {
   static constexpr bool one_table = true;
   static constexpr warp_coding coding = Coding;
+  template <warp_coding Other>
+  static constexpr bool has = Other == Coding;
 };
 
-/// Tag of kernels for streams with tables of any codings, which stay where they are.
-struct any_coding {
+/// Tag of kernels for streams with tables of any codings of `Coders`, which stay where they are.
+template <coder_names Coders>
+struct any_coding_of {
   static constexpr bool one_table = false;
+  template <warp_coding Coding>
+  static constexpr bool has = coder_of(Coding) == coder_id::raw || Coders::names_coder(coder_of(Coding));
 };
+using any_coding = any_coding_of<every_coder>;
+
+namespace detail {
+
+template <coder_names Coders, warp_coding First, warp_coding... Others, class Use>
+decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) {
+  if constexpr (Coders::names_coder(coder_of(First))) {
+    if (of_one_table == First) return use(coded_as<First>{});
+  }
+  if constexpr (sizeof...(Others) == 0) {
+    return use(any_coding_of<Coders>{});
+  } else {
+    return visit_coding<Coders, Others...>(of_one_table, use);
+  }
+}
+
+}  // namespace detail
 
 /// Calls `use` with coded_as<...>{} for the coding of a stream's one table if there are kernels for it, else with
-/// any_coding{}.
-template <class Use>
+/// any_coding_of<Coders>{}. The stream's coder must be raw or one of `Coders`.
+template <coder_names Coders = every_coder, class Use>
 decltype(auto) visit_coding(std::optional<warp_coding> of_one_table, Use&& use) {
-  switch (of_one_table.value_or(warp_coding::constant)) {
-    case warp_coding::rans_alias: return use(coded_as<warp_coding::rans_alias>{});
-    case warp_coding::rans_direct: return use(coded_as<warp_coding::rans_direct>{});
-    case warp_coding::tans: return use(coded_as<warp_coding::tans>{});
-    case warp_coding::huffman: return use(coded_as<warp_coding::huffman>{});
-    default: break;
-  }
-  return use(any_coding{});
+  return detail::visit_coding<Coders, warp_coding::rans_alias, warp_coding::rans_direct, warp_coding::tans,
+                              warp_coding::huffman>(of_one_table, use);
 }
 
 /// Finds the list and the escapes of a chunk in pairs. Errors: errc::corrupt if the escapes lie outside the stream.
@@ -153,11 +170,11 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
 }
 
 /// Decodes chunks of a stream, each with one warp, into sinks of entropy/chunk_warp.hpp. `Coding` is coded_as<...> or
-/// any_coding.
+/// any_coding_of<...>.
 template <lockstep_warp Warp, class Coding>
 class chunk_decoder {
  public:
-  /// `entries` points to the entries of the one table, wherever they have been copied to; for any_coding it is
+  /// `entries` points to the entries of the one table, wherever they have been copied to; for any_coding_of it is
   /// stream.entries.
   ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries)
       : stream_(stream), entries_(entries) {
@@ -182,10 +199,10 @@ class chunk_decoder {
     const stream_chunk& chunk = found;
     return use(chunk, [&](auto&& sink) {
       if constexpr (Coding::one_table) {
-        return decode_chunk_by_warp<Warp>(table_, entries_, chunk.coded, sink);
+        return decode_chunk_by_warp<Warp, Coding>(table_, entries_, chunk.coded, sink);
       } else {
         const warp_table table = stream_.tables[chunk.table];
-        return decode_chunk_by_warp<Warp>(table, entries_ + table.first, chunk.coded, sink);
+        return decode_chunk_by_warp<Warp, Coding>(table, entries_ + table.first, chunk.coded, sink);
       }
     });
   }

@@ -26,8 +26,9 @@ class device_heap {
   std::byte* allocate(std::size_t size) {
     if (size > capacity - used_) return nullptr;
     const std::size_t inner = (size + page - 1) / page * page;
-    void* const memory = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const memory = mmap(next_, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
+    next_ += inner + 2 * page;
     const region made = {static_cast<std::byte*>(memory) + page, inner, size};
     protect(made, PROT_READ | PROT_WRITE);
     std::memset(made.begin, garbage, inner);
@@ -97,6 +98,9 @@ class device_heap {
     if (mprotect(one.begin, one.inner, how) != 0) give_up("device memory cannot be protected");
   }
 
+  /// Where the system is asked to put the next allocation: below all that the host has, since a kernel_weights may hold
+  /// an address far in front of its matrix, which must not be taken for the host's.
+  std::byte* next_ = reinterpret_cast<std::byte*>(std::uintptr_t{3} << 43);
   std::map<std::byte*, region> regions_;
   std::size_t used_ = 0;
   bool open_ = false;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/base/little_endian.hpp"
@@ -85,18 +84,17 @@ template <unsigned Limit>
 result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byte> section, std::size_t& position,
                                                         split_map map) {
   const auto truncated = [&] {
-    return error(errc::truncated, "record at " + std::to_string(position) + " leaves the section of " +
-                                      std::to_string(section.size()) + " bytes");
+    return error(errc::truncated, "record at ", position, " leaves the section of ", section.size(), " bytes");
   };
   if (section.size() - position < 4) return truncated();
   const std::byte* from = section.data() + position;
   if (from[0] != static_cast<std::byte>(slot_mapping::code_words)) {
-    return error(errc::unsupported, "slot mapping " + std::to_string(static_cast<unsigned>(from[0])));
+    return error(errc::unsupported, "slot mapping ", static_cast<unsigned>(from[0]));
   }
   huffman_table table;
   table.count = load_le<std::uint16_t>(from + 2);
   if (table.count == 0 || table.count > 256) {
-    return error(errc::corrupt, std::to_string(table.count) + " symbols, not 1..256");
+    return error(errc::corrupt, table.count, " symbols, not 1..256");
   }
   if (section.size() - position < record_bytes(table.count)) return truncated();
   std::uint64_t used = 0;  // of 2^Limit
@@ -104,29 +102,25 @@ result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byt
     const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
     const auto length = static_cast<std::uint8_t>(from[4 + table.count + i]);
     if (i > 0 && symbol <= table.symbols[i - 1]) {
-      return error(errc::corrupt,
-                   "symbol " + std::to_string(symbol) + " follows " + std::to_string(table.symbols[i - 1]));
+      return error(errc::corrupt, "symbol ", symbol, " follows ", table.symbols[i - 1]);
     }
     if (symbol >= map.alphabet()) {
-      return error(errc::corrupt,
-                   "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
+      return error(errc::corrupt, "symbol ", symbol, " with ", map.bits, " raw bits");
     }
     if (table.count == 1 ? length != 0 : length == 0 || length > Limit) {
-      return error(errc::corrupt, "symbol " + std::to_string(symbol) + " of " + std::to_string(table.count) +
-                                      " has a code word of " + std::to_string(length) + " bits");
+      return error(errc::corrupt, "symbol ", symbol, " of ", table.count, " has a code word of ", length, " bits");
     }
     table.symbols[i] = symbol;
     table.lengths[i] = length;
     used += std::uint64_t{1} << (Limit - length);
   }
   if (used != std::uint64_t{1} << Limit) {
-    return error(errc::corrupt, "code words take " + std::to_string(used) + " of 2^" + std::to_string(Limit) +
-                                    " parts of the code space");
+    return error(errc::corrupt, "code words take ", used, " of 2^", Limit, " parts of the code space");
   }
   table.assign_words();
   if (static_cast<unsigned>(from[1]) != table.longest) {
-    return error(errc::corrupt, "the longest code word has " + std::to_string(table.longest) + " bits, not " +
-                                    std::to_string(static_cast<unsigned>(from[1])));
+    return error(errc::corrupt, "the longest code word has ", table.longest, " bits, not ",
+                 static_cast<unsigned>(from[1]));
   }
   position += record_bytes(table.count);
   return table;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/base/little_endian.hpp"
@@ -94,8 +93,7 @@ struct rans_table {
   static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map,
                                  slot_mapping flat = slot_mapping::direct) {
     const auto truncated = [&] {
-      return error(errc::truncated, "record at " + std::to_string(position) + " leaves the section of " +
-                                        std::to_string(section.size()) + " bytes");
+      return error(errc::truncated, "record at ", position, " leaves the section of ", section.size(), " bytes");
     };
     if (section.size() - position < 4) return truncated();
     const std::byte* from = section.data() + position;
@@ -107,21 +105,20 @@ struct rans_table {
       table.bucket_bits = parameter;
       table.frequencies.scale_bits = alias_table::scale_bits;
       if (parameter != 5 && parameter != 6) {
-        return error(errc::corrupt, "alias table of 2^" + std::to_string(parameter) + " buckets, not 32 or 64");
+        return error(errc::corrupt, "alias table of 2^", parameter, " buckets, not 32 or 64");
       }
       if (count > (1U << parameter)) {
-        return error(errc::corrupt,
-                     std::to_string(count) + " symbols in " + std::to_string(1U << parameter) + " alias buckets");
+        return error(errc::corrupt, count, " symbols in ", 1U << parameter, " alias buckets");
       }
     } else if (table.mapping == flat) {
       table.frequencies.scale_bits = parameter;
       if (parameter < min_direct_bits || parameter > max_direct_bits) {
-        return error(errc::corrupt, "direct table of 2^" + std::to_string(parameter) + " slots, not 2^8..2^14");
+        return error(errc::corrupt, "direct table of 2^", parameter, " slots, not 2^8..2^14");
       }
     } else {
-      return error(errc::unsupported, "slot mapping " + std::to_string(static_cast<unsigned>(from[0])));
+      return error(errc::unsupported, "slot mapping ", static_cast<unsigned>(from[0]));
     }
-    if (count == 0 || count > 256) return error(errc::corrupt, std::to_string(count) + " symbols, not 1..256");
+    if (count == 0 || count > 256) return error(errc::corrupt, count, " symbols, not 1..256");
     if (section.size() - position < record_bytes(count)) return truncated();
     if (count % 2 != 0 && from[4 + count] != std::byte{0}) return error(errc::corrupt, "padding is not zero");
     table.frequencies.count = count;
@@ -130,20 +127,17 @@ struct rans_table {
     for (unsigned i = 0; i < count; ++i) {
       const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
       if (i > 0 && symbol <= table.frequencies.symbols[i - 1]) {
-        return error(errc::corrupt, "symbol " + std::to_string(symbol) + " follows " +
-                                        std::to_string(table.frequencies.symbols[i - 1]));
+        return error(errc::corrupt, "symbol ", symbol, " follows ", table.frequencies.symbols[i - 1]);
       }
       if (symbol >= map.alphabet()) {
-        return error(errc::corrupt,
-                     "symbol " + std::to_string(symbol) + " with " + std::to_string(map.bits) + " raw bits");
+        return error(errc::corrupt, "symbol ", symbol, " with ", map.bits, " raw bits");
       }
       table.frequencies.symbols[i] = symbol;
       table.frequencies.frequencies[i] = load_le<std::uint16_t>(frequencies + std::size_t{2} * i) + 1U;
       sum += table.frequencies.frequencies[i];
     }
     if (sum != 1U << table.frequencies.scale_bits) {
-      return error(errc::corrupt, "frequencies sum to " + std::to_string(sum) + ", not " +
-                                      std::to_string(1U << table.frequencies.scale_bits));
+      return error(errc::corrupt, "frequencies sum to ", sum, ", not ", 1U << table.frequencies.scale_bits);
     }
     position += record_bytes(count);
     return table;

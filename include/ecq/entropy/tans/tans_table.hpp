@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ecq/entropy/rans/rans_table.hpp"
@@ -35,10 +34,10 @@ struct tans_table {
     if (section.size() - position >= 4) {
       const std::byte* from = section.data() + position;
       if (from[0] != static_cast<std::byte>(slot_mapping::spread)) {
-        return error(errc::unsupported, "slot mapping " + std::to_string(static_cast<unsigned>(from[0])));
+        return error(errc::unsupported, "slot mapping ", static_cast<unsigned>(from[0]));
       }
       if (const auto wanted = static_cast<unsigned>(from[1]); wanted < min_bits || wanted > max_bits) {
-        return error(errc::corrupt, "spread over 2^" + std::to_string(wanted) + " states, not 2^9..2^12");
+        return error(errc::corrupt, "spread over 2^", wanted, " states, not 2^9..2^12");
       }
     }
     ECQ_TRY(table, rans_table::read(section, position, map, slot_mapping::spread));

@@ -1,0 +1,66 @@
+#pragma once
+/// \file
+/// Text put together from parts, as messages are: strings and numbers. A caller stores a few words a part, and one
+/// function writes them all. Concatenated in place, messages would be a tenth of a program's code.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "ecq/base/config.hpp"
+
+namespace ecq::detail {
+
+/// A string, or a number in decimal: a `float` or `double` with six places.
+class text_part {
+ public:
+  template <class Text>
+    requires std::is_convertible_v<const Text&, std::string_view>
+  text_part(const Text& text) noexcept : text_part(std::string_view(text)) {}
+  text_part(std::string_view text) noexcept : kind_(kind::text), size_(text.size()), text_(text.data()) {}
+
+  template <class Number>
+    requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, char>)
+  text_part(Number number) noexcept {
+    if constexpr (std::is_floating_point_v<Number>) {
+      kind_ = kind::real;
+      real_ = static_cast<double>(number);
+    } else if constexpr (std::is_signed_v<Number>) {
+      kind_ = kind::integer;
+      integer_ = number;
+    } else {
+      kind_ = kind::natural;
+      natural_ = number;
+    }
+  }
+
+  void append_to(std::string& text) const;
+
+ private:
+  enum class kind : std::uint8_t { text, natural, integer, real };
+
+  kind kind_;
+  std::size_t size_ = 0;
+  union {
+    const char* text_;
+    std::uint64_t natural_;
+    std::int64_t integer_;
+    double real_;
+  };
+};
+
+std::string joined_text(std::initializer_list<text_part> parts);
+
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  return joined_text({text_part(parts)...});
+}
+
+}  // namespace ecq::detail
+
+#if ECQ_HEADER_ONLY
+#include "ecq/base/text-inl.hpp"
+#endif
