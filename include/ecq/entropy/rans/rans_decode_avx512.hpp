@@ -308,31 +308,34 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
 inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   if (count == 1) return advance_together<1>(table, cursors, groups);
+  if (count == 2) return advance_together<2>(table, cursors, groups);
   return advance_filled<4>(cursors, count,
                            [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
 }
 
 /// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table. If one of them
 /// runs out of words, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
-///
-/// Each writer has one kernel for each size of table, since a kernel takes long to compile. Where that does not fit,
-/// symbols are decoded alone, and join_elements() makes elements of them: that takes a quarter longer, of few chunks.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
     bool joins = false;
     bool advanced = false;
-    with_writer(join, [&]<class Writer>() {
-      if constexpr (Writer::alphabet > 1U << BucketBits || BucketBits == 5) {
-        constexpr std::size_t chunks = Writer::width < 4 ? many_chunks : few_chunks;
-        joins = chunks == few_chunks || count > few_chunks;
-        if (joins) advanced = advance_together<Writer, chunks>(table, join, all, groups);
+    const auto by = [&]<class Writer>() {
+      if constexpr (BucketBits == 5 || Writer::alphabet > 32) {  // otherwise, symbols are joined afterwards
+        joins = true;
+        if constexpr (Writer::width < 4) {  // of four bytes there are no more (rans_decode.hpp)
+          if (count > few_chunks) {
+            advanced = advance_together<Writer, many_chunks>(table, join, all, groups);
+            return;
+          }
+        }
+        advanced = advance_together<Writer, few_chunks>(table, join, all, groups);
       }
-    });
-    if (joins) return advanced;
-    return count > few_chunks ? advance_together<symbol_writer, many_chunks>(table, join, all, groups)
-                              : advance_together<symbol_writer, few_chunks>(table, join, all, groups);
+    };
+    with_writer(join, by);
+    if (!joins) by.template operator()<symbol_writer>();
+    return advanced;
   });
 }
 
