@@ -17,7 +17,9 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/block_decoder.hpp"
+#include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/quantize/dequantize.hpp"
 #include "ecq/stream/stream_decoder.hpp"
 
 namespace ecq {
@@ -192,10 +194,10 @@ void block_decoder::convert(dtype format, std::uint64_t first_element, std::span
 template <weight_output Element>
 result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
                                        std::span<const std::byte> codes, matrix_view<Element> out) {
-  const float* const values = source.values_of_codes().data();
-  const bool affine = is_affine(source.format);
   const group_layout& layout = source.layout;
   const std::size_t across = layout.groups_across();
+  detail::weight_rule rule = {source.values_of_codes(), {}, source.zero, is_affine(source.format)};
+  std::optional<detail::weight_table<Element>> table;  // of the scale that runs had last
   std::size_t row = static_cast<std::size_t>(first_element / layout.columns);
   std::size_t column = static_cast<std::size_t>(first_element % layout.columns);
   bool finite = true;
@@ -203,18 +205,18 @@ result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t 
     const std::size_t group_column = column / layout.columns_per_group;
     const std::size_t stop = (std::min)(layout.columns, (group_column + 1) * layout.columns_per_group);
     const std::size_t run = (std::min)(codes.size() - at, stop - column);
-    const float scale = source.scales[(first_row + row) / layout.rows_per_group * across + group_column];
-    const auto each = [&](const auto& weight_of) {
-      for (std::size_t offset = 0; offset < run; ++offset) {
-        const float value = values[std::to_integer<std::uint8_t>(codes[at + offset])];
-        finite = finite && value != std::numeric_limits<float>::infinity();
-        out(row, column + offset) = Element(weight_of(value));
-      }
-    };
-    if (affine) {
-      each([=, zero = source.zero](float value) { return value * scale + zero; });
+    const bf16 scale = source.scales[(first_row + row) / layout.rows_per_group * across + group_column];
+    if (scale.bits != rule.scale.bits) table.reset();
+    rule.scale = scale;
+    if (out.contiguous_rows() && (table || run >= detail::weight_table<Element>::fewest_codes)) {
+      if (!table) table.emplace(rule);
+      finite = table->look_up(codes.data() + at, run, &out(row, column)) && finite;
     } else {
-      each([=](float value) { return value * scale; });
+      for (std::size_t i = 0; i < run; ++i) {
+        const auto code = std::to_integer<std::uint8_t>(codes[at + i]);
+        finite = finite && rule.is_finite(code);
+        out(row, column + i) = Element(rule(code));
+      }
     }
     at += run;
     column += run;
