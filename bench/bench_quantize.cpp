@@ -1,4 +1,5 @@
-// How fast scales are found and weights quantised: 1024 x 1024 Gaussian weights, FP8 E4M3, one scale a row.
+// How fast scales are found, weights quantised, and packed weights decoded: 1024 x 1024 Gaussian weights, FP8 E4M3, one
+// scale a row.
 
 #include <benchmark/benchmark.h>
 
@@ -9,6 +10,8 @@
 
 #include "../tests/support/weights.hpp"
 #include "context.hpp"
+#include "ecq/compressor.hpp"
+#include "ecq/decompress.hpp"
 #include "ecq/quantize/entquant.hpp"
 #if __has_include(<LBFGS.h>) && __has_include(<Eigen/Core>)
 #define ECQ_BENCH_LBFGS 1
@@ -73,6 +76,20 @@ void lambda_for_bits(benchmark::State& state) {
   count_weights(state);
 }
 
+/// A matrix packed at range(0) / 10 bits a weight, to weights of BF16.
+void decompress(benchmark::State& state) {
+  using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
+  const auto packed = codec{{.target_bits = static_cast<double>(state.range(0)) / 10}}.compress(weights());
+  if (!packed) return state.SkipWithError(packed.error().message().c_str());
+  std::vector<ecq::bf16> out(rows * columns);
+  for (auto _ : state) {
+    const auto done = ecq::decompress(threads_of(state), *packed, matrix_view<ecq::bf16>(out.data(), rows, columns));
+    if (!done) state.SkipWithError(done.error().message().c_str());
+    benchmark::DoNotOptimize(out.data());
+  }
+  count_weights(state);
+}
+
 /// For each of `first`, range(0), on one thread and on two.
 template <class Function>
 void add(const char* name, Function measure, const char* argument, const std::vector<std::int64_t>& first,
@@ -93,6 +110,7 @@ const bool added = [] {
 #endif
   add("quantize/entquant", quantize, "lambda_x10", lambdas);
   add("lambda_for_bits", lambda_for_bits, "bits_x10", {21, 30, 40});
+  add("decompress/bf16", decompress, "bits_x10", {21, 30, 40});
   return true;
 }();
 
