@@ -336,7 +336,7 @@ class model {
                                      &alpha, weights, CUDA_R_16BF, columns, in, CUDA_R_16BF, columns, &beta, out,
                                      CUDA_R_16BF, rows, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     if (status == CUBLAS_STATUS_SUCCESS) return {};
-    return ecq::error(ecq::errc::device_error, "cublasGemmEx: status ", status);
+    return ecq::error(ecq::errc::device_error, "cublasGemmEx: status ", static_cast<int>(status));
   }
 
   template <bool Silu>
