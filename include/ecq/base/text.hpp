@@ -20,7 +20,7 @@ class text_part {
   template <class Text>
     requires std::is_convertible_v<const Text&, std::string_view>
   text_part(const Text& text) noexcept : text_part(std::string_view(text)) {}
-  text_part(std::string_view text) noexcept : kind_(kind::text), size_(text.size()), text_(text.data()) {}
+  text_part(std::string_view text) noexcept : size_(text.size()), text_(text.data()) {}
 
   template <class Number>
     requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, char>)
@@ -42,7 +42,7 @@ class text_part {
  private:
   enum class kind : std::uint8_t { text, natural, integer, real };
 
-  kind kind_;
+  kind kind_ = kind::text;
   std::size_t size_ = 0;
   union {
     const char* text_;
