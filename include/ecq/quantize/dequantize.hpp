@@ -12,6 +12,7 @@
 
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
+#include "ecq/format/fp32.hpp"
 
 namespace ecq::detail {
 
@@ -22,7 +23,7 @@ struct weight_rule {
   float zero;
   bool affine;  ///< `zero` is added, even if it is 0; otherwise -0 stays -0
 
-  bool is_finite(std::uint8_t code) const { return values[code] != std::numeric_limits<float>::infinity(); }
+  bool is_finite(std::uint8_t code) const { return fp32::is_finite(std::bit_cast<std::uint32_t>(values[code])); }
   float operator()(std::uint8_t code) const {
     const float product = values[code] * static_cast<float>(scale);  // exact
     return affine ? product + zero : product;
@@ -46,8 +47,9 @@ class weight_table {
   /// out[i] = weight of codes[i]. Returns false if a code is not a finite number.
   bool look_up(const std::byte* codes, std::size_t count, Element* out) const {
     for (std::size_t i = 0; i < count; ++i) out[i] = weights_[std::to_integer<std::uint8_t>(codes[i])];
-    // Weights are products of finite numbers, so NaN comes from such a code alone. This loop is vectorised, and safe
-    // from options that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds infinity.
+    // Weights are products of finite numbers, so NaN comes from such a code alone. This loop is vectorised, and bits
+    // are safe from options that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds
+    // infinity.
     bits sums = 0;
     for (std::size_t i = 0; i < count; ++i) {
       sums = static_cast<bits>(sums | static_cast<bits>((std::bit_cast<bits>(out[i]) & magnitude) + beyond));
