@@ -94,6 +94,8 @@ struct any_coding_of {
   template <warp_coding Coding>
   static constexpr bool has = coder_of(Coding) == coder_id::raw || Coders::names_coder(coder_of(Coding));
 };
+
+/// Tag of kernels for streams with tables of any codings of all shipped coders.
 using any_coding = any_coding_of<every_coder>;
 
 namespace detail {
