@@ -31,6 +31,7 @@ struct common_options {
 
 /// Each declares a command: it adds its subcommand to `app`, which sets `chosen` when it is the one given.
 void add_compress(CLI::App& app, action& chosen);
+void add_lambda(CLI::App& app, action& chosen);
 void add_decompress(CLI::App& app, action& chosen);
 void add_inspect(CLI::App& app, action& chosen);
 void add_verify(CLI::App& app, action& chosen);
@@ -68,6 +69,13 @@ template <class Value>
 ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
   if (outcome || outcome.error().message().find(file) != std::string::npos) return outcome;
   return std::move(outcome).error().within("'", file, "'");
+}
+
+/// Whether the output of a model in several files is a folder: unless it is called like one file.
+inline bool is_for_folder(const std::filesystem::path& input, const std::filesystem::path& output) {
+  std::error_code ignored;
+  const bool of_files = input.extension() == ".json" || std::filesystem::is_directory(input, ignored);
+  return of_files && output.extension() != ".safetensors";
 }
 
 /// Refuses to write over a file that is being read, by whatever name; any other is replaced once the new one is whole.

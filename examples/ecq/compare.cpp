@@ -13,6 +13,7 @@
 #include "command.hpp"
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/weight_error.hpp"
+#include "ecq/checkpoint/quantized_tensors.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/entropy/huffman/huffman.hpp"
@@ -318,29 +319,30 @@ class comparison {
 /// Every k-th row, so that about `most` weights stand for a larger tensor. `most` 0 means all rows.
 ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
   if (most == 0) return all;
-  const std::size_t step = (all.size() - 1) / most + 1;
-  return {all.type(), all.data(), (all.rows() - 1) / step + 1, all.columns(),
-          static_cast<std::ptrdiff_t>(all.columns() * step)};
+  return all.every_row((all.size() - 1) / most + 1);
 }
 
 /// The tensors that `compress` would compress; with --tensor, only those of them that it names.
 ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoint& model) {
   ecq::tensor_selection rules;
   if (!given.tensor.empty()) rules.include = {given.tensor};
-  std::vector<const ecq::tensor_entry*> entries;
+  const auto quantized = ecq::quantized_tensors::find(model);
+  std::vector<std::size_t> positions;
   std::vector<ecq::tensor_summary> summaries;
-  for (const ecq::tensor_entry& entry : model.tensors()) {
+  for (std::size_t position = 0; position < model.tensors().size(); ++position) {
+    const ecq::tensor_entry& entry = model.tensors()[position];
     if (!given.tensor.empty() && !ecq::glob_match(given.tensor, entry.name)) continue;
-    entries.push_back(&entry);
-    summaries.push_back({entry.name, ecq::dtype_from_safetensors(entry.dtype), entry.shape});
+    positions.push_back(position);
+    summaries.push_back({entry.name, quantized.weight_type(entry, position), entry.shape});
   }
   ECQ_TRY(selected, ecq::select_tensors(rules, summaries));
   std::vector<block> blocks;
   for (const ecq::tensor_block& chosen : selected) {
     block& tensors = blocks.emplace_back();
-    for (const std::size_t position : chosen.tensors) {
-      ECQ_TRY(weights, ecq::as_weights(*entries[position], model.bytes(*entries[position])));
-      tensors.push_back({entries[position], some_rows(weights, given.max_weights)});
+    for (const std::size_t index : chosen.tensors) {
+      const ecq::tensor_entry& entry = model.tensors()[positions[index]];
+      ECQ_TRY(weights, quantized.weights_of(entry, positions[index], model.bytes(entry)));
+      tensors.push_back({&entry, some_rows(weights, given.max_weights)});
     }
   }
   if (blocks.empty()) {

@@ -26,12 +26,13 @@
 namespace {
 
 struct options : tool::common_options {
-  std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans";
+  std::string input, output, part = "0/1", method = "entquant", format = "fp8_e4m3", coder = "rans";
   unsigned width = 8;
   double bits = 3, lambda = 0;
   bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false, pairs = false;
   std::uint64_t chunk = 0;
   ecq::tensor_selection selection;
+  std::vector<std::string> fallback;
 };
 
 /// The names of entropy coders on the command line.
@@ -40,6 +41,31 @@ constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 
      {ecq::huffman::name, ecq::huffman::id},
      {ecq::tans::name, ecq::tans::id},
      {"auto", std::nullopt}}};
+
+/// Reads "i/n"; false unless i < n.
+bool read_part(const std::string& text, ecq::folder_part& part) {
+  const std::size_t slash = text.find('/');
+  return slash != std::string::npos && CLI::detail::lexical_cast(text.substr(0, slash), part.index) &&
+         CLI::detail::lexical_cast(text.substr(slash + 1), part.count) && part.index < part.count;
+}
+
+/// What became of tensors that were not compressed like the others.
+std::string about_exceptions(const ecq::compress_report& report) {
+  std::string text;
+  if (report.by_fallback != 0) {
+    text += "  fallback         " + std::to_string(report.by_fallback) + " tensors at 8 bits before coding\n";
+  }
+  if (report.unpacked != 0) {
+    text += "  unpacked         " + std::to_string(report.unpacked) +
+            " quantised tensors were multiplied by their scales, which are dropped: remove quantization_config from"
+            " config.json\n";
+  }
+  if (report.of_quantized != 0) {
+    text += "  left as they are " + std::to_string(report.of_quantized) +
+            " tensors of weights that are quantised already; --lossless makes them smaller\n";
+  }
+  return text;
+}
 
 ecq::result<void> run(const options& given) {
   ECQ_CHECK(tool::not_over_input(given.input, given.output));
@@ -58,13 +84,21 @@ ecq::result<void> run(const options& given) {
   how.coder =
       std::find_if(coders.begin(), coders.end(), [&](const auto& coder) { return coder.first == given.coder; })->second;
   how.selection = given.selection;
+  how.fallback_names = given.fallback;
+  if (!given.lossless && !entrollm) how.fallback = {format, ecq::entquant{.lambda = 0.0}};
   how.chunk_bits = given.chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(given.chunk));
   how.keep_non_finite = given.keep_non_finite;
 
+  read_part(given.part, how.part);
+  if (how.part.count > 1 && !tool::is_for_folder(given.input, given.output)) {
+    return ecq::error(ecq::errc::invalid_argument, "--part is for folders that become folders");
+  }
+
   const tool::stopwatch clock;
   tool::progress_bar bar(given.quiet);
-  ECQ_TRY(report, tool::naming(given.input, ecq::compress_checkpoint(given.backend(), given.input, given.output, how,
-                                                                     bar.callback())));
+  const auto compress =
+      tool::is_for_folder(given.input, given.output) ? ecq::compress_folder : ecq::compress_checkpoint;
+  ECQ_TRY(report, tool::naming(given.input, compress(given.backend(), given.input, given.output, how, bar.callback())));
   bar.clear();
   const double seconds = clock.seconds();
   const double megabytes_per_second = static_cast<double>(report.input_bytes) / 1e6 / seconds;
@@ -73,6 +107,9 @@ ecq::result<void> run(const options& given) {
     tool::json totals = tool::totals_of(report);
     totals["input_bytes"] = report.input_bytes;
     totals["lambda"] = report.lambda;
+    totals["unpacked"] = report.unpacked;
+    totals["by_fallback"] = report.by_fallback;
+    totals["of_quantized"] = report.of_quantized;
     if (entrollm) totals["joint_entropy"] = report.joint_entropy;
     totals["seconds"] = seconds;
     totals["megabytes_per_second"] = megabytes_per_second;
@@ -87,8 +124,8 @@ ecq::result<void> run(const options& given) {
     std::cout << tool::printable(given.output) << '\n'
               << "  weights          " << tool::grouped(report.weights) << " in " << report.tensors.size()
               << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
-              << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3) << " all overhead counted (entropy "
-              << tool::decimal(report.entropy, 3)
+              << about_exceptions(report) << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3)
+              << " all overhead counted (entropy " << tool::decimal(report.entropy, 3)
               << (entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
               << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
               << " ("
@@ -122,6 +159,56 @@ std::string chunk_size(const std::string& text) {
          std::to_string(ecq::max_chunk_bits);
 }
 
+CLI::Option* add_format(CLI::App& command, options& given) {
+  return command.add_option("--format", given.format, "Number format of the codes")
+      ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
+      ->capture_default_str();
+}
+
+/// The options that say which tensors are compressed. Returns that of the fallback.
+CLI::Option* add_choice(CLI::App& command, options& given) {
+  command
+      .add_option("--include", given.selection.include,
+                  "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--exclude", given.selection.exclude,
+                  "Leave tensors of such names as they are; wins over --include; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--block-pattern", given.selection.block_pattern,
+                  "Regular expression; what it matches in tensors' names is the block whose stream they share")
+      ->check(regular_expression)
+      ->capture_default_str();
+  return command
+      .add_option(
+          "--fallback", given.fallback,
+          "Keep selected tensors of such names at 8 bits (AbsMax); --bits is met by all others; may be repeated")
+      ->allow_extra_args(false);
+}
+
+ecq::result<void> run_lambda(const options& given) {
+  const ecq::dtype format = *ecq::dtype_from_string(given.format);
+  ecq::compress_options how;
+  how.method = {format, ecq::entquant{.target_bits = given.bits}};
+  how.selection = given.selection;
+  how.fallback_names = given.fallback;
+  tool::progress_bar bar(given.quiet);
+  ECQ_TRY(lambda, tool::naming(given.input, ecq::find_lambda_of(given.backend(), given.input, how, bar.callback())));
+  bar.clear();
+  if (given.as_json) {
+    tool::print({{"input", given.input}, {"bits", given.bits}, {"format", given.format}, {"lambda", lambda}});
+  } else {
+    std::cout << tool::significant(lambda, 12) << '\n';
+  }
+  return {};
+}
+
+std::string part_of(const std::string& text) {
+  ecq::folder_part part;
+  return read_part(text, part) ? std::string() : text + " is not a part such as 0/4, 1/4, 2/4, 3/4";
+}
+
 }  // namespace
 
 void tool::add_compress(CLI::App& app, action& chosen) {
@@ -129,7 +216,11 @@ void tool::add_compress(CLI::App& app, action& chosen) {
   CLI::App* command = app.add_subcommand("compress", "Quantise and entropy-code the weights of a checkpoint");
   command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
       ->required();
-  command->add_option("-o,--output", given->output, "Compressed checkpoint; replaced once the new one is whole")
+  command
+      ->add_option(
+          "-o,--output", given->output,
+          "Compressed checkpoint; replaced once the new one is whole. Without .safetensors at its end, the output of "
+          "a folder or an index is a folder: a container for each file, all other files copied")
       ->required();
   CLI::Option* method =
       command
@@ -155,7 +246,7 @@ void tool::add_compress(CLI::App& app, action& chosen) {
   CLI::Option* lossless =
       command
           ->add_flag("--lossless", given->lossless,
-                     "Code exponents and keep all other bits: every tensor comes back bit for bit; embeddings included")
+                     "Keep every bit: code the exponents of weights, embeddings included, and the bytes of all else")
           ->excludes(bits)
           ->excludes(lambda)
           ->excludes(method);
@@ -172,27 +263,17 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                        "Entropy coder; auto = in each block whichever is smallest, with entrollm in the whole model; "
                        "rans if not given, with entrollm huffman")
           ->check(CLI::IsMember(coder_names));
-  CLI::Option* format = command->add_option("--format", given->format, "Number format of the codes")
-                            ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
-                            ->capture_default_str()
-                            ->excludes(lossless);
-  command
-      ->add_option("--include", given->selection.include,
-                   "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--exclude", given->selection.exclude,
-                   "Leave tensors of such names as they are; wins over --include; may be repeated")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--block-pattern", given->selection.block_pattern,
-                   "Regular expression; what it matches in tensors' names is the block whose stream they share")
-      ->check(regular_expression)
-      ->capture_default_str();
+  CLI::Option* format = add_format(*command, *given)->excludes(lossless);
+  add_choice(*command, *given)->excludes(lossless);
   CLI::Option* per_tensor =
       command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
           ->excludes(lambda)
           ->excludes(lossless);
+  command
+      ->add_option("--part", given->part,
+                   "Of a folder, compress files i, i + n, i + 2n ... alone: i/n, i from 0. Needs --lambda (see 'ecq "
+                   "lambda') or a method without a rate. All parts together are the whole folder")
+      ->check(part_of);
   command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();
@@ -212,4 +293,18 @@ void tool::add_compress(CLI::App& app, action& chosen) {
     }
     chosen = [given] { return run(*given); };
   });
+}
+
+void tool::add_lambda(CLI::App& app, action& chosen) {
+  auto given = std::make_shared<options>();
+  CLI::App* command = app.add_subcommand("lambda", "Find the lambda of a rate, for parts of a folder that share it");
+  command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
+      ->required();
+  command->add_option("--bits", given->bits, "Bits per weight, 1.3 to 6.5, all overhead counted")
+      ->check(number_between(1.3, 6.5))
+      ->capture_default_str();
+  add_format(*command, *given);
+  add_choice(*command, *given);
+  add_common_options(*command, *given);
+  command->final_callback([given, &chosen] { chosen = [given] { return run_lambda(*given); }; });
 }

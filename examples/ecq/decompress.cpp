@@ -21,8 +21,10 @@ ecq::result<void> run(const options& given) {
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
   const tool::stopwatch clock;
   tool::progress_bar bar(given.quiet);
-  ECQ_TRY(report, tool::naming(given.input, ecq::decompress_checkpoint(given.backend(), given.input, given.output, how,
-                                                                       bar.callback())));
+  const auto decompress =
+      tool::is_for_folder(given.input, given.output) ? ecq::decompress_folder : ecq::decompress_checkpoint;
+  ECQ_TRY(report,
+          tool::naming(given.input, decompress(given.backend(), given.input, given.output, how, bar.callback())));
   bar.clear();
   const double seconds = clock.seconds();
   const double megabytes_per_second = static_cast<double>(report.output_bytes) / 1e6 / seconds;
@@ -53,8 +55,9 @@ ecq::result<void> run(const options& given) {
 void tool::add_decompress(CLI::App& app, action& chosen) {
   auto given = std::make_shared<options>();
   CLI::App* command = app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as safetensors");
-  command->add_option("IN", given->input, "Compressed checkpoint")->required();
-  command->add_option("-o,--output", given->output, "Plain checkpoint; replaced once the new one is whole")->required();
+  command->add_option("IN", given->input, "Compressed checkpoint, or a folder of such")->required();
+  command->add_option("-o,--output", given->output, "Plain checkpoint, or a folder; replaced once the new one is whole")
+      ->required();
   command
       ->add_option("--dtype", given->type,
                    "Type of the decompressed weights; each tensor's original "

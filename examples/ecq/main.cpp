@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
   app.footer("'ecq COMMAND --help' explains a command.");
   tool::action chosen;
   tool::add_compress(app, chosen);
+  tool::add_lambda(app, chosen);
   tool::add_decompress(app, chosen);
   tool::add_inspect(app, chosen);
   tool::add_verify(app, chosen);

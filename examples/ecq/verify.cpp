@@ -40,6 +40,7 @@ tool::json answer(const options& given, const ecq::verify_report& report) {
     tensors.push_back(std::move(row));
   }
   result["identical"] = report.identical();
+  result["same_file"] = report.same_file;
   result["totals"] = {{"weights", report.total.count}};
   describe(result["totals"], report.total);
   return result;
@@ -84,7 +85,8 @@ ecq::result<void> run(const options& given) {
       const auto compressed = std::count_if(report.tensors.begin(), report.tensors.end(),
                                             [](const ecq::tensor_verification& tensor) { return tensor.compressed; });
       std::cout << "; " << compressed << " tensors compressed, the other "
-                << report.tensors.size() - static_cast<std::size_t>(compressed) << " equal to the original ones";
+                << report.tensors.size() - static_cast<std::size_t>(compressed) << " equal to the original ones"
+                << (report.same_file ? "; the same file, byte for byte" : "");
     }
     std::cout << '\n';
   }

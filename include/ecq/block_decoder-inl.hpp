@@ -47,6 +47,11 @@ result<void> block_decoder::decode(const cpu& backend, std::span<const segment<E
     std::size_t tasks = 0;
     for (const segment<Element>& each : segments) {
       ECQ_CHECK(each.block->check_range(each.matrix, each.first_row, each.out.rows(), each.out.columns()));
+      const packed_matrix& matrix = each.block->matrices_[each.matrix];
+      if (matrix.is_bytes()) {
+        return error(errc::invalid_argument, label(matrix, each.matrix), ": bytes of ", matrix.element_type,
+                     ", no weights");
+      }
       runs.push_back(each.block->runs_of(backend, each.matrix, each.first_row, each.out.rows()));
       ends.push_back(tasks += runs.back().count);
     }
@@ -84,8 +89,8 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
   if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) {
     return error(errc::corrupt, "groups without rows or columns");
   }
-  if (matrix.lossless() ? format != matrix.format : format.has_value() || size_of(matrix.format) != 1) {
-    return error(errc::corrupt, matrix.lossless() ? "weights" : "codes", " of ", to_string(matrix.format),
+  if (matrix.codes_exponents() ? format != matrix.format : format.has_value() || size_of(matrix.format) != 1) {
+    return error(errc::corrupt, matrix.codes_exponents() ? "weights" : "codes", " of ", to_string(matrix.format),
                  " in a stream of ", (format ? std::string(to_string(*format)) : "codes"));
   }
   if (matrix.values.size() != (matrix.format == dtype::table ? 256U : 0U)) {

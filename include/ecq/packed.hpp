@@ -17,20 +17,35 @@ namespace ecq {
 
 /// One matrix of a block: everything but its codes. weight(row, column) = value of the code * scale of its group +
 /// zero. A matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has
-/// no scales.
+/// no scales. A lossless matrix of format uint8 holds the bytes of a tensor of any type: one column, and a row for each
+/// byte.
 struct packed_matrix {
-  std::string name;                  ///< unique within a checkpoint; may be empty for a single matrix
-  std::vector<std::uint64_t> shape;  ///< as the model has it: shape[0] = layout.rows, the product of the rest = columns
-  dtype original = dtype::fp32;      ///< format of the weights before compression
-  dtype format = dtype::fp8_e4m3;    ///< number format of the codes; for a lossless matrix, the original format
-  group_layout layout;               ///< rows x columns and which of them share a scale
-  std::uint64_t first_symbol = 0;    ///< position of element (0, 0) in the block's stream; elements follow row-major
-  float zero = 0;                    ///< value of code 0; other than 0 only where the codes' format is_affine
-  std::vector<bf16> scales;          ///< layout.count() of them, in group order
+  std::string name;  ///< unique within a checkpoint; may be empty for a single matrix
+  /// As the model has it: shape[0] = layout.rows, the product of the rest = columns; for bytes, the tensor's shape.
+  std::vector<std::uint64_t> shape;
+  dtype original = dtype::fp32;    ///< format of the weights before compression
+  dtype format = dtype::fp8_e4m3;  ///< number format of the codes; for a lossless matrix, the original format
+  group_layout layout;             ///< rows x columns and which of them share a scale
+  std::uint64_t first_symbol = 0;  ///< position of element (0, 0) in the block's stream; elements follow row-major
+  float zero = 0;                  ///< value of code 0; other than 0 only where the codes' format is_affine
+  std::vector<bf16> scales;        ///< layout.count() of them, in group order
   /// With dtype::table, the values of codes 0 to 255, infinity for codes that do not occur; otherwise empty.
   std::vector<float> values{};
+  std::string element_type{};  ///< of bytes: the type of the tensor's elements, as safetensors files name it ("I32")
 
   bool lossless() const noexcept { return layout.rows_per_group == 0; }
+  /// Whether the matrix holds the bytes of a tensor, which need not be weights.
+  bool is_bytes() const noexcept { return lossless() && format == dtype::uint8; }
+  /// Whether the coder sees exponents; otherwise it sees codes or bytes.
+  bool codes_exponents() const noexcept { return lossless() && !is_bytes(); }
+
+  /// The number of weights; of bytes, that of the tensor's elements.
+  std::uint64_t weights() const noexcept {
+    if (!is_bytes()) return std::uint64_t{layout.rows} * layout.columns;
+    std::uint64_t elements = 1;
+    for (const std::uint64_t extent : shape) elements *= extent;
+    return elements;
+  }
 
   /// Sets the format of the codes to `Format`: by its name, or by its values if it has no name that files know.
   template <code_format Format>
@@ -70,7 +85,7 @@ struct packed_block {
   /// The number of weights of all matrices.
   std::uint64_t weights() const noexcept {
     std::uint64_t sum = 0;
-    for (const packed_matrix& matrix : matrices) sum += std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
+    for (const packed_matrix& matrix : matrices) sum += matrix.weights();
     return sum;
   }
   /// The size in bytes of the stream with all that it holds, of the scales, and of tables of values.

@@ -15,6 +15,7 @@
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
+#include "ecq/container/writer.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "support/files.hpp"
@@ -168,6 +169,105 @@ TEST_F(LosslessCheckpoint, RefusesACoderThatIsNone) {
   EXPECT_EQ(compress({}, {.method = lossless_weights{}, .coder = static_cast<ecq::coder_id>(77)}).error().code(),
             errc::unsupported);
   EXPECT_EQ(folder.count(), 1U);
+}
+
+/// A file that no writer of ours would make: spaces and escapes in the header, metadata behind the tensors, tensors in
+/// another order than their data, and data that are not aligned.
+std::string foreign_file() {
+  const std::string header =
+      R"( {"b\u002e2" : {"shape":[40,50],"dtype":"BF16","data_offsets":[ 5003, 9003 ]},)"
+      "\n\t"
+      R"("odd":{"dtype":"U8","shape":[5003],"data_offsets":[0,5003]}, "norm":{"dtype":"F32","shape":[3],)"
+      R"("data_offsets":[9003,9015]},"none":{"dtype":"F16","shape":[0,7],"data_offsets":[9003,9003]},)"
+      R"("__metadata__":{"z":"1","a":"\u00e9 \/"} }   )";
+  const auto weights = ecq_test::gaussian(40, 50, 3, 0.02F);
+  return ecq_test::safetensors_text(header.substr(1),
+                                    random_bytes(5003) + bytes_of<ecq::bf16>(weights) + random_bytes(12));
+}
+
+TEST_F(LosslessCheckpoint, TheFileComesBackByteForByte) {
+  for (const bool foreign : {false, true}) {
+    if (foreign) ecq_test::write_file(original, foreign_file());
+    const auto report = compress();
+    ASSERT_TRUE(report) << report.error().to_string();
+    const auto verified = ecq::verify_checkpoint(cpu{}, packed, original);
+    ASSERT_TRUE(verified) << verified.error().to_string();
+    EXPECT_TRUE(verified->same_file);
+    const auto decoded = ecq::decompress_checkpoint(cpu{.threads = 2}, packed, restored);
+    ASSERT_TRUE(decoded) << decoded.error().to_string();
+    EXPECT_TRUE(decoded->same_header);
+    EXPECT_EQ(decoded->output_bytes, std::filesystem::file_size(original));
+    EXPECT_TRUE(ecq_test::read_file(original) == ecq_test::read_file(restored));
+  }
+  // The same tensors in a file that begins otherwise.
+  const auto read = ecq::checkpoint::open(original);
+  ASSERT_TRUE(read);
+  std::vector<tensor> same;
+  for (const auto& entry : read->tensors()) {
+    same.push_back({entry.name, entry.dtype, entry.shape, std::string(ecq_test::as_text(read->bytes(entry)))});
+  }
+  write_model(restored, same);
+  const auto verified = ecq::verify_checkpoint(cpu{}, packed, restored);
+  ASSERT_TRUE(verified) << verified.error().to_string();
+  EXPECT_TRUE(verified->identical());
+  EXPECT_FALSE(verified->same_file);
+}
+
+TEST_F(LosslessCheckpoint, TensorsKeepTheirOrderInEveryMode) {
+  ecq_test::write_file(original, foreign_file());
+  const auto names = [](const std::filesystem::path& path) {
+    std::string all;
+    const auto file = ecq::safetensors_file::open(path);
+    for (const auto& entry : file->tensors()) all += entry.name + " ";
+    return all;
+  };
+  ASSERT_TRUE(compress({}, {.method = ecq::entquant{.lambda = 5.0}}));
+  const auto same_types = ecq::decompress_checkpoint(cpu{}, packed, restored);
+  ASSERT_TRUE(same_types);
+  EXPECT_TRUE(same_types->same_header);
+  EXPECT_EQ(names(restored), names(original));
+  EXPECT_EQ(std::filesystem::file_size(restored), std::filesystem::file_size(original));
+  EXPECT_FALSE(ecq::verify_checkpoint(cpu{}, packed, original)->same_file);
+  // With other types, wide elements come first, so that all are aligned.
+  const auto wider = ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = dtype::fp32});
+  ASSERT_TRUE(wider);
+  EXPECT_FALSE(wider->same_header);
+  EXPECT_EQ(names(restored), "b.2 norm none odd ");
+}
+
+TEST_F(LosslessCheckpoint, AnOriginalHeaderThatIsNoneIsAnError) {
+  ecq_test::write_file(original, foreign_file());
+  const auto make = [&](std::string_view header) -> ecq::result<ecq::decompress_report> {
+    ecq::container_plan plan;
+    plan.original_header = std::as_bytes(std::span(header));
+    plan.pass_through = {{"a", "U8", std::vector<std::uint64_t>{2}}};
+    auto writer = ecq::container_writer::create(packed, plan);
+    EXPECT_TRUE(writer);
+    EXPECT_TRUE(writer->write_tensor("a", std::as_bytes(std::span("xy", 2))));
+    EXPECT_TRUE(writer->commit());
+    return ecq::decompress_checkpoint(cpu{}, packed, restored);
+  };
+  const auto text = [](std::string_view json) { return ecq_test::safetensors_text(json); };
+  const auto good = make(text(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]} } )"));
+  ASSERT_TRUE(good) << good.error().to_string();
+  EXPECT_TRUE(good->same_header);
+  // Of other tensors: not the header of this file, which is written all the same.
+  for (const char* other : {R"({"a":{"dtype":"I8","shape":[2],"data_offsets":[0,2]}})",
+                            R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "{}"}) {
+    const auto made = make(text(other));
+    ASSERT_TRUE(made) << made.error().to_string();
+    EXPECT_FALSE(made->same_header);
+    EXPECT_TRUE(ecq::safetensors_file::open(restored)->find("a") != nullptr);
+  }
+  std::filesystem::remove(restored);
+  for (const std::string& bad :
+       {std::string("x"), text("no JSON"), text(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})"),
+        text("{}") + "x", std::string(8, '\xff')}) {
+    const auto made = make(bad);
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().message().find("ecq.original_header"), std::string::npos) << made.error().message();
+    EXPECT_FALSE(std::filesystem::exists(restored));
+  }
 }
 
 TEST(LosslessContainer, EveryFlippedBitIsFound) {

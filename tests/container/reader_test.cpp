@@ -169,7 +169,9 @@ TEST(ContainerReader, TellsContainersFromOtherFiles) {
   EXPECT_TRUE(*ecq::is_container(golden("container/sample.safetensors")));
   EXPECT_FALSE(*ecq::is_container(folder / "plain"));
   EXPECT_TRUE(*ecq::is_container(folder / "half"));
-  EXPECT_FALSE(*ecq::is_container(folder.path()));
+  EXPECT_FALSE(ecq::is_container(folder.path()).has_value());  // no model
+  std::filesystem::copy_file(golden("container/sample.safetensors"), folder / "model.safetensors");
+  EXPECT_TRUE(*ecq::is_container(folder.path()));
   EXPECT_FALSE(ecq::is_container(folder / "missing"));
   EXPECT_EQ(container_reader::open(folder / "plain").error().code(), errc::not_found);
   EXPECT_EQ(container_reader::open(folder / "half").error().code(), errc::corrupt);

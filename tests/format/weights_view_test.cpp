@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -106,6 +107,71 @@ TEST(WeightsViewConversions, TakesFloatingPointMatricesAlone) {
   static_assert(!std::is_convertible_v<matrix_view<ecq::int8>, weights_view>);
   static_assert(!std::is_convertible_v<matrix_view<ecq::uint4>, weights_view>);
   EXPECT_TRUE(weights_view().empty());
+}
+
+// Blocks of 2 x 4 elements, of which the last in each direction are smaller.
+TEST(ScaledWeights, AreProductsOfElementsAndScales) {
+  std::vector<std::int8_t> codes;
+  for (int i = 0; i < 5 * 9; ++i) codes.push_back(static_cast<std::int8_t>(3 * i - 60));
+  const std::vector<ecq::bf16> scales{ecq::bf16(0.5F),  ecq::bf16(-2.0F), ecq::bf16(3.0F),
+                                      ecq::bf16(0.25F), ecq::bf16(1.5F),  ecq::bf16(0.125F),
+                                      ecq::bf16(7.0F),  ecq::bf16(0.0F),  ecq::bf16(10.0F)};
+  const ecq::weight_scales by{.data = reinterpret_cast<const std::byte*>(scales.data()),
+                              .type = ecq::scale_type::bf16,
+                              .rows_per_scale = 2,
+                              .columns_per_scale = 4,
+                              .across = 3};
+  const weights_view elements(dtype::int8, codes.data(), 5, 9, 9);
+  const weights_view all = elements.scaled_by(by);
+  EXPECT_TRUE(all.is_scaled());
+  EXPECT_FALSE(elements.is_scaled());
+  EXPECT_EQ(all.type(), dtype::int8);
+  EXPECT_EQ(all.unpacked_type(), dtype::bf16);
+  EXPECT_EQ(elements.unpacked_type(), dtype::int8);
+  for (std::size_t first_row = 0; first_row < 5; ++first_row) {
+    const weights_view part = all.row_range(first_row, 5 - first_row).row_range(0, 5 - first_row);
+    for (std::size_t row = 0; row < part.rows(); ++row) {
+      for (std::size_t first = 0; first <= 9; ++first) {
+        std::vector<float> out(9 - first);
+        part.load(row, first, out);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          const std::size_t at = first_row + row, column = first + i;
+          EXPECT_EQ(out[i], static_cast<float>(codes[at * 9 + column]) * float(scales[at / 2 * 3 + column / 4]));
+        }
+      }
+    }
+  }
+}
+
+TEST(ScaledWeights, KeepTheirScalesWhereRowsAreLeftOut) {
+  const std::vector<ecq::fp8_e4m3> ones(7, ecq::fp8_e4m3(1.0F));
+  const std::vector<float> scales{1, 2, 3, 4, 5, 6, 7};
+  const weights_view all = weights_view(dtype::fp8_e4m3, ones.data(), 7, 1, 1)
+                               .scaled_by({.data = reinterpret_cast<const std::byte*>(scales.data())});
+  const weights_view part = all.row_range(1, 6).every_row(2).row_range(1, 2);
+  ASSERT_EQ(part.rows(), 2U);
+  for (const std::size_t row : {0U, 1U}) {
+    float out = 0;
+    part.load(row, 0, std::span(&out, 1));
+    EXPECT_EQ(out, row == 0 ? 4.0F : 6.0F);
+  }
+  EXPECT_EQ(all.every_row(3).rows(), 3U);
+  EXPECT_EQ(weights_view().every_row(3).rows(), 0U);
+}
+
+TEST(ScaledWeights, ReadScalesOfEveryType) {
+  const auto scale = [](ecq::scale_type type, std::vector<unsigned char> bytes) {
+    return ecq::weight_scales{.data = reinterpret_cast<const std::byte*>(bytes.data()), .type = type}.of(0, 0);
+  };
+  EXPECT_EQ(scale(ecq::scale_type::fp32, {0, 0, 0xc0, 0x3f}), 1.5F);
+  EXPECT_EQ(scale(ecq::scale_type::fp16, {0, 0x3e}), 1.5F);
+  EXPECT_EQ(scale(ecq::scale_type::bf16, {0xc0, 0x3f}), 1.5F);
+  EXPECT_EQ(scale(ecq::scale_type::fp8_e4m3, {0x3c}), 1.5F);
+  EXPECT_EQ(scale(ecq::scale_type::e8m0, {127}), 1.0F);
+  EXPECT_EQ(scale(ecq::scale_type::e8m0, {120}), 0x1p-7F);
+  EXPECT_EQ(scale(ecq::scale_type::e8m0, {254}), 0x1p127F);
+  EXPECT_EQ(scale(ecq::scale_type::e8m0, {0}), 0x1p-127F);
+  EXPECT_TRUE(std::isnan(scale(ecq::scale_type::e8m0, {255})));
 }
 
 }  // namespace

@@ -22,6 +22,23 @@ result<compress_report> compress_checkpoint(const cpu& backend, const std::files
                                             const std::filesystem::path& out, const compress_options& options,
                                             const progress_callback& report_progress = {});
 
+/// Compresses the model in the folder `in` into the folder `out`: each of its files becomes a container of the same
+/// name, and all other files are copied, except hidden ones. `in` is a folder or an index. One lambda serves all files,
+/// and a target holds for all of them together. Files appear when all are whole; memory and errors are those of
+/// compress_checkpoint, and invalid_argument for folders one of which lies in the other.
+///
+/// Scales that weights were multiplied by are gone from the index that is written; so is `quantization_config` from
+/// config.json.
+result<compress_report> compress_folder(const cpu& backend, const std::filesystem::path& in,
+                                        const std::filesystem::path& out, const compress_options& options,
+                                        const progress_callback& report_progress = {});
+
+/// The lambda at which compress_checkpoint and compress_folder begin for a target of bits: it is found in a sample of
+/// rows. They correct it if the result misses the target. 0 without a target or a lambda. Errors: those of
+/// compress_checkpoint.
+result<double> find_lambda_of(const cpu& backend, const std::filesystem::path& in, const compress_options& options,
+                              const progress_callback& report_progress = {});
+
 }  // namespace ecq
 
 #if ECQ_HEADER_ONLY

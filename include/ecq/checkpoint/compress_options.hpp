@@ -2,8 +2,11 @@
 /// \file
 /// The options and the report of compress_checkpoint.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
@@ -12,23 +15,48 @@
 
 namespace ecq {
 
+/// Smaller tensors that are no weights are not worth a stream: its header and table take about as much.
+inline constexpr std::uint64_t least_coded_bytes = 4096;
+
+/// Every `count`-th file of a folder, from number `index` on, counted from 0. Many machines each compress a part.
+struct folder_part {
+  std::size_t index = 0;
+  std::size_t count = 1;
+
+  bool holds(std::size_t file) const noexcept { return file % count == index; }
+};
+
 /// How a checkpoint is compressed: by which method, and into what streams.
 struct compress_options {
   /// EntQuant: each block has one stream and one frequency table. EntroLLM: each tensor has its own grid and its own
   /// stream; all share one code, which every stream carries, and the model is read twice. Lossless: embeddings and
   /// output heads are compressed too, NaN and infinity are allowed, and each number format of a block has its own
-  /// stream.
+  /// stream; so has each other tensor of least_coded_bytes or more, whose bytes are coded.
+  ///
+  /// Weights that are quantised already (quantized_tensors) are multiplied by their scales before anything else is done
+  /// with them; the scales then are not part of the compressed checkpoint. Tensors that belong to quantised weights
+  /// stay as they are.
   any_method method{};
+  /// Patterns of the names of selected tensors that `fallback` compresses instead, in streams of their own: layers that
+  /// do not bear few bits. A target of bits is met by all others.
+  std::vector<std::string> fallback_names{};
+  any_method fallback = entquant{.lambda = 0.0};  ///< 8 bits a weight before coding, by AbsMax
   /// The coder of the streams. Nothing: for each block, whichever makes the smallest stream; with one code for all,
   /// whichever does so for the whole model. EntroLLM's paper uses huffman.
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
-  unsigned chunk_bits = 0;       ///< log2 of the symbols per chunk; 0: by the length of the stream
+  unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
+  /// What compress_folder writes; the index and all other files belong to part 0. Every part needs the same lambda, so
+  /// there can be no target of bits: find_lambda_of finds the lambda of a target.
+  folder_part part{};
   bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
 };
 
 /// What compress_checkpoint made.
 struct compress_report : checkpoint_report {
+  std::size_t unpacked = 0;      ///< tensors that were quantised already, and whose scales are no longer needed
+  std::size_t by_fallback = 0;   ///< tensors that the fallback has compressed
+  std::size_t of_quantized = 0;  ///< among the tensors passed through, those that belong to quantised weights
   std::uint64_t input_bytes = 0;
   double lambda = 0;         ///< EntQuant's lambda; the largest if every tensor has its own
   double joint_entropy = 0;  ///< entropy of all codes together, which one code for all of them can reach

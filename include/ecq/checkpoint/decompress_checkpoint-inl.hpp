@@ -6,9 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -22,6 +26,9 @@
 #include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/io/model_files.hpp"
+#include "ecq/io/safetensors.hpp"
+#include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 
 namespace ecq {
@@ -64,24 +71,169 @@ result<void> decode_codes_in_pieces(const cpu& backend, const block_decoder& dec
 }
 
 ECQ_INLINE dtype output_type(const packed_matrix& matrix, const decompress_options& options) noexcept {
-  if (matrix.lossless() && !options.type) return matrix.format;
+  if (matrix.is_bytes() || (matrix.lossless() && !options.type)) return matrix.format;
   const dtype wanted = options.type.value_or(matrix.original);
   return wanted == dtype::fp32 || wanted == dtype::fp16 ? wanted : dtype::bf16;
 }
 
-ECQ_INLINE result<safetensors_writer> create_plain(const container_reader& container, const std::filesystem::path& out,
-                                                   const decompress_options& options) {
-  std::vector<tensor_declaration> tensors;
-  for (const tensor_entry& tensor : container.passed_through()) {
-    tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+/// The element type that the tensor of a matrix gets in files.
+ECQ_INLINE std::string_view output_element_type(const packed_matrix& matrix, const decompress_options& options) {
+  if (matrix.is_bytes()) return matrix.element_type;
+  return safetensors_name(output_type(matrix, options));
+}
+
+/// A tensor that decompression writes, and where it comes from.
+struct output_tensor {
+  std::string_view name;
+  std::string_view type;  ///< of its elements, as files name it
+  std::span<const std::uint64_t> shape;
+  const tensor_entry* plain = nullptr;  ///< the tensor that passed through; otherwise:
+  std::size_t block = 0;
+  std::size_t matrix = 0;
+
+  bool is_like(const tensor_entry& tensor) const {
+    return name == tensor.name && type == tensor.dtype && std::ranges::equal(shape, tensor.shape);
   }
-  for (const block_description& block : container.blocks()) {
-    for (const packed_matrix& matrix : block.matrices) {
-      tensors.push_back({matrix.name, safetensors_name(output_type(matrix, options)), matrix.shape});
+};
+
+/// All tensors of the container, those that passed through first.
+ECQ_INLINE std::vector<output_tensor> outputs_of(const container_reader& container, const decompress_options& options) {
+  std::vector<output_tensor> outputs;
+  for (const tensor_entry& tensor : container.passed_through()) {
+    outputs.push_back({tensor.name, tensor.dtype, tensor.shape, &tensor});
+  }
+  for (std::size_t block = 0; block < container.blocks().size(); ++block) {
+    const auto& matrices = container.blocks()[block].matrices;
+    for (std::size_t index = 0; index < matrices.size(); ++index) {
+      const packed_matrix& matrix = matrices[index];
+      outputs.push_back({matrix.name, output_element_type(matrix, options), matrix.shape, nullptr, block, index});
     }
   }
-  return safetensors_writer::create(out, std::move(tensors), container.metadata());
+  return outputs;
 }
+
+/// Puts the outputs into the order of the original, as far as it is known, and says whether they are its tensors: then
+/// its header fits as it is. Otherwise, tensors of wide elements come first, so that all data are aligned.
+ECQ_INLINE bool put_in_order(std::vector<output_tensor>& outputs, std::span<const tensor_entry> original) {
+  std::map<std::string_view, std::size_t> positions;
+  for (const tensor_entry& tensor : original) positions.emplace(tensor.name, positions.size());
+  const auto position_of = [&](const output_tensor& output) {
+    const auto found = positions.find(output.name);
+    return found == positions.end() ? original.size() : found->second;
+  };
+  std::ranges::stable_sort(outputs, {}, position_of);
+  if (std::ranges::equal(outputs, original, &output_tensor::is_like)) return true;
+  std::ranges::stable_sort(outputs, std::greater(), [](const output_tensor& output) {
+    return (std::max)(find_safetensors_dtype(output.type)->bits, 8U);
+  });
+  return false;
+}
+
+/// A few blocks of a container, opened when they are needed.
+class open_blocks {
+ public:
+  explicit open_blocks(const container_reader& container) : container_(container) {}
+
+  result<std::shared_ptr<const open_block>> get(std::size_t index) {
+    const auto known = std::ranges::find(blocks_, index, [](const auto& each) { return each.first; });
+    if (known != blocks_.end()) return known->second;
+    ECQ_TRY(opened, open_block::open(container_, index));
+    // The formats of a layer take turns where tensors are in the order of the original.
+    constexpr std::size_t most = 8;
+    if (blocks_.size() == most) blocks_.erase(blocks_.begin());
+    blocks_.emplace_back(index, opened);
+    return opened;
+  }
+
+ private:
+  const container_reader& container_;
+  std::vector<std::pair<std::size_t, std::shared_ptr<const open_block>>> blocks_;
+};
+
+/// One run of decompress_checkpoint.
+class checkpoint_decompressor {
+ public:
+  checkpoint_decompressor(const cpu& backend, const container_reader& container, const decompress_options& options,
+                          const progress_callback& report_progress)
+      : backend_(backend), container_(container), options_(options), report_progress_(report_progress) {}
+
+  result<decompress_report> run(const std::filesystem::path& out) {
+    auto outputs = outputs_of(container_, options_);
+    ECQ_TRY(writer, create(outputs, out));
+    for (const output_tensor& output : outputs) {
+      total_ += *tensor_bytes(*find_safetensors_dtype(output.type), output.shape);
+    }
+    open_blocks blocks(container_);
+    segment_queue queue(backend_, writer);
+    for (const output_tensor& output : outputs) {
+      if (report_progress_ && !report_progress_({"decompressing", output.name, writer.data_size(), total_})) {
+        return error(errc::invalid_argument, "interrupted");
+      }
+      if (output.plain != nullptr) {
+        ECQ_CHECK(queue.flush());
+        ECQ_CHECK(pass_through(*output.plain, writer));
+      } else {
+        ECQ_TRY(block, blocks.get(output.block));
+        ECQ_CHECK(decode(block, output.matrix, queue, writer));
+      }
+    }
+    ECQ_CHECK(queue.flush());
+    if (report_progress_) report_progress_({"decompressing", "", total_, total_});
+    ECQ_CHECK(writer.commit());
+    report_.output_bytes = writer.data_begin() + writer.data_size();
+    return report_;
+  }
+
+ private:
+  result<safetensors_writer> create(std::vector<output_tensor>& outputs, const std::filesystem::path& out) {
+    ECQ_TRY(header, container_.original_header());
+    std::vector<tensor_entry> original;
+    if (!header.empty()) {
+      auto parsed = parse_safetensors_header(header);
+      if (!parsed) return std::move(parsed).error().within(quoted(container_.path()), ": ", original_header_name);
+      original = std::move(parsed->tensors);
+    }
+    report_.same_header = put_in_order(outputs, original) && !header.empty();
+    if (report_.same_header) return safetensors_writer::create_as(out, header);
+    std::vector<tensor_declaration> tensors;
+    for (const output_tensor& output : outputs) {
+      tensors.push_back({std::string(output.name), output.type, std::vector(output.shape.begin(), output.shape.end())});
+    }
+    return safetensors_writer::create(out, std::move(tensors), container_.metadata());
+  }
+
+  result<void> pass_through(const tensor_entry& tensor, safetensors_writer& writer) {
+    ECQ_CHECK(writer.begin(tensor.name));
+    ECQ_CHECK(container_.read(tensor, [&](std::span<const std::byte> piece) { return writer.append(piece); }));
+    ++report_.passed_through;
+    return writer.end();
+  }
+
+  result<void> decode(const std::shared_ptr<const open_block>& block, std::size_t index, segment_queue& queue,
+                      safetensors_writer& writer) {
+    const packed_matrix& matrix = block->decoder().matrices()[index];
+    const dtype type = output_type(matrix, options_);
+    report_.weights += matrix.weights();
+    ++report_.tensors;
+    if (!matrix.lossless() || type != matrix.format) return queue.add(block, index, type);
+    ECQ_CHECK(queue.flush());
+    ECQ_CHECK(writer.begin(matrix.name));
+    auto decoded = decode_codes_in_pieces(backend_, block->decoder(), index,
+                                          [&](std::size_t, std::size_t, std::span<const std::byte> codes) {
+                                            return writer.append(little_endian_bytes(codes, size_of(type), scratch_));
+                                          });
+    if (!decoded) return std::move(decoded).error().within("tensor '", matrix.name, "'");
+    return writer.end();
+  }
+
+  cpu backend_;
+  const container_reader& container_;
+  const decompress_options& options_;
+  const progress_callback& report_progress_;
+  decompress_report report_;
+  std::uint64_t total_ = 0;  ///< bytes to write
+  std::vector<std::byte> scratch_;
+};
 
 }  // namespace detail
 
@@ -94,69 +246,33 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
   }
   try {
     ECQ_TRY(container, container_reader::open(in));
-    ECQ_TRY(writer, detail::create_plain(container, out, options));
-    decompress_report report;
-    std::uint64_t done = 0;
-    const auto advance = [&](std::string_view current) -> result<void> {
-      if (!report_progress || report_progress({"decompressing", current, done, container.size_bytes()})) return {};
-      return error(errc::invalid_argument, "interrupted");
-    };
-    detail::segment_queue queue(backend, writer);
-    std::vector<std::byte> scratch;
-    // Tensors of wide elements first, so that all data are aligned.
-    for (const unsigned bits : {64U, 32U, 16U, 0U}) {
-      const auto belongs = [bits](std::string_view type) {
-        const unsigned width = find_safetensors_dtype(type)->bits;
-        return bits == 0 ? width < 16 : width == bits;
-      };
-      for (const tensor_entry& tensor : container.passed_through()) {
-        if (!belongs(tensor.dtype)) continue;
-        ECQ_CHECK(advance(tensor.name));
-        ECQ_CHECK(writer.begin(tensor.name));
-        ECQ_CHECK(container.read(tensor, [&](std::span<const std::byte> piece) { return writer.append(piece); }));
-        ECQ_CHECK(writer.end());
-        done += tensor.size_bytes();
-        ++report.passed_through;
-      }
-      for (std::size_t index = 0; index < container.blocks().size(); ++index) {
-        const auto& described = container.blocks()[index].matrices;
-        const auto belongs_here = [&](const packed_matrix& matrix) {
-          return belongs(safetensors_name(detail::output_type(matrix, options)));
-        };
-        if (std::none_of(described.begin(), described.end(), belongs_here)) continue;
-        ECQ_TRY(block, detail::open_block::open(container, index));
-        const block_decoder& decoder = block->decoder();
-        for (std::size_t position = 0; position < described.size(); ++position) {
-          const packed_matrix& matrix = decoder.matrices()[position];
-          if (!belongs_here(matrix)) continue;
-          ECQ_CHECK(advance(matrix.name));
-          const dtype type = detail::output_type(matrix, options);
-          if (matrix.lossless() && type == matrix.format) {
-            ECQ_CHECK(queue.flush());
-            ECQ_CHECK(writer.begin(matrix.name));
-            auto decoded = detail::decode_codes_in_pieces(
-                backend, decoder, position, [&](std::size_t, std::size_t, std::span<const std::byte> codes) {
-                  return writer.append(detail::little_endian_bytes(codes, size_of(type), scratch));
-                });
-            if (!decoded) return std::move(decoded).error().within("tensor '", matrix.name, "'");
-            ECQ_CHECK(writer.end());
-          } else {
-            ECQ_CHECK(queue.add(block, position, type));
-          }
-          report.weights += matrix.layout.rows * matrix.layout.columns;
-          ++report.tensors;
-        }
-        done += decoder.stream().bytes().size();
-      }
-      ECQ_CHECK(queue.flush());
-    }
-    done = container.size_bytes();
-    ECQ_CHECK(advance(""));
-    ECQ_CHECK(writer.commit());
-    report.output_bytes = writer.data_begin() + writer.data_size();
-    return report;
+    return detail::checkpoint_decompressor(backend, container, options, report_progress).run(out);
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory to decode a few million weights");
+  }
+}
+
+ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
+                                                       const std::filesystem::path& out,
+                                                       const decompress_options& options,
+                                                       const progress_callback& report_progress) {
+  try {
+    ECQ_TRY(files, model_files::of(in));
+    ECQ_CHECK(check_apart(files.folder, out));
+    decompress_report all{.same_header = true};
+    for (const auto& shard : files.shards) {
+      ECQ_CHECK(create_folder((out / shard).parent_path()));
+      ECQ_TRY(part, decompress_checkpoint(backend, files.folder / shard, out / shard, options, report_progress));
+      all.weights += part.weights;
+      all.output_bytes += part.output_bytes;
+      all.tensors += part.tensors;
+      all.passed_through += part.passed_through;
+      all.same_header = all.same_header && part.same_header;
+    }
+    ECQ_CHECK(copy_others(files, out));
+    return all;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the names of a model's files");
   }
 }
 

@@ -28,15 +28,25 @@ struct decompress_report {
   std::uint64_t output_bytes = 0;
   std::size_t tensors = 0;  ///< decoded
   std::size_t passed_through = 0;
+  bool same_header =
+      false;  ///< the file begins like the original: same tensors, types and order, metadata, white space
 };
 
 /// Decodes the container `in` into the safetensors file `out`, with the original's metadata and, bit for bit, its
-/// tensors that were not compressed. Checks every checksum on the way; nothing appears under the name `out` unless all
-/// goes well. Memory: a few MiB per thread.
+/// tensors that were not compressed, in the original's order. A file that was compressed without loss comes back byte
+/// for byte, header included. Checks every checksum on the way; nothing appears under the name `out` unless all goes
+/// well. Memory: a few MiB per thread.
 result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                 const std::filesystem::path& out,
                                                 const decompress_options& options = {},
                                                 const progress_callback& report_progress = {});
+
+/// Decodes the model in the folder `in`, all of whose files are containers, into the folder `out`: each comes back
+/// under its name, as decompress_checkpoint makes it, and all other files are copied, except hidden ones. Errors: those
+/// of decompress_checkpoint, and invalid_argument for folders one of which lies in the other.
+result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
+                                            const std::filesystem::path& out, const decompress_options& options = {},
+                                            const progress_callback& report_progress = {});
 
 }  // namespace ecq
 

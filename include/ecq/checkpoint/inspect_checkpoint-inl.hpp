@@ -50,7 +50,7 @@ ECQ_INLINE result<std::vector<histogram>> count_block(const cpu& backend, const 
     for (std::uint64_t first = matrix.first_symbol; first < end; first += codes.size() / width) {
       codes.resize(static_cast<std::size_t>((std::min)(end - first, std::uint64_t{codes_per_piece})) * width);
       ECQ_CHECK(decode_elements(backend, decoder.stream(), first, codes));
-      ECQ_TRY(count, matrix.lossless()
+      ECQ_TRY(count, matrix.codes_exponents()
                          ? count_exponents(backend, matrix.format, codes)
                          : count_codes(backend, {reinterpret_cast<const std::uint8_t*>(codes.data()), codes.size()}));
       counts[index] += count;
@@ -59,15 +59,9 @@ ECQ_INLINE result<std::vector<histogram>> count_block(const cpu& backend, const 
   return counts;
 }
 
-ECQ_INLINE result<inspect_report> inspect_container(const cpu& backend, const std::filesystem::path& in,
-                                                    const progress_callback& report_progress) {
-  ECQ_TRY(container, container_reader::open(in));
-  inspect_report report;
-  report.container = true;
-  report.tool = container.tool();
-  report.settings = container.settings();
-  report.metadata = container.metadata();
-  report.file_bytes = container.size_bytes();
+/// Adds the tensors of a container to the report.
+ECQ_INLINE result<void> inspect_container(const cpu& backend, const container_reader& container,
+                                          const progress_callback& report_progress, inspect_report& report) {
   std::uint64_t done = 0;
   for (std::size_t index = 0; index < container.blocks().size(); ++index) {
     const std::string& name = container.blocks()[index].name;
@@ -84,6 +78,21 @@ ECQ_INLINE result<inspect_report> inspect_container(const cpu& backend, const st
     container.release(block);
   }
   for (const tensor_entry& tensor : container.passed_through()) add_plain_tensor(tensor, report);
+  return {};
+}
+
+ECQ_INLINE result<inspect_report> inspect_containers(const cpu& backend, const std::filesystem::path& in,
+                                                     const progress_callback& report_progress) {
+  ECQ_TRY(containers, open_containers(in));
+  inspect_report report;
+  report.container = true;
+  report.tool = containers.front().tool();
+  report.settings = containers.front().settings();
+  report.metadata = containers.front().metadata();
+  for (const container_reader& container : containers) {
+    report.file_bytes += container.size_bytes();
+    ECQ_CHECK(inspect_container(backend, container, report_progress, report));
+  }
   return report;
 }
 
@@ -93,7 +102,7 @@ ECQ_INLINE result<inspect_report> inspect_checkpoint(const cpu& backend, const s
                                                      const progress_callback& report_progress) {
   try {
     ECQ_TRY(compressed, is_container(in));
-    if (compressed) return detail::inspect_container(backend, in, report_progress);
+    if (compressed) return detail::inspect_containers(backend, in, report_progress);
     ECQ_TRY(model, checkpoint::open(in));
     inspect_report report;
     report.metadata = model.metadata();

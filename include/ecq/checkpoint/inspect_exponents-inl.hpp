@@ -132,14 +132,16 @@ class exponent_inspection {
   }
 
   result<exponent_report> container(const std::filesystem::path& in) {
-    ECQ_TRY(reader, container_reader::open(in));
+    ECQ_TRY(readers, open_containers(in));
     report_.container = true;
-    total_bytes_ = reader.size_bytes();
-    for (std::size_t index = 0; index < reader.blocks().size(); ++index) {
-      const std::string& name = reader.blocks()[index].name;
-      ECQ_TRY(block, reader.load(index));
-      if (auto done = compressed(name, block); !done) return std::move(done).error().within("block '", name, "'");
-      reader.release(block);
+    for (const container_reader& reader : readers) total_bytes_ += reader.size_bytes();
+    for (const container_reader& reader : readers) {
+      for (std::size_t index = 0; index < reader.blocks().size(); ++index) {
+        const std::string& name = reader.blocks()[index].name;
+        ECQ_TRY(block, reader.load(index));
+        if (auto done = compressed(name, block); !done) return std::move(done).error().within("block '", name, "'");
+        reader.release(block);
+      }
     }
     report_.total = total_.row("", "");
     return std::move(report_);

@@ -23,14 +23,15 @@ struct tensor_report {
   std::string name;
   std::string block;  ///< the block whose stream holds it; empty for a tensor that is not compressed
   std::vector<std::uint64_t> shape;
-  std::string format;    ///< number format of the codes ("fp8_e4m3"), or the file's type if not compressed ("BF16")
-  std::string original;  ///< number format before compression
+  /// Number format of the codes ("fp8_e4m3"), "bytes", or the file's type if not compressed ("BF16").
+  std::string format;
+  std::string original;  ///< number format before compression; of bytes, the file's type ("I32")
   std::uint64_t weights = 0;
   double bits_per_weight = 0;   ///< its share of the block's stream, its scales and values
   double entropy = 0;           ///< of its codes alone, bits per weight; 0 if not compressed, as are the next two
   double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 if lossless
-  unsigned unique_values = 0;   ///< number of different codes that occur; for a lossless tensor, different exponents
-  double exponent_entropy = 0;  ///< for a lossless tensor, `entropy` without the bits that are stored raw
+  unsigned unique_values = 0;   ///< number of different codes that occur; if lossless, of exponents or bytes
+  double exponent_entropy = 0;  ///< for a lossless tensor of weights, `entropy` without the bits that are stored raw
 };
 
 /// A checkpoint's tensors and what the compressed ones add up to.
@@ -72,9 +73,11 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
   for (const histogram& part : counts) all += part;
   const auto symbols = static_cast<double>(all.total());
   const bool lossless = !block.matrices.empty() && block.matrices.front().lossless();
-  const double never_coded = lossless ? stream_header::never_coded_bits(block.matrices.front().format) : 0;
+  const bool exponents = lossless && block.matrices.front().codes_exponents();
+  const double never_coded = exponents ? stream_header::never_coded_bits(block.matrices.front().format) : 0;
   const double entropy_bits = (entropy_of(all) + never_coded) * symbols;
   const double overhead_bits = 8.0 * static_cast<double>(block.stream.size()) - entropy_bits;
+  std::uint64_t weights_of_block = 0;
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
     const code_statistics codes = analyse_codes(counts[index], detail::zero_code(matrix));
@@ -83,11 +86,14 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
     report.name = matrix.name;
     report.block = name;
     report.shape = matrix.shape;
-    report.format = to_string(matrix.format);
-    report.original = to_string(matrix.original);
-    report.weights = codes.count;
-    report.entropy = codes.count == 0 ? 0 : codes.entropy + never_coded;
-    report.exponent_entropy = lossless ? codes.entropy : 0;
+    report.format = matrix.is_bytes() ? "bytes" : std::string(to_string(matrix.format));
+    report.original = matrix.is_bytes() ? matrix.element_type : std::string(to_string(matrix.original));
+    report.weights = matrix.weights();
+    weights_of_block += report.weights;
+    const double symbols_per_weight =
+        report.weights == 0 ? 0 : static_cast<double>(codes.count) / static_cast<double>(report.weights);
+    report.entropy = codes.count == 0 ? 0 : (codes.entropy + never_coded) * symbols_per_weight;
+    report.exponent_entropy = exponents ? codes.entropy : 0;
     report.sparsity = lossless ? 0 : codes.sparsity;
     report.unique_values = codes.unique_values;
     if (codes.count == 0) continue;
@@ -98,14 +104,14 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
       information += static_cast<double>(count) * std::log2(symbols / static_cast<double>(all.counts[code]));
     }
     report.bits_per_weight =
-        (information + 8.0 * static_cast<double>(matrix.side_bytes())) / static_cast<double>(codes.count) +
-        overhead_bits / symbols;
+        ((information + 8.0 * static_cast<double>(matrix.side_bytes())) / static_cast<double>(codes.count) +
+         overhead_bits / symbols) *
+        symbols_per_weight;
   }
   compressed_bytes += block.stream.size();
-  entropy = weights + all.total() == 0
-                ? 0
-                : (entropy * static_cast<double>(weights) + entropy_bits) / static_cast<double>(weights + all.total());
-  weights += all.total();
+  const std::uint64_t sum = weights + weights_of_block;
+  entropy = sum == 0 ? 0 : (entropy * static_cast<double>(weights) + entropy_bits) / static_cast<double>(sum);
+  weights = sum;
   bits_per_weight = weights == 0 ? 0 : 8.0 * static_cast<double>(compressed_bytes) / static_cast<double>(weights);
   ++blocks;
 }

@@ -75,20 +75,25 @@ struct tensor_summary {
   std::string_view name;
   std::optional<dtype> type;  ///< nothing: not a format of weights
   std::span<const std::uint64_t> shape;
+  bool as_bytes = false;  ///< its bytes are coded without loss, whatever they mean: it need not be of weights
 };
+
+/// True if one of the patterns matches `name`.
+template <class Patterns>
+constexpr bool matches_any(const Patterns& patterns, std::string_view name) noexcept {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](std::string_view pattern) { return glob_match(pattern, name); });
+}
 
 /// True if the rules choose this tensor.
 inline bool is_selected(const tensor_selection& rules, const tensor_summary& tensor) {
-  if (!tensor.type || !is_floating_point(*tensor.type) || tensor.shape.size() < 2) return false;
+  const bool of_weights = tensor.type && is_floating_point(*tensor.type) && tensor.shape.size() >= 2;
+  if (!of_weights && !tensor.as_bytes) return false;
   if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::uint64_t extent) { return extent == 0; })) {
     return false;
   }
-  const auto matches = [&](const auto& patterns) {
-    return std::any_of(patterns.begin(), patterns.end(),
-                       [&](std::string_view pattern) { return glob_match(pattern, tensor.name); });
-  };
-  if (matches(rules.exclude)) return false;
-  return rules.embeddings || matches(rules.include) || !matches(embedding_patterns);
+  if (matches_any(rules.exclude, tensor.name)) return false;
+  return rules.embeddings || matches_any(rules.include, tensor.name) || !matches_any(embedding_patterns, tensor.name);
 }
 
 /// Groups the chosen tensors into blocks, ordered by their first tensor. Fails with errc::invalid_argument if the block

@@ -21,6 +21,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/quantized_tensors.hpp"
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -32,30 +33,40 @@ namespace detail {
 /// One run of verify_checkpoint.
 class checkpoint_verifier {
  public:
-  checkpoint_verifier(const cpu& backend, const container_reader& container, const checkpoint* original,
+  checkpoint_verifier(const cpu& backend, std::span<const container_reader> containers, const checkpoint* original,
                       const progress_callback& report_progress)
-      : backend_(backend), container_(container), original_(original), report_progress_(report_progress) {}
+      : backend_(backend), containers_(containers), original_(original), report_progress_(report_progress) {}
 
   result<verify_report> run() {
     report_.compared = original_ != nullptr;
-    ECQ_CHECK(container_.verify([&](std::string_view name, std::uint64_t done, std::uint64_t total) {
-      return !report_progress_ || report_progress_({"checking", name, done, total});
-    }));
-    report_.checksums = container_.file().tensors().size();
-    if (original_ != nullptr) ECQ_CHECK(check_names());
-    for (std::size_t index = 0; index < container_.blocks().size(); ++index) ECQ_CHECK(verify_block(index));
     if (original_ != nullptr) {
-      for (const tensor_entry& tensor : container_.passed_through()) ECQ_CHECK(compare_bytes(tensor));
+      quantized_ = quantized_tensors::find(*original_);
+      ECQ_CHECK(check_names());
+    }
+    for (const container_reader& container : containers_) {
+      container_ = &container;
+      done_ = 0;
+      ECQ_CHECK(verify_container());
+    }
+    if (original_ != nullptr) {
+      ECQ_TRY(same_headers, has_headers_of_original());
+      report_.same_file = same_headers && report_.identical();
     }
     return std::move(report_);
   }
 
  private:
   result<void> check_names() const;
+  result<bool> has_headers_of_original() const;
+  result<void> verify_container();
   result<void> verify_block(std::size_t index);
   result<void> verify_matrix(const block_decoder& decoder, std::size_t position);
   result<void> verify_bits(const block_decoder& decoder, std::size_t position);
   result<void> compare_bytes(const tensor_entry& tensor);
+
+  std::size_t position_of(const tensor_entry& entry) const {
+    return static_cast<std::size_t>(&entry - original_->tensors().data());
+  }
 
   result<const tensor_entry*> original_of(const std::string& name, std::span<const std::uint64_t> shape) const {
     const tensor_entry* tensor = original_->find(name);
@@ -67,30 +78,61 @@ class checkpoint_verifier {
   }
 
   cpu backend_;
-  const container_reader& container_;
+  std::span<const container_reader> containers_;
+  const container_reader* container_ = nullptr;  ///< the one that is being verified
   const checkpoint* original_;
+  std::optional<quantized_tensors> quantized_;  ///< of the original
   const progress_callback& report_progress_;
   verify_report report_;
   std::uint64_t done_ = 0;
 };
 
 ECQ_INLINE result<void> checkpoint_verifier::check_names() const {
-  std::size_t matrices = 0;
-  for (const block_description& block : container_.blocks()) matrices += block.matrices.size();
-  if (matrices + container_.passed_through().size() == original_->tensors().size()) return {};
-  return error(errc::not_found, "the original has ", original_->tensors().size(), " tensors, the container ",
-               matrices + container_.passed_through().size());
+  std::size_t tensors = 0;
+  for (const container_reader& container : containers_) {
+    tensors += container.passed_through().size();
+    for (const block_description& block : container.blocks()) {
+      for (const packed_matrix& matrix : block.matrices) {
+        ++tensors;
+        // Weights that were quantised already have taken their scales with them.
+        const tensor_entry* entry = matrix.lossless() ? nullptr : original_->find(matrix.name);
+        if (entry != nullptr && (*quantized_)[position_of(*entry)].scales) ++tensors;
+      }
+    }
+  }
+  if (tensors == original_->tensors().size()) return {};
+  return error(errc::not_found, "the original has ", original_->tensors().size(), " tensors, the container ", tensors);
+}
+
+ECQ_INLINE result<bool> checkpoint_verifier::has_headers_of_original() const {
+  if (original_->shards().size() != containers_.size()) return false;
+  for (std::size_t index = 0; index < containers_.size(); ++index) {
+    ECQ_TRY(header, containers_[index].original_header());
+    if (!std::ranges::equal(header, original_->shards()[index].header_bytes())) return false;
+  }
+  return true;
+}
+
+ECQ_INLINE result<void> checkpoint_verifier::verify_container() {
+  ECQ_CHECK(container_->verify([&](std::string_view name, std::uint64_t done, std::uint64_t total) {
+    return !report_progress_ || report_progress_({"checking", name, done, total});
+  }));
+  report_.checksums += container_->file().tensors().size();
+  for (std::size_t index = 0; index < container_->blocks().size(); ++index) ECQ_CHECK(verify_block(index));
+  if (original_ == nullptr) return {};
+  for (const tensor_entry& tensor : container_->passed_through()) ECQ_CHECK(compare_bytes(tensor));
+  return {};
 }
 
 ECQ_INLINE result<void> checkpoint_verifier::verify_block(std::size_t index) {
-  const std::string& name = container_.blocks()[index].name;
-  ECQ_TRY(block, container_.load(index));
+  const std::string& name = container_->blocks()[index].name;
+  ECQ_TRY(block, container_->load(index));
   auto decoder = block_decoder::open(block);
   if (!decoder) return std::move(decoder).error().within("block '", name, "'");
   report_.checksums += static_cast<std::size_t>(decoder->stream().chunk_count());
   for (std::size_t position = 0; position < block.matrices.size(); ++position) {
     if (report_progress_ &&
-        !report_progress_({"decoding", block.matrices[position].name, done_, container_.size_bytes()})) {
+        !report_progress_({"decoding", block.matrices[position].name, done_, container_->size_bytes()})) {
       return error(errc::invalid_argument, "interrupted");
     }
     if (auto verified = verify_matrix(*decoder, position); !verified) {
@@ -98,7 +140,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_block(std::size_t index) {
     }
   }
   done_ += block.stream.size();
-  container_.release(block);
+  container_->release(block);
   return {};
 }
 
@@ -114,7 +156,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_matrix(const block_decoder& 
   std::optional<weights_view> before;
   if (original_ != nullptr) {
     ECQ_TRY(entry, original_of(matrix.name, matrix.shape));
-    ECQ_TRY(weights, as_weights(*entry, original_->bytes(*entry)));
+    ECQ_TRY(weights, quantized_->weights_of(*entry, position_of(*entry), original_->bytes(*entry)));
     before = weights;
   }
   ECQ_CHECK(decode_in_pieces<float>(
@@ -142,7 +184,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_bits(const block_decoder& de
   if (original_ != nullptr) {
     ECQ_TRY(found, original_of(matrix.name, matrix.shape));
     entry = found;
-    identical = dtype_from_safetensors(entry->dtype) == matrix.format;
+    identical = entry->dtype == (matrix.is_bytes() ? matrix.element_type : safetensors_name(matrix.format));
   }
   const std::size_t row_bytes = matrix.layout.columns * size_of(matrix.format);
   std::vector<std::byte> scratch;
@@ -159,7 +201,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_bits(const block_decoder& de
   if (!identical) return error(errc::checksum_mismatch, "tensor '", matrix.name, "' differs from the original");
   if (entry == nullptr) return {};
   report_.tensors.push_back({.name = matrix.name,
-                             .weights = matrix.layout.rows * matrix.layout.columns,
+                             .weights = matrix.weights(),
                              .compressed = true,
                              .lossless = true,
                              .identical = true,
@@ -172,7 +214,7 @@ ECQ_INLINE result<void> checkpoint_verifier::compare_bytes(const tensor_entry& t
   const auto expected = original_->bytes(*entry);
   bool identical = entry->dtype == tensor.dtype && expected.size() == tensor.size_bytes();
   std::size_t at = 0;
-  ECQ_CHECK(container_.read(tensor, [&](std::span<const std::byte> piece) -> result<void> {
+  ECQ_CHECK(container_->read(tensor, [&](std::span<const std::byte> piece) -> result<void> {
     if (identical) {
       const auto part = expected.subspan(at, piece.size());
       identical = std::memcmp(part.data(), piece.data(), piece.size()) == 0;
@@ -197,10 +239,10 @@ ECQ_INLINE result<verify_report> verify_checkpoint(const cpu& backend, const std
                                                    const std::optional<std::filesystem::path>& original,
                                                    const progress_callback& report_progress) {
   try {
-    ECQ_TRY(container, container_reader::open(in));
-    if (!original) return detail::checkpoint_verifier(backend, container, nullptr, report_progress).run();
+    ECQ_TRY(containers, open_containers(in));
+    if (!original) return detail::checkpoint_verifier(backend, containers, nullptr, report_progress).run();
     ECQ_TRY(model, checkpoint::open(*original));
-    return detail::checkpoint_verifier(backend, container, &model, report_progress).run();
+    return detail::checkpoint_verifier(backend, containers, &model, report_progress).run();
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory to decode a few million weights");
   }

@@ -34,6 +34,7 @@ struct verify_report {
   bool compared = false;                     ///< with an original
   weight_error total;                        ///< of all compressed tensors that are not lossless
   std::size_t checksums = 0;                 ///< checked: header, tensors and chunks
+  bool same_file = false;                    ///< every file of the original comes back byte for byte
 
   /// Every tensor is bit for bit the original's.
   bool identical() const noexcept {
@@ -42,10 +43,10 @@ struct verify_report {
   }
 };
 
-/// Checks every checksum of the container `in` and decodes every chunk. With `original` (a path that checkpoint::open
-/// takes), also checks that all of its tensors are there in the same shape, compares tensors that are lossless or not
-/// compressed bit for bit (errc::checksum_mismatch names the first that differs), and measures the distortion of the
-/// others.
+/// Checks every checksum of the container `in`, or of all containers in a folder, and decodes every chunk. With
+/// `original` (a path that checkpoint::open takes), also checks that all of its tensors are there in the same shape,
+/// compares tensors that are lossless or not compressed bit for bit (errc::checksum_mismatch names the first that
+/// differs), and measures the distortion of the others.
 result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                         const std::optional<std::filesystem::path>& original = std::nullopt,
                                         const progress_callback& report_progress = {});

@@ -22,6 +22,8 @@
 #include "ecq/format/dtype.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
+#include "ecq/io/safetensors.hpp"
+#include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/packed.hpp"
 
 namespace ecq {
@@ -30,6 +32,8 @@ namespace ecq {
 inline constexpr std::string_view container_metadata_key = "ecq";
 /// Name of the tensor that holds the checksum of the header.
 inline constexpr std::string_view header_checksum_name = "ecq.header_checksum";
+/// Name of the tensor that holds the header of the file that was compressed.
+inline constexpr std::string_view original_header_name = "ecq.original_header";
 /// Version of the containers that this library writes, and the only one it reads.
 inline constexpr std::uint64_t container_version = 1;
 
@@ -75,6 +79,20 @@ constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint6
   }
   if (shape[0] != 0 && columns > largest / shape[0]) return std::nullopt;
   return columns;
+}
+
+/// Rows and columns of a matrix as its shape and element type say them; nothing where matrix_columns and tensor_bytes
+/// say nothing.
+inline std::optional<std::pair<std::uint64_t, std::uint64_t>> rows_and_columns(const packed_matrix& matrix) noexcept {
+  const auto columns = matrix_columns(matrix.shape);
+  if (matrix.element_type.empty()) {
+    if (!columns) return std::nullopt;
+    return std::pair(matrix.shape[0], *columns);
+  }
+  const safetensors_dtype* type = find_safetensors_dtype(matrix.element_type);
+  const auto bytes = type == nullptr ? std::nullopt : tensor_bytes(*type, matrix.shape);
+  if (!bytes || *bytes > static_cast<std::uint64_t>((std::numeric_limits<std::ptrdiff_t>::max)())) return std::nullopt;
+  return std::pair(*bytes, std::uint64_t{1});
 }
 
 /// Checks that the shapes, layouts and formats of the matrices make sense and that each matrix has its own part of the
@@ -151,8 +169,9 @@ inline result<void> read_into(json_reader& json, dtype& out) {
 }
 
 inline result<packed_matrix> parse_matrix(json_reader& json) {
-  static constexpr std::array<std::string_view, 8> keys{
-      "name", "shape", "original", "format", "rows_per_group", "columns_per_group", "first_symbol", "zero"};
+  static constexpr std::array<std::string_view, 9> keys{"name",         "shape",          "original",
+                                                        "format",       "rows_per_group", "columns_per_group",
+                                                        "first_symbol", "zero",           "element_type"};
   packed_matrix matrix;
   ECQ_CHECK(read_members(
       json, keys,
@@ -171,6 +190,7 @@ inline result<packed_matrix> parse_matrix(json_reader& json) {
           case 4: return read_into(json, matrix.layout.rows_per_group);
           case 5: return read_into(json, matrix.layout.columns_per_group);
           case 6: return read_into(json, matrix.first_symbol);
+          case 8: return read_into(json, matrix.element_type);
           default: {
             ECQ_TRY(digits, json.string());
             const auto bits = digits.size() == 8 ? parse_hex64("00000000" + digits) : std::nullopt;
@@ -180,11 +200,13 @@ inline result<packed_matrix> parse_matrix(json_reader& json) {
           }
         }
       },
-      keys.size() - 1));
-  const auto columns = matrix_columns(matrix.shape);
-  if (!columns) return error(errc::corrupt, "matrix '", matrix.name, "': no rows, or more than 2^63 elements");
-  matrix.layout.rows = static_cast<std::size_t>(matrix.shape[0]);
-  matrix.layout.columns = static_cast<std::size_t>(*columns);
+      keys.size() - 2));
+  const auto extents = rows_and_columns(matrix);
+  if (!extents) {
+    return error(errc::corrupt, "matrix '", matrix.name, "': no rows, more than 2^63 elements, or an unknown type");
+  }
+  matrix.layout.rows = static_cast<std::size_t>(extents->first);
+  matrix.layout.columns = static_cast<std::size_t>(extents->second);
   return matrix;
 }
 
@@ -230,12 +252,14 @@ inline result<void> check_block(const block_description& block) {
       return error(errc::corrupt, "matrix '", matrix.name, "': ", parts...);
     };
     const group_layout& layout = matrix.layout;
-    const auto columns = matrix_columns(matrix.shape);
-    if (!columns || layout.rows != matrix.shape[0] || layout.columns != *columns) {
+    const auto extents = rows_and_columns(matrix);
+    if (!extents || layout.rows != extents->first || layout.columns != extents->second) {
       return bad("its shape is not ", layout.rows, " x ", layout.columns);
     }
     if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) return bad("groups of no weights");
-    if (matrix.lossless() && (matrix.format != matrix.original || !is_floating_point(matrix.format))) {
+    if (matrix.is_bytes() == matrix.element_type.empty()) return bad("bytes, or an element type, but not both");
+    if (matrix.lossless() &&
+        (matrix.format != matrix.original || !(matrix.is_bytes() || is_floating_point(matrix.format)))) {
       return bad(to_string(matrix.original), " in ", to_string(matrix.format), " without scales");
     }
     if (!matrix.lossless() && size_of(matrix.format) != 1) {
@@ -250,7 +274,7 @@ inline result<void> check_block(const block_description& block) {
     if (matrix.lossless() != one.lossless() || (matrix.lossless() && matrix.format != one.format)) {
       return bad("lossless or not, and of which format, is a matter of whole blocks");
     }
-    const std::uint64_t weights = matrix.shape[0] * *columns;
+    const std::uint64_t weights = extents->first * extents->second;
     if (matrix.first_symbol > block.symbols || weights > block.symbols - matrix.first_symbol) {
       return bad("symbols ", matrix.first_symbol, " + ", weights, " exceed the stream's ", block.symbols);
     }
@@ -261,7 +285,7 @@ inline result<void> check_block(const block_description& block) {
   });
   for (std::size_t index = 1; index < order.size(); ++index) {
     const packed_matrix& before = *order[index - 1];
-    if (order[index]->first_symbol - before.first_symbol >= before.shape[0] * before.layout.columns) continue;
+    if (order[index]->first_symbol - before.first_symbol >= before.layout.rows * before.layout.columns) continue;
     return error(errc::corrupt, "matrices '", before.name, "' and '", order[index]->name,
                  "' share symbols of the stream");
   }
@@ -301,6 +325,7 @@ inline std::string to_json(const container_description& description) {
       integer_member(",\"columns_per_group\":", matrix.layout.columns_per_group);
       integer_member(",\"first_symbol\":", matrix.first_symbol);
       if (matrix.zero != 0) string_member(",\"zero\":", detail::hex_bits(matrix.zero));
+      if (!matrix.element_type.empty()) string_member(",\"element_type\":", matrix.element_type);
       text += '}';
     }
     text += "]}";

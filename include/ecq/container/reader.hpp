@@ -22,6 +22,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
 #include "ecq/io/limits.hpp"
+#include "ecq/io/model_files.hpp"
 #include "ecq/io/safetensors.hpp"
 #include "ecq/packed.hpp"
 
@@ -32,12 +33,11 @@ inline bool is_container(const safetensors_file& file) noexcept {
   return find_value(file.metadata(), container_metadata_key) != nullptr || file.find(header_checksum_name) != nullptr;
 }
 
-/// Whether the file at `path` claims to be a container, whole or damaged. A folder or the index of a sharded checkpoint
-/// is not a container.
+/// Whether the file at `path` claims to be a container, whole or damaged; of a folder or an index, whether the first
+/// file of the model does.
 inline result<bool> is_container(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored) || path.extension() == ".json") return false;
-  ECQ_TRY(file, safetensors_file::open(path));
+  ECQ_TRY(files, model_files::of(path));
+  ECQ_TRY(file, safetensors_file::open(files.folder / files.shards.front()));
   return is_container(file);
 }
 
@@ -68,6 +68,10 @@ class container_reader {
 
   /// The blocks with names, shapes and formats of their matrices; load() adds the scales.
   std::span<const block_description> blocks() const noexcept { return description_.blocks; }
+
+  /// The header of the file that was compressed, with its length before it; empty if the container does not have it.
+  /// Errors: errc::checksum_mismatch.
+  result<std::vector<std::byte>> original_header() const;
 
   /// The tensors kept unchanged, in the order of their data.
   std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
@@ -112,6 +116,18 @@ class container_reader {
   string_map metadata_;
   std::vector<tensor_entry> passed_through_;
 };
+
+/// Opens the container at `path`, or all containers of the model if that is a folder or an index. Errors: those of
+/// container_reader::open and model_files::of.
+inline result<std::vector<container_reader>> open_containers(const std::filesystem::path& path) {
+  ECQ_TRY(files, model_files::of(path));
+  std::vector<container_reader> containers;
+  for (const auto& shard : files.shards) {
+    ECQ_TRY(opened, container_reader::open(files.folder / shard));
+    containers.push_back(std::move(opened));
+  }
+  return containers;
+}
 
 inline result<container_reader> container_reader::open(const std::filesystem::path& path) {
   try {
@@ -167,6 +183,10 @@ inline result<const tensor_entry*> container_reader::expect_tensor(const std::st
 /// the header checksum have a checksum.
 inline result<void> container_reader::match_tensors() {
   std::set<std::string, std::less<>> own{std::string(header_checksum_name)};
+  if (file_.find(original_header_name) != nullptr) {
+    ECQ_CHECK(expect_tensor(std::string(original_header_name), "U8"));
+    own.emplace(original_header_name);
+  }
   std::set<std::string_view> matrices;
   for (const block_description& block : description_.blocks) {
     std::string stream = stream_tensor_name(block.name);
@@ -237,6 +257,18 @@ result<void> container_reader::read(const tensor_entry& tensor, Use&& use) const
   const tensor_checksum* expected = find_checksum(tensor.name);
   if (expected != nullptr && expected->value == hasher.digest()) return {};
   return changed("tensor '" + tensor.name + "': its data are not those that were written");
+}
+
+inline result<std::vector<std::byte>> container_reader::original_header() const {
+  std::vector<std::byte> header;
+  if (const tensor_entry* tensor = file_.find(original_header_name)) {
+    header.reserve(static_cast<std::size_t>(tensor->size_bytes()));
+    ECQ_CHECK(read(*tensor, [&](std::span<const std::byte> piece) -> result<void> {
+      header.insert(header.end(), piece.begin(), piece.end());
+      return {};
+    }));
+  }
+  return header;
 }
 
 inline result<mapped_block> container_reader::load(std::size_t index) const {

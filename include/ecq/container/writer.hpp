@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -31,9 +33,10 @@ struct container_plan {
   struct matrix {
     std::string name;
     std::vector<std::uint64_t> shape;
-    bool lossless = false;    ///< it will have no scales
-    bool zero_point = false;  ///< it may have a zero point
-    bool table = false;       ///< its codes will be of dtype::table
+    bool lossless = false;       ///< it will have no scales
+    bool zero_point = false;     ///< it may have a zero point
+    bool table = false;          ///< its codes will be of dtype::table
+    std::string element_type{};  ///< packed_matrix::element_type
   };
   struct block {
     std::string name;
@@ -42,8 +45,10 @@ struct container_plan {
   std::vector<block> blocks;
   std::vector<tensor_declaration> pass_through;  ///< tensors kept as they are; shapes are needed
   string_map metadata;                           ///< metadata of the original, kept unchanged
-  std::string tool;                              ///< free text
-  std::string settings;                          ///< free text
+  /// The header of the original, with its length before it, if that was one file: it tells the order of its tensors.
+  std::span<const std::byte> original_header{};
+  std::string tool;      ///< free text
+  std::string settings;  ///< free text
 };
 
 /// Writes one container. Give it every block and every tensor of its plan once, in any order, then commit. Data lie in
@@ -77,10 +82,13 @@ class container_writer {
 
  private:
   container_writer(safetensors_writer file, container_plan plan)
-      : file_(std::move(file)), plan_(std::move(plan)), blocks_(plan_.blocks.size()) {}
+      : file_(std::move(file)), plan_(std::move(plan)), blocks_(plan_.blocks.size()) {
+    for (std::size_t index = 0; index < plan_.blocks.size(); ++index) index_.emplace(plan_.blocks[index].name, index);
+  }
 
   safetensors_writer file_;
   container_plan plan_;
+  std::map<std::string, std::size_t, std::less<>> index_;  ///< of blocks by their names
   std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
 };
@@ -107,11 +115,13 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
       widest_matrix.layout.columns_per_group = (std::numeric_limits<std::size_t>::max)();
       widest_matrix.first_symbol = widest;
       widest_matrix.zero = matrix.zero_point ? 1.0F : 0.0F;
+      widest_matrix.element_type = matrix.element_type;
       if (matrix.table) expect_tensor(value_tensor_name(matrix.name));
       if (!matrix.lossless) expect_tensor(scale_tensor_name(matrix.name));
     }
   }
   for (const tensor_declaration& tensor : plan.pass_through) expect_tensor(tensor.name);
+  if (!plan.original_header.empty()) expect_tensor(std::string(original_header_name));
   ECQ_CHECK(check_unique_names(description));
   string_map metadata = plan.metadata;
   if (find_value(metadata, container_metadata_key) != nullptr) {
@@ -143,6 +153,10 @@ inline result<container_writer> container_writer::create(const std::filesystem::
     if (!tensor.shape) return bad("tensor '", tensor.name, "' has no shape");
     if (!names.insert(tensor.name).second) return bad("tensor '", tensor.name, "' is there twice");
     tensors.push_back(tensor);
+  }
+  if (!plan.original_header.empty()) {
+    tensors.push_back(
+        {std::string(original_header_name), "U8", std::vector<std::uint64_t>{plan.original_header.size()}});
   }
   tensors.push_back({std::string(header_checksum_name), "U8", std::vector<std::uint64_t>{8}});
   auto metadata = detail::widest_metadata(plan);
@@ -181,9 +195,9 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   const auto bad = [&](const auto&... parts) {
     return error(errc::invalid_argument, "block '", name, "': ", parts...);
   };
-  const auto planned = std::find_if(plan_.blocks.begin(), plan_.blocks.end(),
-                                    [&](const container_plan::block& each) { return each.name == name; });
-  if (planned == plan_.blocks.end()) return bad("not in the plan");
+  const auto found = index_.find(name);
+  if (found == index_.end()) return bad("not in the plan");
+  const container_plan::block* planned = &plan_.blocks[found->second];
   if (planned->matrices.size() != block.matrices.size()) {
     return bad(block.matrices.size(), " matrices, planned were ", planned->matrices.size());
   }
@@ -192,9 +206,10 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const packed_matrix& matrix = block.matrices[index];
     const container_plan::matrix& expected = planned->matrices[index];
-    if (matrix.name != expected.name || matrix.shape != expected.shape || matrix.lossless() != expected.lossless) {
+    if (matrix.name != expected.name || matrix.shape != expected.shape || matrix.lossless() != expected.lossless ||
+        matrix.element_type != expected.element_type) {
       return bad("matrix '", matrix.name, "' where '", expected.name,
-                 "' was planned, or another shape, or only one is lossless");
+                 "' was planned, or another shape or type, or only one is lossless");
     }
     if ((matrix.format == dtype::table) != expected.table || matrix.values.size() != (expected.table ? 256U : 0U)) {
       return bad("matrix '", matrix.name, "': a table of values, or none, against the plan");
@@ -212,6 +227,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     copy.layout = matrix.layout;
     copy.first_symbol = matrix.first_symbol;
     copy.zero = matrix.zero;
+    copy.element_type = matrix.element_type;
     const std::uint64_t end = matrix.first_symbol + static_cast<std::uint64_t>(layout.rows) * layout.columns;
     described.symbols = (std::max)(described.symbols, end);
   }
@@ -234,7 +250,7 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     }
     ECQ_CHECK(write_tensor(scale_tensor_name(matrix.name), bytes));
   }
-  blocks_[static_cast<std::size_t>(planned - plan_.blocks.begin())] = std::move(described);
+  blocks_[found->second] = std::move(described);
   return {};
 }
 
@@ -243,6 +259,7 @@ inline result<void> container_writer::commit() {
     if (!blocks_[index].matrices.empty()) continue;
     return error(errc::invalid_argument, "block '", plan_.blocks[index].name, "' was not written");
   }
+  if (!plan_.original_header.empty()) ECQ_CHECK(write_tensor(original_header_name, plan_.original_header));
   string_map metadata = std::move(plan_.metadata);
   metadata.emplace_back(container_metadata_key,
                         to_json({plan_.tool, plan_.settings, std::move(blocks_), std::move(checksums_)}));

@@ -76,7 +76,7 @@ class block_image {
   /// places, matrices go to dense_places, lossless ones to the places that their elements have in the stream.
   static result<block_image> make(Stream stream, std::uint64_t symbols, std::span<const packed_matrix> matrices,
                                   std::optional<std::span<const matrix_place>> places) {
-    const bool lossless = !matrices.empty() && matrices.front().lossless();
+    const bool lossless = !matrices.empty() && matrices.front().codes_exponents();
     block_image image(std::move(stream));
     image.places_ = places     ? std::vector<matrix_place>(places->begin(), places->end())
                     : lossless ? stream_places(matrices)

@@ -2,20 +2,24 @@
 /// \file
 /// Weights in any floating-point format: a matrix whose element type is known at run time.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/weight_scales.hpp"
 
 namespace ecq {
 
 /// A read-only view of rows x columns weights of fp32, fp16, bf16, fp8_e4m3 or fp8_e5m2. Rows are output channels.
-/// Elements are in the machine's byte order and may lie at unaligned addresses (memory-mapped files).
+/// Elements are in the machine's byte order and may lie at unaligned addresses (memory-mapped files). Quantised weights
+/// come with their scales (scaled_by) and may then be int8, too.
 class weights_view {
  public:
   weights_view() noexcept = default;
@@ -30,7 +34,7 @@ class weights_view {
   weights_view(Source&& source) noexcept : weights_view(of(matrix_view(source))) {}
 
   /// A view of rows x columns elements of format `type` at `data`, with strides in elements; precondition:
-  /// is_floating_point(type).
+  /// is_floating_point(type), or int8 if scaled_by follows, or uint8 for bytes that only lossless methods take.
   weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
                std::ptrdiff_t column_stride = 1) noexcept
       : data_(static_cast<const std::byte*>(data)),
@@ -40,7 +44,19 @@ class weights_view {
         column_stride_(column_stride),
         type_(type) {}
 
+  /// The same elements, each of which stands for its product with its scale, rounded to FP32. The scales must outlive
+  /// the view; precondition: there is one for every element.
+  weights_view scaled_by(const weight_scales& scales) const noexcept {
+    weights_view scaled = *this;
+    scaled.scales_ = scales;
+    return scaled;
+  }
+
+  /// The format of the elements.
   dtype type() const noexcept { return type_; }
+  /// The format that the weights have once they are unpacked: type(), or BF16 if they have scales.
+  dtype unpacked_type() const noexcept { return scales_ ? dtype::bf16 : type_; }
+  bool is_scaled() const noexcept { return scales_.has_value(); }
   const std::byte* data() const noexcept { return data_; }
   std::size_t rows() const noexcept { return rows_; }
   std::size_t columns() const noexcept { return columns_; }
@@ -54,12 +70,23 @@ class weights_view {
     weights_view part = *this;
     part.data_ += static_cast<std::ptrdiff_t>(first) * row_stride_ * static_cast<std::ptrdiff_t>(size_of(type_));
     part.rows_ = count;
+    part.first_row_ += first * row_step_;
     return part;
   }
 
-  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type.
+  /// Rows 0, step, 2 * step, ...; precondition: step > 0.
+  weights_view every_row(std::size_t step) const noexcept {
+    weights_view part = *this;
+    part.rows_ = rows_ == 0 ? 0 : (rows_ - 1) / step + 1;
+    part.row_stride_ = row_stride_ * static_cast<std::ptrdiff_t>(step);
+    part.row_step_ = row_step_ * step;
+    return part;
+  }
+
+  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type without scales.
   void load(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
     visit_format(type_, [&]<class Format>() { load_as<Format>(row, first_column, out); });
+    if (scales_) scale(row, first_column, out);
   }
 
  private:
@@ -99,12 +126,26 @@ class weights_view {
     }
   }
 
+  void scale(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
+    for (std::size_t at = 0; at < out.size();) {
+      const std::size_t column = first_column + at;
+      const std::size_t left = scales_->columns_per_scale - column % scales_->columns_per_scale;
+      const std::span run = out.subspan(at, (std::min)(left, out.size() - at));
+      const float factor = scales_->of(first_row_ + row * row_step_, column);
+      for (float& value : run) value *= factor;
+      at += run.size();
+    }
+  }
+
   const std::byte* data_ = nullptr;
   std::size_t rows_ = 0;
   std::size_t columns_ = 0;
   std::ptrdiff_t row_stride_ = 0;
   std::ptrdiff_t column_stride_ = 1;
   dtype type_ = dtype::fp32;
+  std::optional<weight_scales> scales_;
+  std::size_t first_row_ = 0;  ///< row of the scaled weights at which the view begins
+  std::size_t row_step_ = 1;   ///< rows of the scaled weights from one row of the view to the next
 };
 
 }  // namespace ecq

@@ -54,6 +54,9 @@ class checkpoint {
 
   std::span<const safetensors_file> shards() const noexcept { return shards_; }
 
+  /// Where the index or, with a single file, the file lies.
+  const std::filesystem::path& folder() const noexcept { return folder_; }
+
   /// Total size of all files, headers included.
   std::uint64_t size_bytes() const noexcept {
     return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
@@ -81,6 +84,7 @@ class checkpoint {
     tensors_.push_back(std::move(tensor));
   }
 
+  std::filesystem::path folder_;
   std::vector<safetensors_file> shards_;
   std::vector<tensor_entry> tensors_;
   std::map<std::string, std::size_t, std::less<>> index_;
@@ -134,6 +138,32 @@ inline result<string_map> parse_weight_map(std::string_view text) {
   return map;
 }
 
+/// Reads an index: pairs of tensor and file, in the order of the index. Files lie below the index; there are no more
+/// than file_limits::shards of them.
+inline result<string_map> read_index(const std::filesystem::path& path) {
+  const std::string label = quoted(path);
+  ECQ_TRY(file, mapped_file::open(path));
+  if (file.bytes().size() > file_limits::header_bytes) {
+    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, an index has at most ",
+                 file_limits::header_bytes);
+  }
+  auto parsed = parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  if (!parsed) return std::move(parsed).error().within(label);
+  if (parsed->empty()) return error(errc::corrupt, label, ": its weight_map is empty");
+  std::set<std::string_view> shards;
+  for (const auto& [name, shard] : *parsed) {
+    if (!shards.insert(shard).second) continue;
+    if (!stays_below(shard)) {
+      return error(errc::corrupt, label, ": tensor '", name, "' is said to be in '", shard,
+                   "', not the relative path of a file below the index");
+    }
+    if (shards.size() > file_limits::shards) {
+      return error(errc::limit_exceeded, label, ": more than ", file_limits::shards, " files");
+    }
+  }
+  return parsed;
+}
+
 }  // namespace detail
 
 inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
@@ -146,6 +176,7 @@ inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
     }
     if (file.extension() == ".json") return open_index(file);
     checkpoint model;
+    model.folder_ = file.parent_path();
     ECQ_TRY(only, safetensors_file::open(file));
     model.shards_.push_back(std::move(only));
     model.merge_metadata();
@@ -167,28 +198,13 @@ inline void checkpoint::merge_metadata() {
 
 inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& path) {
   const std::string label = detail::quoted(path);
-  ECQ_TRY(file, mapped_file::open(path));
-  if (file.bytes().size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, an index has at most ",
-                 file_limits::header_bytes);
-  }
-  auto parsed = detail::parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-  if (!parsed) return std::move(parsed).error().within(label);
-  const string_map& weight_map = *parsed;
-  if (weight_map.empty()) return error(errc::corrupt, label, ": its weight_map is empty");
-
+  ECQ_TRY(weight_map, detail::read_index(path));
   checkpoint model;
+  model.folder_ = path.parent_path();
   std::map<std::string, std::size_t, std::less<>> shard_index;
   for (const auto& [name, shard] : weight_map) {
     const auto [position, added] = shard_index.emplace(shard, model.shards_.size());
     if (added) {
-      if (!detail::stays_below(shard)) {
-        return error(errc::corrupt, label, ": tensor '", name, "' is said to be in '", shard,
-                     "', not the relative path of a file below the index");
-      }
-      if (model.shards_.size() == file_limits::shards) {
-        return error(errc::limit_exceeded, label, ": more than ", file_limits::shards, " files");
-      }
       auto opened = safetensors_file::open(path.parent_path() / shard);
       if (!opened) return std::move(opened).error().within(label);
       model.shards_.push_back(std::move(*opened));
@@ -214,6 +230,24 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
   return model;
 }
 
+namespace detail {
+
+/// The tensor as a matrix of elements of `type`, of which `bytes` are the tensor's data; precondition: it has as many.
+inline weights_view as_matrix(const tensor_entry& tensor, dtype type, std::span<const std::byte> bytes) {
+  // The header's check bounds every product of non-empty extents by the size of the mapping.
+  std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
+  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)
+    columns *= static_cast<std::size_t>(tensor.shape[axis]);
+  return {type, bytes.data(), static_cast<std::size_t>(tensor.shape[0]), columns, static_cast<std::ptrdiff_t>(columns)};
+}
+
+/// Whether elements of `type` in files can be read where they lie.
+constexpr bool readable_in_place(dtype type) noexcept {
+  return std::endian::native == std::endian::little || size_of(type) == 1;
+}
+
+}  // namespace detail
+
 /// The tensor as a matrix: its first axis gives the rows, all others together the columns; a vector has one column.
 /// `bytes` are the tensor's data. Errors: errc::unsupported if its type is not a weight format (F32, F16, BF16,
 /// F8_E4M3, F8_E5M2) or this machine is not little endian, errc::invalid_argument for a scalar.
@@ -222,17 +256,12 @@ inline result<weights_view> as_weights(const tensor_entry& tensor, std::span<con
   if (!type || *type == dtype::int8 || *type == dtype::uint8) {
     return error(errc::unsupported, "tensor '", tensor.name, "': ", tensor.dtype, " is no weight format");
   }
-  if (std::endian::native != std::endian::little && size_of(*type) > 1) {
+  if (!detail::readable_in_place(*type)) {
     return error(errc::unsupported, "tensor '", tensor.name,
                  "': weights of more than a byte need a little-endian machine");
   }
   if (tensor.shape.empty()) return error(errc::invalid_argument, "tensor '", tensor.name, "' is a scalar");
-  // The header's check bounds every product of non-empty extents by the size of the mapping.
-  std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
-  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)
-    columns *= static_cast<std::size_t>(tensor.shape[axis]);
-  return weights_view(*type, bytes.data(), static_cast<std::size_t>(tensor.shape[0]), columns,
-                      static_cast<std::ptrdiff_t>(columns));
+  return detail::as_matrix(tensor, *type, bytes);
 }
 
 }  // namespace ecq

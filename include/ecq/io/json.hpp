@@ -168,6 +168,15 @@ class json_reader {
     return number();
   }
 
+  /// Whether the next value begins with `character`: '{' an object, '[' an array, '"' a string.
+  bool next_is(char character) noexcept {
+    skip_space();
+    return at_ < text_.size() && text_[at_] == character;
+  }
+
+  /// The number of bytes read so far.
+  std::size_t position() const noexcept { return at_; }
+
   /// Fails if anything but white space is left.
   result<void> finish() {
     skip_space();

@@ -75,6 +75,10 @@ struct safetensors_header {
 /// errc::corrupt, errc::unsupported (unknown element type) or errc::limit_exceeded (file_limits).
 result<safetensors_header> parse_safetensors(std::span<const std::byte> file);
 
+/// Reads the header of a file that is not at hand; `bytes` are the header alone, with its length before it. Errors:
+/// those of parse_safetensors; errc::corrupt if there are more bytes.
+result<safetensors_header> parse_safetensors_header(std::span<const std::byte> bytes);
+
 /// A safetensors file, mapped.
 class safetensors_file {
  public:
@@ -199,8 +203,9 @@ inline result<void> parse_metadata(json_reader& json, string_map& out) {
   });
 }
 
-/// Sorts the tensors by position and checks that they cover `size` bytes exactly once.
-inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::uint64_t size) {
+/// Sorts the tensors by position and checks that they cover `size` bytes exactly once, or any number of bytes if there
+/// is no size.
+inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::optional<std::uint64_t> size) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const tensor_entry& left, const tensor_entry& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });
@@ -210,21 +215,20 @@ inline result<void> check_coverage(std::vector<tensor_entry>& tensors, std::uint
       return error(errc::corrupt, "tensor '", tensor.name, "': begins at ", tensor.begin,
                    " of the data, the one before it ends at ", covered);
     }
-    if (tensor.end > size) {
+    if (size && tensor.end > *size) {
       return error(errc::truncated, "tensor '", tensor.name, "': ends at ", tensor.end, " of the data, the file has ",
-                   size);
+                   *size);
     }
     covered = tensor.end;
   }
-  if (covered != size) {
-    return error(errc::corrupt, "the tensors end at ", covered, " of the data, the file has ", size);
+  if (size && covered != *size) {
+    return error(errc::corrupt, "the tensors end at ", covered, " of the data, the file has ", *size);
   }
   return {};
 }
 
-}  // namespace detail
-
-inline result<safetensors_header> parse_safetensors(std::span<const std::byte> file) {
+/// parse_safetensors of a whole file, or of its header if `header_alone`.
+inline result<safetensors_header> parse_safetensors(std::span<const std::byte> file, bool header_alone) {
   constexpr std::size_t prefix = 8;
   if (file.size() < prefix) {
     return error(errc::truncated, "no safetensors file: ", file.size(), " bytes, the header length alone takes 8");
@@ -248,22 +252,34 @@ inline result<safetensors_header> parse_safetensors(std::span<const std::byte> f
   json_reader json(text);
   auto parsed = json.object([&](const std::string& name) -> result<void> {
     if (name == "__metadata__") {
-      auto metadata = detail::parse_metadata(json, header.metadata);
+      auto metadata = parse_metadata(json, header.metadata);
       if (!metadata) return std::move(metadata).error().within("__metadata__");
       return {};
     }
     if (header.tensors.size() == file_limits::tensors) {
       return error(errc::limit_exceeded, "more than ", file_limits::tensors, " tensors");
     }
-    auto tensor = detail::parse_tensor_entry(json, name);
+    auto tensor = parse_tensor_entry(json, name);
     if (!tensor) return std::move(tensor).error().within("tensor '", name, "'");
     header.tensors.push_back(std::move(*tensor));
     return {};
   });
   if (parsed) parsed = json.finish();
-  if (parsed) parsed = detail::check_coverage(header.tensors, file.size() - header.data_begin);
+  const std::uint64_t behind = file.size() - header.data_begin;
+  if (parsed) parsed = check_coverage(header.tensors, header_alone ? std::nullopt : std::optional(behind));
   if (!parsed) return std::move(parsed).error().within("header");
+  if (header_alone && behind != 0) return error(errc::corrupt, behind, " bytes behind the header");
   return header;
+}
+
+}  // namespace detail
+
+inline result<safetensors_header> parse_safetensors(std::span<const std::byte> file) {
+  return detail::parse_safetensors(file, false);
+}
+
+inline result<safetensors_header> parse_safetensors_header(std::span<const std::byte> bytes) {
+  return detail::parse_safetensors(bytes, true);
 }
 
 }  // namespace ecq

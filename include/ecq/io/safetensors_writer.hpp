@@ -40,6 +40,10 @@ class safetensors_writer {
   static result<safetensors_writer> create(const std::filesystem::path& path,
                                            std::vector<tensor_declaration> declarations, string_map metadata = {});
 
+  /// The same for a file that begins with `header`, as it was in another file: length, JSON, and all white space.
+  /// Tensors must be written in the order of their data. Errors: those of parse_safetensors_header.
+  static result<safetensors_writer> create_as(const std::filesystem::path& path, std::span<const std::byte> header);
+
   /// Begins the data of a declared tensor. Write each tensor once, one after another: begin, append..., end.
   result<void> begin(std::string_view name);
   result<void> append(std::span<const std::byte> bytes);
@@ -145,6 +149,29 @@ inline result<safetensors_writer> safetensors_writer::create(const std::filesyst
   writer.index_ = std::move(index);
   writer.metadata_ = std::move(metadata);
   ECQ_CHECK(writer.reserve_header());
+  return writer;
+}
+
+inline result<safetensors_writer> safetensors_writer::create_as(const std::filesystem::path& path,
+                                                                std::span<const std::byte> header) {
+  auto parsed = parse_safetensors_header(header);
+  if (!parsed) return std::move(parsed).error().within(detail::quoted(path));
+  ECQ_TRY(file, output_file::create(path));
+  safetensors_writer writer(std::move(file));
+  for (tensor_entry& tensor : parsed->tensors) {
+    const std::size_t position = writer.slots_.size();
+    const std::uint64_t size = tensor.size_bytes();
+    writer.index_.emplace(tensor.name, position);
+    writer.slots_.push_back({.declared = {std::move(tensor.name), tensor.dtype, std::move(tensor.shape)},
+                             .begin = tensor.begin,
+                             .end = tensor.end,
+                             .size = size,
+                             .position = position});
+  }
+  writer.header_.assign(header.begin(), header.end());
+  writer.header_size_ = header.size();
+  writer.sealed_ = true;
+  ECQ_CHECK(writer.file_.append(header));
   return writer;
 }
 

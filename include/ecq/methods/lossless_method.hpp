@@ -39,6 +39,10 @@ inline void copy_bits(const weights_view& weights, std::span<std::byte> to) {
   const auto row_step = weights.row_stride() * static_cast<std::ptrdiff_t>(width);
   const auto column_step = weights.column_stride() * static_cast<std::ptrdiff_t>(width);
   std::byte* next = to.data();
+  if (contiguous(weights)) {
+    if (!to.empty()) std::memcpy(next, weights.data(), to.size());
+    return;
+  }
   for (std::size_t row = 0; row < weights.rows() && weights.columns() != 0; ++row) {
     const std::byte* from = weights.data() + static_cast<std::ptrdiff_t>(row) * row_step;
     if (weights.column_stride() == 1) {

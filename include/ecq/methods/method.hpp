@@ -28,6 +28,7 @@ struct named_weights {
   std::string name;
   weights_view weights;
   std::vector<std::uint64_t> shape{};  ///< of the model's tensor, rows first; empty: rows x columns
+  std::string_view element_type{};     ///< of a tensor whose bytes are coded (packed_matrix::element_type)
 };
 
 /// The matrices of a model, grouped by the stream that they share. Methods number them consecutively through all

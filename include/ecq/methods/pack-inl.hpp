@@ -28,13 +28,17 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
                                                 std::span<const named_weights> matrices, packed_block& packed) {
   std::uint64_t elements = 0;
   for (std::size_t index = 0; index < matrices.size(); ++index) {
-    const auto& [name, weights, shape] = matrices[index];
+    const auto& [name, weights, shape, element_type] = matrices[index];
     packed_matrix& next = packed.matrices.emplace_back();
     next.name = name;
     next.shape = shape.empty() ? std::vector<std::uint64_t>{weights.rows(), weights.columns()} : shape;
-    next.original = weights.type();
+    next.original = weights.unpacked_type();
     next.first_symbol = elements;
+    next.element_type = element_type;
     method.describe(first + index, weights, next);
+    if (next.lossless() && weights.is_scaled()) {
+      return error(errc::unsupported, label_of(matrices[index], index), ": weights with scales, without loss");
+    }
     const packed_matrix& front = packed.matrices.front();
     if (next.lossless() != front.lossless() || (front.lossless() && next.format != front.format)) {
       return error(errc::invalid_argument, label_of(matrices[index], index), ": ", to_string(next.format),
@@ -56,8 +60,8 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
                                            const block_observer& observer) {
   packed_block packed;
   ECQ_TRY(count, describe_block(method, first, matrices, packed));
-  const bool lossless = !matrices.empty() && packed.matrices.front().lossless();
-  const std::size_t width = lossless ? size_of(packed.matrices.front().format) : 1;
+  const bool exponents = !matrices.empty() && packed.matrices.front().codes_exponents();
+  const std::size_t width = exponents ? size_of(packed.matrices.front().format) : 1;
   std::unique_ptr<std::byte[]> made;
   std::span<const std::byte> elements;
   if (const auto there = matrices.size() == 1 ? method.in_place(matrices[0].weights) : std::nullopt) {
@@ -77,7 +81,7 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
       if (observer) ECQ_CHECK(observer(index, matrix, part));
     }
   }
-  const auto format = lossless ? std::optional(packed.matrices.front().format) : std::nullopt;
+  const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
   ECQ_TRY(bytes, encode_elements(backend, elements, format, method.options(stream), encode));
   packed.stream = std::move(bytes);
   return packed;

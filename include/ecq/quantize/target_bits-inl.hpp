@@ -81,7 +81,7 @@ class rate_of_model {
 
  private:
   struct sample {
-    std::vector<std::byte> bytes;  ///< of `weights`, row-major
+    std::vector<float> values;  ///< of `weights`, row-major
     weights_view weights;
     std::size_t stream = 0;
     double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
@@ -91,19 +91,11 @@ class rate_of_model {
     const weights_view& all = input.weights;
     const auto rows = static_cast<std::size_t>(looked_at.rows);
     const auto columns = static_cast<std::size_t>(looked_at.columns);
-    const std::size_t element = size_of(all.type());
-    sample part{std::vector<std::byte>(rows * columns * element), {}, input.stream, looked_at.stands_for};
-    std::byte* to = part.bytes.data();
+    sample part{std::vector<float>(rows * columns), {}, input.stream, looked_at.stands_for};
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* from = all.data() + static_cast<std::ptrdiff_t>(looked_at.row(row)) * all.row_stride() *
-                                               static_cast<std::ptrdiff_t>(element);
-      for (std::size_t column = 0; column < columns; ++column, to += element) {
-        std::memcpy(
-            to, from + static_cast<std::ptrdiff_t>(column) * all.column_stride() * static_cast<std::ptrdiff_t>(element),
-            element);
-      }
+      all.load(static_cast<std::size_t>(looked_at.row(row)), 0, std::span(part.values).subspan(row * columns, columns));
     }
-    part.weights = weights_view(all.type(), part.bytes.data(), rows, columns, static_cast<std::ptrdiff_t>(columns));
+    part.weights = matrix_view<const float>(part.values.data(), rows, columns);
     return part;
   }
 

@@ -1,0 +1,73 @@
+#include "ecq/io/model_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/files.hpp"
+
+namespace {
+
+using ecq::parse_quantization_config;
+
+TEST(ModelConfig, SaysHowWeightsAreQuantised) {
+  const auto config = parse_quantization_config(
+      R"({"a": [1, {"quantization_config": 2}], "quantization_config":
+         {"x": null, "quant_method": "fp8", "weight_block_size": [128, 64], "y": {"quant_method": "z"}}})");
+  ASSERT_TRUE(config && *config);
+  EXPECT_EQ((*config)->method, "fp8");
+  EXPECT_EQ((*config)->block, (std::vector<std::uint64_t>{128, 64}));
+}
+
+TEST(ModelConfig, MaySayNothing) {
+  for (const std::string text : {"{}", R"({"quantization_config": null})", R"({"quantization_config": "fp8"})"}) {
+    const auto config = parse_quantization_config(text);
+    ASSERT_TRUE(config) << text;
+    EXPECT_FALSE(*config) << text;
+  }
+  const auto other =
+      parse_quantization_config(R"({"quantization_config": {"quant_method": 3, "weight_block_size": 4}})");
+  ASSERT_TRUE(other && *other);
+  EXPECT_TRUE((*other)->method.empty());
+  EXPECT_TRUE((*other)->block.empty());
+}
+
+TEST(ModelConfig, RefusesWhatIsNoJson) {
+  for (const std::string text : {"", "[]", "{", R"({"quantization_config": {"weight_block_size": [-1]}})", "{} x"}) {
+    EXPECT_FALSE(parse_quantization_config(text)) << text;
+  }
+}
+
+TEST(ModelConfig, MissingOrBrokenFilesSayNothing) {
+  const ecq_test::temporary_folder folder;
+  EXPECT_FALSE(ecq::read_quantization_config(folder.path()));
+  ecq_test::write_file(folder / "config.json", "{");
+  EXPECT_FALSE(ecq::read_quantization_config(folder.path()));
+  ecq_test::write_file(folder / "config.json", R"({"quantization_config": {"quant_method": "awq"}})");
+  const auto config = ecq::read_quantization_config(folder.path());
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->method, "awq");
+}
+
+TEST(ModelConfig, LosesItsQuantizationAlone) {
+  const std::string member = R"("quantization_config": {"a": [1, {"quantization_config": "}"}]})";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"{}", "{}"},
+      {"{ \"b\" : 1 }\n", "{ \"b\" : 1 }\n"},
+      {"{" + member + "}", "{}"},
+      {" {\n" + member + " ,\n \"b\": 2}", " {\n \"b\": 2}"},
+      {"{\"b\": 2, " + member + "\n}", "{\"b\": 2\n}"},
+      {"{\"b\": \"\\\",\", " + member + ", \"c\": {}}", "{\"b\": \"\\\",\", \"c\": {}}"},
+  };
+  for (const auto& [before, after] : cases) {
+    const auto changed = ecq::without_quantization_config(before);
+    ASSERT_TRUE(changed) << before;
+    EXPECT_EQ(*changed, after);
+  }
+  EXPECT_FALSE(ecq::without_quantization_config("{"));
+}
+
+}  // namespace
