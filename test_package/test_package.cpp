@@ -15,8 +15,7 @@ int main() {
   const ecq::matrix_view<const float> weights(data.data(), rows, columns);
   auto packed = ecq::compressor<>{{.target_bits = 4.0}}.compress(weights);
   if (!packed) return 1;
-  auto done =
-      ecq::decompress(ecq::cpu{}, *packed, ecq::matrix_view(out.data(), rows, columns), ecq::coders<ecq::rans>);
+  auto done = ecq::decompress(ecq::cpu{}, *packed, ecq::matrix_view(out.data(), rows, columns), ecq::coders<ecq::rans>);
   if (!done) return 1;
 
   std::printf("ecq %s: %.2f bits a weight\n", ECQ_VERSION_STRING, packed->bits_per_weight());

@@ -36,7 +36,7 @@ function(require_file folder)
   endforeach()
 endfunction()
 
-# require_version_found(prefix component...): find_package finds the headers and components there, in this version alone.
+# require_version_found(prefix component...): find_package finds ecq and the components there, in this version alone.
 function(require_version_found prefix)
   string(REPLACE ";" "\\;" components "${ARGN}")
   run("${CMAKE_COMMAND}" -S "${source}/tests/consumer/versions" -B "${scratch}/versions" -G "${generator}"

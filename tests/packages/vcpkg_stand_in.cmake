@@ -36,7 +36,7 @@ macro(vcpkg_cmake_configure)
         -DCMAKE_INSTALL_LIBDIR=lib ${configure_OPTIONS}
     )
     if(output MATCHES "variables were not used")
-      message(SEND_ERROR "options that ecq does not have:\n${output}")
+      message(FATAL_ERROR "options that ecq does not have:\n${output}")
     endif()
   endforeach()
 endmacro()
