@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(ecq_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/ecq")
+set(ECQ_INSTALL_CMAKEDIR "${CMAKE_INSTALL_DATADIR}/cmake/ecq" CACHE STRING "Folder of ecqConfig.cmake")
 
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/include/ecq"
@@ -20,7 +20,7 @@ function(install_target target component)
   install(
     EXPORT ${target}Targets
     NAMESPACE ecq::
-    DESTINATION "${ecq_package_dir}"
+    DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
     COMPONENT ${component}
   )
 endfunction()
@@ -34,7 +34,7 @@ endif()
 
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/ecqConfig.cmake.in" "${PROJECT_BINARY_DIR}/ecqConfig.cmake"
-  INSTALL_DESTINATION "${ecq_package_dir}"
+  INSTALL_DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
 )
 # Before 1.0 a minor version may break; ARCH_INDEPENDENT because the core is headers. The component that is not checks
 # for itself.
@@ -44,6 +44,6 @@ write_basic_package_version_file(
 install(
   FILES "${PROJECT_BINARY_DIR}/ecqConfig.cmake" "${PROJECT_BINARY_DIR}/ecqConfigVersion.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindLBFGSpp.cmake"
-  DESTINATION "${ecq_package_dir}"
+  DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
   COMPONENT library
 )

@@ -1,4 +1,4 @@
-// A user's first program, built from outside the project: README's example.
+// A user's first program, built from outside the project.
 
 #include <cmath>
 #include <cstdio>

@@ -1,0 +1,63 @@
+# The functions of vcpkg that the portfile calls, as far as it calls them: each does to the folders what vcpkg's does.
+# `built` names the build types, and `configure_only` stops a port behind its configuration.
+
+macro(vcpkg_check_features)
+  cmake_parse_arguments(check "" "OUT_FEATURE_OPTIONS" "FEATURES" ${ARGN})
+  set(${check_OUT_FEATURE_OPTIONS} "")
+  while(check_FEATURES)
+    list(POP_FRONT check_FEATURES check_name check_option)
+    list(APPEND checked_features ${check_name})
+    if(check_name IN_LIST FEATURES)
+      list(APPEND ${check_OUT_FEATURE_OPTIONS} -D${check_option}=ON)
+    else()
+      list(APPEND ${check_OUT_FEATURE_OPTIONS} -D${check_option}=OFF)
+    endif()
+  endwhile()
+endmacro()
+
+function(vcpkg_check_linkage how)
+  require_equal("the linkage" "${how}" ONLY_STATIC_LIBRARY)
+endfunction()
+
+macro(vcpkg_cmake_configure)
+  cmake_parse_arguments(configure "" "SOURCE_PATH" "OPTIONS" ${ARGN})
+  require_equal("the source" "${configure_SOURCE_PATH}" "${source}")
+  set(built Release)
+  if(NOT VCPKG_BUILD_TYPE STREQUAL "release")
+    list(APPEND built Debug)
+  endif()
+  foreach(type IN LISTS built)
+    set(prefix "${CURRENT_PACKAGES_DIR}")
+    if(type STREQUAL "Debug")
+      string(APPEND prefix "/debug")
+    endif()
+    run("${CMAKE_COMMAND}" -S "${configure_SOURCE_PATH}" -B "${scratch}/${case}/${type}" -G "${generator}"
+        "-DCMAKE_CXX_COMPILER=${compiler}" -DCMAKE_BUILD_TYPE=${type} "-DCMAKE_INSTALL_PREFIX=${prefix}"
+        -DCMAKE_INSTALL_LIBDIR=lib ${configure_OPTIONS}
+    )
+    if(output MATCHES "variables were not used")
+      message(FATAL_ERROR "options that ecq does not have:\n${output}")
+    endif()
+  endforeach()
+endmacro()
+
+macro(vcpkg_cmake_install)
+  if(configure_only)
+    return()
+  endif()
+  foreach(type IN LISTS built)
+    run("${CMAKE_COMMAND}" --build "${scratch}/${case}/${type}" --target install)
+  endforeach()
+endmacro()
+
+function(vcpkg_cmake_config_fixup)
+  require_equal("arguments of vcpkg_cmake_config_fixup" "${ARGN}" "")
+  require_file("${CURRENT_PACKAGES_DIR}/share/${PORT}" ${PORT}Config.cmake)
+endfunction()
+
+function(vcpkg_install_copyright)
+  cmake_parse_arguments(PARSE_ARGV 0 copyright "" "" "FILE_LIST")
+  file(INSTALL ${copyright_FILE_LIST} DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
+  get_filename_component(name "${copyright_FILE_LIST}" NAME)
+  file(RENAME "${CURRENT_PACKAGES_DIR}/share/${PORT}/${name}" "${CURRENT_PACKAGES_DIR}/share/${PORT}/copyright")
+endfunction()
