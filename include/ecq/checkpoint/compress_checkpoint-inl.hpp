@@ -28,6 +28,7 @@
 #include "ecq/container/writer.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/output_file.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
@@ -284,6 +285,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
     if (model.shards().size() == 1 && is_container(model.shards().front())) {
       return error(errc::invalid_argument, detail::quoted(in), ": it is compressed already");
     }
+    ECQ_CHECK(refuse_to_overwrite(out, model.files()));
     return detail::checkpoint_compressor(backend, model, options, *method, report_progress).run(out);
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for the codes of a block");

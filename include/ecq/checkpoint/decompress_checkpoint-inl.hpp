@@ -22,6 +22,7 @@
 #include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/io/output_file.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 
 namespace ecq {
@@ -94,6 +95,7 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
   }
   try {
     ECQ_TRY(container, container_reader::open(in));
+    ECQ_CHECK(refuse_to_overwrite(out, std::span(&container.file().path(), 1)));
     ECQ_TRY(writer, detail::create_plain(container, out, options));
     decompress_report report;
     std::uint64_t done = 0;
