@@ -42,7 +42,6 @@ constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 
      {"auto", std::nullopt}}};
 
 ecq::result<void> run(const options& given) {
-  ECQ_CHECK(tool::not_over_input(given.input, given.output));
   const bool entrollm = given.method == "entrollm";
   const ecq::dtype format = *ecq::dtype_from_string(given.format);
   ecq::compress_options how;
@@ -130,6 +129,7 @@ void tool::add_compress(CLI::App& app, action& chosen) {
   command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
       ->required();
   command->add_option("-o,--output", given->output, "Compressed checkpoint; replaced once the new one is whole")
+      ->check(seekable_name())
       ->required();
   CLI::Option* method =
       command
