@@ -34,8 +34,8 @@ TEST(Error, ContextGoesInFront) {
 }
 
 TEST(Error, HostileNamesStayVisibleAndOnOneLine) {
-  const error failed = error(errc::corrupt, "tensor 'a\nb\x1b[2J'").within("'\xe2\x80\xaegpj.exe'");
-  EXPECT_EQ(failed.message(), R"('\u202egpj.exe': tensor 'a\x0ab\x1b[2J')");
+  const error failed = error(errc::corrupt, "tensor 'a\nb\x1b[2J'").within("'\xe2\x80\x8bgpj.exe'");
+  EXPECT_EQ(failed.message(), R"('\u200bgpj.exe': tensor 'a\x0ab\x1b[2J')");
 }
 
 TEST(Error, EveryCodeHasItsOwnName) {

@@ -66,8 +66,9 @@ inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 inline constexpr std::size_t longest_matched_name = 1024;
 
 /// The steps that matching all names against the block pattern may take: so many, and so many more for each byte of a
-/// name. The default pattern takes about twenty a byte. Others, such as `(a+)+$`, take twice the steps for each byte more.
-inline constexpr std::uint64_t matching_steps = std::uint64_t{1} << 26;
+/// name. The default pattern takes about twenty a byte. Others, such as `(a+)+$`, take twice the steps for each byte
+/// more.
+inline constexpr std::uint64_t matching_steps = std::uint64_t{1} << 24;
 inline constexpr std::uint64_t matching_steps_per_byte = std::uint64_t{1} << 10;
 
 /// The tensors that one stream holds: positions in the list given to select_tensors, ascending.
@@ -114,8 +115,10 @@ class counted_position {
   counted_position(const char* at, std::uint64_t& steps) noexcept : at_(at), steps_(&steps) {}
   counted_position(const counted_position& other) : at_(other.at_), steps_(other.steps_) { count(); }
   counted_position& operator=(const counted_position& other) {
-    at_ = other.at_;
-    steps_ = other.steps_;
+    if (this != &other) {
+      at_ = other.at_;
+      steps_ = other.steps_;
+    }
     count();
     return *this;
   }
