@@ -3,15 +3,18 @@
 /// Common code of the tool's commands: their declaration, their common options and their output.
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/utf8.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/output_file.hpp"
 
 namespace tool {
 
@@ -58,16 +61,16 @@ inline CLI::Validator number_between(double low, double high) {
       "", "");
 }
 
-/// Prints JSON. In strings that are not UTF-8 (names in a hostile file), invalid bytes become U+FFFD; numbers that are
-/// not finite become null.
+/// Prints JSON, in ASCII: names in a hostile file could steer a terminal otherwise. In strings that are not UTF-8,
+/// invalid bytes become U+FFFD; numbers that are not finite become null.
 inline void print(const json& answer) {
-  std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+  std::cout << answer.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
 }
 
 /// Returns `outcome`; its error, if any, names the file.
 template <class Value>
 ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
-  if (outcome || outcome.error().message().find(file) != std::string::npos) return outcome;
+  if (outcome || outcome.error().message().find(ecq::printable(file)) != std::string::npos) return outcome;
   return std::move(outcome).error().within("'", file, "'");
 }
 
@@ -78,16 +81,26 @@ inline bool is_for_folder(const std::filesystem::path& input, const std::filesys
   return of_files && output.extension() != ".safetensors";
 }
 
-/// Refuses to write over a file that is being read, by whatever name; any other is replaced once the new one is whole.
-inline ecq::result<void> not_over_input(const std::string& input, const std::string& output) {
-  ECQ_TRY(model, ecq::checkpoint::open(input));
-  std::error_code ignored;
-  bool same = std::filesystem::equivalent(input, output, ignored);
-  for (const ecq::safetensors_file& shard : model.shards()) {
-    same = same || std::filesystem::equivalent(shard.path(), output, ignored);
-  }
-  if (same) return ecq::error(ecq::errc::invalid_argument, "'", output, "': is the input itself");
-  return {};
+/// Refuses "-" as the name of an output.
+inline CLI::Validator seekable_name() {
+  return CLI::Validator(
+      [](std::string& name) {
+        if (name != "-") return std::string();
+        return std::string(
+            "standard output cannot be sought in, as writing a checkpoint needs, or replaced as a whole; name a file "
+            "('./-' is one called '-')");
+      },
+      "", "");
+}
+
+/// Opens the file of a picture about `model`, if one has a name. Errors are those of ecq::output_file::create and
+/// ecq::refuse_to_overwrite.
+inline ecq::result<std::optional<ecq::output_file>> open_picture(const std::string& name,
+                                                                 const ecq::checkpoint& model) {
+  if (name.empty()) return std::optional<ecq::output_file>();
+  ECQ_CHECK(ecq::refuse_to_overwrite(name, model.files()));
+  ECQ_TRY(file, ecq::output_file::create(name));
+  return std::optional<ecq::output_file>(std::move(file));
 }
 
 }  // namespace tool

@@ -435,19 +435,14 @@ tool::plot as_plot(const options& given, const std::vector<row>& rows, std::size
   chart.title = "Signal to quantisation noise by bits per weight";
   chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(weights) + " weights in " +
                    std::to_string(tensors) + " tensors; scales, tables and all other overhead counted";
-  chart.x_label = "bits per weight";
-  chart.y_label = "SQNR (dB)";
+  chart.x_label = "bits per weight (fewer is better)";
+  chart.y_label = "SQNR in dB (more is better)";
   return chart;
 }
 
 ecq::result<void> run(const options& given) {
-  std::optional<ecq::output_file> picture;
-  if (!given.picture.empty()) {
-    ECQ_CHECK(tool::not_over_input(given.input, given.picture));
-    ECQ_TRY(file, ecq::output_file::create(given.picture));
-    picture = std::move(file);
-  }
   ECQ_TRY(model, ecq::checkpoint::open(given.input));
+  ECQ_TRY(picture, tool::open_picture(given.picture, model));
   ECQ_TRY(blocks, choose(given, model));
   std::size_t tensors = 0;
   for (const block& each : blocks) tensors += each.size();
@@ -493,7 +488,7 @@ void tool::add_compare(CLI::App& app, action& chosen) {
       ->capture_default_str();
   command->add_option("--tensor", given->tensor,
                       "Weights of such names (* and ?); all that compress would compress if not given");
-  command->add_option("--svg", given->picture, "Draw the rate-distortion plot into this file");
+  command->add_option("--svg", given->picture, "Draw the rate-distortion plot into this file")->check(seekable_name());
   command->add_option("--max-weights", given->max_weights,
                       "Look at about so many weights of each tensor, in rows at even distances; 0 = all");
   command->add_flag("--details", given->details, "Also print a line for every tensor (JSON always has them)");

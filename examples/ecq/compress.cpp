@@ -68,7 +68,6 @@ std::string about_exceptions(const ecq::compress_report& report) {
 }
 
 ecq::result<void> run(const options& given) {
-  ECQ_CHECK(tool::not_over_input(given.input, given.output));
   const bool entrollm = given.method == "entrollm";
   const ecq::dtype format = *ecq::dtype_from_string(given.format);
   ecq::compress_options how;
@@ -221,6 +220,7 @@ void tool::add_compress(CLI::App& app, action& chosen) {
           "-o,--output", given->output,
           "Compressed checkpoint; replaced once the new one is whole. Without .safetensors at its end, the output of "
           "a folder or an index is a folder: a container for each file, all other files copied")
+      ->check(seekable_name())
       ->required();
   CLI::Option* method =
       command

@@ -16,7 +16,6 @@ struct options : tool::common_options {
 };
 
 ecq::result<void> run(const options& given) {
-  ECQ_CHECK(tool::not_over_input(given.input, given.output));
   ecq::decompress_options how;
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
   const tool::stopwatch clock;
@@ -57,6 +56,7 @@ void tool::add_decompress(CLI::App& app, action& chosen) {
   CLI::App* command = app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as safetensors");
   command->add_option("IN", given->input, "Compressed checkpoint, or a folder of such")->required();
   command->add_option("-o,--output", given->output, "Plain checkpoint, or a folder; replaced once the new one is whole")
+      ->check(seekable_name())
       ->required();
   command
       ->add_option("--dtype", given->type,

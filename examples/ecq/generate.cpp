@@ -114,7 +114,7 @@ void tool::add_generate(CLI::App& app, action& chosen) {
       app.add_subcommand("generate", "Make a Llama-shaped checkpoint with the statistics of trained weights");
   std::vector<std::string> names;
   for (const ecq_examples::preset& each : presets) names.emplace_back(each.name);
-  command->add_option("OUT", given->output, "Checkpoint; replaced once the new one is whole");
+  command->add_option("OUT", given->output, "Checkpoint; replaced once the new one is whole")->check(seekable_name());
   command->add_option("--preset", given->preset, "Which model (see --list)")
       ->check(CLI::IsMember(names))
       ->capture_default_str();

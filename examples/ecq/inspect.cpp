@@ -75,7 +75,7 @@ tool::plot as_plot(const options& given, const ecq::exponent_report& report) {
   chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(report.total.exponents.weights) +
                    " weights in " + std::to_string(report.tensors.size()) + " tensors; FP8: each row scaled to 448";
   chart.x_label = "block, in the order of the checkpoint";
-  chart.y_label = "bits an exponent";
+  chart.y_label = "bits an exponent (fewer is better)";
   chart.series = {{"as they are", {}}, {"in FP8", {}}, {"FP8, rotated", {}}, {"fitted law", {}}};
   for (std::size_t index = 0; index < report.blocks.size(); ++index) {
     const ecq::exponent_statistics& of = report.blocks[index].exponents;
@@ -89,10 +89,10 @@ tool::plot as_plot(const options& given, const ecq::exponent_report& report) {
 
 ecq::result<void> run_exponents(const options& given) {
   std::optional<ecq::output_file> picture;
-  if (!given.picture.empty()) {
-    ECQ_CHECK(tool::not_over_input(given.input, given.picture));
-    ECQ_TRY(file, ecq::output_file::create(given.picture));
-    picture = std::move(file);
+  {
+    ECQ_TRY(model, ecq::checkpoint::open(given.input));
+    ECQ_TRY(opened, tool::open_picture(given.picture, model));
+    picture = std::move(opened);
   }
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(report, tool::naming(given.input, ecq::inspect_exponents(given.backend(), given.input, bar.callback())));
@@ -159,7 +159,9 @@ void tool::add_inspect(CLI::App& app, action& chosen) {
   CLI::Option* exponents =
       command->add_flag("--exponents", given->exponents,
                         "Entropy of the weights' exponents by block: what coding without loss can reach");
-  command->add_option("--svg", given->picture, "Draw the exponents' entropy by block into this file")->needs(exponents);
+  command->add_option("--svg", given->picture, "Draw the exponents' entropy by block into this file")
+      ->check(seekable_name())
+      ->needs(exponents);
   command->add_flag("--details", given->details, "Print exponents by tensor instead (JSON always has both)")
       ->needs(exponents);
   add_common_options(*command, *given);

@@ -39,14 +39,15 @@ inline void handle(int signal, void (*handler)(int)) {
 
 }  // namespace detail
 
-/// SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130; SIGBUS, which a mapped file raises when it
-/// cannot be read, exits with 1. A full pipe or a file size limit becomes an error of the write instead of a signal.
+/// SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they were ignored when the tool
+/// started: nohup and shells that run it in the background mean that. SIGBUS, which a mapped file raises when it cannot
+/// be read, exits with 1. A closed pipe or a file size limit becomes an error of the write instead of a signal.
 inline void stop_cleanly_on_signals() {
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);
-  for (const int signal : {SIGINT, SIGTERM}) detail::handle(signal, detail::on_interrupt);
-  struct sigaction inherited {};
-  if (::sigaction(SIGHUP, nullptr, &inherited) == 0 && inherited.sa_handler != SIG_IGN) {  // unless run under nohup
-    detail::handle(SIGHUP, detail::on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction inherited {};
+    if (::sigaction(signal, nullptr, &inherited) == 0 && inherited.sa_handler == SIG_IGN) continue;
+    detail::handle(signal, detail::on_interrupt);
   }
   detail::handle(SIGBUS, detail::on_bus_error);
   for (const int signal : {SIGPIPE, SIGXFSZ}) detail::handle(signal, SIG_IGN);

@@ -15,24 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/utf8.hpp"
+
 namespace tool {
 
-/// `text` on one line: control characters, which a hostile file may put into a name, become `\xNN`.
-inline std::string printable(std::string_view text) {
-  std::string line;
-  line.reserve(text.size());
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte != 0x7f) {
-      line += character;
-      continue;
-    }
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned>(byte));
-    line += escaped;
-  }
-  return line;
-}
+using ecq::printable;
 
 /// The number of terminal columns of UTF-8 text, one per code point.
 inline std::size_t display_width(std::string_view text) {
@@ -92,11 +79,13 @@ inline std::string dimensions(std::span<const std::uint64_t> shape) {
   return text;
 }
 
-/// The last part of a path, cut if it is long.
+/// The last part of a path, printable, and cut if it is long.
 inline std::string short_name(const std::filesystem::path& path) {
-  std::string name = path.filename().string();
-  if (name.size() > 40) name = name.substr(0, 37) + "...";
-  return name;
+  std::string name = printable(path.filename().string());
+  if (display_width(name) <= 40) return name;
+  std::size_t end = 37;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;  // not within a code point
+  return name.substr(0, end) + "...";
 }
 
 /// A table of rows under headings. The first `left` columns hold words; the others hold numbers, aligned right.

@@ -33,6 +33,11 @@ TEST(Error, ContextGoesInFront) {
   EXPECT_EQ(error(errc::corrupt, "tag 9").within("chunk 3").within("model.ecq").message(), "model.ecq: chunk 3: tag 9");
 }
 
+TEST(Error, HostileNamesStayVisibleAndOnOneLine) {
+  const error failed = error(errc::corrupt, "tensor 'a\nb\x1b[2J'").within("'\xe2\x80\x8bgpj.exe'");
+  EXPECT_EQ(failed.message(), R"('\u200bgpj.exe': tensor 'a\x0ab\x1b[2J')");
+}
+
 TEST(Error, EveryCodeHasItsOwnName) {
   std::set<std::string_view> names;
   for (int code = static_cast<int>(errc::ok); code <= static_cast<int>(errc::device_error); ++code) {

@@ -62,6 +62,21 @@ class WholeCheckpoint : public testing::Test {
     return ecq::compress_checkpoint(backend, original, packed, options);
   }
 
+  /// Writes the model as two shards and an index, and returns the path of the index.
+  std::filesystem::path write_shards() const {
+    const std::vector<tensor> first(model.begin(), model.begin() + 4);
+    const std::vector<tensor> second(model.begin() + 4, model.end());
+    write_model(folder / "model-1.safetensors", first);
+    write_model(folder / "model-2.safetensors", second);
+    std::string index = R"({"metadata":{"total_size":1},"weight_map":{)";
+    for (std::size_t i = 0; i < model.size(); ++i) {
+      index += (i == 0 ? "" : ",") + ("\"" + model[i].name) + "\":\"model-" + (i < 4 ? "1" : "2") + ".safetensors\"";
+    }
+    auto index_path = folder / "model.safetensors.index.json";
+    ecq_test::write_file(index_path, index + "}}");
+    return index_path;
+  }
+
   temporary_folder folder;
   std::filesystem::path original = folder / "model.safetensors";
   std::filesystem::path packed = folder / "packed.safetensors";
@@ -148,16 +163,7 @@ TEST_F(WholeCheckpoint, BytesDoNotDependOnThreads) {
 TEST_F(WholeCheckpoint, ShardsCompressToTheSameWeights) {
   ASSERT_TRUE(compress({.method = entquant{.lambda = 2.0}}));
   const auto whole = ecq::inspect_checkpoint(cpu{}, packed);
-  const std::vector<tensor> first(model.begin(), model.begin() + 4);
-  const std::vector<tensor> second(model.begin() + 4, model.end());
-  write_model(folder / "model-1.safetensors", first);
-  write_model(folder / "model-2.safetensors", second);
-  std::string index = R"({"metadata":{"total_size":1},"weight_map":{)";
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    index += (i == 0 ? "" : ",") + ("\"" + model[i].name) + "\":\"model-" + (i < 4 ? "1" : "2") + ".safetensors\"";
-  }
-  const auto index_path = folder / "model.safetensors.index.json";
-  ecq_test::write_file(index_path, index + "}}");
+  const auto index_path = write_shards();
   const auto report = ecq::compress_checkpoint(cpu{}, index_path, packed, {.method = entquant{.lambda = 2.0}});
   ASSERT_TRUE(report) << report.error().to_string();
   const auto sharded = ecq::inspect_checkpoint(cpu{}, packed);
@@ -166,6 +172,37 @@ TEST_F(WholeCheckpoint, ShardsCompressToTheSameWeights) {
   EXPECT_EQ(whole->entropy, sharded->entropy);
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original));
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, packed, index_path));
+}
+
+TEST_F(WholeCheckpoint, OutputIsNeverAFileOfTheInput) {
+  namespace fs = std::filesystem;
+  const auto index_path = write_shards();
+  ASSERT_TRUE(compress({.method = entquant{.lambda = 2.0}}));
+  fs::create_symlink(index_path, folder / "link");
+  fs::create_hard_link(folder / "model-2.safetensors", folder / "hard");
+  fs::create_hard_link(packed, folder / "packed too");
+  const auto contents = [&] {
+    std::map<fs::path, std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder.path())) {
+      all[entry.path()] = ecq_test::read_file(entry.path());
+    }
+    return all;
+  };
+  const auto before = contents();
+  for (const char* output : {"model.safetensors.index.json", "model-1.safetensors", "link", "hard"}) {
+    const auto refused =
+        ecq::compress_checkpoint(cpu{}, index_path, folder / output, {.method = entquant{.lambda = 2.0}});
+    ASSERT_FALSE(refused) << output;
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+    EXPECT_NE(refused.error().message().find((folder / output).string()), std::string::npos)
+        << refused.error().message();
+  }
+  for (const fs::path& output : {packed, folder / "packed too"}) {
+    const auto refused = ecq::decompress_checkpoint(cpu{}, packed, output);
+    ASSERT_FALSE(refused) << output;
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+  }
+  EXPECT_TRUE(contents() == before);
 }
 
 TEST_F(WholeCheckpoint, InspectAgreesWithTheReportOfCompression) {

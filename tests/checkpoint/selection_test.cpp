@@ -94,6 +94,39 @@ TEST(SelectTensors, ReportsABadBlockPattern) {
   EXPECT_EQ(blocks.error().code(), ecq::errc::invalid_argument);
 }
 
+TEST(SelectTensors, BlockPatternsThatBacktrackWithoutEndAreErrors) {
+  const std::vector<std::uint64_t> shape{9, 9};
+  const std::string name = std::string(1000, 'a') + "!";
+  std::string choices;
+  for (int count = 0; count < 50; ++count) choices += "(?:|)";
+  for (const std::string& pattern : {std::string("(a+)+$"), std::string("(a|a)*$"), std::string("(a|aa)+$"),
+                                     std::string(".*a.*a.*a.*a.*b"), choices + "b", choices + "$", choices + "(?!)"}) {
+    SCOPED_TRACE(pattern);
+    const ecq::tensor_summary tensor{name, dtype::bf16, shape};
+    const auto blocks = ecq::select_tensors({.block_pattern = pattern}, {&tensor, 1});
+    ASSERT_FALSE(blocks);
+    EXPECT_EQ(blocks.error().code(), ecq::errc::invalid_argument);
+    EXPECT_NE(blocks.error().message().find("takes too long"), std::string::npos) << blocks.error().message();
+    EXPECT_NE(blocks.error().message().find(pattern), std::string::npos);
+  }
+}
+
+TEST(SelectTensors, BlockPatternsHaveNoBackReferences) {
+  const auto blocks = ecq::select_tensors({.block_pattern = R"((a)\1)"}, {});
+  ASSERT_FALSE(blocks);
+  EXPECT_NE(blocks.error().message().find("back-reference"), std::string::npos);
+  EXPECT_EQ(blocks_of({{R"(a.1\2)", {9, 9}}}, {.block_pattern = R"(a\.1\\2)"}).front().front(), R"(a.1\2)");
+}
+
+TEST(SelectTensors, OrdinaryPatternsMatchManyLongNames) {
+  std::string name = "model";
+  while (name.size() < 1000) name += ".decoder.x";
+  std::vector<tensor> tensors;
+  for (int layer = 0; layer < 2000; ++layer) tensors.push_back({name + ".layers." + std::to_string(layer % 7), {9, 9}});
+  EXPECT_EQ(blocks_of(tensors).size(), 7U);
+  EXPECT_EQ(blocks_of(tensors, {.block_pattern = R"(layers\.[0-9]+)"}).size(), 7U);
+}
+
 TEST(SelectTensors, NamesTooLongForARegularExpressionAreNoCrash) {
   EXPECT_EQ(blocks_of({{"layers.0." + std::string(1000000, 'x'), {9, 9}}}).front().front(), "tensors.0");
 }

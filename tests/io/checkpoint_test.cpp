@@ -117,6 +117,33 @@ TEST(Checkpoint, IndexesThatLie) {
   EXPECT_EQ(code_of(index, index.string()), errc::truncated);
 }
 
+TEST(Checkpoint, NamesWithNul) {
+  const temporary_folder folder;
+  write_file(folder / "1.safetensors", shard({"a"}, "1"));
+  const auto code = [&](std::string_view weight_map) {
+    write_file(folder / index_name, "{\"weight_map\":{" + std::string(weight_map) + "}}");
+    return code_of(folder.path(), "NUL");
+  };
+  EXPECT_EQ(code(R"("a":"1.safetensors")"), errc::ok);
+  EXPECT_EQ(code(R"("a":"1.safetensors\u0000.bin")"), errc::corrupt) << "the system would open 1.safetensors";
+  EXPECT_EQ(code(R"("a":"\u00001.safetensors")"), errc::corrupt);
+  EXPECT_EQ(code(R"("a\u0000":"1.safetensors")"), errc::corrupt);
+}
+
+TEST(Checkpoint, KnowsItsFiles) {
+  const temporary_folder folder;
+  write_file(folder / "1.safetensors", shard({"a"}, "1"));
+  write_file(folder / "2.safetensors", shard({"b"}, "2"));
+  write_file(folder / index_name, R"({"weight_map":{"b":"2.safetensors","a":"1.safetensors"}})");
+  using paths = std::vector<std::filesystem::path>;
+  const auto model = checkpoint::open(folder.path());
+  ASSERT_TRUE(model) << model.error().to_string();
+  EXPECT_EQ(model->files(), (paths{folder / index_name, folder / "2.safetensors", folder / "1.safetensors"}));
+  const auto single = checkpoint::open(folder / "1.safetensors");
+  ASSERT_TRUE(single) << single.error().to_string();
+  EXPECT_EQ(single->files(), paths{folder / "1.safetensors"});
+}
+
 TEST(Checkpoint, FoldersThatLeaveAChoice) {
   const temporary_folder folder;
   EXPECT_EQ(code_of(folder.path(), "0 indexes and 0"), errc::not_found);

@@ -1,13 +1,19 @@
 #include "ecq/io/output_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -99,6 +105,118 @@ TEST(OutputFile, RefusesNamesThatCannotBeWritten) {
   EXPECT_EQ(folder.count(), 1U);
 }
 
+/// Writes `text` to the file that `path` names or leads to.
+void write_output(const std::filesystem::path& path, std::string_view text) {
+  auto file = output_file::create(path);
+  ASSERT_TRUE(file) << file.error().to_string();
+  ASSERT_TRUE(file->append(as_bytes(text)));
+  const auto done = file->commit();
+  ASSERT_TRUE(done) << done.error().to_string();
+}
+
+TEST(OutputFile, GoesWhereSymbolicLinksLead) {
+  namespace fs = std::filesystem;
+  const temporary_folder folder;
+  fs::create_directory(folder / "links");
+  fs::create_directory(folder / "data");
+  write_file(folder / "data/old", "old");
+  fs::create_symlink("../data/old", folder / "links/old");
+  fs::create_symlink("old", folder / "links/twice");
+  fs::create_symlink(folder / "data/new", folder / "links/dangling");
+  for (const auto& [link, target] : {std::pair("links/old", "data/old"),
+                                     {"links/twice", "data/old"},
+                                     {"links/dangling", "data/new"},
+                                     {"links/dangling", "data/new"}}) {
+    SCOPED_TRACE(link);
+    auto file = output_file::create(folder / link);
+    ASSERT_TRUE(file) << file.error().to_string();
+    EXPECT_EQ(file->path(), folder / link);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder / "links"), fs::directory_iterator()), 3)
+        << "the temporary file is beside the target, where it can be renamed";
+    ASSERT_TRUE(file->append(as_bytes(link)));
+    ASSERT_TRUE(file->commit());
+    EXPECT_EQ(read_file(folder / target), link);
+    EXPECT_TRUE(fs::is_symlink(folder / link));
+    EXPECT_FALSE(fs::is_symlink(folder / target));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "data"), fs::directory_iterator()), 2);
+}
+
+/// The message of an output that is refused; it names `path`.
+std::string refusal(const std::filesystem::path& path) {
+  const auto file = output_file::create(path);
+  if (file) return "accepted";
+  EXPECT_EQ(file.error().code(), errc::io_error);
+  EXPECT_NE(file.error().message().find("'" + path.string() + "'"), std::string::npos) << file.error().message();
+  return file.error().message();
+}
+
+TEST(OutputFile, SaysWhatItRefusesToReplace) {
+  const temporary_folder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ::sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = (folder / "socket").string();
+  ASSERT_LT(name.size(), sizeof address.sun_path);
+  std::copy(name.begin(), name.end(), address.sun_path);
+  ASSERT_EQ(::bind(descriptor, reinterpret_cast<const ::sockaddr*>(&address), sizeof address), 0);
+  ::close(descriptor);
+  std::filesystem::create_directory(folder / "folder");
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  std::filesystem::create_symlink("missing/", folder / "nowhere");
+  const auto before = folder.count();
+  const auto expect = [&](const std::filesystem::path& path, std::string_view words) {
+    EXPECT_NE(refusal(path).find(words), std::string::npos) << refusal(path);
+  };
+  expect(folder / "pipe", "is a pipe");
+  expect(folder / "link", "is a pipe");
+  expect(folder / "socket", "is a socket");
+  expect(folder / "folder", "is a directory");
+  expect(folder.path() / "folder" / "", "is a directory");
+  expect(folder.path() / "new" / "", "is the name of a directory");
+  expect(folder / "nowhere", "is the name of a directory");
+  expect(folder / "loop", "symbolic links");
+  expect("/dev/null", "is a character device");
+  expect("", "the name is empty");
+  EXPECT_EQ(folder.count(), before);
+}
+
+mode_t mode_of(const std::filesystem::path& path) {
+  struct ::stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+TEST(OutputFile, KeepsThePermissionsOfWhatItReplaces) {
+  const temporary_folder folder;
+  const mode_t before = ::umask(027);
+  write_output(folder / "new", "new");
+  EXPECT_EQ(mode_of(folder / "new"), 0640U);
+  std::filesystem::create_symlink("old", folder / "link");
+  for (const mode_t mode : {0600U, 0666U, 0644U, 0444U, 0755U}) {
+    write_file(folder / "old", "old");
+    ASSERT_EQ(::chmod((folder / "old").c_str(), mode), 0);
+    write_output(folder / (mode == 0666U ? "link" : "old"), "new");
+    EXPECT_EQ(mode_of(folder / "old"), mode);
+    EXPECT_EQ(read_file(folder / "old"), "new");
+  }
+  ::umask(before);
+}
+
+TEST(OutputFile, IsPrivateFromTheStartIfItsPredecessorWas) {
+  const temporary_folder folder;
+  write_file(folder / "old", "old");
+  ASSERT_EQ(::chmod((folder / "old").c_str(), 0600), 0);
+  const auto file = output_file::create(folder / "old");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(folder.count(), 2U);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_EQ(mode_of(entry.path()), 0600U) << entry.path();
+  }
+}
+
 /// Runs `body` in a child process and returns its exit code, or minus the signal that ended it.
 template <class Body>
 int in_child(Body&& body) {
@@ -125,6 +243,108 @@ TEST(OutputFile, FullDiskIsAnErrorThatNamesTheFile) {
   EXPECT_EQ(code, 0);
   // The child left without destructors, as a crash would: the final name is free all the same.
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+/// What a killed process leaves behind for the output `path`.
+void abandon(const std::filesystem::path& path) {
+  EXPECT_EQ(in_child([&] {
+              auto file = output_file::create(path);
+              if (!file || !file->append(as_bytes("part"))) return 1;
+              ::raise(SIGKILL);
+              return 2;
+            }),
+            -SIGKILL);
+}
+
+TEST(OutputFile, RemovesWhatKilledRunsLeft) {
+  const temporary_folder folder;
+  const std::string name(255, 'n');  // does not fit into the temporary names
+  std::filesystem::create_symlink("out", folder / "link");
+  for (const std::string_view output : {std::string_view("out"), std::string_view("link"), std::string_view(name)}) {
+    const std::size_t before = folder.count();
+    abandon(folder / output);
+    EXPECT_EQ(folder.count(), before + 1);
+    { ASSERT_TRUE(output_file::create(folder / output)); }
+    EXPECT_EQ(folder.count(), before) << output;
+  }
+}
+
+TEST(OutputFile, RemovesNothingElse) {
+  const temporary_folder folder;
+  abandon(folder / "other");
+  const auto living = output_file::create(folder / "out");
+  ASSERT_TRUE(living);
+  write_file(folder / "out.partial", "");
+  write_file(folder / "out.0123456789abcdef.partial2", "");
+  write_file(folder / "out.0123456789ABCDEF.partial", "");
+  write_file(folder / "my out.0123456789abcdef.partial", "");
+  write_file(folder / "target", "");
+  std::filesystem::create_symlink("target", folder / "out.0123456789abcdef.partial");
+  ASSERT_EQ(::mkfifo((folder / "out.0123456789abcdee.partial").c_str(), 0600), 0);
+  const std::size_t before = folder.count();
+  write_output(folder / "out", "whole");
+  EXPECT_EQ(folder.count(), before + 1);
+  EXPECT_EQ(read_file(folder / "out"), "whole");
+}
+
+TEST(OutputFile, WritersAtOnceLeaveEachOtherAlone) {
+  const temporary_folder folder;
+  int to_child[2], to_parent[2];
+  ASSERT_EQ(::pipe(to_child), 0);
+  ASSERT_EQ(::pipe(to_parent), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    auto file = output_file::create(folder / "out");
+    if (!file || ::write(to_parent[1], "x", 1) != 1 || ::read(to_child[0], &byte, 1) != 1) ::_exit(1);
+    if (!file->append(as_bytes("child")) || !file->commit()) ::_exit(2);
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(to_parent[0], &byte, 1), 1);
+  write_output(folder / "out", "parent");  // while the child is about to write
+  EXPECT_EQ(read_file(folder / "out"), "parent");
+  ASSERT_EQ(::write(to_child[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(read_file(folder / "out"), "child");
+  EXPECT_EQ(folder.count(), 1U);
+  for (const int descriptor : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) ::close(descriptor);
+}
+
+TEST(OutputFile, IsNotCreatedOverAFileThatAnotherRunIsRemoving) {
+  const temporary_folder folder;
+  write_file(folder / "part", "");
+  const int cleaner = ::open((folder / "part").c_str(), O_RDWR | O_CLOEXEC);
+  const int writer = ::open((folder / "part").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(cleaner, LOCK_EX | LOCK_NB), 0);
+  EXPECT_FALSE(ecq::detail::lock_temporary(writer, folder / "part")) << "it is about to be removed";
+  std::filesystem::remove(folder / "part");
+  ::close(cleaner);
+  EXPECT_FALSE(ecq::detail::lock_temporary(writer, folder / "part")) << "it has been removed";
+  ::close(writer);
+}
+
+TEST(OutputFile, IsKnownAsInputByWhateverName) {
+  namespace fs = std::filesystem;
+  const temporary_folder folder;
+  write_file(folder / "in", "x");
+  write_file(folder / "same", "x");
+  fs::create_symlink("in", folder / "link");
+  fs::create_hard_link(folder / "in", folder / "hard");
+  fs::create_directory(folder / "sub");
+  const std::vector<fs::path> inputs{folder / "index", folder / "in"};
+  for (const char* name : {"in", "link", "hard", "sub/../in", "./in"}) {
+    const auto refused = ecq::refuse_to_overwrite(folder / name, inputs);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+    EXPECT_NE(refused.error().message().find((folder / name).string()), std::string::npos);
+    EXPECT_NE(refused.error().message().find((folder / "in").string()), std::string::npos);
+  }
+  for (const char* name : {"same", "new", "no/such/folder"}) {
+    EXPECT_TRUE(ecq::refuse_to_overwrite(folder / name, inputs)) << name;
+  }
 }
 
 void clean_and_leave(int) {

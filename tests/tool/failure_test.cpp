@@ -80,6 +80,43 @@ TEST_F(Tool, NeverWritesOverItsInput) {
   EXPECT_TRUE(read_text(model) == before);
 }
 
+TEST_F(Tool, NeverWritesOverAPartOfItsInput) {
+  namespace fs = std::filesystem;
+  const std::string index = path("model.safetensors.index.json"), one = path("one.safetensors");
+  fs::rename(generated(), one);
+  std::string weight_map;
+  const auto listed = ask({"inspect", one});
+  for (const auto& tensor : listed["tensors"]) {
+    weight_map += (weight_map.empty() ? "" : ",") + tensor["name"].dump() + ":\"one.safetensors\"";
+  }
+  write_text(index, "{\"weight_map\":{" + weight_map + "}}");
+  fs::create_symlink(index, path("link"));
+  fs::create_hard_link(one, path("hard"));
+  fs::create_directory_symlink(".", path("folder"));
+  const std::string before = read_text(index), weights = read_text(one);
+  const auto names = files();
+  for (const std::string& output : {index, one, path("link"), path("hard"), path("folder/one.safetensors")}) {
+    for (const std::string& input : {index, path("")}) {
+      expect_failure(run({"compress", input, "-o", output}), 1, {output, "input"});
+      expect_failure(run({"compare", input, "--methods", "rtn", "--svg", output}), 1, {output, "input"});
+      expect_failure(run({"inspect", input, "--exponents", "--svg", output}), 1, {output, "input"});
+    }
+  }
+  EXPECT_TRUE(read_text(index) == before);
+  EXPECT_TRUE(read_text(one) == weights);
+  EXPECT_EQ(files(), names);
+}
+
+TEST_F(Tool, WritesThroughSymbolicLinks) {
+  const std::string model = generated();
+  std::filesystem::create_symlink("packed", path("link"));
+  ask({"compress", model, "-o", path("link")});
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_FALSE(std::filesystem::is_symlink(path("packed")));
+  ask({"verify", path("packed")});
+  expect_failure(run({"compress", model, "-o", "/dev/null"}), 1, {"/dev/null", "a character device"});
+}
+
 TEST_F(Tool, SaysWhereItCannotWrite) {
   const std::string model = generated();
   ask({"compress", model, "-o", path("packed")});
@@ -149,14 +186,80 @@ TEST_F(Tool, KeepsHostileNamesOnOneLine) {
   EXPECT_EQ(listed.out.find('\x1b'), std::string::npos);
 }
 
-TEST_F(Tool, LeavesNothingBehindWhenInterrupted) {
-  const std::string model = path("model");
+TEST_F(Tool, ShowsWhatHidesInNames) {
+  // In parts, because no tool that looks at these sources should see the marks of direction either.
+  const std::string hidden =
+      std::string("a\xc2\x9b\x32J\xe2\x80") + "\xaegpj.\xe2\x81" + "\xa6\xd8\x9c\xe2\x80\x8b.\xff";
+  const std::string shown = R"(a\u009b2J\u202egpj.\u2066\u061c\u200b.\xff)";
+  const std::string name = hidden.substr(0, hidden.size() - 1);  // names of tensors are UTF-8, those of files anything
+  const float bad = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(path("model"), {{name, "F32", {1, 1}, f32_bytes({bad})}});
+  expect_failure(run({"compress", path("model"), "-o", path("out"), "--lambda", "4"}), 1,
+                 {shown.substr(0, shown.size() - 4)});
+  expect_failure(run({"inspect", path(hidden)}), 1, {shown});
+  expect_failure(run({"inspect", path("model"), hidden}), 2, {shown});
+  expect_failure(run({hidden}), 2, {shown});
+  for (const std::string option : {"--quiet", "--json"}) {
+    const outcome listed = run({"inspect", path("model"), option});
+    EXPECT_EQ(listed.exit_code, 0) << listed.err;
+    EXPECT_TRUE(std::all_of(listed.out.begin(), listed.out.end(), [](char character) {
+      return character == '\n' || (character >= 0x20 && character < 0x7f);
+    })) << listed.out;
+    EXPECT_NE(listed.out.find(R"(\u202egpj)"), std::string::npos) << listed.out;
+  }
+  EXPECT_EQ(ask({"inspect", path("model")})["tensors"][0]["name"], name) << "JSON says what the name is";
+}
+
+TEST_F(Tool, EndsABlockPatternThatNeverWould) {
+  write_safetensors(path("model"), {{std::string(200, 'a') + "!", "F32", {8, 8}, std::string(256, '\0')}});
+  expect_failure(run({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--block-pattern", "(a+)+$"}), 1,
+                 {"block pattern '(a+)+$'", "takes too long"});
+}
+
+/// Weights that take about a second to compress.
+void write_large_model(const std::string& path) {
   std::vector<float> weights(2048 * 1024);
   for (std::size_t index = 0; index < weights.size(); ++index) {
     weights[index] = static_cast<float>(index * 7919 % 65537) * 1e-6F - 0.03F;
   }
-  write_safetensors(model, {{"layers.0.a", "F32", {2048, 1024}, f32_bytes(weights)},
-                            {"layers.1.a", "F32", {2048, 1024}, f32_bytes(weights)}});
+  write_safetensors(path, {{"layers.0.a", "F32", {2048, 1024}, f32_bytes(weights)},
+                           {"layers.1.a", "F32", {2048, 1024}, f32_bytes(weights)}});
+}
+
+TEST_F(Tool, IgnoresSignalsThatItWasStartedToIgnore) {
+  const std::string model = path("model");
+  write_large_model(model);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto before = std::signal(signal, SIG_IGN);
+    const process running = start({"compress", model, "-o", path("out"), "--lambda", "5", "--threads", "1"});
+    std::signal(signal, before);
+    for (int tries = 0; tries < 10000 && files().size() < 2; ++tries) {
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    EXPECT_EQ(files().size(), 2U) << "the signal comes before the tool has said how it handles it";
+    ::kill(running.id(), signal);
+    const outcome done = running.wait();
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_EQ(files(), (std::vector<std::string>{"model", "out"}));
+    std::filesystem::remove(path("out"));
+  }
+}
+
+TEST_F(Tool, RemovesWhatAKilledRunLeft) {
+  const process running = start({"generate", path("out"), "--preset", "demo", "--threads", "1"});
+  for (int tries = 0; tries < 10000 && files().empty(); ++tries) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  ::kill(running.id(), SIGKILL);
+  EXPECT_EQ(running.wait().exit_code, 128 + SIGKILL);
+  EXPECT_EQ(files().size(), 1U) << "a temporary file, not yet the output";
+  EXPECT_EQ(run({"generate", path("out"), "--preset", "tiny", "--quiet"}).exit_code, 0);
+  EXPECT_EQ(files(), std::vector<std::string>{"out"});
+}
+
+TEST_F(Tool, LeavesNothingBehindWhenInterrupted) {
+  const std::string model = path("model");
+  write_large_model(model);
   ask({"compress", model, "-o", path("packed"), "--lambda", "5"});
   const auto before = files();
   const auto partial = [&] {

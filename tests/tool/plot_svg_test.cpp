@@ -96,6 +96,10 @@ TEST(Text, PrintsForPeople) {
   EXPECT_EQ(tool::duration(187), "3:07");
   EXPECT_EQ(tool::decimal(std::numeric_limits<double>::infinity(), 2), "inf");
   EXPECT_EQ(tool::printable("a\nb\x1b[31m"), "a\\x0ab\\x1b[31m");
+  EXPECT_EQ(tool::short_name("folder/model\xe2\x80\x8b"), "model\\u200b");
+  std::string umlauts;
+  for (int count = 0; count < 41; ++count) umlauts += "\xc3\xa4";
+  EXPECT_EQ(tool::short_name(umlauts), umlauts.substr(0, 36) + "...");
 }
 
 }  // namespace

@@ -148,6 +148,7 @@ TEST_F(Tool, TellsWhatExponentsCost) {
   const std::string svg = read_text(picture);
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   EXPECT_NE(svg.find("rotated"), std::string::npos);
+  EXPECT_NE(svg.find("bits an exponent (fewer is better)"), std::string::npos);
 
   ask({"compress", model, "-o", packed, "--lossless"});
   const json inside = ask({"inspect", packed, "--exponents"});
@@ -313,7 +314,10 @@ TEST_F(Tool, ComparesMethods) {
   EXPECT_EQ(totals["rtn"].size(), 2U);
   EXPECT_EQ(totals["hqq"].size(), 2U);
   EXPECT_GT(totals["entquant"][0]["sqnr_db"].get<double>(), totals["rtn"][0]["sqnr_db"].get<double>());
-  EXPECT_NE(read_text(picture).find("</svg>"), std::string::npos);
+  const std::string svg = read_text(picture);
+  for (const char* words : {"bits per weight (fewer is better)", "SQNR in dB (more is better)", "</svg>"}) {
+    EXPECT_NE(svg.find(words), std::string::npos) << words;
+  }
 
   const json one = ask({"compare", model, "--tensor", *std::next(tensors.begin()), "--bits", "3", "--methods", "rtn",
                         "--max-weights", "1000"});

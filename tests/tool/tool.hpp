@@ -44,7 +44,7 @@ struct outcome {
 class process {
  public:
   process(const fs::path& folder, const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY,
-          int stderr_descriptor = -1)
+          int stderr_descriptor = -1, int stdout_descriptor = -1)
       : out_(folder / "tool.stdout"), err_(folder / "tool.stderr") {
     std::vector<std::string> words{ECQ_TOOL_PATH};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -53,7 +53,8 @@ class process {
     pointers.push_back(nullptr);
     id_ = ::fork();
     if (id_ != 0) return;
-    const int out = ::open(out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int out =
+        stdout_descriptor >= 0 ? stdout_descriptor : ::open(out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err =
         stderr_descriptor >= 0 ? stderr_descriptor : ::open(err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ::dup2(out, STDOUT_FILENO);
@@ -101,8 +102,8 @@ class Tool : public testing::Test {
   std::string path(const std::string& name) const { return (root_ / "work" / name).string(); }
 
   process start(const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY,
-                int stderr_descriptor = -1) const {
-    return {root_ / "log", arguments, file_size_limit, stderr_descriptor};
+                int stderr_descriptor = -1, int stdout_descriptor = -1) const {
+    return {root_ / "log", arguments, file_size_limit, stderr_descriptor, stdout_descriptor};
   }
 
   outcome run(const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY) const {

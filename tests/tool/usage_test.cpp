@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "tool/tool.hpp"
 
@@ -38,8 +41,6 @@ TEST_F(Tool, SaysItsVersion) {
 
 TEST_F(Tool, RefusesAWrongCommandLine) {
   const std::vector<std::vector<std::string>> wrong{
-      {},
-      {"explode"},
       {"compress"},
       {"compress", "in"},
       {"compress", "in", "-o", "out", "--bits", "three"},
@@ -81,6 +82,76 @@ TEST_F(Tool, RefusesAWrongCommandLine) {
     for (const std::string& word : arguments) line += word + " ";
     SCOPED_TRACE(line);
     expect_failure(run(arguments), 2, {"invalid option: "});
+  }
+}
+
+TEST_F(Tool, ExplainsItselfWhenCalledWithNothing) {
+  const auto answer = run({});
+  EXPECT_EQ(answer.exit_code, 2) << "a script whose command is empty has to notice";
+  EXPECT_EQ(answer.out, run({"--help"}).out);
+  EXPECT_EQ(answer.err, "");
+}
+
+TEST_F(Tool, GuessesWhatWasMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"comprss", "in", "-o", "out"}, "invalid command: comprss: did you mean compress? (see ecq --help)"},
+      {{"dekompress", "in"}, "dekompress: did you mean decompress?"},
+      {{"insepct", "in"}, "insepct: did you mean inspect?"},
+      {{"explode"}, "invalid command: explode: no such command (see ecq --help)"},
+      {{"compress", "in", "-o", "out", "--bit", "3"},
+       "invalid option: --bit: did you mean --bits? (see ecq compress --help)"},
+      {{"compress", "in", "--bit=3"}, "--bit: did you mean --bits?"},
+      {{"compress", "in", "--ouptut", "out"}, "--ouptut: did you mean --output?"},
+      {{"compress", "in", "-o", "out", "--lossles"}, "--lossles: did you mean --lossless?"},
+      {{"inspect", "in", "--exp"}, "--exp: did you mean --exponents? (see ecq inspect --help)"},
+      {{"verify", "in", "--agianst", "in"}, "--agianst: did you mean --against? (see ecq verify --help)"},
+      {{"compress", "in", "-o", "out", "--frobnicate"}, "--frobnicate: no such option (see ecq compress --help)"},
+      {{"--frobnicate"}, "invalid option: --frobnicate: no such option (see ecq --help)"},
+      {{"--verison"}, "--verison: did you mean --version? (see ecq --help)"},
+      {{"--json", "inspect", "in"}, "--json belongs after the command (see ecq inspect --help)"},
+  };
+  for (const auto& [arguments, words] : wrong) expect_failure(run(arguments), 2, {words});
+}
+
+TEST_F(Tool, NamesTheHelpOfTheCommand) {
+  for (const std::string& command : commands) {
+    expect_failure(run({command}), 2, {"(see ecq " + command + " --help)"});
+    expect_failure(run({command, "a", "b", "c"}), 2, {"(see ecq " + command + " --help)"});
+    expect_failure(run({command, "a", "--threads", "many"}), 2, {"--threads", "(see ecq " + command + " --help)"});
+  }
+}
+
+TEST_F(Tool, DoesNotWriteToStandardOutput) {
+  const std::string model = generated();
+  const auto before = files();
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{"compress", model, "-o", "-"},
+                                                                     {"decompress", model, "--output", "-"},
+                                                                     {"generate", "-"},
+                                                                     {"compare", model, "--svg", "-"},
+                                                                     {"inspect", model, "--exponents", "--svg", "-"}}) {
+    expect_failure(run(arguments), 2, {"standard output", "name a file"});
+  }
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(Tool, IsQuietWhenNobodyReadsOn) {
+  const std::string model = generated();
+  for (const bool ignored : {false, true}) {  // whether SIGPIPE is when the tool starts
+    for (const auto& arguments : std::vector<std::vector<std::string>>{
+             {"inspect", model}, {"inspect", model, "--json"}, {"--help"}, {"compress", model, "-o", path("packed")}}) {
+      int ends[2];
+      ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+      ::close(ends[0]);
+      const auto before = std::signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
+      const auto running = start(arguments, RLIM_INFINITY, -1, ends[1]);
+      std::signal(SIGPIPE, before);
+      ::close(ends[1]);
+      const auto stopped = running.wait();
+      EXPECT_EQ(stopped.exit_code, 141) << arguments[0];
+      EXPECT_EQ(stopped.err, "");
+    }
+    EXPECT_EQ(files(), (std::vector<std::string>{"model.safetensors", "packed"}));
+    EXPECT_EQ(run({"verify", path("packed")}).exit_code, 0);
   }
 }
 

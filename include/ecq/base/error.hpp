@@ -49,13 +49,14 @@ constexpr std::string_view to_string(errc code) noexcept {
   return "unknown error";
 }
 
-/// A failure: what went wrong (`code`) and where (`message`, English, without a trailing full stop or newline).
+/// A failure: what went wrong (`code`) and where (`message`, English, one line without a trailing full stop). Names
+/// from files cannot break the line or disguise themselves: what is not printable() is escaped.
 class ECQ_NODISCARD error {
  public:
   /// The message consists of `parts`, texts and numbers: `error(errc::corrupt, count, " symbols, not 1..256")`.
   template <class... Parts>
     requires(sizeof...(Parts) > 0)
-  error(errc code, const Parts&... parts) : code_(code), message_(detail::text_of(parts...)) {}
+  error(errc code, const Parts&... parts) : code_(code), message_(detail::line_of(parts...)) {}
 
   errc code() const noexcept { return code_; }
   const std::string& message() const noexcept { return message_; }
@@ -64,7 +65,7 @@ class ECQ_NODISCARD error {
   /// context consists of `parts`, like a message.
   template <class... Parts>
   error within(const Parts&... parts) && {
-    message_ = detail::text_of(parts..., ": ", message_);
+    message_ = detail::line_of(parts..., ": ", message_);
     return std::move(*this);
   }
 

@@ -3,6 +3,7 @@
 /// Definition of text put together from parts.
 
 #include "ecq/base/text.hpp"
+#include "ecq/base/utf8.hpp"
 
 namespace ecq::detail {
 
@@ -19,6 +20,10 @@ ECQ_COLD ECQ_INLINE std::string joined_text(std::initializer_list<text_part> par
   std::string text;
   for (const text_part& part : parts) part.append_to(text);
   return text;
+}
+
+ECQ_COLD ECQ_INLINE std::string joined_line(std::initializer_list<text_part> parts) {
+  return printable(joined_text(parts));
 }
 
 }  // namespace ecq::detail

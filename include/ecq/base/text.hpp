@@ -54,9 +54,17 @@ class text_part {
 
 std::string joined_text(std::initializer_list<text_part> parts);
 
+/// joined_text on one line (printable): names in messages come from files that may be hostile.
+std::string joined_line(std::initializer_list<text_part> parts);
+
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   return joined_text({text_part(parts)...});
+}
+
+template <class... Parts>
+std::string line_of(const Parts&... parts) {
+  return joined_line({text_part(parts)...});
 }
 
 }  // namespace ecq::detail

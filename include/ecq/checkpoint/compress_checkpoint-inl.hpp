@@ -327,6 +327,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
   try {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
     ECQ_TRY(model, detail::open_plain(in));
+    ECQ_CHECK(refuse_to_overwrite(out, model.files()));
     detail::checkpoint_compressor compressor(backend, model, options, report_progress);
     ECQ_CHECK(compressor.prepare(*methods.method, *methods.fallback, std::nullopt));
     return compressor.run({&out, 1});
@@ -351,6 +352,7 @@ ECQ_INLINE result<compress_report> compress_folder(const cpu& backend, const std
     std::vector<std::filesystem::path> outs;
     for (std::size_t shard = part.index; shard < files.shards.size(); shard += part.count) {
       outs.push_back(out / files.shards[shard]);
+      ECQ_CHECK(refuse_to_overwrite(outs.back(), model.files()));
       ECQ_CHECK(create_folder(outs.back().parent_path()));
     }
     detail::checkpoint_compressor compressor(backend, model, options, report_progress);

@@ -14,8 +14,8 @@ namespace ecq {
 
 /// Compresses `in` (a file, an index of shards or a folder: checkpoint::open) into the container `out`. Nothing appears
 /// under that name unless everything goes well. Errors name file, tensor and place; they are those of reading and
-/// writing, invalid_argument (options; no tensor selected; `in` is a container already), non_finite,
-/// unreachable_target.
+/// writing, invalid_argument (options; no tensor selected; `in` is a container already; `out` is one of the files of
+/// `in`, by whatever name), non_finite, unreachable_target.
 ///
 /// Memory: about twice the codes of the largest block (with EntroLLM: tensor), one byte per weight.
 result<compress_report> compress_checkpoint(const cpu& backend, const std::filesystem::path& in,

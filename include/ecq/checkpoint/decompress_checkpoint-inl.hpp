@@ -27,6 +27,7 @@
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/io/model_files.hpp"
+#include "ecq/io/output_file.hpp"
 #include "ecq/io/safetensors.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/io/safetensors_writer.hpp"
@@ -246,6 +247,7 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
   }
   try {
     ECQ_TRY(container, container_reader::open(in));
+    ECQ_CHECK(refuse_to_overwrite(out, std::span(&container.file().path(), 1)));
     return detail::checkpoint_decompressor(backend, container, options, report_progress).run(out);
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory to decode a few million weights");

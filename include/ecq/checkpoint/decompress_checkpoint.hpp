@@ -35,7 +35,8 @@ struct decompress_report {
 /// Decodes the container `in` into the safetensors file `out`, with the original's metadata and, bit for bit, its
 /// tensors that were not compressed, in the original's order. A file that was compressed without loss comes back byte
 /// for byte, header included. Checks every checksum on the way; nothing appears under the name `out` unless all goes
-/// well. Memory: a few MiB per thread.
+/// well. Errors are those of reading and writing, and invalid_argument if `out` is `in`, by whatever name. Memory: a
+/// few MiB per thread.
 result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                 const std::filesystem::path& out,
                                                 const decompress_options& options = {},

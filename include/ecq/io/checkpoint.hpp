@@ -55,9 +55,19 @@ class checkpoint {
   std::span<const safetensors_file> shards() const noexcept { return shards_; }
 
   /// Where the index or, with a single file, the file lies.
-  const std::filesystem::path& folder() const noexcept { return folder_; }
+  std::filesystem::path folder() const {
+    return (index_path_.empty() ? shards_.front().path() : index_path_).parent_path();
+  }
 
-  /// Total size of all files, headers included.
+  /// The files that the checkpoint consists of: the index, if there is one, and the shards.
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> paths;
+    if (!index_path_.empty()) paths.push_back(index_path_);
+    for (const safetensors_file& shard : shards_) paths.push_back(shard.path());
+    return paths;
+  }
+
+  /// Total size of all shards, headers included.
   std::uint64_t size_bytes() const noexcept {
     return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
                            [](std::uint64_t sum, const safetensors_file& shard) { return sum + shard.size_bytes(); });
@@ -84,7 +94,7 @@ class checkpoint {
     tensors_.push_back(std::move(tensor));
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path index_path_;  ///< empty for a single file
   std::vector<safetensors_file> shards_;
   std::vector<tensor_entry> tensors_;
   std::map<std::string, std::size_t, std::less<>> index_;
@@ -129,6 +139,10 @@ inline result<string_map> parse_weight_map(std::string_view text) {
         return error(errc::limit_exceeded, "more than ", map.size(), " tensors");
       }
       ECQ_TRY(file, json.string());
+      // The operating system would take the name of a file to end there.
+      if (tensor.find('\0') != std::string::npos || file.find('\0') != std::string::npos) {
+        return error(errc::corrupt, "tensor '", tensor, "' in file '", file, "': a name with the character NUL");
+      }
       map.emplace_back(tensor, std::move(file));
       return {};
     });
@@ -176,7 +190,6 @@ inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
     }
     if (file.extension() == ".json") return open_index(file);
     checkpoint model;
-    model.folder_ = file.parent_path();
     ECQ_TRY(only, safetensors_file::open(file));
     model.shards_.push_back(std::move(only));
     model.merge_metadata();
@@ -200,7 +213,7 @@ inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& pa
   const std::string label = detail::quoted(path);
   ECQ_TRY(weight_map, detail::read_index(path));
   checkpoint model;
-  model.folder_ = path.parent_path();
+  model.index_path_ = path;
   std::map<std::string, std::size_t, std::less<>> shard_index;
   for (const auto& [name, shard] : weight_map) {
     const auto [position, added] = shard_index.emplace(shard, model.shards_.size());

@@ -14,37 +14,9 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/utf8.hpp"
 
 namespace ecq {
-
-/// Bytes of the UTF-8 sequence that `text` begins with (1 to 4), or 0 if that is invalid: overlong, a surrogate, beyond
-/// U+10FFFF or cut off.
-constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned>(static_cast<unsigned char>(text[index])); };
-  if (text.empty()) return 0;
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t index = 1; index < length; ++index) {
-    if ((byte(index) & 0xC0U) != 0x80U) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
-
-/// Whether all of `text` is UTF-8.
-constexpr bool is_utf8(std::string_view text) noexcept {
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 /// Appends `text` to `out` as a JSON string; precondition: is_utf8(text).
 inline void append_json_string(std::string& out, std::string_view text) {

@@ -36,6 +36,7 @@ struct model_files {
 
 /// Copies a file piece by piece; `to` appears once it is whole. Errors name the file.
 inline result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  ECQ_CHECK(refuse_to_overwrite(to, std::span(&from, 1)));
   ECQ_TRY(copy, output_file::create(to));
   std::error_code failure;
   if (std::filesystem::is_empty(from, failure) && !failure) return copy.commit();  // nothing to map

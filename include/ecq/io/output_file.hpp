@@ -3,24 +3,21 @@
 /// A file that appears under its name only once it is complete.
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <random>
+#include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/mapped_file.hpp"
+#include "ecq/io/temporary_file.hpp"
 
 #if ECQ_POSIX
 #include <fcntl.h>
@@ -30,58 +27,21 @@
 
 namespace ecq {
 
-namespace detail {
-
-/// The name of one unfinished file, stored where a signal handler can read it without allocation or locks.
-struct unfinished_file {
-  enum class state : int { vacant, changing, listed };
-  std::atomic<state> current{state::vacant};
-  std::array<char, 4096> path{};
-};
-static_assert(std::atomic<unfinished_file::state>::is_always_lock_free);
-
-inline std::array<unfinished_file, 16> unfinished_files;
-
-/// Lists `path` and returns its slot. Returns null if all slots are taken or the path is too long; then only the
-/// destructor will remove the file.
-inline unfinished_file* list_unfinished(const std::string& path) noexcept {
-  for (auto& slot : unfinished_files) {
-    auto expected = unfinished_file::state::vacant;
-    if (path.size() >= slot.path.size()) return nullptr;
-    if (!slot.current.compare_exchange_strong(expected, unfinished_file::state::changing)) continue;
-    std::memcpy(slot.path.data(), path.c_str(), path.size() + 1);
-    slot.current.store(unfinished_file::state::listed);
-    return &slot;
-  }
-  return nullptr;
-}
-
-inline void unlist_finished(unfinished_file* slot) noexcept {
-  if (slot != nullptr) slot->current.store(unfinished_file::state::vacant);
-}
-
-}  // namespace detail
-
-/// Removes the temporary file of every output_file of this process that is neither committed nor destroyed.
-/// Async-signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
-inline void remove_unfinished_files() noexcept {
-  for (auto& slot : detail::unfinished_files) {
-    if (slot.current.load() != detail::unfinished_file::state::listed) continue;
-#if ECQ_POSIX
-    ::unlink(slot.path.data());
-#else
-    std::remove(slot.path.data());
-#endif
-  }
-}
-
 /// Writes to a temporary file beside the final one and renames it on commit(): the final name shows the old file or the
-/// whole new one, never a part. A symbolic link under the final name is replaced, not followed. The destructor or
-/// remove_unfinished_files() removes a file that was not committed.
+/// whole new one, never a part. If the final name is a symbolic link, the link stays, and all this happens where it
+/// leads, whether or not something is there. A new file has the permissions of the file that it replaces or else the
+/// process's usual ones (umask); owner, access lists and other hard links are not carried over.
+///
+/// The destructor or remove_unfinished_files() removes a file that was not committed. What a killed process leaves
+/// behind, the next output_file of the same name removes: writers hold a lock (flock) on their temporary files as long
+/// as they live, so several may write at once, and the last commit() stays. Nothing is removed on file systems without
+/// locks. On network file systems that keep locks to one machine, a writer on another machine may lose its temporary
+/// file; its commit() then fails.
 class output_file {
  public:
-  /// Opens a temporary file beside `path`. Errors: errc::io_error, naming `path`, if the folder is missing or not
-  /// writable, or if `path` exists and is not a regular file.
+  /// Opens a temporary file beside `path`, or beside what it links to. Errors: errc::io_error, naming `path`, if the
+  /// folder is missing or not writable, or if `path` exists and is not a regular file but, as the message says, a
+  /// directory, a device, a pipe or a socket.
   static result<output_file> create(const std::filesystem::path& path);
 
   output_file(output_file&& other) noexcept { swap(other); }
@@ -91,6 +51,7 @@ class output_file {
   }
   ~output_file() { discard(); }
 
+  /// The path given to create().
   const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Bytes appended so far.
@@ -115,6 +76,8 @@ class output_file {
 
   void swap(output_file& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(target_, other.target_);
+    std::swap(permissions_, other.permissions_);
     std::swap(temporary_, other.temporary_);
     std::swap(size_, other.size_);
     std::swap(handle_, other.handle_);
@@ -134,7 +97,9 @@ class output_file {
   static int close(handle open_file) noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< empty once there is nothing to remove
+  std::filesystem::path target_;                       ///< path_, with a symbolic link followed
+  std::optional<std::filesystem::perms> permissions_;  ///< of the file to be replaced
+  std::filesystem::path temporary_;                    ///< empty once there is nothing to remove
   std::uint64_t size_ = 0;
   handle handle_ = no_handle;
   detail::unfinished_file* slot_ = nullptr;  ///< where remove_unfinished_files() finds temporary_
@@ -142,46 +107,79 @@ class output_file {
 
 namespace detail {
 
-/// "<final name>.<16 hex digits>.partial" in the same folder, so that rename() stays within one file system.
-inline std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  static std::atomic<std::uint64_t> counter{0};
-  std::uint64_t number = counter.fetch_add(1);
-  number ^= static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) << 8;
-  try {
-    std::random_device source;
-    number ^= (static_cast<std::uint64_t>(source()) << 32) ^ source();
-  } catch (const std::exception&) {
-    // Without a random source the clock has to serve; O_EXCL catches a collision.
+constexpr std::string_view kind_of(std::filesystem::file_type type) noexcept {
+  using std::filesystem::file_type;
+  switch (type) {
+    case file_type::directory: return "a directory";
+    case file_type::block: return "a block device";
+    case file_type::character: return "a character device";
+    case file_type::fifo: return "a pipe";
+    case file_type::socket: return "a socket";
+    default: return "a special file";
   }
-  std::array<char, 32> suffix{};
-  std::snprintf(suffix.data(), suffix.size(), ".%016llx.partial", static_cast<unsigned long long>(number));
-  std::string name = path.filename().string();
-  constexpr std::size_t longest_name = 255 - 25;
-  if (name.size() > longest_name) name.resize(longest_name);
-  return path.parent_path() / (name + suffix.data());
+}
+
+/// The file that is written under the name `path`: where its symbolic links lead, whether or not something is there.
+/// Errors are those of output_file::create.
+inline result<std::filesystem::path> output_target(const std::filesystem::path& path) {
+  const auto refused = [&](const auto&... parts) {
+    return error(errc::io_error, quoted(path), ": cannot be written: ", parts...);
+  };
+  if (path.empty()) return refused("the name is empty");
+  std::error_code ignored;
+  const auto existing = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing)) {
+    return refused("is ", kind_of(existing.type()), ", not a regular file");
+  }
+  constexpr int most_links = 40;  // as the Linux kernel
+  std::filesystem::path target = path;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(target, ignored)); ++links) {
+    std::error_code failure;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, failure);
+    if (failure) return refused("cannot read the symbolic link: ", failure.message());
+    if (links == most_links) return refused("more than ", most_links, " symbolic links");
+    target = target.parent_path() / next;
+  }
+  if (target.filename().empty()) return refused("is the name of a directory");
+  // The links below /proc are more than the names that they show.
+  if (std::filesystem::exists(existing) && !std::filesystem::equivalent(path, target, ignored)) {
+    return refused("its symbolic link leads to no name");
+  }
+  return target;
 }
 
 }  // namespace detail
 
 inline result<output_file> output_file::create(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto existing = std::filesystem::status(path, ignored);
-  if (path.filename().empty() || (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing))) {
-    return error(errc::io_error, detail::quoted(path), ": cannot be written: not the name of a regular file");
-  }
+  ECQ_TRY(target, detail::output_target(path));
   output_file file;
   file.path_ = path;
+  file.target_ = std::move(target);
+  std::error_code ignored;
+  const auto replaced = std::filesystem::status(file.target_, ignored);
+  if (std::filesystem::exists(replaced)) file.permissions_ = replaced.permissions() & std::filesystem::perms::all;
+#if ECQ_POSIX
+  detail::remove_abandoned_files(file.target_);
+#endif
   for (int attempt = 0;; ++attempt) {
-    file.temporary_ = detail::temporary_name(path);
+    file.temporary_ = detail::temporary_name(file.target_);
     // Listed before the file exists: a signal between the two must not leave the file behind.
     file.slot_ = detail::list_unfinished(file.temporary_.string());
 #if ECQ_POSIX
-    file.handle_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    // A private file's successor is private from the first byte.
+    const mode_t mode = file.permissions_ ? 0600 : 0666;
+    file.handle_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    int number = errno;
+    if (file.handle_ != no_handle) {
+      if (detail::lock_temporary(file.handle_, file.temporary_)) return file;
+      file.discard();
+      number = EEXIST;
+    }
 #else
     file.handle_ = std::fopen(file.temporary_.string().c_str(), "w+bx");
-#endif
     if (file.handle_ != no_handle) return file;
     const int number = errno;
+#endif
     detail::unlist_finished(std::exchange(file.slot_, nullptr));
     file.temporary_.clear();
     if (number != EEXIST || attempt == 8) {
@@ -220,19 +218,23 @@ inline result<void> output_file::write(std::uint64_t offset, std::span<const std
 
 inline result<void> output_file::commit() {
 #if ECQ_POSIX
+  // Some file systems have no permissions; the file then stays as private as it is.
+  if (permissions_) static_cast<void>(::fchmod(handle_, static_cast<mode_t>(*permissions_)));
   if (::fsync(handle_) != 0) return detail::file_error(path_, "cannot sync", errno);
 #else
   if (std::fflush(handle_) != 0) return detail::file_error(path_, "cannot flush", errno);
-#endif
   if (close(std::exchange(handle_, no_handle)) != 0) return detail::file_error(path_, "cannot close", errno);
+#endif
   std::error_code failure;
-  std::filesystem::rename(temporary_, path_, failure);
+  std::filesystem::rename(temporary_, target_, failure);
   if (failure) return error(errc::io_error, detail::quoted(path_), ": cannot be renamed to: ", failure.message());
   temporary_.clear();
   detail::unlist_finished(std::exchange(slot_, nullptr));
 #if ECQ_POSIX
+  // Closed only now, because that gives up the lock. After fsync, close has nothing left to fail at.
+  close(std::exchange(handle_, no_handle));
   // The name is durable once its folder is; not every file system can sync one, and the file is complete either way.
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
   if (const int descriptor = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC); descriptor >= 0) {
     static_cast<void>(::fsync(descriptor));
     ::close(descriptor);
@@ -256,6 +258,18 @@ inline void output_file::discard() noexcept {
     std::filesystem::remove(temporary_, ignored);
   }
   detail::unlist_finished(std::exchange(slot_, nullptr));
+}
+
+/// Refuses an output that is one of the files `inputs`, by whatever name: a symbolic link, another hard link and
+/// another spelling are the same file (device and inode). Errors: errc::invalid_argument, naming both.
+inline result<void> refuse_to_overwrite(const std::filesystem::path& output,
+                                        std::span<const std::filesystem::path> inputs) {
+  for (const std::filesystem::path& input : inputs) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(output, input, ignored)) continue;
+    return error(errc::invalid_argument, detail::quoted(output), ": would replace the input ", detail::quoted(input));
+  }
+  return {};
 }
 
 }  // namespace ecq
