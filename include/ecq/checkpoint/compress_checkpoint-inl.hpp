@@ -29,6 +29,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/methods/method.hpp"
+#include "ecq/methods/name_outlier.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/finite.hpp"
@@ -67,13 +68,20 @@ class checkpoint_compressor {
     std::optional<container_writer> writer;
     compress_report report;
     int attempt = 0;
-    ECQ_CHECK(meet_rate(method_.target_bits(), [&](const rate_correction& correction) -> result<measured_rate> {
+    const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
       ECQ_TRY(created, container_writer::create(out, plan()));
       writer.emplace(std::move(created));
       ECQ_TRY(made, write(*writer, correction, ++attempt));
       report = std::move(made);
       return measured_rate{report.bits_per_weight, report.weights, report.lambda == 0};
-    }));
+    };
+    if (const auto met = meet_rate(method_.target_bits(), pass); !met) {
+      std::vector<const named_weights*> all;
+      for (const selected_block& block : blocks_) {
+        for (const named_weights& matrix : block.matrices) all.push_back(&matrix);
+      }
+      return name_outlier(backend_, all, met.error());
+    }
     ECQ_CHECK(writer->commit());
     report.file_bytes = writer->size_bytes();
     return report;
