@@ -87,8 +87,8 @@ ecq::result<void> run(const options& given) {
     std::cout << tool::printable(given.output) << '\n'
               << "  weights          " << tool::grouped(report.weights) << " in " << report.tensors.size()
               << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
-              << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3) << " all overhead counted (entropy "
-              << tool::decimal(report.entropy, 3)
+              << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3)
+              << " with scales, without the file's header (entropy " << tool::decimal(report.entropy, 3)
               << (entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
               << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
               << " ("
@@ -143,8 +143,10 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                            ->capture_default_str();
   CLI::Option* bits =
       command
-          ->add_option("--bits", given->bits,
-                       "Bits per weight, 1.3 to 6.5, all overhead counted; one lambda is found that meets them")
+          ->add_option(
+              "--bits", given->bits,
+              "Bits per weight, 1.3 to 6.5; streams count with all that they hold, and so do scales, but not the "
+              "file's JSON header; one lambda is found that meets them")
           ->check(number_between(1.3, 6.5))
           ->capture_default_str();
   CLI::Option* lambda = command
