@@ -36,7 +36,7 @@ struct tensor_report {
 /// A checkpoint's tensors and what the compressed ones add up to.
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
-  std::uint64_t weights = 0;           ///< compressed weights
+  std::uint64_t weights = 0;  ///< compressed weights
   /// Streams (tables, states, indexes, checksums, padding), scales and tables of values; not the file's JSON header,
   /// which holds names, shapes and zero points.
   std::uint64_t compressed_bytes = 0;
