@@ -363,6 +363,34 @@ TEST_F(DamagedBlock, IsRefusedBeforeAnythingIsDecoded) {
   EXPECT_EQ(opened(), errc::corrupt);
 }
 
+// Decoders would differ where a product overflows: the largest value of a code times any scale has to be finite.
+TEST_F(DamagedBlock, ScalesThatLeadBeyondFp32AreAnError) {
+  auto& matrix = packed.matrices[0];
+  const auto at = [&](float scale) {
+    matrix.scales[39] = ecq::bf16(scale);
+    return opened();
+  };
+  const std::tuple<ecq::dtype, float> largest[] = {{ecq::dtype::fp8_e4m3, 448.0F}, {ecq::dtype::fp8_e5m2, 57344.0F},
+                                                   {ecq::dtype::int8, 128.0F},     {ecq::dtype::uint8, 255.0F},
+                                                   {ecq::dtype::uint4, 15.0F},     {ecq::dtype::table, 3.0F}};
+  for (const auto& [format, value] : largest) {
+    matrix.format = format;
+    matrix.values.clear();
+    if (format == ecq::dtype::table) {
+      matrix.values.assign(256, std::numeric_limits<float>::infinity());
+      matrix.values[7] = -3.0F;
+      matrix.values[8] = 2.0F;
+    }
+    const float most = std::numeric_limits<float>::max() / value;
+    EXPECT_EQ(at(0.99F * most), errc::ok) << to_string(format);
+    EXPECT_EQ(at(-0.99F * most), errc::ok) << to_string(format);
+    EXPECT_EQ(at(1.01F * most), errc::corrupt) << to_string(format);
+    EXPECT_EQ(at(-1.01F * most), errc::corrupt) << to_string(format);
+    EXPECT_EQ(at(std::numeric_limits<float>::max() / 2), errc::corrupt) << to_string(format);
+    EXPECT_EQ(at(1.0F), errc::ok) << to_string(format);
+  }
+}
+
 TEST_F(DamagedBlock, CodesThatAreNoNumbersAreAnError) {
   const std::vector<std::uint8_t> codes(4000, 0x7f);
   packed.stream = *ecq::encode_stream(cpu{}, codes);

@@ -3,6 +3,8 @@
 /// Common code of the tool's commands: their declaration, their common options and their output.
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -42,7 +44,8 @@ void add_compare(CLI::App& app, action& chosen);
 void add_generate(CLI::App& app, action& chosen);
 
 inline void add_common_options(CLI::App& command, common_options& options) {
-  command.add_flag("--json", options.as_json, "Answer with JSON on stdout, and nothing else there");
+  command.add_flag("--json", options.as_json,
+                   "Answer with JSON on stdout, and nothing else there; numbers that are not finite are strings");
   command.add_flag("-q,--quiet", options.quiet, "No progress bar and no summary");
   command.add_option("--threads", options.threads, "Threads; 0 = one a core. The result does not depend on it")
       ->check(CLI::Range(0U, 1024U))
@@ -61,9 +64,20 @@ inline CLI::Validator number_between(double low, double high) {
       "", "");
 }
 
+/// Numbers that are not finite, for which JSON has no notation, become the strings "inf", "-inf" and "nan".
+inline void name_non_finite(json& value) {
+  if (value.is_structured()) {
+    for (json& member : value) name_non_finite(member);
+  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const auto number = value.get<double>();
+    value = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+  }
+}
+
 /// Prints JSON, in ASCII: names in a hostile file could steer a terminal otherwise. In strings that are not UTF-8,
-/// invalid bytes become U+FFFD; numbers that are not finite become null.
-inline void print(const json& answer) {
+/// invalid bytes become U+FFFD.
+inline void print(json answer) {
+  name_non_finite(answer);
   std::cout << answer.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
 }
 

@@ -50,15 +50,15 @@ bool read_part(const std::string& text, ecq::folder_part& part) {
 }
 
 /// What became of tensors that were not compressed like the others.
-std::string about_exceptions(const ecq::compress_report& report) {
+std::string about_exceptions(const ecq::compress_report& report, bool folder) {
   std::string text;
   if (report.by_fallback != 0) {
     text += "  fallback         " + std::to_string(report.by_fallback) + " tensors at 8 bits before coding\n";
   }
   if (report.unpacked != 0) {
     text += "  unpacked         " + std::to_string(report.unpacked) +
-            " quantised tensors were multiplied by their scales, which are dropped: remove quantization_config from"
-            " config.json\n";
+            " quantised tensors were multiplied by their scales, which are dropped" +
+            (folder ? "" : ": remove quantization_config from config.json") + "\n";
   }
   if (report.of_quantized != 0) {
     text += "  left as they are " + std::to_string(report.of_quantized) +
@@ -89,14 +89,14 @@ ecq::result<void> run(const options& given) {
   how.keep_non_finite = given.keep_non_finite;
 
   read_part(given.part, how.part);
-  if (how.part.count > 1 && !tool::is_for_folder(given.input, given.output)) {
+  const bool for_folder = tool::is_for_folder(given.input, given.output);
+  if (how.part.count > 1 && !for_folder) {
     return ecq::error(ecq::errc::invalid_argument, "--part is for folders that become folders");
   }
 
   const tool::stopwatch clock;
   tool::progress_bar bar(given.quiet);
-  const auto compress =
-      tool::is_for_folder(given.input, given.output) ? ecq::compress_folder : ecq::compress_checkpoint;
+  const auto compress = for_folder ? ecq::compress_folder : ecq::compress_checkpoint;
   ECQ_TRY(report, tool::naming(given.input, compress(given.backend(), given.input, given.output, how, bar.callback())));
   bar.clear();
   const double seconds = clock.seconds();
@@ -123,8 +123,9 @@ ecq::result<void> run(const options& given) {
     std::cout << tool::printable(given.output) << '\n'
               << "  weights          " << tool::grouped(report.weights) << " in " << report.tensors.size()
               << " tensors of " << report.blocks << " blocks; " << report.passed_through << " tensors passed through\n"
-              << about_exceptions(report) << "  bits per weight  " << tool::decimal(report.bits_per_weight, 3)
-              << " all overhead counted (entropy " << tool::decimal(report.entropy, 3)
+              << about_exceptions(report, for_folder) << "  bits per weight  "
+              << tool::decimal(report.bits_per_weight, 3) << " with scales, without the file's header (entropy "
+              << tool::decimal(report.entropy, 3)
               << (entrollm ? "; of all codes together " + tool::decimal(report.joint_entropy, 3) : "") << ")\n"
               << "  file             " << tool::bytes(report.input_bytes) << " -> " << tool::bytes(report.file_bytes)
               << " ("
@@ -234,8 +235,10 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                            ->capture_default_str();
   CLI::Option* bits =
       command
-          ->add_option("--bits", given->bits,
-                       "Bits per weight, 1.3 to 6.5, all overhead counted; one lambda is found that meets them")
+          ->add_option(
+              "--bits", given->bits,
+              "Bits per weight, 1.3 to 6.5; streams count with all that they hold, and so do scales, but not the "
+              "file's JSON header; one lambda is found that meets them")
           ->check(number_between(1.3, 6.5))
           ->capture_default_str();
   CLI::Option* lambda = command

@@ -99,7 +99,9 @@ void tool::add_verify(CLI::App& app, action& chosen) {
   auto given = std::make_shared<options>();
   CLI::App* command = app.add_subcommand("verify", "Check every checksum, and the distortion against the original");
   command->add_option("IN", given->input, "Compressed checkpoint")->required();
-  command->add_option("--against", given->original, "Original checkpoint: measure the distortion of every tensor anew");
+  command->add_option("--against", given->original,
+                      "Original checkpoint: measure the distortion of every tensor anew, "
+                      "as decompress would write it; NaN and infinity there are an error");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/nearest_finite.hpp"
 #include "ecq/quantize/dequantize.hpp"
 #include "ecq/stream/stream_decoder.hpp"
 
@@ -117,18 +119,21 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
   if (bad != matrix.scales.end()) {
     return error(errc::corrupt, "scale ", bad - matrix.scales.begin(), " is not finite");
   }
-  return check_zero(matrix);
-}
-
-ECQ_INLINE result<void> block_decoder::check_zero(const packed_matrix& matrix) {
-  if (!is_affine(matrix.format)) {
-    if (matrix.zero == 0) return {};
+  if (matrix.zero != 0 && !is_affine(matrix.format)) {
     return error(errc::corrupt, "a zero point of ", to_string(matrix.format));
   }
-  const float largest = matrix.format == dtype::uint4 ? uint4::largest : uint8::largest;
-  for (const bf16 scale : matrix.scales) {
-    if (affine_grid{scale, matrix.zero}.representable(largest)) continue;
-    return error(errc::corrupt, "scale ", static_cast<float>(scale), " and zero point ", matrix.zero, " leave FP32");
+  return matrix.lossless() ? result<void>() : check_weights(matrix);
+}
+
+ECQ_INLINE result<void> block_decoder::check_weights(const packed_matrix& matrix) {
+  float largest = 0;
+  for (const float value : matrix.values_of_codes()) {
+    if (fp32::is_finite(std::bit_cast<std::uint32_t>(value))) largest = (std::max)(largest, std::fabs(value));
+  }
+  for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
+    if (affine_grid{matrix.scales[index], matrix.zero}.representable(largest)) continue;
+    return error(errc::corrupt, "scale ", index, ", ", static_cast<float>(matrix.scales[index]), ", takes the value ",
+                 largest, " and zero point ", matrix.zero, " beyond FP32");
   }
   return {};
 }
@@ -186,7 +191,8 @@ void block_decoder::convert(dtype format, std::uint64_t first_element, std::span
       if constexpr (dtype_of<Element> == dtype_of<Format>) {
         out(row, column) = std::bit_cast<Element>(code);  // NaN included
       } else {
-        out(row, column) = Element(Format::decode(code));
+        const float weight = Format::decode(code);
+        out(row, column) = Format::is_finite(code) ? nearest_finite<Element>(weight) : Element(weight);
       }
       if (++column == out.columns()) {
         column = 0;
@@ -220,7 +226,7 @@ result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t 
       for (std::size_t i = 0; i < run; ++i) {
         const auto code = std::to_integer<std::uint8_t>(codes[at + i]);
         finite = finite && rule.is_finite(code);
-        out(row, column + i) = Element(rule(code));
+        out(row, column + i) = rule.as<Element>(code);
       }
     }
     at += run;

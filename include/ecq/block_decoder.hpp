@@ -50,8 +50,9 @@ class block_decoder {
   const encoded_stream& stream() const noexcept { return stream_; }
 
   /// Decodes the weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded
-  /// to nearest even if `Element` is narrower than FP32. Bytes whose checksum is wrong, or that decode to a code that
-  /// is not a finite number, are an error; `out` then holds unspecified values.
+  /// as by nearest_finite if `Element` is narrower than FP32. Infinities and NaN of lossless weights stay. Bytes whose
+  /// checksum is wrong, or that decode to a code that is not a finite number, are an error; `out` then holds
+  /// unspecified values.
   template <weight_output Element>
   result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
     const segment<Element> whole{this, matrix, first_row, out};
@@ -90,8 +91,9 @@ class block_decoder {
 
   static result<void> check(const packed_matrix& matrix, const stream_header& header);
 
-  /// With a zero point, no value may leave the range of FP32: a sum fused with its product would not become infinite.
-  static result<void> check_zero(const packed_matrix& matrix);
+  /// Whether no code can become a weight beyond FP32. Otherwise a sum fused with its product could differ from one that
+  /// is not, and decoders could differ where products overflow.
+  static result<void> check_weights(const packed_matrix& matrix);
 
   result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
 

@@ -28,10 +28,10 @@ namespace ecq {
 ///
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
 ///
-/// Target bits count everything here: streams with tables, states, indexes and checksums, and scales. They are met
-/// within rate_correction::tolerance, or are an error. Fewer than 10,000 weights may miss them by 200 bits in all, and
-/// AbsMax is the result if it takes less than the target. The matrices of a block share one lambda, one stream and one
-/// frequency table.
+/// Target bits count all bytes of a packed block: streams with tables, states, indexes and checksums, and scales. They
+/// are met within rate_correction::tolerance, or are an error. Fewer than 10,000 weights may miss them by 200 bits in
+/// all, and AbsMax is the result if it takes less than the target. The matrices of a block share one lambda, one stream
+/// and one frequency table.
 ///
 /// Errors: non_finite, which names matrix, row and column; invalid_argument, unreachable_target, out_of_memory.
 template <class Format = fp8_e4m3, class Coder = rans, class Quantizer = entquant>

@@ -100,7 +100,7 @@ TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
     EXPECT_EQ(verified->total.count, report->weights);
     EXPECT_LT(verified->total.relative_l1(), 0.3);
 
-    const auto done = ecq::decompress_checkpoint(cpu{.threads = 2}, packed, restored, {.type = dtype::fp32});
+    const auto done = ecq::decompress_checkpoint(cpu{.threads = 2}, packed, restored);
     ASSERT_TRUE(done) << done.error().to_string();
     EXPECT_EQ(done->output_bytes, std::filesystem::file_size(restored));
 
@@ -134,6 +134,142 @@ TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
       EXPECT_LT(one.error.relative_l1(), 0.5) << one.name;
     }
   }
+}
+
+// Scale times code may round above the largest number of the original's type.
+TEST(ExtremeWeights, StayFiniteInTheirOwnType) {
+  const temporary_folder folder;
+  const auto with = [](float extreme) {
+    auto weights = ecq_test::gaussian(40, 64, 3);
+    for (const std::size_t at : {5U, 700U, 1500U}) weights[at] = at == 700 ? -extreme : extreme;
+    return weights;
+  };
+  constexpr float most = std::numeric_limits<float>::max();
+  const std::vector<tensor> model = {{"half", "F16", {40, 64}, bytes_of<ecq::fp16>(with(65504))},
+                                     {"brain", "BF16", {40, 64}, bytes_of<ecq::bf16>(with(ecq::bf16::largest))},
+                                     {"single", "F32", {40, 64}, bytes_of<float>(with(most))}};
+  const auto original = folder / "model", packed = folder / "packed", restored = folder / "restored";
+  write_model(original, model);
+  const auto weights_of = [&](const char* name) {
+    const auto file = ecq::safetensors_file::open(restored);
+    const auto view = ecq::as_weights(*file->find(name), file->bytes(*file->find(name)));
+    std::vector<float> weights(40 * 64);
+    for (std::size_t row = 0; row < 40; ++row) view->load(row, 0, std::span(weights).subspan(row * 64, 64));
+    return weights;
+  };
+  for (const dtype format : {dtype::fp8_e4m3, dtype::fp8_e5m2, dtype::int8}) {
+    ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, original, packed, {.method = {format, entquant{.lambda = 0.01}}}));
+    const auto verified = ecq::verify_checkpoint(cpu{}, packed, original);
+    ASSERT_TRUE(verified) << verified.error().to_string();
+    ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
+    for (const auto& one : verified->tensors) {
+      const float largest = one.name == "half" ? 65504.0F : one.name == "brain" ? ecq::bf16::largest : most;
+      const auto before = with(largest);
+      const auto after = weights_of(one.name.c_str());
+      double difference = 0;
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        ASSERT_TRUE(std::isfinite(after[i])) << one.name << ", " << to_string(format);
+        const float weight = one.name == "half"    ? static_cast<float>(ecq::fp16(before[i]))
+                             : one.name == "brain" ? static_cast<float>(ecq::bf16(before[i]))
+                                                   : before[i];
+        difference = (std::max)(difference, std::fabs(static_cast<double>(after[i]) - static_cast<double>(weight)));
+      }
+      EXPECT_EQ(one.error.largest_error, difference) << one.name << ": not of the weights that were written";
+      EXPECT_GT(after[5], 0.9F * largest) << one.name;
+      EXPECT_LT(after[700], -0.9F * largest) << one.name;
+    }
+    ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = dtype::fp16}));
+    EXPECT_EQ(weights_of("single")[5], 65504.0F);
+    EXPECT_EQ(weights_of("single")[700], -65504.0F);
+  }
+}
+
+// One lambda serves both tensors; an outlier must not make zeros of its own tensor, nor the other one pay for that.
+TEST(ExtremeWeights, LeaveTheOthersTheirBits) {
+  const temporary_folder folder;
+  const auto original = folder / "model", packed = folder / "packed";
+  for (const float outlier : {1e16F, 1e30F, 3e38F}) {
+    auto weights = ecq_test::gaussian(128, 256, 3);
+    weights[3 * 256 + 5] = outlier;
+    write_model(original, {{"outlying", "F32", {128, 256}, bytes_of<float>(weights)},
+                           {"usual", "F32", {128, 256}, bytes_of<float>(ecq_test::gaussian(128, 256, 4))}});
+    for (const bool each : {false, true}) {
+      for (const double bits : {2.0, 3.0, 6.0}) {
+        const auto report = ecq::compress_checkpoint(cpu{}, original, packed,
+                                                     {.method = entquant{.target_bits = bits, .each_matrix = each}});
+        ASSERT_TRUE(report) << report.error().to_string();
+        EXPECT_NEAR(report->bits_per_weight, bits, 0.02) << outlier;
+        for (const auto& one : report->tensors) EXPECT_NEAR(one.bits_per_weight, bits, 1.0) << one.name;
+      }
+    }
+  }
+}
+
+TEST(ExtremeWeights, AreNamedWhereATargetCannotBeMet) {
+  const temporary_folder folder;
+  const auto huge = ecq_test::gaussian(128, 256, 3, 1e37F);
+  write_model(folder / "model", {{"huge", "F32", {128, 256}, bytes_of<float>(huge)},
+                                 {"usual", "F32", {128, 256}, bytes_of<float>(ecq_test::gaussian(128, 256, 4))}});
+  const auto report =
+      ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = entquant{.target_bits = 1.5}});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code(), errc::unreachable_target);
+  EXPECT_NE(report.error().message().find("; weights of tensor 'huge' reach 2^12"), std::string::npos)
+      << report.error().message();
+  EXPECT_FALSE(std::filesystem::exists(folder / "packed"));
+}
+
+// Lossless weights as another type: finite ones stay finite, the others what they are.
+TEST(ExtremeWeights, OfLosslessTensorsStayFiniteInOtherTypes) {
+  const temporary_folder folder;
+  const float infinity = std::numeric_limits<float>::infinity();
+  auto weights = ecq_test::gaussian(8, 16, 3);
+  weights[0] = 1e30F;
+  weights[1] = -1e30F;
+  weights[2] = infinity;
+  weights[3] = std::numeric_limits<float>::quiet_NaN();
+  write_model(folder / "model", {{"single", "F32", {8, 16}, bytes_of<float>(weights)}});
+  ASSERT_TRUE(
+      ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = ecq::lossless_weights{}}));
+  EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "model"));
+  ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, folder / "packed", folder / "half", {.type = dtype::fp16}));
+  const auto file = ecq::safetensors_file::open(folder / "half");
+  ASSERT_TRUE(file);
+  std::vector<float> found(16);
+  ecq::as_weights(file->tensors()[0], file->bytes(file->tensors()[0]))->load(0, 0, found);
+  EXPECT_EQ(found[0], 65504.0F);
+  EXPECT_EQ(found[1], -65504.0F);
+  EXPECT_EQ(found[2], infinity);
+  EXPECT_TRUE(std::isnan(found[3]));
+}
+
+TEST(ExtremeWeights, OfTheOriginalThatAreNoNumbersAreNamedByVerify) {
+  const temporary_folder folder;
+  auto weights = ecq_test::gaussian(40, 64, 3);
+  const auto write = [&](const char* name) {
+    write_model(folder / name, {{"kept", "F32", {40, 64}, bytes_of<float>(weights)},
+                                {"other", "F32", {40, 64}, bytes_of<float>(ecq_test::gaussian(40, 64, 4))}});
+  };
+  write("model");
+  ASSERT_TRUE(
+      ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = entquant{.lambda = 2.0}}));
+  ASSERT_TRUE(ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "model"));
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    weights[3 * 64 + 9] = bad;
+    write("bad");
+    const auto verified = ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "bad");
+    ASSERT_FALSE(verified);
+    EXPECT_EQ(verified.error().to_string(), std::string("non-finite weight: block '") +
+                                                ecq::inspect_checkpoint(cpu{}, folder / "packed")->tensors[0].block +
+                                                "': tensor 'kept' of the original: weight at row 3, column 9 is " +
+                                                (std::isnan(bad) ? "NaN" : "infinite"));
+  }
+  // Bit for bit the same, NaN is no news.
+  ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "bad", folder / "packed",
+                                       {.method = entquant{.lambda = 2.0}, .keep_non_finite = true}));
+  const auto verified = ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "bad");
+  ASSERT_TRUE(verified) << verified.error().to_string();
+  EXPECT_EQ(verified->total.count, 40U * 64U);
 }
 
 TEST_F(WholeCheckpoint, DecodesToTheOriginalTypes) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -115,6 +116,27 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfATableOfValues) {
   }
   expect_the_weights_of_the_host<ecq::bf16>(block, 0);
   expect_the_weights_of_the_host<float>(block, 3);
+}
+
+// Weights beyond the range of the output are its largest number there, too.
+TEST_F(DecompressOnDevice, GivesFiniteWeightsWhereTheOutputEnds) {
+  constexpr float most = std::numeric_limits<float>::max();
+  ecq::packed_block block = made_block({{64, 64}, {3, 5}, {7, 128}});
+  for (ecq::packed_matrix& matrix : block.matrices) {
+    matrix.format = ecq::dtype::table;
+    for (int code = 0; code < 64; ++code) matrix.values.insert(matrix.values.end(), {most, -0x1.FFp127F, 65520.0F, 1});
+    for (ecq::bf16& scale : matrix.scales) scale = ecq::bf16(scale < 0.0F ? -1.0F : 1.0F);
+  }
+  for (const std::size_t padding : {0U, 3U}) {
+    expect_the_weights_of_the_host<ecq::fp16>(block, padding);
+    expect_the_weights_of_the_host<ecq::bf16>(block, padding);
+    expect_the_weights_of_the_host<float>(block, padding);
+  }
+  std::vector<ecq::fp16> weights(64 * 64);
+  ASSERT_TRUE(ecq::decompress(ecq::cpu{}, block, 0, ecq::matrix_view(weights.data(), 64, 64)));
+  for (const ecq::fp16 weight : weights) ASSERT_TRUE(ecq::fp16::is_finite(weight.bits));
+  block.matrices[1].scales[2] = ecq::bf16(2.0F);
+  EXPECT_EQ(ecq::device_block_image::of(block).error().code(), ecq::errc::corrupt);
 }
 
 TEST_F(DecompressOnDevice, GivesTheWeightsOfGapArrays) {

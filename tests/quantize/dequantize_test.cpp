@@ -42,7 +42,7 @@ class WeightTable : public testing::Test {
     ASSERT_TRUE(table.look_up(codes.data(), codes.size(), out.data()));
     for (std::size_t i = 0; i < codes.size(); ++i) {
       const auto code = std::to_integer<std::uint8_t>(codes[i]);
-      ASSERT_EQ(bits_of(out[i]), bits_of(Element(rule(code)))) << "code " << int{code};
+      ASSERT_EQ(bits_of(out[i]), bits_of(rule.as<Element>(code))) << "code " << int{code};
     }
     for (const std::uint8_t bad : left_out) {
       for (const std::size_t at : {std::size_t{0}, codes.size() / 2, codes.size() - 1}) {
@@ -75,14 +75,20 @@ TYPED_TEST(WeightTable, KeepsTheSignOfZeroUnlessThereIsAZeroPoint) {
   EXPECT_FALSE(std::signbit(affine(0x80)));
 }
 
-TYPED_TEST(WeightTable, TakesWeightsBeyondTheElementForInfinite) {
-  const weight_rule rule = {ecq::values_of_codes(ecq::dtype::int8), ecq::bf16(std::numeric_limits<float>::max()), 0,
-                            false};
-  const std::byte codes[] = {std::byte{2}, std::byte{0xFE}};
-  TypeParam out[2];
-  ASSERT_TRUE(weight_table<TypeParam>(rule).look_up(codes, 2, out));
-  EXPECT_EQ(static_cast<float>(out[0]), std::numeric_limits<float>::infinity());
-  EXPECT_EQ(static_cast<float>(out[1]), -std::numeric_limits<float>::infinity());
+// 127 * scale is just below 2^128: within FP32, but nearer to BF16's infinity than to its largest number.
+TYPED_TEST(WeightTable, TakesTheLargestElementForWeightsBeyondIt) {
+  const weight_rule rule = {ecq::values_of_codes(ecq::dtype::int8), ecq::bf16(0x1.02p121F), 0, false};
+  const std::byte codes[] = {std::byte{127}, std::byte{0x81}, std::byte{0}};
+  TypeParam out[3];
+  ASSERT_TRUE(weight_table<TypeParam>(rule).look_up(codes, 3, out));
+  float largest = 0x1.FFF8p127F;
+  if constexpr (!std::is_same_v<TypeParam, float>) largest = TypeParam::largest;
+  EXPECT_EQ(static_cast<float>(out[0]), largest);
+  EXPECT_EQ(static_cast<float>(out[1]), -largest);
+  EXPECT_EQ(static_cast<float>(out[2]), 0.0F);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(bits_of(out[i]), bits_of(rule.as<TypeParam>(std::to_integer<std::uint8_t>(codes[i]))));
+  }
 }
 
 TYPED_TEST(WeightTable, TakesRunsOfAnyLength) {

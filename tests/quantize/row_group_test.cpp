@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +96,20 @@ TYPED_TEST(RowGroup, OfOutliersAndOfNumbersAtTheEdges) {
     for (float& weight : less) weight = std::abs(weight) < 0x1p127F ? weight : 1.0F;  // that BF16 has
     expect_the_same<TypeParam, bf16>(less, 12, 1, lambda);
   }
+}
+
+// Rows that stand out count for less in the matrix's norm, however many they are: none, one, an eighth, a half, all.
+TYPED_TEST(RowGroup, OfMatricesWithRowsThatStandOut) {
+  for (const std::size_t rows : {1U, 2U, 3U, 8U, 300U}) {
+    for (const std::size_t huge : {std::size_t{0}, std::size_t{1}, rows / 8, rows / 2, rows}) {
+      auto weights = ecq_test::row_varying(rows, 40);
+      for (std::size_t row = 0; row < (std::min)(huge, rows); ++row) {
+        weights[row * 40 + 3] = row % 2 == 0 ? 1e30F : -1e16F;
+      }
+      for (const double lambda : {0x1p-100, 14.5}) expect_the_same<TypeParam, float>(weights, rows, 0, lambda);
+    }
+  }
+  expect_the_same<TypeParam, float>(std::vector<float>(300 * 40), 300, 0, 14.5);
 }
 
 /// To the last bit, which codes and scales seldom depend on.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -110,6 +111,46 @@ TEST(RowRoot, ScalesFollowTheWeights) {
     const auto after = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{14.5}, scaled, layout);
     for (std::size_t row = 0; row < 16; ++row) EXPECT_EQ(after[row], before[row] * factor);
   }
+}
+
+TEST(RowRoot, OutliersLeaveTheOtherRowsAlone) {
+  constexpr std::size_t rows = 100, columns = 512;
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto layout = ecq::per_channel{}.layout(rows, columns);
+  const auto before = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{14.5}, weights, layout);
+  for (const float outlier : {1e4F, 1e16F, 1e30F, 3e38F}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{columns}}) {
+      for (const std::size_t outlying : {1U, 10U}) {
+        auto changed = weights;
+        for (std::size_t row = 0; row < outlying; ++row) {
+          std::fill_n(changed.begin() + static_cast<std::ptrdiff_t>(row * columns), count, outlier);
+        }
+        const auto after = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{14.5}, changed, layout);
+        // The norm of the matrix is that of at most 128 more rows for each of them, of the larger ones among all rows.
+        for (std::size_t row = outlying; row < rows; ++row) {
+          EXPECT_GE(after[row], before[row] * 0.99F) << outlier << " in row " << row;
+          EXPECT_LE(after[row], before[row] * 12.0F) << outlier << " in row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(BalanceLimit, IsFarAboveWhatEnoughGroupsReach) {
+  const auto limit_of = [](const std::vector<double>& numbers) {
+    return ecq::detail::balance_limit_of(numbers.size(), [&](std::size_t i) { return numbers[i]; });
+  };
+  EXPECT_EQ(limit_of({1.0}), 128.0);
+  EXPECT_EQ(limit_of({1e30, 1.5}), 128.0) << "one of two is no majority";
+  EXPECT_EQ(limit_of({0.0, 1.0, 0.0}), 128.0) << "groups of zeros are none";
+  std::vector<double> many(80, 3.9);  // between 2 and 4
+  EXPECT_EQ(limit_of(many), 256.0);
+  for (std::size_t i = 0; i < 10; ++i) many[7 * i] = 1e200;
+  EXPECT_EQ(limit_of(many), 256.0) << "an eighth stands out";
+  many[1] = 1e200;
+  EXPECT_GT(limit_of(many), 1e200);
+  EXPECT_GT(limit_of({}), 0.0);
+  EXPECT_TRUE(std::isfinite(limit_of({1e308, 1e308})));
 }
 
 TEST(RowRoot, LambdaZeroIsAbsMax) {

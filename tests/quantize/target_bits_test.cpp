@@ -141,6 +141,25 @@ TEST(LambdaForBits, MoreThanAbsMaxNeedsIsAbsMax) {
   EXPECT_EQ(*lambda, 0.0);
 }
 
+// Where too many rows are huge to count as outliers, lambda has to be as small as the others are.
+TEST(LambdaForBits, MeetsTargetsWhereRowsDifferBeyondMeasure) {
+  constexpr std::size_t rows = 64, columns = 512;
+  for (const float huge : {1e6F, 1e16F, 1e30F}) {
+    auto weights = ecq_test::gaussian(rows, columns, 5, 0.02F);
+    for (std::size_t i = 0; i < rows / 4 * columns; ++i) weights[i] *= huge;
+    const rate_input input{matrix_view<const float>(weights.data(), rows, columns), 0};
+    for (const double target : {1.5, 3.0, 6.0}) {
+      const auto lambda = lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&input, 1), target);
+      ASSERT_TRUE(lambda) << lambda.error().to_string();
+      std::vector<std::uint8_t> codes(weights.size());
+      std::vector<ecq::bf16> scales(rows);
+      ASSERT_TRUE(ecq::entquant_at{}(*lambda).quantize<ecq::fp8_e4m3>(cpu{}, input.weights, codes, scales));
+      const double rate = ecq::entropy_of(*ecq::count_codes(cpu{}, codes)) + 16.0 * rows / (rows * columns);
+      EXPECT_NEAR(rate, target, 0.005) << huge;
+    }
+  }
+}
+
 TEST(LambdaForBits, LessThanOverheadNeedsIsAnErrorThatNamesTheLeast) {
   const model whole;
   const auto lambda = lambda_for_bits<ecq::fp8_e4m3>(cpu{}, whole.inputs(), 0.05, overhead);

@@ -13,6 +13,7 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
 #include "ecq/base/threads.hpp"
+#include "ecq/format/nearest_finite.hpp"
 
 namespace ecq {
 
@@ -212,7 +213,7 @@ struct host_warp {
   /// One lane writes four finite numbers as elements, or one element.
   template <class Element>
   static void store_four(std::byte* to, const float (&four)[4]) {
-    for (std::size_t i = 0; i < 4; ++i) store_one(to + i * sizeof(Element), Element(four[i]));
+    for (std::size_t i = 0; i < 4; ++i) store_one(to + i * sizeof(Element), nearest_finite<Element>(four[i]));
   }
   template <class Element>
   static void store_one(std::byte* to, const Element& one) {

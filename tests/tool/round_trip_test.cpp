@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -219,6 +220,33 @@ TEST_F(Tool, ReportsTheDistortionThatThereIs) {
   EXPECT_NEAR((*row)["sqnr_db"].get<double>(), 10 * std::log10(norm_square / error_square), 1e-4);
   EXPECT_NEAR((*row)["max_error"].get<double>(), worst, 1e-9);
   EXPECT_EQ((*row)["weights"], 96 * 200);
+}
+
+// JSON has no infinities: they are strings that say which one.
+TEST_F(Tool, NamesNumbersThatAreNotFinite) {
+  const std::string model = path("model"), other = path("other"), packed = path("packed");
+  const std::vector<float> zeros(64 * 64), weights = some_weights(64 * 64, 2);
+  write_safetensors(
+      model, {{"a.weight", "F32", {64, 64}, f32_bytes(weights)}, {"b.weight", "F32", {64, 64}, f32_bytes(zeros)}});
+  write_safetensors(other,
+                    {{"a.weight", "F32", {64, 64}, f32_bytes(zeros)}, {"b.weight", "F32", {64, 64}, f32_bytes(zeros)}});
+  ask({"compress", model, "-o", packed, "--lambda", "5"});
+  const json measured = ask({"verify", packed, "--against", other});
+  std::map<std::string, json> rows;
+  for (const json& tensor : measured["tensors"]) rows[tensor["name"]] = tensor;
+  EXPECT_EQ(rows["a.weight"]["relative_l1"], "inf");
+  EXPECT_EQ(rows["a.weight"]["sqnr_db"], "-inf");
+  EXPECT_EQ(rows["b.weight"]["relative_l1"], 0);
+  EXPECT_EQ(rows["b.weight"]["sqnr_db"], "inf");
+  const json compared = ask({"compare", other, "--bits", "3", "--methods", "rtn"});
+  EXPECT_EQ(compared["rows"].back()["sqnr_db"], "inf");
+
+  auto broken = weights;
+  broken[64 * 5 + 7] = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(
+      other, {{"a.weight", "F32", {64, 64}, f32_bytes(broken)}, {"b.weight", "F32", {64, 64}, f32_bytes(zeros)}});
+  tool_test::expect_failure(run({"verify", packed, "--against", other, "--json"}), 1,
+                            {"a.weight", "row 5, column 7 is NaN", "original"});
 }
 
 TEST_F(Tool, FollowsTheSelection) {

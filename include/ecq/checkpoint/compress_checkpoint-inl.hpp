@@ -32,6 +32,7 @@
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
 #include "ecq/methods/method.hpp"
+#include "ecq/methods/name_outlier.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/rate_correction.hpp"
@@ -75,18 +76,24 @@ class checkpoint_compressor {
     std::vector<container_writer> writers;
     compress_report report;
     int attempt = 0;
-    ECQ_CHECK(
-        meet_rate(shares_[0].method->target_bits(), [&](const rate_correction& correction) -> result<measured_rate> {
-          writers.clear();
-          for (std::size_t index = 0; index < outs.size(); ++index) {
-            ECQ_TRY(created, container_writer::create(outs[index], plan(index)));
-            writers.push_back(std::move(created));
-          }
-          measured_rate measured;
-          ECQ_TRY(made, write(writers, correction, ++attempt, measured));
-          report = std::move(made);
-          return measured;
-        }));
+    const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
+      writers.clear();
+      for (std::size_t index = 0; index < outs.size(); ++index) {
+        ECQ_TRY(created, container_writer::create(outs[index], plan(index)));
+        writers.push_back(std::move(created));
+      }
+      measured_rate measured;
+      ECQ_TRY(made, write(writers, correction, ++attempt, measured));
+      report = std::move(made);
+      return measured;
+    };
+    if (const auto met = meet_rate(shares_[0].method->target_bits(), pass); !met) {
+      std::vector<const named_weights*> all;
+      for (const selected_block* block : shares_[0].blocks) {
+        for (const named_weights& matrix : block->matrices) all.push_back(&matrix);
+      }
+      return name_outlier(backend_, all, met.error());
+    }
     for (container_writer& writer : writers) {
       ECQ_CHECK(writer.commit());
       report.file_bytes += writer.size_bytes();

@@ -37,8 +37,10 @@ struct tensor_report {
 /// A checkpoint's tensors and what the compressed ones add up to.
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
-  std::uint64_t weights = 0;           ///< compressed weights
-  std::uint64_t compressed_bytes = 0;  ///< streams (tables, states, indexes, checksums, padding) and scales
+  std::uint64_t weights = 0;  ///< compressed weights
+  /// Streams (tables, states, indexes, checksums, padding), scales and tables of values; not the file's JSON header,
+  /// which holds names, shapes and zero points.
+  std::uint64_t compressed_bytes = 0;
   std::uint64_t file_bytes = 0;
   double bits_per_weight = 0;  ///< 8 * compressed_bytes / weights
   double entropy = 0;          ///< what one table per block could reach at best: weighted mean over blocks

@@ -25,6 +25,7 @@
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/quantize/finite.hpp"
 
 namespace ecq {
 
@@ -159,19 +160,25 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_matrix(const block_decoder& 
     ECQ_TRY(weights, quantized_->weights_of(*entry, position_of(*entry), original_->bytes(*entry)));
     before = weights;
   }
-  ECQ_CHECK(decode_in_pieces<float>(
-      backend_, decoder, position,
-      [&](std::size_t row, std::size_t rows, std::span<const float> weights) -> result<void> {
-        if (!before) return {};
-        const matrix_view<const float> after(weights.data(), rows, matrix.layout.columns);
-        ECQ_TRY(part, measure_error(backend_, before->row_range(row, rows), after));
-        outcome.error += part;
-        const tensor_entry& entry = *original_->find(matrix.name);
-        const std::size_t row_bytes = static_cast<std::size_t>(entry.size_bytes()) / matrix.layout.rows;
-        original_->release(entry, original_->bytes(entry).subspan(row * row_bytes, rows * row_bytes));
-        return {};
-      }));
+  ECQ_CHECK(visit_output(output_type(matrix, {}), [&]<class Element>() {
+    return decode_in_pieces<Element>(
+        backend_, decoder, position,
+        [&](std::size_t row, std::size_t rows, std::span<const Element> weights) -> result<void> {
+          if (!before) return {};
+          const matrix_view<const Element> after(weights.data(), rows, matrix.layout.columns);
+          ECQ_TRY(part, measure_error(backend_, before->row_range(row, rows), after));
+          outcome.error += part;
+          const tensor_entry& entry = *original_->find(matrix.name);
+          const std::size_t row_bytes = static_cast<std::size_t>(entry.size_bytes()) / matrix.layout.rows;
+          original_->release(entry, original_->bytes(entry).subspan(row * row_bytes, rows * row_bytes));
+          return {};
+        });
+  }));
   if (original_ == nullptr) return {};
+  if (outcome.error.non_finite != 0) {  // decoded weights are finite
+    auto found = check_finite(backend_, *before);
+    if (!found) return std::move(found).error().within("tensor '", matrix.name, "' of the original");
+  }
   report_.total += outcome.error;
   report_.tensors.push_back(std::move(outcome));
   return {};

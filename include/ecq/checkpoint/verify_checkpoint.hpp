@@ -25,7 +25,7 @@ struct tensor_verification {
   bool compressed = false;
   bool lossless = false;   ///< compressed without loss
   bool identical = false;  ///< bit for bit, type included
-  weight_error error;      ///< if neither: of the decoded weights, as FP32, against the original ones
+  weight_error error;  ///< if neither: of the weights, as decompress_checkpoint writes them, against the original ones
 };
 
 /// What verify_checkpoint found; damage is an error instead.
@@ -46,7 +46,8 @@ struct verify_report {
 /// Checks every checksum of the container `in`, or of all containers in a folder, and decodes every chunk. With
 /// `original` (a path that checkpoint::open takes), also checks that all of its tensors are there in the same shape,
 /// compares tensors that are lossless or not compressed bit for bit (errc::checksum_mismatch names the first that
-/// differs), and measures the distortion of the others.
+/// differs), and measures the distortion of the others as decompress_checkpoint writes them by default.
+/// errc::non_finite names the first of these whose original holds NaN or infinity.
 result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                         const std::optional<std::filesystem::path>& original = std::nullopt,
                                         const progress_callback& report_progress = {});

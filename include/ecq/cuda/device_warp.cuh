@@ -12,6 +12,7 @@
 #include "ecq/cuda/device_group.cuh"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
+#include "ecq/format/nearest_finite.hpp"
 
 namespace ecq {
 
@@ -236,18 +237,18 @@ struct device_warp {
 #endif
   }
 
-  /// Two elements of 16 bits, rounded to nearest, ties to even, by one instruction.
+  /// Two elements of 16 bits as nearest_finite makes them, by one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {
 #if defined(ECQ_EMULATED_CUDA)
-    return Element(low).bits | (std::uint32_t{Element(high).bits} << 16);
+    return nearest_finite<Element>(low).bits | (std::uint32_t{nearest_finite<Element>(high).bits} << 16);
 #else
     std::uint32_t both;
     if constexpr (std::is_same_v<Element, bf16>) {
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+      asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     } else {
       static_assert(std::is_same_v<Element, fp16>);
-      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+      asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     }
     return both;
 #endif

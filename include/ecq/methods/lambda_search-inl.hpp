@@ -13,6 +13,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
+#include "ecq/methods/name_outlier.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/stream/stream_view.hpp"
@@ -55,7 +56,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     const auto lambda = find_lambda(
         backend, inputs, target, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); },
         {.finished_reading = finished}, quantizer);
-    if (!lambda) return name_non_finite(backend, matrices, lambda.error());
+    if (!lambda) return name_outlier(backend, matrices, name_non_finite(backend, matrices, lambda.error()));
     return std::vector<double>(inputs.size(), *lambda);
   }
   std::vector<double> lambdas;
@@ -71,7 +72,10 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     if (!lambda && lambda.error().code() == errc::non_finite) {
       return name_non_finite(backend, matrices, lambda.error());
     }
-    if (!lambda) return error(lambda.error()).within(label_of(*matrices[index], index));
+    if (!lambda) {
+      auto named = name_outlier(backend, std::span(matrices).subspan(index, 1), lambda.error());
+      return std::move(named).within(label_of(*matrices[index], index));
+    }
     lambdas.push_back(*lambda);
   }
   return lambdas;

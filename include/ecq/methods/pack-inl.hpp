@@ -15,6 +15,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/methods/method.hpp"
+#include "ecq/methods/name_outlier.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/rate_correction.hpp"
@@ -94,11 +95,16 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
     ECQ_CHECK(method.check());
     ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits}));
     packed_block packed;
-    ECQ_CHECK(meet_rate(method.target_bits(), [&](const rate_correction& correction) -> result<measured_rate> {
+    const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
       ECQ_TRY(made, pack_block(backend, *prepared, 0, correction, matrices, stream, encode));
       packed = std::move(made);
       return measured_rate{packed.bits_per_weight(), packed.weights(), prepared->lambda(correction) == 0};
-    }));
+    };
+    if (const auto met = meet_rate(method.target_bits(), pass); !met) {
+      std::vector<const named_weights*> all;
+      for (const named_weights& matrix : matrices) all.push_back(&matrix);
+      return name_outlier(backend, all, met.error());
+    }
     return packed;
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for the codes of a block");

@@ -2,6 +2,7 @@
 /// \file
 /// The arithmetic of EntQuant's root, one scale per group, which processors and devices share bit for bit.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -92,6 +93,41 @@ ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number
   double sums[most_row_sums] = {};
   for (std::size_t i = 0; i < count; ++i) sums[i % most_row_sums] += number(i);
   return fold<most_row_sums>(sums);
+}
+
+/// Of a number that is not negative.
+ECQ_HOST_DEVICE constexpr std::uint32_t biased_exponent(double number) noexcept {
+  return static_cast<std::uint32_t>(__builtin_bit_cast(std::uint64_t, number) >> 52);
+}
+
+/// Groups whose distortion is far above that of most groups count in a matrix's total with no more than this: one
+/// weight of 1e16 would otherwise make all other rows worth nothing, and zeros of them. It is 64 to 128 times what
+/// enough groups reach; `exponent` is the largest one that the distortions of so many have, or exceed.
+ECQ_HOST_DEVICE constexpr double balance_limit(std::uint32_t exponent) noexcept {
+  const std::uint64_t raised = exponent < 2039 ? exponent + 7 : 2046;
+  return __builtin_bit_cast(double, raised << 52);
+}
+
+/// Whether `above` of `all` groups that are not zero are enough for balance_limit(): more than an eighth, and two if
+/// there are.
+template <class Count>
+ECQ_HOST_DEVICE constexpr bool enough_for_balance(Count above, Count all) noexcept {
+  return all < 2 ? above >= all : above >= 2 && 8 * above > all;
+}
+
+/// The limit for the distortions number(i), i below `count`.
+template <class NumberAt>
+double balance_limit_of(std::size_t count, const NumberAt& number) {
+  std::array<std::size_t, 2048> with_exponent{};
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (number(i) == 0.0) continue;
+    ++with_exponent[biased_exponent(number(i))];
+    ++all;
+  }
+  std::uint32_t exponent = 2047;
+  for (std::size_t above = 0; exponent > 0 && !enough_for_balance(above, all);) above += with_exponent[--exponent];
+  return balance_limit(exponent);
 }
 
 /// 2 * tanh(ln(left / right) / 2): within [-2, 2], and about ln(left / right) where that is near 0. Precondition:

@@ -13,10 +13,12 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
 #include "ecq/format/fp32.hpp"
+#include "ecq/format/nearest_finite.hpp"
 
 namespace ecq::detail {
 
-/// How codes that share a scale become weights: value of the code * scale, or that + zero.
+/// How codes that share a scale become weights: value of the code * scale, or that + zero. block_decoder::check has
+/// seen to it that no weight leaves the range of FP32.
 struct weight_rule {
   std::span<const float, 256> values;  ///< of all codes; infinity for a code that is not a finite number
   bf16 scale;
@@ -25,8 +27,13 @@ struct weight_rule {
 
   bool is_finite(std::uint8_t code) const { return fp32::is_finite(std::bit_cast<std::uint32_t>(values[code])); }
   float operator()(std::uint8_t code) const {
-    const float product = values[code] * static_cast<float>(scale);  // exact
+    const float product = values[code] * static_cast<float>(scale);
     return affine ? product + zero : product;
+  }
+  /// The weight as an element of the output.
+  template <class Element>
+  Element as(std::uint8_t code) const {
+    return nearest_finite<Element>((*this)(code));
   }
 };
 
@@ -40,16 +47,15 @@ class weight_table {
   explicit weight_table(const weight_rule& rule) {
     for (std::size_t code = 0; code < 256; ++code) {
       const auto number = static_cast<std::uint8_t>(code);
-      weights_[code] = rule.is_finite(number) ? Element(rule(number)) : std::bit_cast<Element>(nan_bits);
+      weights_[code] = rule.is_finite(number) ? rule.as<Element>(number) : std::bit_cast<Element>(nan_bits);
     }
   }
 
   /// out[i] = weight of codes[i]. Returns false if a code is not a finite number.
   bool look_up(const std::byte* codes, std::size_t count, Element* out) const {
     for (std::size_t i = 0; i < count; ++i) out[i] = weights_[std::to_integer<std::uint8_t>(codes[i])];
-    // Weights are products of finite numbers, so NaN comes from such a code alone. This loop is vectorised, and bits
-    // are safe from options that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds
-    // infinity.
+    // Weights are finite, so NaN comes from such a code alone. This loop is vectorised, and bits are safe from options
+    // that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds infinity.
     bits sums = 0;
     for (std::size_t i = 0; i < count; ++i) {
       sums = static_cast<bits>(sums | static_cast<bits>((std::bit_cast<bits>(out[i]) & magnitude) + beyond));

@@ -10,6 +10,8 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/threads.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/format/fp32.hpp"
+#include "ecq/format/nearest_finite.hpp"
 #include "ecq/stream/element_warp.hpp"
 
 namespace ecq {
@@ -102,7 +104,7 @@ class warp_weight_sink {
 
   ECQ_HOST_DEVICE float value_of(std::uint32_t codes, std::uint32_t number, std::uint32_t lane) {
     const float value = to_.values[codes >> (8 * number) & 0xFFU];
-    if (value > bf16::largest) Warp::at(bad_, lane) = 1;
+    if (value > fp32::largest) Warp::at(bad_, lane) = 1;
     return value;
   }
 
@@ -187,7 +189,8 @@ class warp_weight_sink {
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
       const float weight = value_of(codes, i, lane) * scale_of(matrix, row, column);
-      Warp::store_one(to_.out + place_of(matrix, row, column), Output(matrix.affine ? weight + matrix.zero : weight));
+      Warp::store_one(to_.out + place_of(matrix, row, column),
+                      nearest_finite<Output>(matrix.affine ? weight + matrix.zero : weight));
     }
   }
 

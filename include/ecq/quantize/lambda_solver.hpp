@@ -18,7 +18,9 @@ ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
   return __builtin_bit_cast(double, (__builtin_bit_cast(std::uint64_t, lambda) + dropped / 2) & ~dropped);
 }
 
-inline constexpr double least_lambda = 0x1p-20;
+/// Weights of usual spread need lambdas above 2^-20. Where more rows than balance_limit() takes for outliers are huge,
+/// the others need one that is smaller by as much as FP32 numbers may differ.
+inline constexpr double least_lambda = 0x1p-300;
 inline constexpr double greatest_lambda = 0x1p20;
 
 /// The lambda at which Gaussian weights take about `bits` bits per weight.
@@ -90,8 +92,9 @@ class lambda_solver {
     double next = lambda_ * std::exp2(bounded(excess / bits_per_doubling, -8.0, 8.0));
     if (low_ != 0.0 && high_ != 0.0) {
       if (round_ > 12 || next <= low_ || next >= high_) next = std::sqrt(low_ * high_);
-    } else if (round_ >= 5) {  // where the rate levels off, secants creep
-      const double step = excess > 0.0 ? lambda_ * 16 : lambda_ / 16;
+    } else if (round_ >= 5) {  // where the rate levels off, secants creep: strides that double reach any lambda soon
+      const double stride = std::exp2(static_cast<double>(4 << (round_ < 11 ? round_ - 5 : 6)));
+      const double step = excess > 0.0 ? lambda_ * stride : lambda_ / stride;
       if (excess > 0.0 ? next < step : step < next) next = step;
     }
     return short_lambda(bounded(next, least_lambda, greatest_lambda));

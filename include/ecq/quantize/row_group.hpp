@@ -269,16 +269,36 @@ summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
   });
 }
 
-/// Returns the sum of all magnitudes of a matrix, in the order of detail::sum_over_groups, to every thread.
+/// Returns the sum of all magnitudes of a matrix, in the order of detail::sum_over_groups and with no row above
+/// detail::balance_limit_of, to every thread.
 template <row_group Group>
 ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::uint64_t count) {
   static_assert(Group::size() == detail::most_row_sums);
+  const auto number = [&](std::uint64_t i) {
+    return Group::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
+  };
+  std::uint32_t exponent = 0;  // that of enough rows
+  for (std::uint32_t bit = 1024; bit != 0; bit /= 2) {
+    typename Group::template own<detail::group_sums> counts{};
+    Group::each_thread([&](std::uint32_t thread) {
+      double above = 0;
+      double all = 0;
+      for (std::uint64_t i = thread; i < count; i += Group::size()) {
+        if (number(i) == 0.0) continue;
+        all += 1;
+        if (detail::biased_exponent(number(i)) >= exponent + bit) above += 1;
+      }
+      Group::at(counts, thread) = {above, all};
+    });
+    exponent += group.decide(counts, [&](const detail::group_sums& sums) {
+      return detail::enough_for_balance(sums.distortion, sums.kept) ? bit : 0U;
+    });
+  }
+  const double limit = detail::balance_limit(exponent);
   typename Group::template own<detail::group_sums> sums{};
   Group::each_thread([&](std::uint32_t thread) {
     double sum = 0;
-    for (std::uint64_t i = thread; i < count; i += Group::size()) {
-      sum += Group::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
-    }
+    for (std::uint64_t i = thread; i < count; i += Group::size()) sum += number(i) < limit ? number(i) : limit;
     Group::at(sums, thread).distortion = sum;
   });
   return group.decide(sums, [](const detail::group_sums& all) { return all.distortion; });

@@ -2,6 +2,7 @@
 /// \file
 /// EntQuant's scales without an optimiser: one root for every group.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -26,8 +27,9 @@ namespace ecq {
 ///
 ///   degree * D_i(s) / D = lambda * weight / (rows * columns) * sum over codes that are not zero of |w| / s
 ///
-/// with D_i(s) the distortion of the group and D that of the whole matrix set to zero. The left side grows with s
-/// and the right side falls; a few evaluations suffice. lambda = 0 means AbsMax. Where the gradient asks for scales far
+/// with D_i(s) the distortion of the group and D that of the whole matrix set to zero, where the few groups that stand
+/// out by more than a factor of 64 count for no more than that. The left side grows with s and the right side falls; a
+/// few evaluations suffice. lambda = 0 means AbsMax. Where the gradient asks for scales far
 /// below AbsMax (Int8, outliers and small lambda: clamped weights pass their gradient straight through as well), the
 /// scale is AbsMax.
 ///
@@ -75,8 +77,10 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
                                      distortions[index] = sum * detail::power_of_two_f64(degree * group.exponent());
                                      return {};
                                    }));
-  const double total =
-      detail::sum_over_groups(distortions.size(), [&](std::size_t index) { return distortions[index]; });
+  const double limit =
+      detail::balance_limit_of(distortions.size(), [&](std::size_t index) { return distortions[index]; });
+  const double total = detail::sum_over_groups(
+      distortions.size(), [&](std::size_t index) { return (std::min)(distortions[index], limit); });
   const double balance =
       lambda * Regularizer::template weight<Format>() * (total / static_cast<double>(weights.size()));
 
