@@ -147,7 +147,7 @@ TEST_F(ModelFolder, ScalesThatWereAppliedLeaveIndexAndConfiguration) {
   EXPECT_EQ(read_file(packed / "config.json"), R"({"b": [1.5], "c": "}"})");
   const auto verified = ecq::verify_checkpoint(cpu{}, packed, in);
   ASSERT_TRUE(verified) << verified.error().to_string();
-  EXPECT_LT(verified->total.relative_l1(), 0.1);
+  EXPECT_LT(verified->total.relative_l1(), 0.2);
   ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
   const auto after = ecq::checkpoint::open(restored);
   ASSERT_TRUE(after) << after.error().to_string();

@@ -83,7 +83,10 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
     }
   }
   const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
-  ECQ_TRY(bytes, encode_elements(backend, elements, format, method.options(stream), encode));
+  stream_options options = method.options(stream);
+  // Pairs suit exponents, of which few occur; two bytes of anything would mostly be escapes.
+  if (!matrices.empty() && packed.matrices.front().is_bytes()) options.pairs = false;
+  ECQ_TRY(bytes, encode_elements(backend, elements, format, options, encode));
   packed.stream = std::move(bytes);
   return packed;
 }
