@@ -1,6 +1,6 @@
 #include "ecq/checkpoint/compress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
-#include "ecq/checkpoint/model_selection-inl.hpp"
 #include "ecq/checkpoint/inspect_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_exponents-inl.hpp"
+#include "ecq/checkpoint/model_selection-inl.hpp"
 #include "ecq/checkpoint/verify_checkpoint-inl.hpp"

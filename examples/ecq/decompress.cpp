@@ -60,8 +60,8 @@ void tool::add_decompress(CLI::App& app, action& chosen) {
       ->required();
   command
       ->add_option("--dtype", given->type,
-                   "Type of the decompressed weights; each tensor's original "
-                   "one if not given")
+                   "Type of the decompressed weights; if not given, each tensor's original one, and BF16 for FP8 and "
+                   "INT8 weights that were compressed with loss")
       ->check(CLI::IsMember({"bf16", "f32"}));
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });

@@ -13,7 +13,7 @@ namespace {
 using tool_test::expect_failure;
 using tool_test::Tool;
 
-const std::vector<std::string> commands{"compress", "decompress", "inspect", "verify", "compare", "generate"};
+const std::vector<std::string> commands{"compress", "lambda", "decompress", "inspect", "verify", "compare", "generate"};
 
 TEST_F(Tool, Helps) {
   const auto general = run({"--help"});

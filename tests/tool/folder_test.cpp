@@ -1,0 +1,82 @@
+// Models in folders, parts of them, and layers that are compressed otherwise.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tool/tool.hpp"
+
+namespace {
+
+using tool_test::json;
+using tool_test::read_text;
+using tool_test::Tool;
+
+class FolderTool : public Tool {
+ protected:
+  /// A folder with one model, its configuration and a file in a folder below.
+  std::string model_folder() const {
+    const std::string folder = path("model");
+    std::filesystem::create_directories(folder + "/tokenizer");
+    std::filesystem::copy_file(generated(), folder + "/model.safetensors");
+    std::ofstream(folder + "/config.json") << "{}\n";
+    std::ofstream(folder + "/tokenizer/vocab.txt") << "the of\n";
+    return folder;
+  }
+};
+
+TEST_F(FolderTool, TakesAndMakesFolders) {
+  const std::string model = model_folder(), packed = path("packed"), back = path("back");
+  ask({"compress", model, "-o", packed, "--lossless"});
+  EXPECT_EQ(ask({"verify", packed, "--against", model})["same_file"], true);
+  EXPECT_NE(run({"verify", packed, "--against", model}).out.find("the same file, byte for byte"), std::string::npos);
+  EXPECT_GT(ask({"inspect", packed})["tensors"].size(), 0U);
+  ask({"decompress", packed, "-o", back});
+  for (const std::string name : {"/model.safetensors", "/config.json", "/tokenizer/vocab.txt"}) {
+    EXPECT_TRUE(read_text(back + name) == read_text(model + name)) << name;
+  }
+  // A name of a file asks for a file.
+  ask({"compress", model, "-o", path("one.safetensors"), "--bits", "3"});
+  EXPECT_TRUE(std::filesystem::is_regular_file(path("one.safetensors")));
+  EXPECT_EQ(run({"compress", model, "-o", model, "--bits", "3"}).exit_code, 1);
+}
+
+TEST_F(FolderTool, PartsShareALambda) {
+  const std::string model = model_folder(), parts = path("parts"), whole = path("whole");
+  const json found = ask({"lambda", model, "--bits", "3"});
+  const double lambda = found["lambda"].get<double>();
+  EXPECT_GT(lambda, 1);
+  EXPECT_EQ(std::stod(run({"lambda", model, "--bits", "3"}).out), lambda);
+  const json compressed = ask({"compress", model, "-o", whole, "--lambda", std::to_string(lambda)});
+  EXPECT_NEAR(compressed["totals"]["bits_per_weight"].get<double>(), 3.0, 0.1);
+  for (const char* part : {"1/2", "0/2"}) {
+    ask({"compress", model, "-o", parts, "--lambda", std::to_string(lambda), "--part", part});
+  }
+  for (const std::string name : {"/model.safetensors", "/config.json"}) {
+    EXPECT_TRUE(read_text(parts + name) == read_text(whole + name)) << name;
+  }
+  for (const char* part : {"2/2", "0", "/", "a/b", "-1/2", "0/0"}) {
+    EXPECT_EQ(run({"compress", model, "-o", parts, "--lambda", "5", "--part", part}).exit_code, 2) << part;
+  }
+  EXPECT_EQ(run({"compress", model, "-o", parts, "--bits", "3", "--part", "0/2"}).exit_code, 1);
+  EXPECT_EQ(run({"compress", generated(), "-o", path("x"), "--lambda", "5", "--part", "0/2"}).exit_code, 1);
+}
+
+TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {
+  const std::string packed = path("packed.safetensors");
+  const json compressed = ask({"compress", generated(), "-o", packed, "--bits", "2.5", "--fallback", "*down_proj*"});
+  EXPECT_GT(compressed["totals"]["by_fallback"].get<int>(), 0);
+  double bits = 0, weights = 0;
+  for (const json& tensor : compressed["tensors"]) {
+    const auto count = tensor["weights"].get<double>();
+    if (tensor["name"].get<std::string>().find("down_proj") != std::string::npos) {
+      EXPECT_GT(tensor["bits_per_weight"].get<double>(), 5) << tensor;
+    } else {
+      bits += count * tensor["bits_per_weight"].get<double>();
+      weights += count;
+    }
+  }
+  EXPECT_NEAR(bits / weights, 2.5, 0.02);
+}
+
+}  // namespace
