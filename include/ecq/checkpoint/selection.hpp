@@ -65,10 +65,10 @@ inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 /// Longer names are never matched against the block pattern: std::regex recurses once per character.
 inline constexpr std::size_t longest_matched_name = 1024;
 
-/// The steps that matching all names against the block pattern may take: so many, and so many more for each byte of a
-/// name. The default pattern takes about twenty a byte. Others, such as `(a+)+$`, take twice the steps for each byte
-/// more.
+/// The steps that matching all names against the block pattern may take, besides those for each byte of a name. The
+/// default pattern takes about twenty a byte. Others, such as `(a+)+$`, take twice the steps for each byte more.
 inline constexpr std::uint64_t matching_steps = std::uint64_t{1} << 24;
+/// The steps that matching may take for each byte of a name.
 inline constexpr std::uint64_t matching_steps_per_byte = std::uint64_t{1} << 10;
 
 /// The tensors that one stream holds: positions in the list given to select_tensors, ascending.
