@@ -33,13 +33,13 @@ inline constexpr std::array<std::string_view, 28> quantization_patterns{
     "*.qweight",      "*.qzeros",      "*.g_idx",      "*_g_idx",         "*_packed", "*_blocks",     "*.biases",
     "*.SCB",          "*absmax",       "*quant_map",   "*.quant_state.*", "*._scale", "*._zeropoint", "*.W_q"};
 
-/// Patterns of weights' names in which a star stands for the same text as in the name of their scales.
+/// How scales are named after their weights: one ending takes the place of another.
 struct scale_name {
   std::string_view weights;  ///< how the name of the weights ends
   std::string_view scale;    ///< what takes that place in the name of the scales
 };
 
-/// How scales are named after their weights.
+/// The names that checkpoints give to scales, in the order in which they are looked for.
 inline constexpr std::array<scale_name, 5> scale_names{
     {{"", "_scale_inv"}, {"", "_scale"}, {".weight", ".scale_weight"}, {".weight", ".scale"}, {"._data", "._scale"}}};
 
