@@ -81,6 +81,7 @@ TEST(ContainerWriter, RefusesPlansThatCollide) {
   EXPECT_TRUE(has(with_tensor("layers.0.ecq_stream"), "'layers.0.ecq_stream'"));
   EXPECT_TRUE(has(with_tensor("head.ecq_scale"), "'head.ecq_scale'"));
   EXPECT_TRUE(has(with_tensor("ecq.header_checksum"), "'ecq.header_checksum'"));
+  EXPECT_TRUE(has(with_tensor("ecq.original_header"), "'ecq.original_header'"));
   EXPECT_TRUE(has(with_tensor("\xff"), "UTF-8"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.metadata.push_back({"ecq", ""}); }), "'ecq'"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.metadata.push_back({"format", ""}); }), "'format'"));

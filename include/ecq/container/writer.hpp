@@ -151,6 +151,7 @@ inline result<container_writer> container_writer::create(const std::filesystem::
   }
   for (const tensor_declaration& tensor : plan.pass_through) {
     if (!tensor.shape) return bad("tensor '", tensor.name, "' has no shape");
+    if (tensor.name == original_header_name) return bad("the container itself needs the name '", tensor.name, "'");
     if (!names.insert(tensor.name).second) return bad("tensor '", tensor.name, "' is there twice");
     tensors.push_back(tensor);
   }
