@@ -156,7 +156,8 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesInPairs) {
 TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
   expect_the_weights_of_the_host<ecq::bf16>(made_block({{64, 64}, {3, 5}}), 0, ecq::coders<ecq::rans>);
   const auto refused = [&]<class Coder>() {
-    const auto image = ecq::device_block_image::of(made_block<Coder>({{64, 64}}));
+    const ecq::packed_block block = made_block<Coder>({{64, 64}});  // outlives the copy that upload() begins
+    const auto image = ecq::device_block_image::of(block);
     const ecq_test::device_memory memory(image->bytes());
     const ecq_test::device_memory flag(8);
     const ecq::cuda gpu;
