@@ -277,7 +277,8 @@ ECQ_INLINE result<compress_report> checkpoint_compressor::write(std::span<contai
   return report;
 }
 
-/// Copies what is not a shard. What was quantised and is no longer leaves index and configuration.
+/// Copies all files but the shards. Scales that were applied leave the index, and quantization_config leaves
+/// config.json.
 ECQ_INLINE result<void> write_others(const model_files& files, const std::filesystem::path& out,
                                      const checkpoint& model, const model_selection& selection) {
   if (selection.unpacked() == 0) return copy_others(files, out);
