@@ -21,7 +21,7 @@ namespace ecq {
 /// byte.
 struct packed_matrix {
   std::string name;  ///< unique within a checkpoint; may be empty for a single matrix
-  /// As the model has it: shape[0] = layout.rows, the product of the rest = columns; for bytes, the tensor's shape.
+  /// The shape of the model's tensor. Except for bytes, shape[0] = layout.rows, and the product of the rest = columns.
   std::vector<std::uint64_t> shape;
   dtype original = dtype::fp32;    ///< format of the weights before compression
   dtype format = dtype::fp8_e4m3;  ///< number format of the codes; for a lossless matrix, the original format

@@ -180,6 +180,41 @@ TEST(Description, ZeroPointsAreFiniteAndOfAffineFormatsAlone) {
   EXPECT_EQ(code_of(with("uint8", nullptr)), errc::corrupt);
 }
 
+TEST(Description, BytesNameTheTypeOfTheirTensor) {
+  using json = nlohmann::ordered_json;
+  const auto with = [](const char* format, const json& shape, const json& element_type, int symbols = 48) {
+    return changed([&](json& root) {
+      root["blocks"][1]["symbols"] = symbols;
+      json& matrix = root["blocks"][1]["matrices"] = json::array({root["blocks"][1]["matrices"][0]});
+      matrix[0]["rows_per_group"] = matrix[0]["columns_per_group"] = matrix[0]["first_symbol"] = 0;
+      matrix[0]["original"] = matrix[0]["format"] = format;
+      matrix[0]["shape"] = shape;
+      if (!element_type.is_null()) matrix[0]["element_type"] = element_type;
+    });
+  };
+  const std::string good = with("uint8", json{3, 4}, "I32");
+  const auto parsed = parse_description(good);
+  ASSERT_TRUE(parsed) << parsed.error().to_string();
+  const ecq::packed_matrix& matrix = parsed->blocks[1].matrices[0];
+  EXPECT_TRUE(matrix.is_bytes());
+  EXPECT_EQ(matrix.layout.rows, 48U);
+  EXPECT_EQ(matrix.layout.columns, 1U);
+  EXPECT_EQ(matrix.weights(), 12U);
+  EXPECT_EQ(ecq::to_json(*parsed), good);
+  EXPECT_EQ(code_of(with("uint8", json{16, 6}, "F4")), errc::ok);
+  EXPECT_EQ(code_of(with("uint8", json::array(), "I64", 8)), errc::ok);  // a scalar
+  EXPECT_EQ(code_of(with("uint8", json{0, 7}, "I64")), errc::ok);
+  EXPECT_EQ(code_of(with("uint8", json{3, 4}, "I32", 47)), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", json{3, 3}, "F4")), errc::corrupt);  // half a byte
+  EXPECT_EQ(code_of(with("uint8", json{3, 4}, nullptr)), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", json{3, 4}, "")), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", json{3, 4}, "I33")), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", json{3, 4}, 32)), errc::corrupt);
+  EXPECT_EQ(code_of(with("bf16", json{3, 4}, "BF16")), errc::corrupt);
+  EXPECT_EQ(code_of(with("int8", json{3, 4}, "I8")), errc::corrupt);
+  EXPECT_EQ(code_of(with("uint8", json{std::uint64_t{1} << 62, 4}, "I64")), errc::corrupt);
+}
+
 TEST(Description, TruncatedAnywhereIsRefused) {
   auto described = sample();
   described.blocks[0].matrices[0].format = ecq::dtype::uint8;

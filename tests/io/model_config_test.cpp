@@ -70,4 +70,16 @@ TEST(ModelConfig, LosesItsQuantizationAlone) {
   EXPECT_FALSE(ecq::without_quantization_config("{"));
 }
 
+TEST(ModelConfig, IsCopiedWhateverItIs) {
+  const ecq_test::temporary_folder from, to;
+  EXPECT_TRUE(ecq::copy_without_quantization_config(from.path(), to.path()));
+  EXPECT_EQ(to.count(), 0U);
+  for (const std::string text : {"", "no JSON", R"({"quantization_config": {}})"}) {
+    ecq_test::write_file(from / "config.json", text);
+    const auto copied = ecq::copy_without_quantization_config(from.path(), to.path());
+    ASSERT_TRUE(copied) << text << copied.error().to_string();
+    EXPECT_EQ(ecq_test::read_file(to / "config.json"), text.starts_with('{') ? "{}" : text);
+  }
+}
+
 }  // namespace

@@ -361,10 +361,10 @@ ECQ_INLINE result<compress_report> compress_folder(const cpu& backend, const std
     for (std::size_t shard = part.index; shard < files.shards.size(); shard += part.count) {
       outs.push_back(out / files.shards[shard]);
       ECQ_CHECK(refuse_to_overwrite(outs.back(), model.files()));
-      ECQ_CHECK(create_folder(outs.back().parent_path()));
     }
     detail::checkpoint_compressor compressor(backend, model, options, report_progress);
     ECQ_CHECK(compressor.prepare(*methods.method, *methods.fallback, part));
+    for (const auto& file : outs) ECQ_CHECK(create_folder(file.parent_path()));
     ECQ_TRY(report, compressor.run(outs));
     if (part.index == 0) ECQ_CHECK(detail::write_others(files, out, model, compressor.selection()));
     return report;

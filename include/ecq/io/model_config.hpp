@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
+#include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
 
 namespace ecq {
@@ -108,6 +110,10 @@ inline result<std::string> without_quantization_config(std::string_view text) {
 
 inline result<void> copy_without_quantization_config(const std::filesystem::path& from,
                                                      const std::filesystem::path& to) {
+  std::error_code failure;
+  if (std::filesystem::is_empty(from / "config.json", failure) && !failure) {  // nothing to map
+    return copy_whole_file(from / "config.json", to / "config.json");
+  }
   const auto file = mapped_file::open(from / "config.json");
   if (!file) return file.error().code() == errc::not_found ? result<void>() : result<void>(file.error());
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
