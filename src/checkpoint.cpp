@@ -1,3 +1,4 @@
+#include "ecq/checkpoint/checkpoint_compressor-inl.hpp"
 #include "ecq/checkpoint/compress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_checkpoint-inl.hpp"

@@ -40,13 +40,13 @@ struct outcome {
   json answer() const { return json::parse(out, nullptr, false); }
 };
 
-/// A running tool; everything it prints goes to files in `folder`. It is killed after two minutes.
+/// A running tool, or another program; everything it prints goes to files in `folder`. It is killed after two minutes.
 class process {
  public:
   process(const fs::path& folder, const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY,
-          int stderr_descriptor = -1, int stdout_descriptor = -1)
+          int stderr_descriptor = -1, int stdout_descriptor = -1, const std::string& program = ECQ_TOOL_PATH)
       : out_(folder / "tool.stdout"), err_(folder / "tool.stderr") {
-    std::vector<std::string> words{ECQ_TOOL_PATH};
+    std::vector<std::string> words{program};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
@@ -62,7 +62,7 @@ class process {
     const rlimit limit{file_size_limit, file_size_limit};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     ::alarm(120);
-    ::execv(ECQ_TOOL_PATH, pointers.data());
+    ::execv(program.c_str(), pointers.data());
     ::_exit(127);
   }
 
@@ -108,6 +108,10 @@ class Tool : public testing::Test {
 
   outcome run(const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY) const {
     return start(arguments, file_size_limit).wait();
+  }
+
+  outcome run_program(const std::string& program, const std::vector<std::string>& arguments) const {
+    return process(root_ / "log", arguments, RLIM_INFINITY, -1, -1, program).wait();
   }
 
   /// Runs what must succeed with --json and gives its answer.

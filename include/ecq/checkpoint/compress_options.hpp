@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
@@ -17,14 +18,6 @@ namespace ecq {
 
 /// Smaller tensors that are no weights are not worth a stream: its header and table take about as much.
 inline constexpr std::uint64_t least_coded_bytes = 4096;
-
-/// Every `count`-th file of a folder, from number `index` on, counted from 0. Many machines each compress a part.
-struct folder_part {
-  std::size_t index = 0;
-  std::size_t count = 1;
-
-  bool holds(std::size_t file) const noexcept { return file % count == index; }
-};
 
 /// How a checkpoint is compressed: by which method, and into what streams.
 struct compress_options {
@@ -46,9 +39,14 @@ struct compress_options {
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
   unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
-  /// What compress_folder writes; the index and all other files belong to part 0. Every part needs the same lambda, so
-  /// there can be no target of bits: find_lambda_of finds the lambda of a target.
+  /// The files of a folder that compress_folder writes: parts have about as many bytes each. The index and all other
+  /// files belong to part 0. All parts need the same lambda, so there can be no target of bits unless they agree:
+  /// find_lambda_of finds the lambda of a target.
   folder_part part{};
+  part_agreement agree{};  ///< how parts that are compressed at the same time agree; nothing if they do not
+  /// The most that a file of a folder may hold, in bytes, counting a byte a weight before coding (lossless: the tensors
+  /// themselves); only a tensor that is larger has a file with more. 0: the files of the model stay as they are.
+  std::uint64_t max_file_bytes = 0;
   bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,12 +15,14 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/model_selection.hpp"
+#include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/quantize/finite.hpp"
 
 namespace ecq::detail {
 
-/// The streams of `block`, in the order of their first tensors; with `by_shard`, of one file each.
-ECQ_INLINE std::vector<selected_block> split_block(const selected_block& block, stream_sharing sharing, bool by_shard) {
+/// The streams of `block`, in the order of their first tensors. `file_of(tensor)` is the number of a tensor's file.
+template <class FileOf>
+std::vector<selected_block> split_block(const selected_block& block, stream_sharing sharing, FileOf&& file_of) {
   std::vector<selected_block> parts;
   for (std::size_t index = 0; index < block.matrices.size(); ++index) {
     const named_weights& matrix = block.matrices[index];
@@ -31,11 +34,11 @@ ECQ_INLINE std::vector<selected_block> split_block(const selected_block& block, 
     } else if (sharing == stream_sharing::format) {
       name += "." + std::string(to_string(matrix.weights.type()));
     }
-    const std::size_t shard = by_shard ? block.entries[index]->shard : 0;
+    const std::size_t file = file_of(*block.entries[index]);
     auto part = std::find_if(parts.begin(), parts.end(),
-                             [&](const selected_block& each) { return each.name == name && each.shard == shard; });
+                             [&](const selected_block& each) { return each.name == name && each.file == file; });
     if (part == parts.end()) {
-      part = parts.insert(part, {.name = name, .falls_back = block.falls_back, .shard = shard});
+      part = parts.insert(part, {.name = name, .falls_back = block.falls_back, .file = file});
     }
     part->add(*block.entries[index], matrix);
   }
@@ -84,21 +87,33 @@ ECQ_INLINE result<bool> model_selection::is_left_out(const cpu& backend, const t
   return false;
 }
 
-ECQ_INLINE void model_selection::list_kept(const std::optional<folder_part>& only) {
-  for (std::size_t position = 0; position < model_->tensors().size(); ++position) {
-    const tensor_entry& tensor = model_->tensors()[position];
-    if (selected_.contains(&tensor) || scales_.contains(&tensor)) continue;
-    if (only && !only->holds(tensor.shard)) continue;
-    kept_.push_back(&tensor);
-    if (quantized_ && (*quantized_)[position].belongs) ++of_quantized_;
+/// The files to write. Tensors of chosen weights count a byte a weight, which coding makes no larger by more than
+/// scales and tables.
+ECQ_INLINE file_plan model_selection::plan_files(const compress_options& options, const model_files* files) const {
+  if (files == nullptr) return file_plan::one_file(*model_);
+  if (options.max_file_bytes == 0) return file_plan::as_original(*model_, *files);
+  std::vector<std::uint64_t> bytes;
+  for (const tensor_entry& tensor : model_->tensors()) {
+    std::uint64_t size = is_applied(tensor) ? 0 : tensor.size_bytes();
+    if (quantized_ && selected_.contains(&tensor)) size = size * 8 / find_safetensors_dtype(tensor.dtype)->bits;
+    bytes.push_back(size);
+  }
+  return file_plan::by_size(*model_, *files, bytes, options.max_file_bytes);
+}
+
+ECQ_INLINE void model_selection::list_kept() {
+  for (const tensor_entry& tensor : model_->tensors()) {
+    if (!selected_.contains(&tensor) && !is_applied(tensor)) kept_.push_back(&tensor);
   }
 }
 
 ECQ_INLINE error model_selection::nothing_selected() const {
-  const std::string hint = of_quantized_ == 0 ? ""
-                                              : text_of("; ", of_quantized_,
-                                                        " belong to quantised weights, which only lossless methods "
-                                                        "take");
+  const auto of_quantized =
+      std::ranges::count_if(kept_, [&](const tensor_entry* tensor) { return is_of_quantized(*tensor); });
+  const std::string hint = of_quantized == 0 ? ""
+                                             : text_of("; ", of_quantized,
+                                                       " belong to quantised weights, which only lossless methods "
+                                                       "take");
   return error(errc::invalid_argument, "none of ", model_->tensors().size(),
                " tensors is selected: weights have two dimensions or more, and "
                "embeddings have to be included by name",
@@ -108,13 +123,12 @@ ECQ_INLINE error model_selection::nothing_selected() const {
 ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const checkpoint& model,
                                                        const compress_options& options,
                                                        const compression_method& method,
-                                                       const compression_method& fallback,
-                                                       const std::optional<folder_part>& only) {
+                                                       const compression_method& fallback, const model_files* files) {
   model_selection made(model, method.lossless());
   tensor_selection rules = options.selection;
   rules.embeddings = rules.embeddings || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
-  std::size_t tensors[2] = {};  // of the method, and of the fallback
+  std::vector<selected_block> whole;  // before it is split
   for (const tensor_block& block : chosen) {
     selected_block parts[2] = {{.name = block.name}, {.name = block.name + ".fallback", .falls_back = true}};
     for (const std::size_t position : block.tensors) {
@@ -126,20 +140,21 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
       made.selected_.insert(&tensor);
       if (matrix.weights.is_scaled()) made.scales_.insert((*made.quantized_)[position].scale);
     }
-    for (const selected_block& kept : parts) {
-      for (selected_block& part :
-           split_block(kept, (kept.falls_back ? fallback : method).sharing(), only.has_value())) {
-        if (only && !only->holds(part.shard)) continue;
-        part.first = tensors[part.falls_back ? 1 : 0];
-        tensors[part.falls_back ? 1 : 0] += part.entries.size();
-        for (const tensor_entry* tensor : part.entries) made.selected_bytes_ += tensor->size_bytes();
-        made.blocks_.push_back(std::move(part));
-      }
+    whole.insert(whole.end(), std::make_move_iterator(std::begin(parts)), std::make_move_iterator(std::end(parts)));
+  }
+  made.files_.emplace(made.plan_files(options, files));
+  std::size_t tensors[2] = {};  // of the method, and of the fallback
+  for (const selected_block& block : whole) {
+    const stream_sharing sharing = (block.falls_back ? fallback : method).sharing();
+    for (selected_block& part :
+         split_block(block, sharing, [&](const tensor_entry& tensor) { return made.file_of(tensor); })) {
+      part.first = tensors[part.falls_back ? 1 : 0];
+      tensors[part.falls_back ? 1 : 0] += part.entries.size();
+      made.blocks_.push_back(std::move(part));
     }
   }
-  made.list_kept(only);
-  // A part of a model may well have nothing to compress.
-  if (made.blocks_.empty() && !(only && only->count > 1)) return made.nothing_selected();
+  made.list_kept();
+  if (made.blocks_.empty()) return made.nothing_selected();
   return made;
 }
 

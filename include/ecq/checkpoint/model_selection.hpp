@@ -14,9 +14,11 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/compress_options.hpp"
+#include "ecq/checkpoint/file_plan.hpp"
 #include "ecq/checkpoint/quantized_tensors.hpp"
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/model_files.hpp"
 #include "ecq/methods/method.hpp"
 
 namespace ecq::detail {
@@ -28,7 +30,7 @@ struct selected_block {
   std::vector<const tensor_entry*> entries{};
   bool falls_back = false;  ///< compressed by compress_options::fallback
   std::size_t first = 0;    ///< number of the first one among the tensors of the same method
-  std::size_t shard = 0;    ///< the file of the model that holds them, if every file gets streams of its own
+  std::size_t file = 0;     ///< the number of the file, in the plan, that will hold the stream
 
   void add(const tensor_entry& tensor, const named_weights& matrix) {
     matrices.push_back(matrix);
@@ -39,26 +41,31 @@ struct selected_block {
 /// The tensors of a checkpoint, by what becomes of them.
 class model_selection {
  public:
-  /// Chooses by the rules of `options`; `method` and `fallback` are those of the options. With `part`, no stream
-  /// holds tensors of several files, and nothing is chosen or kept of files that are not in the part. Errors:
+  /// Chooses by the rules of `options`; `method` and `fallback` are those of the options. `files` are the model's if it
+  /// is to lie in several again: no stream then holds tensors of several. Without them it becomes one file. Errors:
   /// invalid_argument (no tensor selected, a wrong pattern), unsupported (quantized_tensors::weights_of), and those of
   /// reading weights.
   static result<model_selection> of(const cpu& backend, const checkpoint& model, const compress_options& options,
                                     const compression_method& method, const compression_method& fallback,
-                                    const std::optional<folder_part>& part);
+                                    const model_files* files);
+
+  /// The files to write, with all tensors, even those that is_applied() drops.
+  const file_plan& files() const noexcept { return *files_; }
 
   /// The blocks to compress, in the order of their first tensors.
   const std::vector<selected_block>& blocks() const noexcept { return blocks_; }
   /// The tensors that stay as they are, in the model's order.
   const std::vector<const tensor_entry*>& kept() const noexcept { return kept_; }
-  /// The size of all tensors of the blocks, in bytes.
-  std::uint64_t selected_bytes() const noexcept { return selected_bytes_; }
-  /// The number of tensors that were quantised already; their scales are neither compressed nor kept.
-  std::size_t unpacked() const noexcept { return scales_.size(); }
+  /// Whether any weights were quantised already; their scales are neither compressed nor kept.
+  bool has_unpacked() const noexcept { return !scales_.empty(); }
   /// Whether the tensor holds scales by which selected weights are multiplied.
   bool is_applied(const tensor_entry& tensor) const { return scales_.contains(&tensor); }
-  /// The number of kept tensors that belong to quantised weights.
-  std::size_t of_quantized() const noexcept { return of_quantized_; }
+  /// Whether the tensor stays as it is because it belongs to quantised weights.
+  bool is_of_quantized(const tensor_entry& tensor) const {
+    return quantized_ && (*quantized_)[position_of(tensor)].belongs;
+  }
+  /// The number of the file that will hold the tensor.
+  std::size_t file_of(const tensor_entry& tensor) const { return files_->file_of(position_of(tensor)); }
 
  private:
   model_selection(const checkpoint& model, bool lossless) : model_(&model) {
@@ -69,8 +76,13 @@ class model_selection {
   result<named_weights> matrix_of(std::size_t position) const;
   result<bool> is_left_out(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                            const compress_options& options) const;
-  void list_kept(const std::optional<folder_part>& only);
+  file_plan plan_files(const compress_options& options, const model_files* files) const;
+  void list_kept();
   error nothing_selected() const;
+
+  std::size_t position_of(const tensor_entry& tensor) const noexcept {
+    return static_cast<std::size_t>(&tensor - model_->tensors().data());
+  }
 
   const checkpoint* model_;
   std::optional<quantized_tensors> quantized_;  ///< unless the method is lossless: it keeps everything
@@ -78,8 +90,7 @@ class model_selection {
   std::vector<const tensor_entry*> kept_;
   std::set<const tensor_entry*> selected_;
   std::set<const tensor_entry*> scales_;  ///< of selected weights, which are multiplied by them
-  std::uint64_t selected_bytes_ = 0;
-  std::size_t of_quantized_ = 0;
+  std::optional<file_plan> files_;
 };
 
 }  // namespace ecq::detail

@@ -45,7 +45,8 @@ struct container_plan {
   std::vector<block> blocks;
   std::vector<tensor_declaration> pass_through;  ///< tensors kept as they are; shapes are needed
   string_map metadata;                           ///< metadata of the original, kept unchanged
-  /// The header of the original, with its length before it, if that was one file: it tells the order of its tensors.
+  /// The header, with its length before it, of the file that decompression gives back: the original's, if that was one
+  /// file. It tells the order of the tensors.
   std::span<const std::byte> original_header{};
   std::string tool;      ///< free text
   std::string settings;  ///< free text
@@ -73,9 +74,15 @@ class container_writer {
     return write_tensor(name, bytes, [](std::span<const std::byte>) {});
   }
 
-  /// Writes header and header checksum and puts the file under its name. Errors: errc::invalid_argument names what is
+  /// Writes header and header checksum, and everything to the disk. Errors: errc::invalid_argument names what is
   /// missing.
-  result<void> commit();
+  result<void> finish();
+
+  /// Finishes the file, unless that is done, and puts it under its name.
+  result<void> commit() {
+    ECQ_CHECK(finish());
+    return file_.commit();
+  }
 
   /// Size of the whole file so far, header included.
   std::uint64_t size_bytes() const noexcept { return file_.data_begin() + file_.data_size(); }
@@ -91,6 +98,7 @@ class container_writer {
   std::map<std::string, std::size_t, std::less<>> index_;  ///< of blocks by their names
   std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
+  bool finished_ = false;
 };
 
 namespace detail {
@@ -255,7 +263,8 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
   return {};
 }
 
-inline result<void> container_writer::commit() {
+inline result<void> container_writer::finish() {
+  if (finished_) return {};
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     if (!blocks_[index].matrices.empty()) continue;
     return error(errc::invalid_argument, "block '", plan_.blocks[index].name, "' was not written");
@@ -268,7 +277,9 @@ inline result<void> container_writer::commit() {
   std::array<std::byte, 8> checksum;
   store_le<std::uint64_t>(checksum.data(), xxh64(header));
   ECQ_CHECK(file_.write(header_checksum_name, checksum));
-  return file_.commit();
+  ECQ_CHECK(file_.finish());
+  finished_ = true;
+  return {};
 }
 
 }  // namespace ecq

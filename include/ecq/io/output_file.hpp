@@ -68,6 +68,9 @@ class output_file {
   /// Overwrites bytes appended before; precondition: offset + bytes.size() <= size().
   result<void> rewrite(std::uint64_t offset, std::span<const std::byte> bytes) { return write(offset, bytes); }
 
+  /// Writes everything to the disk. After it, nothing is left to fail but the renaming.
+  result<void> flush();
+
   /// Flushes the bytes to the disk and renames the file to its final name.
   result<void> commit();
 
@@ -82,6 +85,7 @@ class output_file {
     std::swap(size_, other.size_);
     std::swap(handle_, other.handle_);
     std::swap(slot_, other.slot_);
+    std::swap(flushed_, other.flushed_);
   }
 
   result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -103,6 +107,7 @@ class output_file {
   std::uint64_t size_ = 0;
   handle handle_ = no_handle;
   detail::unfinished_file* slot_ = nullptr;  ///< where remove_unfinished_files() finds temporary_
+  bool flushed_ = false;                     ///< since the last byte was written
 };
 
 namespace detail {
@@ -191,6 +196,7 @@ inline result<output_file> output_file::create(const std::filesystem::path& path
 
 inline result<void> output_file::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::uint64_t start = offset;
+  flushed_ = false;
   while (!bytes.empty()) {
 #if ECQ_POSIX
     constexpr std::size_t largest_write = std::size_t{1} << 30;  // more than INT_MAX is an error on some systems
@@ -216,13 +222,22 @@ inline result<void> output_file::write(std::uint64_t offset, std::span<const std
   return {};
 }
 
-inline result<void> output_file::commit() {
+inline result<void> output_file::flush() {
+  if (flushed_) return {};
 #if ECQ_POSIX
   // Some file systems have no permissions; the file then stays as private as it is.
   if (permissions_) static_cast<void>(::fchmod(handle_, static_cast<mode_t>(*permissions_)));
   if (::fsync(handle_) != 0) return detail::file_error(path_, "cannot sync", errno);
 #else
   if (std::fflush(handle_) != 0) return detail::file_error(path_, "cannot flush", errno);
+#endif
+  flushed_ = true;
+  return {};
+}
+
+inline result<void> output_file::commit() {
+  ECQ_CHECK(flush());
+#if !ECQ_POSIX
   if (close(std::exchange(handle_, no_handle)) != 0) return detail::file_error(path_, "cannot close", errno);
 #endif
   std::error_code failure;

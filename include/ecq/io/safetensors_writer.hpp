@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/little_endian.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/output_file.hpp"
@@ -44,6 +45,10 @@ class safetensors_writer {
   /// Tensors must be written in the order of their data. Errors: those of parse_safetensors_header.
   static result<safetensors_writer> create_as(const std::filesystem::path& path, std::span<const std::byte> header);
 
+  /// The header of a file of these tensors, whose data follow one another in this order: length, JSON, and white space
+  /// up to a multiple of 64 bytes. Looks at names, types, shapes and sizes alone.
+  static std::vector<std::byte> header_of(std::span<const tensor_entry* const> tensors, const string_map& metadata);
+
   /// Begins the data of a declared tensor. Write each tensor once, one after another: begin, append..., end.
   result<void> begin(std::string_view name);
   result<void> append(std::span<const std::byte> bytes);
@@ -67,9 +72,15 @@ class safetensors_writer {
   /// header's bytes (length and JSON). Tensors not yet written must have a declared shape and follow in declared order.
   result<std::span<const std::byte>> seal(const string_map& metadata);
 
-  /// Seals the header with the metadata given to create(), unless it is sealed already, and puts the file under its
-  /// name. Errors: errc::invalid_argument names a tensor that was not written.
-  result<void> commit();
+  /// Seals the header with the metadata given to create(), unless it is sealed already, and writes everything to the
+  /// disk. Errors: errc::invalid_argument names a tensor that was not written.
+  result<void> finish();
+
+  /// Finishes the file, unless that is done, and puts it under its name.
+  result<void> commit() {
+    ECQ_CHECK(finish());
+    return file_.commit();
+  }
 
  private:
   struct slot {
@@ -82,7 +93,8 @@ class safetensors_writer {
   static constexpr std::size_t unwritten = static_cast<std::size_t>(-1);
   /// The largest offset in bytes, 10^16 - 1: the header has room for its digits in every offset.
   static constexpr std::uint64_t largest_offset = 9'999'999'999'999'999;
-  static constexpr std::size_t alignment = 64;
+  /// Header and length are a multiple of 64 bytes.
+  static constexpr std::size_t header_size_of(std::string_view text) { return (text.size() + 8 + 63) / 64 * 64; }
 
   explicit safetensors_writer(output_file file) : file_(std::move(file)) {}
 
@@ -92,6 +104,7 @@ class safetensors_writer {
   }
 
   static std::string render(std::span<const slot* const> slots, const string_map& metadata);
+  static void fill_header(std::span<std::byte> header, std::string_view text);
   result<void> reserve_header();
 
   output_file file_;
@@ -104,6 +117,7 @@ class safetensors_writer {
   std::size_t written_ = 0;
   std::size_t open_ = unwritten;
   bool sealed_ = false;
+  bool finished_ = false;
 };
 
 inline result<safetensors_writer> safetensors_writer::create(const std::filesystem::path& path,
@@ -184,8 +198,7 @@ inline result<void> safetensors_writer::reserve_header() {
     if (!each.declared.shape) each.declared.shape = std::vector{largest_offset};
     order.push_back(&each);
   }
-  const std::size_t text = render(order, metadata_).size();
-  header_size_ = (text + 8 + alignment - 1) / alignment * alignment;
+  header_size_ = header_size_of(render(order, metadata_));
   if (header_size_ - 8 > file_limits::header_bytes) {
     return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", header_size_, " bytes, at most ",
                  file_limits::header_bytes, " are allowed");
@@ -222,6 +235,28 @@ inline std::string safetensors_writer::render(std::span<const slot* const> slots
   }
   text += '}';
   return text;
+}
+
+/// Writes length and text; `header` is as long as header_size_of(text) says, or longer, and blank.
+inline void safetensors_writer::fill_header(std::span<std::byte> header, std::string_view text) {
+  store_le<std::uint64_t>(header.data(), header.size() - 8);
+  std::ranges::copy(std::as_bytes(std::span(text)), header.begin() + 8);
+}
+
+inline std::vector<std::byte> safetensors_writer::header_of(std::span<const tensor_entry* const> tensors,
+                                                            const string_map& metadata) {
+  std::vector<slot> slots;
+  std::uint64_t end = 0;
+  for (const tensor_entry* tensor : tensors) {
+    const std::uint64_t begin = std::exchange(end, end + tensor->size_bytes());
+    slots.push_back({.declared = {tensor->name, tensor->dtype, tensor->shape}, .begin = begin, .end = end});
+  }
+  std::vector<const slot*> order;
+  for (const slot& each : slots) order.push_back(&each);
+  const std::string text = render(order, metadata);
+  std::vector<std::byte> header(header_size_of(text), std::byte{' '});
+  fill_header(header, text);
+  return header;
 }
 
 inline result<void> safetensors_writer::begin(std::string_view name) {
@@ -293,16 +328,13 @@ inline result<std::span<const std::byte>> safetensors_writer::seal(const string_
     return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", text.size(), " bytes for ", end,
                  " bytes of data does not fit the ", header_size_ - 8, " bytes reserved");
   }
-  for (std::size_t index = 0; index < 8; ++index) {
-    header_[index] = static_cast<std::byte>(((header_size_ - 8) >> (8 * index)) & 0xFFU);
-  }
-  std::transform(text.begin(), text.end(), header_.begin() + 8,
-                 [](char character) { return static_cast<std::byte>(static_cast<unsigned char>(character)); });
+  fill_header(header_, text);
   sealed_ = true;
   return std::span<const std::byte>(header_);
 }
 
-inline result<void> safetensors_writer::commit() {
+inline result<void> safetensors_writer::finish() {
+  if (finished_) return {};
   if (!sealed_) ECQ_CHECK(seal(metadata_));
   if (written_ != slots_.size()) {
     const auto missing =
@@ -310,7 +342,9 @@ inline result<void> safetensors_writer::commit() {
     return misuse("tensor '", missing->declared.name, "' was not written");
   }
   ECQ_CHECK(file_.rewrite(0, header_));
-  return file_.commit();
+  ECQ_CHECK(file_.flush());
+  finished_ = true;
+  return {};
 }
 
 }  // namespace ecq

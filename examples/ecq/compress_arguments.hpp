@@ -1,0 +1,211 @@
+#pragma once
+/// \file
+/// The options that say how a checkpoint is compressed, of all programs that compress one.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "command.hpp"
+#include "ecq/checkpoint/compress_options.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
+#include "ecq/entropy/rans/rans.hpp"
+#include "ecq/entropy/tans/tans.hpp"
+#include "ecq/stream/chunk_index.hpp"
+
+namespace tool {
+
+struct compress_arguments : common_options {
+  std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans";
+  unsigned width = 8;
+  double bits = 3, lambda = 0;
+  bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false, pairs = false;
+  std::uint64_t chunk = 0, max_shard_bytes = 0;
+  ecq::tensor_selection selection;
+  std::vector<std::string> fallback;
+
+  bool is_entrollm() const { return method == "entrollm"; }
+
+  /// The options of the library. Errors: those that make no sense for what is compressed.
+  ecq::result<ecq::compress_options> to_options() const;
+};
+
+/// The names of entropy coders on the command line.
+inline constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 4> coders{
+    {{ecq::rans::name, ecq::rans::id},
+     {ecq::huffman::name, ecq::huffman::id},
+     {ecq::tans::name, ecq::tans::id},
+     {"auto", std::nullopt}}};
+
+inline std::string regular_expression(const std::string& text) {
+  try {
+    const std::regex pattern(text, std::regex::ECMAScript);
+  } catch (const std::regex_error& wrong) {
+    return text + ": " + wrong.what();
+  }
+  return {};
+}
+
+inline std::string chunk_size(const std::string& text) {
+  std::uint64_t symbols = 0;
+  if (CLI::detail::lexical_cast(text, symbols) &&
+      (symbols == 0 ||
+       (std::has_single_bit(symbols) && symbols >> ecq::min_chunk_bits != 0 && symbols >> ecq::max_chunk_bits <= 1))) {
+    return {};
+  }
+  return text + " is not a power of two from 2^" + std::to_string(ecq::min_chunk_bits) + " to 2^" +
+         std::to_string(ecq::max_chunk_bits);
+}
+
+inline CLI::Option* add_format(CLI::App& command, compress_arguments& given) {
+  return command.add_option("--format", given.format, "Number format of the codes")
+      ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
+      ->capture_default_str();
+}
+
+/// The options that say which tensors are compressed. Returns that of the fallback.
+inline CLI::Option* add_choice(CLI::App& command, compress_arguments& given) {
+  command
+      .add_option("--include", given.selection.include,
+                  "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--exclude", given.selection.exclude,
+                  "Leave tensors of such names as they are; wins over --include; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--block-pattern", given.selection.block_pattern,
+                  "Regular expression; what it matches in tensors' names is the block whose stream they share")
+      ->check(regular_expression)
+      ->capture_default_str();
+  return command
+      .add_option(
+          "--fallback", given.fallback,
+          "Keep selected tensors of such names at 8 bits (AbsMax); --bits is met by all others; may be repeated")
+      ->allow_extra_args(false);
+}
+
+inline ecq::result<ecq::compress_options> compress_arguments::to_options() const {
+  const ecq::dtype codes = *ecq::dtype_from_string(format);
+  ecq::compress_options how;
+  if (lossless) {
+    how.method = ecq::lossless_weights{.pairs = pairs};
+  } else if (is_entrollm()) {
+    how.method = {codes, ecq::entrollm{}};
+  } else if (lambda_given) {
+    how.method = {codes, ecq::entquant{.lambda = lambda}};
+  } else {
+    how.method = {codes, ecq::entquant{.target_bits = bits, .each_matrix = per_tensor}};
+  }
+  how.coder = std::find_if(coders.begin(), coders.end(), [&](const auto& each) { return each.first == coder; })->second;
+  how.selection = selection;
+  how.fallback_names = fallback;
+  if (!lossless && !is_entrollm()) how.fallback = {codes, ecq::entquant{.lambda = 0.0}};
+  how.chunk_bits = chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(chunk));
+  how.keep_non_finite = keep_non_finite;
+  how.max_file_bytes = max_shard_bytes;
+  if (max_shard_bytes != 0 && !is_for_folder(input, output)) {
+    return ecq::error(ecq::errc::invalid_argument, "--max-shard-size is for folders that become folders");
+  }
+  return how;
+}
+
+/// Declares all options. `finish` runs once the command line is read, and may throw what CLI11 throws.
+template <class Finish>
+void add_compress_options(CLI::App& app, const std::shared_ptr<compress_arguments>& given, Finish&& finish) {
+  CLI::App* command = &app;
+  command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
+      ->required();
+  command
+      ->add_option(
+          "-o,--output", given->output,
+          "Compressed checkpoint; replaced once the new one is whole. Without .safetensors at its end, the output of "
+          "a folder or an index is a folder: a container for each file, all other files copied")
+      ->check(seekable_name())
+      ->required();
+  CLI::Option* method =
+      command
+          ->add_option("--method", given->method,
+                       "entquant = scales chosen for few bits; entrollm = unsigned integers on one grid a tensor, one "
+                       "code for the whole model")
+          ->check(CLI::IsMember({"entquant", "entrollm"}))
+          ->capture_default_str();
+  CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits of an integer before coding")
+                           ->check(CLI::IsMember({8U, 4U}))
+                           ->capture_default_str();
+  CLI::Option* bits =
+      command
+          ->add_option(
+              "--bits", given->bits,
+              "Bits per weight, 1.3 to 6.5; streams count with all that they hold, and so do scales, but not the "
+              "file's JSON header; one lambda is found that meets them")
+          ->check(number_between(1.3, 6.5))
+          ->capture_default_str();
+  CLI::Option* lambda = command
+                            ->add_option("--lambda", given->lambda,
+                                         "Weight of the rate against the distortion, instead of --bits; 0 = AbsMax")
+                            ->check(number_between(0, 1e6))
+                            ->excludes(bits);
+  CLI::Option* lossless =
+      command
+          ->add_flag("--lossless", given->lossless,
+                     "Keep every bit: code the exponents of weights, embeddings included, and the bytes of all else")
+          ->excludes(bits)
+          ->excludes(lambda)
+          ->excludes(method);
+  command
+      ->add_flag(
+          "--pairs", given->pairs,
+          "With --lossless: code exponents two at a time; decodes in half the steps, and Huffman codes get smaller")
+      ->needs(lossless);
+  std::vector<std::string> coder_names;
+  for (const auto& coder : coders) coder_names.emplace_back(coder.first);
+  CLI::Option* coder =
+      command
+          ->add_option("--coder", given->coder,
+                       "Entropy coder; auto = in each block whichever is smallest, with entrollm in the whole model; "
+                       "rans if not given, with entrollm huffman")
+          ->check(CLI::IsMember(coder_names));
+  CLI::Option* format = add_format(*command, *given)->excludes(lossless);
+  add_choice(*command, *given)->excludes(lossless);
+  CLI::Option* per_tensor =
+      command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
+          ->excludes(lambda)
+          ->excludes(lossless);
+  command
+      ->add_option("--max-shard-size", given->max_shard_bytes,
+                   "Of a folder, write files of this size at most, such as 5GB, counting a byte a weight before coding "
+                   "(lossless: the tensors themselves), and an index. Without it, files stay as they are")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
+      ->check(chunk_size)
+      ->capture_default_str();
+  command->add_flag("--keep-non-finite", given->keep_non_finite,
+                    "Pass tensors with NaN or infinity through instead of refusing them");
+  add_common_options(*command, *given);
+  command->final_callback([=] {
+    given->lambda_given = lambda->count() != 0;
+    if (given->method == "entrollm") {
+      for (const CLI::Option* other : {bits, lambda, format, per_tensor}) {
+        if (other->count() != 0) throw CLI::ExcludesError("--method entrollm", other->get_name());
+      }
+      given->format = given->width == 4 ? "uint4" : "uint8";
+      if (coder->count() == 0) given->coder = "huffman";
+    } else if (width->count() != 0) {
+      throw CLI::RequiresError("--width", "--method entrollm");
+    }
+    finish();
+  });
+}
+
+}  // namespace tool

@@ -1,0 +1,74 @@
+#pragma once
+/// \file
+/// What compressing a checkpoint came to, for people and as JSON.
+
+#include <cstddef>
+#include <string>
+
+#include "command.hpp"
+#include "compress_arguments.hpp"
+#include "ecq/checkpoint/compress_options.hpp"
+#include "tensor_rows.hpp"
+#include "text.hpp"
+
+namespace tool {
+
+/// What became of tensors that were not compressed like the others.
+inline std::string about_exceptions(const ecq::compress_report& report, bool folder) {
+  std::string text;
+  if (report.by_fallback != 0) {
+    text += "  fallback         " + std::to_string(report.by_fallback) + " tensors at 8 bits before coding\n";
+  }
+  if (report.unpacked != 0) {
+    text += "  unpacked         " + std::to_string(report.unpacked) +
+            " quantised tensors were multiplied by their scales, which are dropped" +
+            (folder ? "" : ": remove quantization_config from config.json") + "\n";
+  }
+  if (report.of_quantized != 0) {
+    text += "  left as they are " + std::to_string(report.of_quantized) +
+            " tensors of weights that are quantised already; --lossless makes them smaller\n";
+  }
+  return text;
+}
+
+inline double megabytes_per_second(const ecq::compress_report& report, double seconds) {
+  return static_cast<double>(report.input_bytes) / 1e6 / seconds;
+}
+
+/// A few lines about all of `tensors` tensors together.
+inline std::string summary(const compress_arguments& given, const ecq::compress_report& report, std::size_t tensors,
+                           double seconds) {
+  const double share = 100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes);
+  std::string text = printable(given.output) + "\n  weights          " + grouped(report.weights) + " in " +
+                     std::to_string(tensors) + " tensors of " + std::to_string(report.blocks) + " blocks; " +
+                     std::to_string(report.passed_through) + " tensors passed through\n" +
+                     about_exceptions(report, is_for_folder(given.input, given.output)) + "  bits per weight  " +
+                     decimal(report.bits_per_weight, 3) + " with scales, without the file's header (entropy " +
+                     decimal(report.entropy, 3);
+  if (given.is_entrollm()) text += "; of all codes together " + decimal(report.joint_entropy, 3);
+  text += ")\n  file             " + bytes(report.input_bytes) + " -> " + bytes(report.file_bytes) + " (" +
+          decimal(share, 1) + " %)\n";
+  if (!given.lossless && !given.is_entrollm()) text += "  lambda           " + significant(report.lambda, 4) + '\n';
+  return text + "  time             " + duration(seconds) + " (" + decimal(megabytes_per_second(report, seconds), 0) +
+         " MB/s)\n";
+}
+
+inline json summary_json(const compress_arguments& given, const ecq::compress_report& report, double seconds) {
+  json totals = totals_of(report);
+  totals["input_bytes"] = report.input_bytes;
+  totals["lambda"] = report.lambda;
+  totals["unpacked"] = report.unpacked;
+  totals["by_fallback"] = report.by_fallback;
+  totals["of_quantized"] = report.of_quantized;
+  if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
+  totals["seconds"] = seconds;
+  totals["megabytes_per_second"] = megabytes_per_second(report, seconds);
+  return {{"input", given.input},
+          {"output", given.output},
+          {"method", given.lossless ? "lossless" : given.method},
+          {"format", given.lossless ? "lossless" : given.format},
+          {"coder", given.coder},
+          {"totals", totals}};
+}
+
+}  // namespace tool

@@ -1,0 +1,171 @@
+// ecq-mpi: compresses one model with many processes, each of which writes some of its files.
+//
+//   mpirun -n 16 ecq-mpi model -o model-3bit --bits 3
+//
+// Every number of processes writes the same bytes, which are those of `ecq compress`. Either all files get their names,
+// or none: processes agree first. Exit codes are those of ecq; process 0 alone prints.
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "../ecq/command.hpp"
+#include "../ecq/compress_arguments.hpp"
+#include "../ecq/compress_summary.hpp"
+#include "../ecq/interrupt.hpp"
+#include "../ecq/progress_bar.hpp"
+#include "../ecq/suggestion.hpp"
+#include "../ecq/text.hpp"
+#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/version.hpp"
+
+namespace {
+
+constexpr int failed = 1;
+constexpr int wrong_usage = 2;
+
+/// All processes that were started together.
+class processes {
+ public:
+  processes() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &count_);
+  }
+
+  bool first() const { return rank_ == 0; }
+  ecq::folder_part part() const { return {static_cast<std::size_t>(rank_), static_cast<std::size_t>(count_)}; }
+
+  /// An ecq::part_agreement: sums of integers, which no order of processes changes.
+  ecq::result<ecq::part_size> agree(const ecq::result<ecq::part_size>& mine) const {
+    int failing = mine ? count_ : rank_;
+    MPI_Allreduce(MPI_IN_PLACE, &failing, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (failing < count_) return error_of(failing, mine);
+    std::array<std::uint64_t, 2> sums{mine->bytes, mine->weights};
+    MPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return ecq::part_size{sums[0], sums[1]};
+  }
+
+  /// Adds up all reports in process 0. Returns the number of compressed tensors.
+  std::uint64_t add_up(ecq::compress_report& report) const {
+    const auto sum = [&](void* numbers, int count, MPI_Datatype type) {
+      MPI_Reduce(first() ? MPI_IN_PLACE : numbers, numbers, count, type, MPI_SUM, 0, MPI_COMM_WORLD);
+    };
+    double entropy_bits = report.entropy * static_cast<double>(report.weights);
+    std::array<std::uint64_t, 10> all{
+        report.weights,  report.compressed_bytes, report.file_bytes,   report.blocks,      report.passed_through,
+        report.unpacked, report.by_fallback,      report.of_quantized, report.input_bytes, report.tensors.size()};
+    sum(&entropy_bits, 1, MPI_DOUBLE);
+    sum(all.data(), static_cast<int>(all.size()), MPI_UINT64_T);
+    report.weights = all[0];
+    report.compressed_bytes = all[1];
+    report.file_bytes = all[2];
+    report.blocks = all[3];
+    report.passed_through = all[4];
+    report.unpacked = all[5];
+    report.by_fallback = all[6];
+    report.of_quantized = all[7];
+    report.input_bytes = all[8];
+    if (report.weights != 0) {
+      report.bits_per_weight = 8.0 * static_cast<double>(report.compressed_bytes) / static_cast<double>(report.weights);
+      report.entropy = entropy_bits / static_cast<double>(report.weights);
+    }
+    return all[9];
+  }
+
+ private:
+  /// The error of process `failing`, in all processes.
+  ecq::error error_of(int failing, const ecq::result<ecq::part_size>& mine) const {
+    auto code = static_cast<int>(ecq::errc::invalid_argument);
+    std::string message;
+    if (rank_ == failing) {
+      code = static_cast<int>(mine.error().code());
+      message = mine.error().message();
+    }
+    auto size = static_cast<int>(message.size());
+    MPI_Bcast(&code, 1, MPI_INT, failing, MPI_COMM_WORLD);
+    MPI_Bcast(&size, 1, MPI_INT, failing, MPI_COMM_WORLD);
+    message.resize(static_cast<std::size_t>(size));
+    MPI_Bcast(message.data(), size, MPI_CHAR, failing, MPI_COMM_WORLD);
+    return ecq::error(static_cast<ecq::errc>(code), "process ", failing, " of ", count_, ": ", message);
+  }
+
+  int rank_ = 0, count_ = 1;
+};
+
+ecq::result<void> run(const tool::compress_arguments& given, const processes& all) {
+  auto checked = given.to_options();
+  if (checked && !tool::is_for_folder(given.input, given.output)) {
+    checked = ecq::error(ecq::errc::invalid_argument, "processes share the files of a folder, or of an index, out");
+  }
+  if (!checked) return checked.error();
+  ecq::compress_options how = std::move(*checked);
+  how.part = all.part();
+  how.agree = [&](const ecq::result<ecq::part_size>& mine) { return all.agree(mine); };
+  const tool::stopwatch clock;
+  tool::progress_bar bar(given.quiet || !all.first());
+  ECQ_TRY(report, tool::naming(given.input,
+                               ecq::compress_folder(given.backend(), given.input, given.output, how, bar.callback())));
+  bar.clear();
+  const std::uint64_t tensors = all.add_up(report);
+  if (!all.first()) return {};
+  const double seconds = clock.seconds();
+  if (given.as_json) {
+    tool::json answer = tool::summary_json(given, report, seconds);
+    answer["processes"] = how.part.count;
+    tool::print(std::move(answer));
+  } else if (!given.quiet) {
+    std::cout << tool::summary(given, report, tensors, seconds);
+  }
+  return {};
+}
+
+int run(int argc, char** argv, const processes& all) {
+  const auto complain = [&](std::string_view what, int code) {
+    if (all.first()) std::cerr << "ecq-mpi: " << tool::printable(what) << '\n';
+    return code;
+  };
+  CLI::App app("Compresses one model with many processes: mpirun -n N ecq-mpi IN -o OUT", "ecq-mpi");
+  app.set_version_flag("--version", "ecq-mpi " ECQ_VERSION_STRING);
+  const auto given = std::make_shared<tool::compress_arguments>();
+  tool::add_compress_options(app, given, [] {});
+  if (argc < 2) {
+    if (all.first()) std::cout << app.help();
+    return wrong_usage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    if (all.first()) app.exit(asked);
+    return 0;
+  } catch (const CLI::ParseError& wrong) {
+    return complain(tool::explanation(app, wrong), wrong_usage);
+  }
+  const ecq::result<void> outcome = run(*given, all);
+  if (!outcome) return complain(outcome.error().to_string(), failed);
+  if (!std::cout.flush()) return complain("input/output error: standard output", failed);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  tool::stop_cleanly_on_signals();
+  int code = failed;
+  try {
+    code = run(argc, argv, processes());
+  } catch (const std::exception& unexpected) {
+    // The others may wait for this process: none of them can go on.
+    std::cerr << "ecq-mpi: " << tool::printable(unexpected.what()) << '\n';
+    MPI_Abort(MPI_COMM_WORLD, failed);
+  }
+  MPI_Finalize();
+  return code;
+}

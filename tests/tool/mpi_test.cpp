@@ -1,0 +1,115 @@
+// ecq-mpi with several processes on this machine.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tool/tool.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using tool_test::json;
+using tool_test::outcome;
+using tool_test::read_text;
+using tool_test::Tool;
+
+class Mpi : public Tool {
+ protected:
+  void SetUp() override {
+    // What Open MPI wants to hear on a machine of few cores, perhaps as root. MPICH does not look.
+    for (const char* name :
+         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
+      ::setenv(name, "1", 1);
+    }
+    // A model of several files.
+    const std::string whole = generated();
+    fs::create_directories(path("whole"));
+    fs::rename(whole, path("whole/model.safetensors"));
+    ask({"compress", path("whole"), "-o", path("split"), "--lossless", "--max-shard-size", "600kB"});
+    ask({"decompress", path("split"), "-o", model()});
+    std::ofstream(model() + "/config.json") << "{}\n";
+  }
+
+  std::string model() const { return path("model"); }
+
+  outcome run_with(int processes, std::vector<std::string> arguments) const {
+    std::vector<std::string> words{ECQ_MPIEXEC_COUNT, std::to_string(processes), ECQ_MPI_PATH};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return run_program(ECQ_MPIEXEC, words);
+  }
+
+  static std::map<std::string, std::string> files_of(const std::string& folder) {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) all[entry.path().lexically_relative(folder).string()] = read_text(entry.path());
+    }
+    return all;
+  }
+};
+
+TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
+  const std::vector<std::vector<std::string>> ways = {
+      {"--bits", "3"}, {"--lossless"}, {"--bits", "2.2", "--max-shard-size", "200kB"}, {"--method", "entrollm"}};
+  for (const auto& way : ways) {
+    std::vector<std::string> arguments{"compress", model(), "-o", path("alone")};
+    arguments.insert(arguments.end(), way.begin(), way.end());
+    fs::remove_all(path("alone"));
+    const json alone = ask(arguments);
+    const auto expected = files_of(path("alone"));
+    EXPECT_GT(expected.size(), 4U);
+    for (const int processes : {1, 2, 4}) {
+      std::vector<std::string> same{model(), "-o", path("together"), "--json", "--threads", "1"};
+      same.insert(same.end(), way.begin(), way.end());
+      fs::remove_all(path("together"));
+      const outcome result = run_with(processes, same);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      const json answer = result.answer();
+      ASSERT_TRUE(answer.is_object()) << result.out;
+      EXPECT_EQ(answer["processes"], processes);
+      for (const char* total : {"weights", "compressed_bytes", "file_bytes", "blocks", "passed_through", "lambda"}) {
+        EXPECT_EQ(answer["totals"][total], alone["totals"][total]) << total;
+      }
+      EXPECT_TRUE(files_of(path("together")) == expected) << processes << way.front();
+    }
+  }
+}
+
+TEST_F(Mpi, AllFailTogether) {
+  // One file is damaged, so one process fails; no file gets its name.
+  const auto before = files_of(model());
+  for (const auto& [name, content] : before) {
+    if (!name.ends_with(".safetensors")) continue;
+    std::string damaged = content;
+    std::fill(damaged.begin() + static_cast<std::ptrdiff_t>(damaged.size() / 4), damaged.end(), '\xff');  // NaN
+    tool_test::write_text(model() + "/" + name, damaged);
+    const outcome result = run_with(3, {model(), "-o", path("out"), "--lambda", "10"});
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find("non-finite"), std::string::npos) << result.err;
+    EXPECT_TRUE(!fs::exists(path("out")) || files_of(path("out")).empty()) << name;
+    tool_test::write_text(model() + "/" + name, content);
+  }
+  for (const auto& wrong :
+       std::vector<std::vector<std::string>>{{path("nothing"), "-o", path("out"), "--bits", "3"},
+                                             {model(), "-o", path("one.safetensors"), "--bits", "3"},
+                                             {model(), "-o", model(), "--bits", "3"},
+                                             {model(), "--bits", "3"},
+                                             {model(), "-o", path("out"), "--bitz", "3"}}) {
+    const outcome result = run_with(2, wrong);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find("ecq-mpi: "), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("ecq-mpi: "), result.err.rfind("ecq-mpi: ")) << result.err;  // said once
+  }
+  const outcome help = run_with(2, {"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.out.find("--max-shard-size"), help.out.rfind("--max-shard-size"));
+}
+
+}  // namespace
