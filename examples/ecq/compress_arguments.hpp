@@ -171,9 +171,11 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   for (const auto& coder : coders) coder_names.emplace_back(coder.first);
   CLI::Option* coder =
       command
-          ->add_option("--coder", given->coder,
-                       "Entropy coder; auto = in each block whichever is smallest, with entrollm in the whole model; "
-                       "rans if not given, with entrollm huffman")
+          ->add_option(
+              "--coder", given->coder,
+              "Entropy coder; auto = in each block whichever is smallest (FP8 without loss: of its bytes, too), with "
+              "entrollm in the whole model; "
+              "rans if not given, with entrollm huffman")
           ->check(CLI::IsMember(coder_names));
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
   add_choice(*command, *given)->excludes(lossless);

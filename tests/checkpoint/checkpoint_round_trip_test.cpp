@@ -223,12 +223,12 @@ TEST(ExtremeWeights, AreNamedWhereATargetCannotBeMet) {
 TEST(ExtremeWeights, OfLosslessTensorsStayFiniteInOtherTypes) {
   const temporary_folder folder;
   const float infinity = std::numeric_limits<float>::infinity();
-  auto weights = ecq_test::gaussian(8, 16, 3);
+  auto weights = ecq_test::gaussian(64, 16, 3);
   weights[0] = 1e30F;
   weights[1] = -1e30F;
   weights[2] = infinity;
   weights[3] = std::numeric_limits<float>::quiet_NaN();
-  write_model(folder / "model", {{"single", "F32", {8, 16}, bytes_of<float>(weights)}});
+  write_model(folder / "model", {{"single", "F32", {64, 16}, bytes_of<float>(weights)}});
   ASSERT_TRUE(
       ecq::compress_checkpoint(cpu{}, folder / "model", folder / "packed", {.method = ecq::lossless_weights{}}));
   EXPECT_TRUE(ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "model"));

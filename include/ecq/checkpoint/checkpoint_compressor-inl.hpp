@@ -53,7 +53,7 @@ ECQ_INLINE result<void> checkpoint_compressor::select(const compression_method& 
   shares_[1].method = &fallback;
   for (const selected_block& block : selection_->blocks()) {
     share_of(block).blocks.push_back(&block);
-    if (is_of_part(block.file)) part_bytes_ += bytes_of(block);
+    if (is_of_part(block.file)) part_bytes_ += block.size_bytes();
   }
   if (plan.is_original()) return {};
   // The original of this file does not exist. Its tensors are in the model's order, as far as it keeps them aligned.
@@ -114,7 +114,7 @@ ECQ_INLINE result<void> checkpoint_compressor::prepare() {
 
 ECQ_INLINE result<void> checkpoint_compressor::prepare(method_share& share) {
   std::uint64_t total = 0;
-  for (const selected_block* block : share.blocks) total += bytes_of(*block);
+  for (const selected_block* block : share.blocks) total += block->size_bytes();
   std::vector<std::span<const named_weights>> streams;
   std::vector<const tensor_entry*> tensors;
   for (const selected_block* block : share.blocks) {
@@ -237,7 +237,7 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_blocks(const rate_corr
     if (!is_of_part(block.file)) continue;
     ECQ_CHECK(advance(stage, block.name, done, part_bytes_));
     ECQ_TRY(size, write_block(block, correction, all));
-    done += bytes_of(block);
+    done += block.size_bytes();
     if (block.falls_back) continue;
     written.bytes += size.bytes;
     written.weights += size.weights;

@@ -33,13 +33,6 @@ struct method_share {
   std::unique_ptr<const prepared_method> prepared{};
 };
 
-/// Bytes of tensors that are to be compressed.
-ECQ_INLINE std::uint64_t bytes_of(const selected_block& block) {
-  std::uint64_t bytes = 0;
-  for (const tensor_entry* tensor : block.entries) bytes += tensor->size_bytes();
-  return bytes;
-}
-
 /// One run of compress_checkpoint or compress_folder: select, prepare, write, commit.
 class checkpoint_compressor {
  public:

@@ -16,7 +16,7 @@
 
 namespace ecq {
 
-/// Smaller tensors that are no weights are not worth a stream: its header and table take about as much.
+/// Without loss, fewer bytes are not worth a stream: its header and table take about as much.
 inline constexpr std::uint64_t least_coded_bytes = 4096;
 
 /// How a checkpoint is compressed: by which method, and into what streams.
@@ -24,7 +24,9 @@ struct compress_options {
   /// EntQuant: each block has one stream and one frequency table. EntroLLM: each tensor has its own grid and its own
   /// stream; all share one code, which every stream carries, and the model is read twice. Lossless: embeddings and
   /// output heads are compressed too, NaN and infinity are allowed, and each number format of a block has its own
-  /// stream; so has each other tensor of least_coded_bytes or more, whose bytes are coded.
+  /// stream; so has each other tensor, whose bytes are coded. What would be a stream of less than least_coded_bytes
+  /// before coding stays as it is. Where `coder` leaves the choice, FP8 weights are coded by bytes, too, if that makes
+  /// them smaller; they then are bytes, which no reader decodes to another type.
   ///
   /// Weights that are quantised already (quantized_tensors) are multiplied by their scales before anything else is done
   /// with them; the scales then are not part of the compressed checkpoint. Tensors that belong to quantised weights

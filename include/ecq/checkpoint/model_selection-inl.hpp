@@ -11,12 +11,19 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/analysis/code_statistics.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/checkpoint/file_plan.hpp"
 #include "ecq/checkpoint/model_selection.hpp"
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/format/dtype.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/stream/chunk_index.hpp"
+#include "ecq/stream/stream_header.hpp"
+#include "ecq/stream/stream_view.hpp"
 
 namespace ecq::detail {
 
@@ -45,10 +52,31 @@ std::vector<selected_block> split_block(const selected_block& block, stream_shar
   return parts;
 }
 
-/// Whether a lossless method codes the bytes of a tensor, rather than the exponents of weights.
-ECQ_INLINE bool is_coded_as_bytes(const tensor_entry& tensor) {
-  const auto type = dtype_from_safetensors(tensor.dtype);
-  return !(type && is_floating_point(*type)) && tensor.size_bytes() >= least_coded_bytes;
+/// Whether FP8 weights take fewer bits by whole bytes than by exponents. Bytes need a stream of their own.
+ECQ_INLINE result<bool> is_smaller_as_bytes(const cpu& backend, dtype type, std::span<const std::byte> weights) {
+  ECQ_TRY(bytes, count_codes(backend, {reinterpret_cast<const std::uint8_t*>(weights.data()), weights.size()}));
+  ECQ_TRY(exponents, count_exponents(backend, type, weights));
+  const double gain = entropy_of(exponents) + stream_header::never_coded_bits(type) - entropy_of(bytes);
+  const auto overhead = static_cast<double>(stream_overhead_bytes(weights.size(), default_chunk_bits(weights.size())));
+  return gain * static_cast<double>(weights.size()) > 8 * overhead;
+}
+
+/// Decides which tensors a lossless method codes by their bytes, rather than by the exponents of weights: all that are
+/// no weights, unless they are small, and with `smallest` those that are smaller so.
+ECQ_INLINE result<void> model_selection::find_what_is_coded_as_bytes(const cpu& backend, bool smallest) {
+  for (std::size_t position = 0; position < as_bytes_.size(); ++position) {
+    const tensor_entry& tensor = model_->tensors()[position];
+    const auto type = dtype_from_safetensors(tensor.dtype);
+    if (tensor.size_bytes() < least_coded_bytes) continue;
+    if (!(type && is_floating_point(*type))) {
+      as_bytes_[position] = true;
+    } else if (smallest && size_of(*type) == 1) {
+      ECQ_TRY(smaller, is_smaller_as_bytes(backend, *type, model_->bytes(tensor)));
+      as_bytes_[position] = smaller;
+      model_->release(tensor);
+    }
+  }
+  return {};
 }
 
 ECQ_INLINE std::vector<tensor_summary> model_selection::summaries() const {
@@ -58,7 +86,7 @@ ECQ_INLINE std::vector<tensor_summary> model_selection::summaries() const {
     if (quantized_) {
       made.push_back({tensor.name, quantized_->weight_type(tensor, position), tensor.shape});
     } else {
-      made.push_back({tensor.name, dtype_from_safetensors(tensor.dtype), tensor.shape, is_coded_as_bytes(tensor)});
+      made.push_back({tensor.name, dtype_from_safetensors(tensor.dtype), tensor.shape, as_bytes_[position]});
     }
   }
   return made;
@@ -67,7 +95,7 @@ ECQ_INLINE std::vector<tensor_summary> model_selection::summaries() const {
 ECQ_INLINE result<named_weights> model_selection::matrix_of(std::size_t position) const {
   const tensor_entry& tensor = model_->tensors()[position];
   const auto bytes = model_->bytes(tensor);
-  if (!quantized_ && is_coded_as_bytes(tensor)) {
+  if (as_bytes_[position]) {
     const weights_view rows_of_a_byte(dtype::uint8, bytes.data(), bytes.size(), 1, 1);
     return named_weights{tensor.name, rows_of_a_byte, tensor.shape, tensor.dtype};
   }
@@ -124,7 +152,12 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
                                                        const compress_options& options,
                                                        const compression_method& method,
                                                        const compression_method& fallback, const model_files* files) {
-  model_selection made(model, method.lossless());
+  model_selection made(model);
+  if (method.lossless()) {
+    ECQ_CHECK(made.find_what_is_coded_as_bytes(backend, !options.coder));
+  } else {
+    made.quantized_ = quantized_tensors::find(model);
+  }
   tensor_selection rules = options.selection;
   rules.embeddings = rules.embeddings || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
@@ -148,13 +181,17 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     const stream_sharing sharing = (block.falls_back ? fallback : method).sharing();
     for (selected_block& part :
          split_block(block, sharing, [&](const tensor_entry& tensor) { return made.file_of(tensor); })) {
+      if (method.lossless() && part.size_bytes() < least_coded_bytes) {
+        for (const tensor_entry* tensor : part.entries) made.selected_.erase(tensor);
+        continue;
+      }
       part.first = tensors[part.falls_back ? 1 : 0];
       tensors[part.falls_back ? 1 : 0] += part.entries.size();
       made.blocks_.push_back(std::move(part));
     }
   }
   made.list_kept();
-  if (made.blocks_.empty()) return made.nothing_selected();
+  if (made.blocks_.empty() && !method.lossless()) return made.nothing_selected();
   return made;
 }
 

@@ -32,6 +32,13 @@ struct selected_block {
   std::size_t first = 0;    ///< number of the first one among the tensors of the same method
   std::size_t file = 0;     ///< the number of the file, in the plan, that will hold the stream
 
+  /// The size of the tensors as they are.
+  std::uint64_t size_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const tensor_entry* tensor : entries) bytes += tensor->size_bytes();
+    return bytes;
+  }
+
   void add(const tensor_entry& tensor, const named_weights& matrix) {
     matrices.push_back(matrix);
     entries.push_back(&tensor);
@@ -68,10 +75,9 @@ class model_selection {
   std::size_t file_of(const tensor_entry& tensor) const { return files_->file_of(position_of(tensor)); }
 
  private:
-  model_selection(const checkpoint& model, bool lossless) : model_(&model) {
-    if (!lossless) quantized_ = quantized_tensors::find(model);
-  }
+  explicit model_selection(const checkpoint& model) : model_(&model), as_bytes_(model.tensors().size()) {}
 
+  result<void> find_what_is_coded_as_bytes(const cpu& backend, bool smallest);
   std::vector<tensor_summary> summaries() const;
   result<named_weights> matrix_of(std::size_t position) const;
   result<bool> is_left_out(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
@@ -86,6 +92,7 @@ class model_selection {
 
   const checkpoint* model_;
   std::optional<quantized_tensors> quantized_;  ///< unless the method is lossless: it keeps everything
+  std::vector<bool> as_bytes_;                  ///< for each tensor, whether a lossless method codes its bytes
   std::vector<selected_block> blocks_;
   std::vector<const tensor_entry*> kept_;
   std::set<const tensor_entry*> selected_;
