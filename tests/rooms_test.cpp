@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// From the ground up. What is in no folder is named by itself.
-constexpr std::array<std::string_view, 14> floors = {
+constexpr std::array<std::string_view, 15> floors = {
     "base",        // what every room uses
     "format",      // codes and their values
     "entropy",     // symbols and words
@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 14> floors = {
     "packed.hpp",  // what compression makes
     "methods",     // matrices to blocks
     "compressor.hpp lossless.hpp block_decoder.hpp block_decoder-inl.hpp decompress.hpp",  // matrices in memory
+    "matmul",                                                                              // products with them
     "io",                                                                                  // files of others
     "container",                                                                           // our own
     "checkpoint",                                                                          // whole models

@@ -14,10 +14,12 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/worker_pool.hpp"
 
 namespace ecq {
 
 ECQ_INLINE unsigned cpu::thread_count() const noexcept {
+  if (pool != nullptr) return static_cast<unsigned>(pool->thread_count());
   return threads != 0 ? threads : (std::max)(1U, std::thread::hardware_concurrency());
 }
 
@@ -54,7 +56,7 @@ ECQ_INLINE result<void> run_tasks(const cpu& backend, std::size_t count, void* t
   std::vector<result<void>> failures(workers);
   std::vector<std::size_t> failed_at(workers, count);
   const auto work = [&](std::size_t worker) {
-    for (;;) {
+    while (worker < workers) {
       const std::size_t index = next.fetch_add(1, std::memory_order_relaxed);
       if (index >= count || index > first_failure.load(std::memory_order_relaxed)) return;
       auto outcome = guarded(index);
@@ -67,7 +69,10 @@ ECQ_INLINE result<void> run_tasks(const cpu& backend, std::size_t count, void* t
       return;
     }
   };
-  {
+  if (backend.pool != nullptr) {
+    backend.pool->run([](void* body, std::size_t worker) { (*static_cast<decltype(work)*>(body))(worker); },
+                      const_cast<void*>(static_cast<const void*>(&work)));
+  } else {
     joined_threads pool;
     pool.all.reserve(workers - 1);
     for (std::size_t worker = 1; worker < workers; ++worker) {

@@ -12,11 +12,15 @@
 
 namespace ecq {
 
+class worker_pool;
+
 /// The CPU backend: work runs on `threads` threads, including the caller's (0: as many as the machine has), with the
-/// kernels of `isa` or of the best instruction set below it that the machine has. Results depend on neither.
+/// kernels of `isa` or of the best instruction set below it that the machine has. With a pool, which the caller keeps,
+/// its threads do the work instead of new ones. Results depend on none of these.
 struct cpu {
   unsigned threads = 1;
   instruction_set isa = instruction_set::automatic;
+  worker_pool* pool = nullptr;
 
   unsigned thread_count() const noexcept;
 };

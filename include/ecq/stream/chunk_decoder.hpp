@@ -25,6 +25,11 @@ class chunk_decoder {
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
       : isa_(backend.isa), stream_(stream), options_(options) {}
 
+  /// With the decoders of all tables at hand.
+  chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options,
+                std::span<const std::unique_ptr<const table_decoder>> ready)
+      : isa_(backend.isa), stream_(stream), options_(options), ready_(ready) {}
+
   /// Writes all elements of chunks first, first + 1, ..., one chunk for each entry of `out`, at most max_chunk_run. The
   /// stream.symbols_in(first + i) elements of chunk first + i go to out[i].
   result<void> decode(std::uint64_t first, std::span<std::byte* const> out) {
@@ -47,12 +52,8 @@ class chunk_decoder {
         sharing[count] = {stream_.raw_bits(first + other).data(), room_of(first + other, out[other])};
         members[count++] = other;
       }
-      if (!decoder_ || table != table_) {
-        decoder_ = stream_.decoder_of_table(table);
-        table_ = table;
-      }
       errc outcomes[max_chunk_run] = {};
-      decoder_->decode({chunks, count}, stream_.join(), {sharing, count}, {outcomes, count}, isa_);
+      decoder_of(table).decode({chunks, count}, stream_.join(), {sharing, count}, {outcomes, count}, isa_);
       for (std::size_t at = 0; at < count; ++at) {
         verdicts[members[at]] = outcomes[at];
         targets[members[at]] = sharing[at];
@@ -70,6 +71,15 @@ class chunk_decoder {
   }
 
  private:
+  const table_decoder& decoder_of(std::uint16_t table) {
+    if (!ready_.empty()) return *ready_[table];
+    if (!decoder_ || table != table_) {
+      decoder_ = stream_.decoder_of_table(table);
+      table_ = table;
+    }
+    return *decoder_;
+  }
+
   /// Where decoded symbols go. Pairs go to the last bytes of the elements' room and are split into elements from the
   /// front.
   std::byte* room_of(std::uint64_t index, std::byte* elements) const {
@@ -96,6 +106,7 @@ class chunk_decoder {
   instruction_set isa_;
   const encoded_stream& stream_;
   decode_options options_;
+  std::span<const std::unique_ptr<const table_decoder>> ready_;
   std::unique_ptr<const table_decoder> decoder_;
   std::uint16_t table_ = 0;
 };

@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// Threads that stay, for work too short to start threads for.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace ecq {
+
+/// Threads that wait for work between calls: `ecq::cpu{.pool = &pool}`. A call of a millisecond has no time to start
+/// threads. A pool may be used from several threads; while it is busy, others do their work alone.
+class worker_pool {
+ public:
+  /// `threads` counts the caller's; 0: as many as the machine has. Where the system gives fewer, there are fewer.
+  explicit worker_pool(unsigned threads = 0) {
+    const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
+    try {
+      threads_.reserve(wanted);
+      while (threads_.size() + 1 < wanted) {
+        threads_.emplace_back([this, worker = threads_.size() + 1] { serve(worker); });
+      }
+    } catch (const std::system_error&) {
+    }
+  }
+  worker_pool(const worker_pool&) = delete;
+  worker_pool& operator=(const worker_pool&) = delete;
+  ~worker_pool() {
+    work_ = nullptr;
+    announce();
+    for (std::thread& one : threads_) one.join();
+  }
+
+  /// The number of threads, the caller's included.
+  std::size_t thread_count() const noexcept { return threads_.size() + 1; }
+
+  /// Calls `work(context, worker)` in every thread, 0 being the caller's, and returns once all have returned. If the
+  /// pool is busy, worker 0 is the only one. `work` must not throw.
+  void run(void (*work)(void* context, std::size_t worker), void* context) noexcept {
+    const std::unique_lock only_caller(busy_, std::try_to_lock);
+    if (!only_caller.owns_lock() || threads_.empty()) return work(context, 0);
+    work_ = work;
+    context_ = context;
+    running_.store(threads_.size(), std::memory_order_relaxed);
+    announce();
+    work(context, 0);
+    for (std::size_t left = running_.load(std::memory_order_acquire); left != 0;
+         left = running_.load(std::memory_order_acquire)) {
+      running_.wait(left, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  void announce() noexcept {
+    calls_.fetch_add(1, std::memory_order_release);
+    calls_.notify_all();
+  }
+
+  void serve(std::size_t worker) noexcept {
+    for (std::uint32_t seen = 0;;) {
+      calls_.wait(seen, std::memory_order_acquire);
+      seen = calls_.load(std::memory_order_acquire);
+      if (work_ == nullptr) return;
+      work_(context_, worker);
+      if (running_.fetch_sub(1, std::memory_order_release) == 1) running_.notify_one();
+    }
+  }
+
+  std::mutex busy_;
+  void (*work_)(void* context, std::size_t worker) = nullptr;  ///< null: the pool ends
+  void* context_ = nullptr;
+  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<std::size_t> running_{0};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ecq

@@ -1,0 +1,202 @@
+#pragma once
+/// \file
+/// Products with matrices that stay coded: y = x W^T. Weights are decoded a few chunks at a time into a tile that stays
+/// in the cache, multiplied, and forgotten.
+///
+///   auto plan = ecq::matmul_plan::of(ecq::cpu{.pool = &pool}, block);      // once: checks, checksums, decode tables
+///   auto done = ecq::matmul(ecq::cpu{.pool = &pool}, *plan, x, y);         // y: n x rows, x: n x columns
+///
+/// An engine with threads of its own calls the tasks of the plan itself: prepare(), run() for each of tasks(), join().
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/block_decoder.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/matmul/code_table.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/stream/coder_set.hpp"
+
+namespace ecq {
+
+/// Rows of a matrix of a block.
+struct row_selection {
+  std::size_t matrix = 0;  ///< its number in the block
+  std::size_t first_row = 0;
+  std::size_t rows = (std::numeric_limits<std::size_t>::max)();  ///< at most; all rows from first_row on by default
+};
+
+/// Element types of activations.
+template <class Element>
+concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
+
+/// Activations as the tasks of a plan read them: n rows of FP32. BF16 becomes FP32 without rounding.
+class matmul_input {
+ public:
+  std::size_t batch() const noexcept { return batch_; }
+  const float* row(std::size_t index) const noexcept { return rows_ + index * stride_; }
+  std::size_t stride() const noexcept { return stride_; }
+
+ private:
+  friend class matmul_plan;
+
+  /// Sum of x(index, column) for `count` columns from `first` on.
+  double sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
+    const double* const sums = sums_.data() + index * sums_stride_ + first;
+    const double difference = sums[count] - sums[0];
+    if (std::isfinite(difference)) return difference;
+    return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
+  }
+
+  std::size_t batch_ = 0;
+  const float* rows_ = nullptr;
+  std::size_t stride_ = 0;
+  std::vector<float> copy_;
+  std::size_t sums_stride_ = 0;
+  std::vector<double> sums_;  ///< of all columns below each; only where a matrix has a zero point
+};
+
+/// What it takes to multiply by rows of matrices of one block, all with as many columns: their rows together are one
+/// matrix W (q, k and v; gate and up). The bytes of the stream and the matrices must outlive the plan; tables are all
+/// that it adds to them. It does not change, so any number of threads may use it.
+///
+/// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
+/// sum of (|value * scale| + |zero point|) |x| of its row, where t is 1 plus the number of groups and of chunks that
+/// the row lies in. y depends on the instruction set, but neither on the number of threads nor on the order of tasks.
+/// NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
+class matmul_plan {
+ public:
+  /// Checks the block as block_decoder::open does, and the checksums of all chunks that hold these rows. Errors: those;
+  /// not_found and invalid_argument for rows that are not there; invalid_argument if matrices have different numbers of
+  /// columns or hold bytes.
+  static result<matmul_plan> of(const cpu& backend, packed_block_view block, std::span<const row_selection> parts,
+                                coder_set accepted);
+  template <class Every = every_coder>
+  static result<matmul_plan> of(const cpu& backend, packed_block_view block, std::span<const row_selection> parts) {
+    return of(backend, block, parts, Every());
+  }
+  /// All matrices of the block.
+  template <class Every = every_coder>
+  static result<matmul_plan> of(const cpu& backend, packed_block_view block) {
+    std::vector<row_selection> parts(block.matrices.size());
+    for (std::size_t index = 0; index < parts.size(); ++index) parts[index].matrix = index;
+    return of(backend, block, parts, Every());
+  }
+
+  /// The rows of all parts together.
+  std::size_t rows() const noexcept { return rows_; }
+  std::size_t columns() const noexcept { return columns_; }
+
+  /// The number of tasks, each of which decodes a few chunks.
+  std::size_t tasks() const noexcept { return tasks_.size(); }
+  /// The number of floats that run() and join() need for the rows that tasks share.
+  std::size_t edges(std::size_t batch) const noexcept { return 2 * tasks_.size() * batch; }
+
+  /// Activations of `x`, n x columns() with any strides; it must outlive the result. `outputs` is where the products
+  /// will go: if it overlaps x, x is copied. Errors: invalid_argument (another number of columns), out_of_memory.
+  template <activation Element>
+  result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y) const;
+
+  /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
+  /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
+  /// the matrix. Every thread that runs tasks keeps a tile of 1 MiB or of one chunk.
+  result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
+                   std::span<float> edges, bool accumulate = false) const;
+
+  /// Puts the rows that tasks share together, once all tasks are done.
+  void join(std::size_t batch, matrix_view<float> y, std::span<const float> edges, bool accumulate = false) const;
+
+  /// Fails with errc::invalid_argument unless y is n x rows().
+  result<void> check_output(std::size_t batch, matrix_view<float> y) const;
+
+ private:
+  /// Rows of a matrix, and where their products go.
+  struct part {
+    const packed_matrix* matrix;
+    std::size_t table;         ///< of values; not for lossless weights
+    std::size_t first_row;     ///< in the matrix
+    std::size_t first_output;  ///< in y
+    std::uint64_t begin;       ///< elements in the stream
+    std::uint64_t end;
+  };
+
+  /// Elements of one part that a thread decodes together.
+  struct task_range {
+    std::size_t part;
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+
+  /// A run of elements of one row.
+  struct segment {
+    std::size_t output;  ///< row of y
+    std::size_t row;     ///< of the matrix
+    std::size_t first_column;
+    std::size_t columns;
+  };
+
+  explicit matmul_plan(block_decoder decoder) : decoder_(std::move(decoder)) {}
+
+  result<void> add_part(const row_selection& rows);
+  void add_tasks(std::size_t index);
+  result<void> make_tables();
+  result<void> product(instruction_set isa, const part& source, const segment& at, const std::byte* elements,
+                       const matmul_input& x, std::size_t first, std::size_t batch, float* out) const;
+  static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
+                                  std::size_t count);
+
+  /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
+  /// continues in another task, otherwise 2.
+  template <class Use>
+  result<void> for_each_segment(const task_range& range, Use&& use) const;
+
+  block_decoder decoder_;
+  std::size_t rows_ = 0;
+  std::size_t columns_ = 0;
+  std::vector<part> parts_;
+  std::vector<task_range> tasks_;
+  std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
+  std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
+  bool affine_ = false;
+};
+
+struct matmul_options {
+  bool accumulate = false;  ///< products are added to y
+};
+
+/// y = x W^T for the rows W of a plan: x is n x columns of float or bf16, y is n x rows of float, with any strides;
+/// both may be anything that converts to a matrix_view (a std::span for one row, an Eigen matrix). y may overlap x.
+/// Errors: invalid_argument for shapes that do not fit, corrupt, out_of_memory; y then holds unspecified values.
+template <class Input, class Output>
+  requires activation<typename decltype(matrix_view(std::declval<Input&>()))::value_type>
+result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Output&& y, matmul_options how = {}) {
+  using element = typename decltype(matrix_view(x))::value_type;
+  const matrix_view<float> out = matrix_view(y);
+  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out));
+  ECQ_CHECK(plan.check_output(input.batch(), out));
+  std::vector<float> edges(plan.edges(input.batch()));
+  ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
+    return plan.run(backend.isa, task, input, out, edges, how.accumulate);
+  }));
+  plan.join(input.batch(), out, edges, how.accumulate);
+  return {};
+}
+
+}  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/matmul/matmul_plan-inl.hpp"
+#endif

@@ -1,0 +1,8 @@
+#include "ecq/matmul/matmul_plan-inl.hpp"
+
+namespace ecq {
+
+template result<matmul_input> matmul_plan::prepare(matrix_view<const float> x, matrix_view<float> y) const;
+template result<matmul_input> matmul_plan::prepare(matrix_view<const bf16> x, matrix_view<float> y) const;
+
+}  // namespace ecq

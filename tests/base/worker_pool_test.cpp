@@ -1,0 +1,69 @@
+// Threads that stay do the same work as threads that are started for it.
+
+#include "ecq/base/worker_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+
+namespace {
+
+TEST(WorkerPool, EveryThreadIsCalledOnceACall) {
+  for (const unsigned threads : {1U, 2U, 5U}) {
+    ecq::worker_pool pool(threads);
+    ASSERT_EQ(pool.thread_count(), threads);
+    std::vector<int> calls(threads);
+    for (int call = 1; call <= 100; ++call) {
+      pool.run([](void* all, std::size_t worker) { ++(*static_cast<std::vector<int>*>(all))[worker]; }, &calls);
+      EXPECT_EQ(calls, std::vector<int>(threads, call));
+    }
+  }
+}
+
+TEST(WorkerPool, RunsTheTasksOfABackend) {
+  ecq::worker_pool pool(3);
+  const ecq::cpu backend{.threads = 1, .pool = &pool};
+  EXPECT_EQ(backend.thread_count(), 3U);
+  for (const std::size_t count : {0U, 1U, 2U, 1000U}) {
+    std::vector<std::atomic<int>> done(count);
+    ASSERT_TRUE(ecq::parallel_for(backend, count, [&](std::size_t index) -> ecq::result<void> {
+      ++done[index];
+      return {};
+    }));
+    for (const auto& one : done) EXPECT_EQ(one, 1);
+  }
+  const auto failed = ecq::parallel_for(backend, 100, [](std::size_t index) -> ecq::result<void> {
+    if (index < 40) return {};
+    return ecq::error(ecq::errc::corrupt, "task ", index);
+  });
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message(), "task 40");
+}
+
+// Work within work, and work of several threads, is done by whoever finds the pool busy.
+TEST(WorkerPool, MayBeUsedWhileItIsBusy) {
+  ecq::worker_pool pool(2);
+  const ecq::cpu backend{.pool = &pool};
+  std::atomic<int> sum{0};
+  const auto nested = [&](std::size_t) -> ecq::result<void> {
+    return ecq::parallel_for(backend, 10, [&](std::size_t) -> ecq::result<void> {
+      ++sum;
+      return {};
+    });
+  };
+  ASSERT_TRUE(ecq::parallel_for(backend, 10, nested));
+  EXPECT_EQ(sum, 100);
+  std::vector<std::thread> others;
+  for (int other = 0; other < 4; ++other) {
+    others.emplace_back([&] { EXPECT_TRUE(ecq::parallel_for(backend, 25, nested)); });
+  }
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(sum, 1100);
+}
+
+}  // namespace

@@ -1,0 +1,300 @@
+// Products with coded weights against sums in double precision over the decoded weights.
+
+#include "ecq/matmul/matmul_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ecq/base/worker_pool.hpp"
+#include "ecq/ecq.hpp"
+#include "ecq/methods/any_method.hpp"
+#include "ecq/methods/pack.hpp"
+#include "support/weights.hpp"
+
+namespace {
+
+using ecq::cpu;
+using ecq::errc;
+using ecq::instruction_set;
+using ecq::matmul_plan;
+using ecq::matrix_view;
+using ecq::packed_block;
+using ecq::row_selection;
+using ecq_test::gaussian;
+
+constexpr instruction_set every_set[] = {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512};
+
+struct shape {
+  std::size_t rows, columns;
+};
+
+/// The block of `method` with matrices of these shapes, of FP32 or BF16 weights.
+packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes, unsigned chunk_bits = 12,
+                    bool narrow = false) {
+  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<ecq::bf16>> halves;
+  std::vector<ecq::named_weights> matrices;
+  for (const auto& [rows, columns] : shapes) {
+    weights.push_back(gaussian(rows, columns, 7 + weights.size()));
+    halves.emplace_back();
+    for (const float weight : weights.back()) halves.back().emplace_back(weight);
+    const std::string name = "m" + std::to_string(matrices.size());
+    if (narrow) {
+      matrices.push_back({name, matrix_view<const ecq::bf16>(halves.back().data(), rows, columns)});
+    } else {
+      matrices.push_back({name, matrix_view<const float>(weights.back().data(), rows, columns)});
+    }
+  }
+  auto made = ecq::detail::compress_block(cpu{}, **method.get(), matrices, {.chunk_bits = chunk_bits},
+                                          ecq::detail::encode_function_of<ecq::rans>);
+  EXPECT_TRUE(made) << made.error().to_string();
+  return std::move(*made);
+}
+
+std::vector<float> decoded(const packed_block& block, std::size_t matrix) {
+  const auto& layout = block.matrices[matrix].layout;
+  std::vector<float> weights(layout.rows * layout.columns);
+  EXPECT_TRUE(ecq::decompress(cpu{}, block, matrix, matrix_view(weights.data(), layout.rows, layout.columns)));
+  return weights;
+}
+
+/// Compares y with sums over the decoded weights, within the bound that the plan states.
+void expect_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
+                     const std::vector<float>& y, std::size_t batch, const std::vector<float>& before = {}) {
+  std::size_t outputs = 0;
+  std::vector<std::size_t> counts;
+  for (const auto& part : parts) {
+    counts.push_back(std::min(part.rows, block.matrices[part.matrix].layout.rows - part.first_row));
+    outputs += counts.back();
+  }
+  ASSERT_EQ(y.size(), batch * outputs);
+  std::size_t output = 0;
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    const auto& matrix = block.matrices[parts[index].matrix];
+    const auto weights = decoded(block, parts[index].matrix);
+    const std::size_t columns = matrix.layout.columns;
+    for (std::size_t row = 0; row < counts[index]; ++row, ++output) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        double sum = before.empty() ? 0 : before[b * outputs + output], magnitude = std::fabs(sum);
+        for (std::size_t column = 0; column < columns; ++column) {
+          const double weight = weights[(parts[index].first_row + row) * columns + column];
+          sum += weight * x[b * columns + column];
+          // |value * scale| is at most |weight| + |zero point|.
+          magnitude += (std::fabs(weight) + 2 * std::fabs(matrix.zero)) * std::fabs(x[b * columns + column]);
+        }
+        const double groups = 3 + static_cast<double>(columns) / 32 + static_cast<double>(columns) / 4096;
+        const double bound = (static_cast<double>(columns) / 8 + 64 * groups) * 0x1p-24 * magnitude;
+        ASSERT_NEAR(y[b * outputs + output], sum, bound) << "row " << output << ", batch " << b;
+      }
+    }
+  }
+}
+
+struct kind {
+  std::string name;
+  ecq::any_method method;
+  bool narrow = false;
+};
+
+std::vector<kind> kinds() {
+  return {{"fp8", ecq::entquant{.lambda = 14.5}},
+          {"fp8_e5m2", {ecq::dtype::fp8_e5m2, ecq::entquant{.lambda = 10.0}}},
+          {"int8", {ecq::dtype::int8, ecq::entquant{.lambda = 10.0}}},
+          {"groups", ecq::any_method::of<ecq::fp8_e4m3>(ecq::basic_entquant<ecq::row_root<>, ecq::per_group>{
+                         .lambda = 10.0, .granularity = {.size = 32}})},
+          {"uint8", ecq::entrollm{}},
+          {"uint4", {ecq::dtype::uint4, ecq::entrollm{}}},
+          {"lossless", ecq::lossless_weights{}},
+          {"lossless_bf16", ecq::lossless_weights{}, true},
+          {"lossless_pairs", ecq::lossless_weights{.pairs = true}, true}};
+}
+
+TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
+  for (const kind& each : kinds()) {
+    for (const shape& one : {shape{64, 128}, shape{3, 5000}, shape{130, 67}, shape{1, 1}, shape{200, 1}}) {
+      const packed_block block = packed(each.method, {one}, 12, each.narrow);
+      const auto plan = matmul_plan::of(cpu{.threads = 2}, block);
+      ASSERT_TRUE(plan) << each.name << plan.error().to_string();
+      EXPECT_EQ(plan->rows(), one.rows);
+      EXPECT_EQ(plan->columns(), one.columns);
+      for (const std::size_t batch : {1U, 2U, 5U, 70U}) {
+        const auto x = gaussian(batch, one.columns, 99, 1.0F);
+        for (const instruction_set isa : every_set) {
+          SCOPED_TRACE(each.name + ", " + std::string(ecq::name_of(isa)));
+          std::vector<float> y(batch * one.rows, std::numeric_limits<float>::quiet_NaN());
+          const matrix_view<float> out(y.data(), batch, one.rows);
+          const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out);
+          ASSERT_TRUE(done) << done.error().to_string();
+          expect_products(block, {{}}, x, y, batch);
+          // Other threads give the same bits.
+          std::vector<float> again(y.size());
+          ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
+                                  matrix_view(again.data(), batch, one.rows)));
+          EXPECT_EQ(again, y);
+        }
+      }
+    }
+  }
+}
+
+TEST(MatmulPlan, TakesSeveralMatricesAndRanges) {
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{40, 96}, {24, 96}, {70, 96}});
+  const std::vector<std::vector<row_selection>> choices = {
+      {{0}, {1}, {2}}, {{2, 5, 30}, {0, 39}}, {{1, 0, 0}}, {{1}, {1}}, {{0, 40}}};
+  const auto x = gaussian(3, 96, 5, 1.0F);
+  ecq::worker_pool pool(2);
+  for (const auto& parts : choices) {
+    const auto plan = matmul_plan::of(cpu{}, block, parts);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    std::vector<float> y(3 * plan->rows());
+    ASSERT_TRUE(
+        ecq::matmul(cpu{.pool = &pool}, *plan, matrix_view(x.data(), 3, 96), matrix_view(y.data(), 3, plan->rows())));
+    expect_products(block, parts, x, y, 3);
+    const auto before = y;
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(x.data(), 3, 96), matrix_view(y.data(), 3, plan->rows()),
+                            {.accumulate = true}));
+    expect_products(block, parts, x, y, 3, before);
+  }
+}
+
+TEST(MatmulPlan, TakesAnyStridesAndBf16) {
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{50, 90}});
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan);
+  const std::size_t batch = 4;
+  std::vector<ecq::bf16> narrow(batch * 90);
+  std::vector<float> wide(batch * 90), turned(90 * batch);
+  const auto values = gaussian(batch, 90, 8, 1.0F);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    narrow[i] = ecq::bf16(values[i]);
+    wide[i] = static_cast<float>(narrow[i]);
+    turned[i % 90 * batch + i / 90] = wide[i];
+  }
+  std::vector<float> y(batch * 50), other(50 * batch), third(batch * 50);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(wide.data(), batch, 90), matrix_view(y.data(), batch, 50)));
+  expect_products(block, {{}}, wide, y, batch);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(narrow.data(), batch, 90), matrix_view(third.data(), batch, 50)));
+  EXPECT_EQ(third, y);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view<float>(turned.data(), batch, 90, 1, batch),
+                          matrix_view<float>(other.data(), batch, 50, 1, batch)));
+  for (std::size_t b = 0; b < batch; ++b) {
+    for (std::size_t row = 0; row < 50; ++row) EXPECT_EQ(other[row * batch + b], y[b * 50 + row]);
+  }
+  // One row may be any span, and products may overwrite activations.
+  std::vector<float> one(wide.begin(), wide.begin() + 90), out(50);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, one, out));
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, one, matrix_view(one.data() + 10, 1, 50)));
+  EXPECT_EQ(std::vector<float>(one.begin() + 10, one.begin() + 60), out);
+}
+
+// An engine's own threads: tasks in any order, each alone.
+TEST(MatmulPlan, RunsTaskByTask) {
+  for (const unsigned chunk_bits : {10U, 12U}) {
+    const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{9, 3000}, {2, 3000}}, chunk_bits);
+    const auto plan = matmul_plan::of(cpu{}, block);
+    ASSERT_TRUE(plan);
+    EXPECT_GT(plan->tasks(), 1U);
+    const auto x = gaussian(2, 3000, 5, 1.0F);
+    std::vector<float> expected(22), y(22);
+    const matrix_view<float> out(y.data(), 2, 11);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(x.data(), 2, 3000), matrix_view(expected.data(), 2, 11)));
+    const auto input = plan->prepare(matrix_view<const float>(x.data(), 2, 3000), out);
+    ASSERT_TRUE(input);
+    std::vector<float> edges(plan->edges(2));
+    for (std::size_t task = plan->tasks(); task-- > 0;) {
+      ASSERT_TRUE(plan->run(instruction_set::automatic, task, *input, out, edges));
+    }
+    plan->join(2, out, edges);
+    EXPECT_EQ(y, expected);
+  }
+}
+
+TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const kind& each : kinds()) {
+    const packed_block block = packed(each.method, {{6, 700}}, 10, each.narrow);
+    const auto plan = matmul_plan::of(cpu{}, block);
+    ASSERT_TRUE(plan);
+    const auto weights = decoded(block, 0);
+    auto x = gaussian(3, 700, 5, 1.0F);
+    x[3] = infinity;
+    x[700 + 690] = std::numeric_limits<float>::quiet_NaN();
+    for (const instruction_set isa : every_set) {
+      std::vector<float> y(18);
+      const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), 3, 700), matrix_view(y.data(), 3, 6));
+      ASSERT_TRUE(done) << done.error().to_string();
+      for (std::size_t row = 0; row < 6; ++row) {
+        const float weight = weights[row * 700 + 3];
+        // With a zero point, the sum has two infinite parts, which may be of different sign.
+        if (weight != 0 && block.matrices[0].zero == 0) {
+          EXPECT_EQ(y[row], std::copysign(infinity, weight)) << each.name;
+        } else {
+          EXPECT_FALSE(std::isfinite(y[row])) << each.name;
+        }
+        EXPECT_TRUE(std::isnan(y[6 + row])) << each.name;
+        EXPECT_TRUE(std::isfinite(y[12 + row])) << each.name;
+      }
+    }
+  }
+}
+
+TEST(MatmulPlan, RefusesWhatDoesNotFit) {
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{8, 16}, {8, 24}});
+  const std::vector<row_selection> mixed = {{0}, {1}}, absent = {{2}}, beyond = {{0, 9}}, first = {{0}};
+  EXPECT_EQ(matmul_plan::of(cpu{}, block).error().code(), errc::invalid_argument);
+  EXPECT_EQ(matmul_plan::of(cpu{}, block, mixed).error().code(), errc::invalid_argument);
+  EXPECT_EQ(matmul_plan::of(cpu{}, block, absent).error().code(), errc::not_found);
+  EXPECT_EQ(matmul_plan::of(cpu{}, block, beyond).error().code(), errc::invalid_argument);
+  const auto plan = matmul_plan::of(cpu{}, block, first);
+  ASSERT_TRUE(plan);
+  std::vector<float> x(17), y(8), longer(9);
+  EXPECT_EQ(ecq::matmul(cpu{}, *plan, x, y).error().code(), errc::invalid_argument);
+  x.resize(16);
+  EXPECT_EQ(ecq::matmul(cpu{}, *plan, x, longer).error().code(), errc::invalid_argument);
+  EXPECT_TRUE(ecq::matmul(cpu{}, *plan, x, y));
+  // No rows of activations, and no rows of weights.
+  EXPECT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view<float>(x.data(), 0, 16), matrix_view<float>(y.data(), 0, 8)));
+  const auto nothing = matmul_plan::of(cpu{}, block, std::vector<row_selection>{});
+  ASSERT_TRUE(nothing);
+  EXPECT_EQ(nothing->tasks(), 0U);
+}
+
+// A damaged stream is found when the plan is made; a plan that is made gives right sums or an error.
+TEST(MatmulPlan, FindsDamage) {
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{40, 96}});
+  std::vector<float> x(96, 1.0F), y(40);
+  for (std::size_t at = 0; at < block.stream.size(); at += 7) {
+    packed_block damaged = block;
+    damaged.stream[at] ^= std::byte{0x10};
+    const auto plan = matmul_plan::of(cpu{}, damaged);
+    EXPECT_FALSE(plan) << at;
+  }
+  packed_block odd = block;
+  odd.matrices[0].scales[3] = ecq::bf16(std::numeric_limits<float>::infinity());
+  EXPECT_EQ(matmul_plan::of(cpu{}, odd).error().code(), errc::corrupt);
+  // Codes that are no numbers pass every checksum.
+  std::vector<std::uint8_t> codes(40 * 96, 0x38);
+  codes[1000] = 0x7F;
+  auto stream = ecq::encode_stream<ecq::rans>(cpu{}, codes, {});
+  ASSERT_TRUE(stream);
+  odd = block;
+  odd.stream = *stream;
+  const auto plan = matmul_plan::of(cpu{}, odd);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const instruction_set isa : every_set) {
+    const auto done = ecq::matmul(cpu{.isa = isa}, *plan, x, y);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), errc::corrupt) << done.error().to_string();
+    EXPECT_NE(done.error().message().find("m0"), std::string::npos);
+  }
+}
+
+}  // namespace
