@@ -51,30 +51,62 @@ inline void add_dots(const float* weights, const float* x, std::size_t stride, s
   for (; b < batch; ++b) out[b] += dot_scalar(weights, x + b * stride, count);
 }
 
-/// Converts codes to their values.
-inline void look_up(const code_table& table, const std::byte* codes, std::size_t count, float* values) {
-  for (std::size_t i = 0; i < count; ++i) values[i] = table.values[std::to_integer<std::uint8_t>(codes[i])];
-}
+/// Weights of a few rows in FP32, and the sums of their products with rows of activations.
+struct row_tile {
+  static constexpr std::size_t most_rows = 4;
+  static constexpr std::size_t most_batch = 64;
 
-/// out[b] = sum of the values of codes[i] * x[b * stride + i], for b below `batch`. `isa` is a chosen one.
-inline void dot_codes(const code_table& table, const std::byte* codes, const float* x, std::size_t stride,
-                      std::size_t count, std::size_t batch, float* out, instruction_set isa) {
-  std::fill_n(out, batch, 0.0F);
+  alignas(64) float weights[most_rows][weights_per_tile];
+  float sums[most_rows][most_batch];
+};
+
+/// tile.sums[row][b] += sum of tile.weights[row][i] * x[b * stride + i].
+inline void add_products(row_tile& tile, std::size_t rows, const float* x, std::size_t stride, std::size_t count,
+                         std::size_t batch, instruction_set isa) {
+  std::size_t b = 0;
 #if ECQ_X86
-  if (batch == 1 && isa == instruction_set::avx512 && table.exact_halves) {
-    const std::size_t whole = count / 64 * 64;
-    out[0] = avx512::dot_codes(table.halves.data(), codes, x, whole);
-    codes += whole;
-    x += whole;
-    count -= whole;
+  if (isa == instruction_set::avx512 && rows == row_tile::most_rows) {
+    for (; b + 4 <= batch; b += 4) {
+      avx512::add_four_by_four_dots(tile.weights[0], weights_per_tile, x + b * stride, stride, count, tile.sums[0] + b,
+                                    row_tile::most_batch);
+    }
   }
 #endif
-  alignas(64) float values[weights_per_tile];
-  for (std::size_t at = 0; at < count; at += weights_per_tile) {
-    const std::size_t size = (std::min)(weights_per_tile, count - at);
-    look_up(table, codes + at, size, values);
-    add_dots(values, x + at, stride, size, batch, out, isa);
+  for (std::size_t row = 0; row < rows; ++row) {
+    add_dots(tile.weights[row], x + b * stride, stride, count, batch - b, tile.sums[row] + b, isa);
   }
+}
+
+/// Converts codes to their values. `isa` is a chosen one.
+inline void look_up(const code_table& table, const std::byte* codes, std::size_t count, float* values,
+                    [[maybe_unused]] instruction_set isa) {
+  std::size_t i = 0;
+#if ECQ_X86
+  if (isa == instruction_set::avx512 && table.exact_halves) {
+    i = count / 32 * 32;
+    avx512::look_up(table.halves.data(), codes, i, values);
+  }
+#endif
+  for (; i < count; ++i) values[i] = table.values[std::to_integer<std::uint8_t>(codes[i])];
+}
+
+/// The number of codes from the first one on that dot_codes() multiplies without a tile. `isa` is a chosen one.
+inline std::size_t codes_without_tile([[maybe_unused]] const code_table& table, [[maybe_unused]] std::size_t count,
+                                      [[maybe_unused]] instruction_set isa) {
+#if ECQ_X86
+  if (isa == instruction_set::avx512 && table.exact_halves) return count / 64 * 64;
+#endif
+  return 0;
+}
+
+/// sum of the values of codes[i] * x[i], for codes_without_tile() codes.
+inline float dot_codes([[maybe_unused]] const code_table& table, [[maybe_unused]] const std::byte* codes,
+                       [[maybe_unused]] const float* x, [[maybe_unused]] std::size_t count) {
+#if ECQ_X86
+  return avx512::dot_codes(table.halves.data(), codes, x, count);
+#else
+  return 0;
+#endif
 }
 
 }  // namespace ecq::detail

@@ -8,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,6 +59,30 @@ ECQ_AVX512 inline void add_four_dots(const float* weights, const float* x, std::
   for (std::size_t b = 0; b < 4; ++b) out[b] += _mm512_reduce_add_ps(_mm512_add_ps(sums[b], sums[4 + b]));
 }
 
+/// The same for four rows of weights, `weight_stride` apart: out[row * out_stride + b] += ...
+ECQ_AVX512 inline void add_four_by_four_dots(const float* weights, std::size_t weight_stride, const float* x,
+                                             std::size_t stride, std::size_t count, float* out,
+                                             std::size_t out_stride) {
+  __m512 sums[16] = {};
+  for (std::size_t i = 0; i < count; i += 16) {
+    const auto rest = static_cast<unsigned>((std::min)(count - i, std::size_t{16}));
+    const auto there = static_cast<__mmask16>(_bzhi_u32(0xFFFFU, rest));
+    __m512 some[4];
+    ECQ_UNROLL
+    for (std::size_t b = 0; b < 4; ++b) some[b] = _mm512_maskz_loadu_ps(there, x + b * stride + i);
+    ECQ_UNROLL
+    for (std::size_t row = 0; row < 4; ++row) {
+      const __m512 weight = _mm512_maskz_loadu_ps(there, weights + row * weight_stride + i);
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < 4; ++b) sums[4 * row + b] = _mm512_fmadd_ps(weight, some[b], sums[4 * row + b]);
+    }
+  }
+  ECQ_UNROLL
+  for (std::size_t each = 0; each < 16; ++each) {
+    out[each / 4 * out_stride + each % 4] += _mm512_reduce_add_ps(sums[each]);
+  }
+}
+
 /// Looks values of 256 codes up in eight registers of 32.
 class half_table {
  public:
@@ -82,26 +107,42 @@ class half_table {
   __m512i parts_[8];
 };
 
-/// sum of the values of codes[i] * x[i]; `count` is a multiple of 64. `halves` are the BF16 values of all codes, at a
+/// Indices of 32 codes: code j in the lower half of lane j, code 16 + j in the upper. The halves of what is found for
+/// them become FP32 in the order of the codes.
+ECQ_AVX512 inline __m512i code_indices(const std::byte* codes) {
+  const auto* const from = reinterpret_cast<const __m128i*>(codes);
+  const __m512i first = _mm512_cvtepu8_epi32(_mm_loadu_si128(from));
+  const __m512i second = _mm512_cvtepu8_epi32(_mm_loadu_si128(from + 1));
+  return _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+}
+ECQ_AVX512 inline __m512 first_values(__m512i found) { return _mm512_castsi512_ps(_mm512_slli_epi32(found, 16)); }
+ECQ_AVX512 inline __m512 second_values(__m512i found) {
+  return _mm512_castsi512_ps(_mm512_and_si512(found, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))));
+}
+
+/// Converts codes to their values; `count` is a multiple of 32. `halves` are the BF16 values of all codes, at a
 /// multiple of 64 bytes.
+ECQ_AVX512 inline void look_up(const std::uint16_t* halves, const std::byte* codes, std::size_t count, float* out) {
+  const half_table values(halves);
+  for (std::size_t i = 0; i < count; i += 32) {
+    const __m512i found = values(code_indices(codes + i));
+    _mm512_storeu_ps(out + i, first_values(found));
+    _mm512_storeu_ps(out + i + 16, second_values(found));
+  }
+}
+
+/// sum of the values of codes[i] * x[i]; `count` is a multiple of 64.
 ECQ_AVX512 inline float dot_codes(const std::uint16_t* halves, const std::byte* codes, const float* x,
                                   std::size_t count) {
   const half_table values(halves);
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
   __m512 sums[4] = {};
   for (std::size_t i = 0; i < count; i += 64) {
     ECQ_UNROLL
     for (std::size_t part = 0; part < 2; ++part) {
-      // Code j in the lower half of lane j, code 16 + j in the upper: both then become FP32 in their order.
-      const auto* const from = reinterpret_cast<const __m128i*>(codes + i + 32 * part);
-      const __m512i first = _mm512_cvtepu8_epi32(_mm_loadu_si128(from));
-      const __m512i second = _mm512_cvtepu8_epi32(_mm_loadu_si128(from + 1));
-      const __m512i found = values(_mm512_or_si512(first, _mm512_slli_epi32(second, 16)));
+      const __m512i found = values(code_indices(codes + i + 32 * part));
       const float* const there = x + i + 32 * part;
-      sums[2 * part] =
-          _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(found, 16)), _mm512_loadu_ps(there), sums[2 * part]);
-      sums[2 * part + 1] = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(found, upper)),
-                                           _mm512_loadu_ps(there + 16), sums[2 * part + 1]);
+      sums[2 * part] = _mm512_fmadd_ps(first_values(found), _mm512_loadu_ps(there), sums[2 * part]);
+      sums[2 * part + 1] = _mm512_fmadd_ps(second_values(found), _mm512_loadu_ps(there + 16), sums[2 * part + 1]);
     }
   }
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));

@@ -3,6 +3,7 @@
 /// Definition of products with matrices that stay coded.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,10 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/format/fp16.hpp"
 #include "ecq/format/fp32.hpp"
-#include "ecq/format/number_format.hpp"
-#include "ecq/matmul/dot_product.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
@@ -39,20 +41,36 @@ inline std::byte* tile_of_thread(std::size_t size) {
   return tile.data();
 }
 
+inline row_tile& row_tile_of_thread() {
+  thread_local row_tile tile;
+  return tile;
+}
+
 inline std::string label_of(const packed_matrix& matrix) {
   return matrix.name.empty() ? "a matrix" : "matrix '" + matrix.name + "'";
 }
 
-/// Lossless weights of `format` to FP32.
+/// Lossless weights of two or four bytes to FP32.
 inline void convert_weights(dtype format, const std::byte* elements, std::size_t count, float* values) {
-  visit_format(format, [&]<class Format>() {
-    using code_type = typename Format::code_type;
-    for (std::size_t i = 0; i < count; ++i) {
-      code_type code;
-      std::memcpy(&code, elements + i * sizeof code, sizeof code);
-      values[i] = static_cast<float>(Format::decode(code));
-    }
-  });
+  if (format == dtype::fp32) {
+    std::memcpy(values, elements, count * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, elements + 2 * i, sizeof bits);
+    values[i] = format == dtype::bf16 ? std::bit_cast<float>(std::uint32_t{bits} << 16) : fp16::decode(bits);
+  }
+}
+
+/// The values of all codes of lossless FP8, NaN and infinity included.
+inline std::array<float, 256> values_of_weights(dtype format) {
+  std::array<float, 256> values;
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    values[code] = format == dtype::fp8_e5m2 ? fp8_e5m2::decode(byte) : fp8_e4m3::decode(byte);
+  }
+  return values;
 }
 
 }  // namespace detail
@@ -119,8 +137,11 @@ ECQ_INLINE void matmul_plan::add_tasks(std::size_t index) {
 ECQ_INLINE result<void> matmul_plan::make_tables() {
   values_.resize(decoder_.matrices().size());
   for (const part& each : parts_) {
-    if (each.matrix->lossless() || values_[each.table] != nullptr) continue;
-    values_[each.table] = std::make_unique<const detail::code_table>(each.matrix->values_of_codes());
+    const packed_matrix& matrix = *each.matrix;
+    if (values_[each.table] != nullptr || size_of(matrix.format) != 1) continue;
+    values_[each.table] = matrix.lossless()
+                              ? std::make_unique<const detail::code_table>(detail::values_of_weights(matrix.format))
+                              : std::make_unique<const detail::code_table>(matrix.values_of_codes());
   }
   const encoded_stream& stream = decoder_.stream();
   if (stream.table_count() > detail::most_kept_tables) return {};
@@ -221,26 +242,50 @@ ECQ_INLINE result<void> matmul_plan::run(instruction_set isa, std::size_t task, 
     return std::move(decoded).error().within(detail::label_of(*source.matrix));
   }
   const std::byte* const elements = tile + (range.begin - (first << stream.chunk_bits())) * width;
+  detail::row_tile& products = detail::row_tile_of_thread();
   const instruction_set chosen = chosen_instruction_set(isa);
-  constexpr std::size_t at_once = 64;
-  float sums[at_once];
-  return for_each_segment(range, [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
-    const std::byte* const from = elements + offset * width;
-    for (std::size_t b = 0; b < x.batch(); b += at_once) {
-      const std::size_t count = (std::min)(at_once, x.batch() - b);
-      ECQ_CHECK(product(chosen, source, at, from, x, b, count, sums));
-      for (std::size_t i = 0; i < count; ++i) {
-        if (edge != 2) {
-          edges[(2 * task + edge) * x.batch() + b + i] = sums[i];
-        } else if (accumulate) {
-          y(b + i, at.output) += sums[i];
-        } else {
-          y(b + i, at.output) = sums[i];
+  const auto multiply = [&](const segment& at, std::size_t rows, std::uint64_t offset,
+                            std::size_t edge) -> result<void> {
+    for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
+      const std::size_t count = (std::min)(detail::row_tile::most_batch, x.batch() - b);
+      ECQ_CHECK(product(chosen, source, at, rows, elements + offset * width, x, b, count, products));
+      for (std::size_t row = 0; row < rows; ++row) {
+        for (std::size_t i = 0; i < count; ++i) {
+          const float sum = products.sums[row][i];
+          if (edge != 2) {
+            edges[(2 * task + edge) * x.batch() + b + i] = sum;
+          } else if (accumulate) {
+            y(b + i, at.output + row) += sum;
+          } else {
+            y(b + i, at.output + row) = sum;
+          }
         }
       }
     }
     return {};
-  });
+  };
+  // Rows that lie in this task alone are multiplied a few at a time.
+  segment pending{};
+  std::size_t waiting = 0;
+  std::uint64_t pending_offset = 0;
+  const auto flush = [&]() -> result<void> {
+    const std::size_t rows = std::exchange(waiting, 0);
+    return rows == 0 ? result<void>() : multiply(pending, rows, pending_offset, 2);
+  };
+  const bool together = source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
+    if (edge != 2 || !together) {
+      ECQ_CHECK(flush());
+      return multiply(at, 1, offset, edge);
+    }
+    if (waiting == 0) {
+      pending = at;
+      pending_offset = offset;
+    }
+    return ++waiting == detail::row_tile::most_rows ? flush() : result<void>();
+  };
+  ECQ_CHECK(for_each_segment(range, take));
+  return flush();
 }
 
 ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::span<const float> edges,
@@ -268,46 +313,65 @@ ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::
 }
 
 ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
-                                             const std::byte* elements, const matmul_input& x, std::size_t first,
-                                             std::size_t batch, float* out) const {
+                                             std::size_t rows, const std::byte* elements, const matmul_input& x,
+                                             std::size_t first, std::size_t batch, detail::row_tile& tile) const {
   const packed_matrix& matrix = *source.matrix;
-  const float* const activations = x.row(first) + at.first_column;
-  std::fill_n(out, batch, 0.0F);
-  if (matrix.lossless()) {
-    alignas(64) float values[detail::weights_per_tile];
-    const std::size_t width = size_of(matrix.format);
-    for (std::size_t done = 0; done < at.columns; done += detail::weights_per_tile) {
-      const std::size_t count = (std::min)(detail::weights_per_tile, at.columns - done);
-      detail::convert_weights(matrix.format, elements + done * width, count, values);
-      detail::add_dots(values, activations + done, x.stride(), count, batch, out, isa);
-    }
-    return {};
-  }
-  const detail::code_table& table = *values_[source.table];
+  const detail::code_table* const table = values_[source.table].get();
+  const std::size_t width = decoder_.stream().element_bytes();
   const group_layout& layout = matrix.layout;
-  const bf16* const scales = matrix.scales.data() + at.row / layout.rows_per_group * layout.groups_across();
-  float sums[64];
+  float scaled[detail::row_tile::most_rows][detail::row_tile::most_batch] = {};
   for (std::size_t done = 0; done < at.columns;) {
+    // Columns that share a scale.
     const std::size_t column = at.first_column + done;
-    const std::size_t group = column / layout.columns_per_group;
-    const std::size_t count = (std::min)(
-        at.columns - done, (std::min)(layout.columns_per_group, layout.columns - group * layout.columns_per_group) -
-                               (column - group * layout.columns_per_group));
-    const std::byte* const codes = elements + done;
-    detail::dot_codes(table, codes, activations + done, x.stride(), count, batch, sums, isa);
-    const auto scale = static_cast<float>(scales[group]);
-    bool finite = true;
-    for (std::size_t b = 0; b < batch; ++b) {
-      finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(sums[b]));
-      out[b] += sums[b] * scale;
-      if (matrix.zero != 0) {
-        out[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(first + b, column, count));
+    const std::size_t group = matrix.lossless() ? 0 : column / layout.columns_per_group;
+    std::size_t count = at.columns - done;
+    if (!matrix.lossless()) count = (std::min)(count, layout.columns_per_group - column % layout.columns_per_group);
+    const std::byte* const run = elements + done * width;
+    add_run(isa, matrix, table, rows, run, x.row(first) + column, x.stride(), count, batch, tile);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t group_row = matrix.lossless() ? 0 : (at.row + row) / layout.rows_per_group;
+      const float scale =
+          matrix.lossless() ? 1 : static_cast<float>(matrix.scales[group_row * layout.groups_across() + group]);
+      bool finite = true;
+      for (std::size_t b = 0; b < batch; ++b) {
+        finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(tile.sums[row][b]));
+        scaled[row][b] += tile.sums[row][b] * scale;
+        if (matrix.zero == 0) continue;
+        scaled[row][b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(first + b, column, count));
       }
+      if (finite || matrix.lossless() || table->all_finite) continue;
+      ECQ_CHECK(check_codes(source, *table, run + row * columns_, count));
     }
-    if (!finite && !table.all_finite) ECQ_CHECK(check_codes(source, table, codes, count));
     done += count;
   }
+  for (std::size_t row = 0; row < rows; ++row) std::copy_n(scaled[row], batch, tile.sums[row]);
   return {};
+}
+
+ECQ_INLINE void matmul_plan::add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table,
+                                     std::size_t rows, const std::byte* run, const float* x, std::size_t stride,
+                                     std::size_t count, std::size_t batch, detail::row_tile& tile) const {
+  const std::size_t width = decoder_.stream().element_bytes();
+  std::size_t done = 0;
+  for (std::size_t row = 0; row < rows; ++row) std::fill_n(tile.sums[row], batch, 0.0F);
+  if (batch == 1 && table != nullptr) {
+    done = detail::codes_without_tile(*table, count, isa);
+    for (std::size_t row = 0; row < rows && done != 0; ++row) {
+      tile.sums[row][0] = detail::dot_codes(*table, run + row * columns_, x, done);
+    }
+  }
+  for (; done < count; done += detail::weights_per_tile) {
+    const std::size_t some = (std::min)(detail::weights_per_tile, count - done);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::byte* const from = run + (row * columns_ + done) * width;
+      if (table != nullptr) {
+        detail::look_up(*table, from, some, tile.weights[row], isa);
+      } else {
+        detail::convert_weights(matrix.format, from, some, tile.weights[row]);
+      }
+    }
+    detail::add_products(tile, rows, x + done, stride, some, batch, isa);
+  }
 }
 
 /// Activations may have made a product infinite or NaN; a code must not.

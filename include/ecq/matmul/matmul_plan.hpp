@@ -27,6 +27,7 @@
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/code_table.hpp"
+#include "ecq/matmul/dot_product.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
 
@@ -126,7 +127,7 @@ class matmul_plan {
   /// Rows of a matrix, and where their products go.
   struct part {
     const packed_matrix* matrix;
-    std::size_t table;         ///< of values; not for lossless weights
+    std::size_t table;         ///< of values, where elements have one byte
     std::size_t first_row;     ///< in the matrix
     std::size_t first_output;  ///< in y
     std::uint64_t begin;       ///< elements in the stream
@@ -153,8 +154,15 @@ class matmul_plan {
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
-  result<void> product(instruction_set isa, const part& source, const segment& at, const std::byte* elements,
-                       const matmul_input& x, std::size_t first, std::size_t batch, float* out) const;
+  /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
+  /// weights, the first of which is `at`.
+  result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
+                       const std::byte* elements, const matmul_input& x, std::size_t first, std::size_t batch,
+                       detail::row_tile& tile) const;
+  /// The same, without scales, for columns that share one.
+  void add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table, std::size_t rows,
+               const std::byte* run, const float* x, std::size_t stride, std::size_t count, std::size_t batch,
+               detail::row_tile& tile) const;
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
