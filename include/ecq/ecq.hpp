@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Everything for matrices in memory. Files: ecq/checkpoint/*.hpp; the L-BFGS search: ecq/quantize/lbfgs.hpp (component
-/// ecq::lbfgs).
+/// Everything for matrices in memory but products with them (ecq/matmul/matmul_plan.hpp). Files: ecq/checkpoint/*.hpp;
+/// the L-BFGS search: ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
 
 #if defined(__cplusplus) && __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
 #error "ecq needs C++20: compile with -std=c++20"

@@ -15,6 +15,7 @@
 
 #include "ecq/base/worker_pool.hpp"
 #include "ecq/ecq.hpp"
+#include "ecq/matmul/eigen_product.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
 #include "support/weights.hpp"
@@ -193,6 +194,38 @@ TEST(MatmulPlan, TakesAnyStridesAndBf16) {
   ASSERT_TRUE(ecq::matmul(cpu{}, *plan, one, out));
   ASSERT_TRUE(ecq::matmul(cpu{}, *plan, one, matrix_view(one.data() + 10, 1, 50)));
   EXPECT_EQ(std::vector<float>(one.begin() + 10, one.begin() + 60), out);
+}
+
+// Many rows of activations by a product of dense matrices, Eigen's and one of the user's.
+TEST(MatmulPlan, TakesADenseProduct) {
+  const auto plainly = [](matrix_view<const float> x, matrix_view<const float> weights, matrix_view<float> y) {
+    for (std::size_t b = 0; b < x.rows(); ++b) {
+      for (std::size_t row = 0; row < weights.rows(); ++row) {
+        for (std::size_t column = 0; column < x.columns(); ++column) y(b, row) += x(b, column) * weights(row, column);
+      }
+    }
+  };
+  for (const kind& each : kinds()) {
+    SCOPED_TRACE(each.name);
+    const packed_block block = packed(each.method, {{130, 300}, {40, 300}}, 12, each.narrow);
+    const std::vector<row_selection> parts = {{1}, {0, 3, 120}};
+    const auto plan = matmul_plan::of(cpu{}, block, parts);
+    ASSERT_TRUE(plan);
+    const std::size_t batch = 9;
+    const auto values = gaussian(batch, 300, 4, 1.0F);
+    const matrix_view<const float> x(values.data(), batch, 300);
+    std::vector<float> y(batch * plan->rows(), std::numeric_limits<float>::quiet_NaN()), turned(y.size(), 2);
+    const matrix_view<float> out(y.data(), batch, plan->rows());
+    ASSERT_TRUE(ecq::matmul(cpu{.threads = 2}, *plan, x, out, ecq::eigen_product()));
+    expect_products(block, parts, values, y, batch);
+    const matrix_view<float> across(turned.data(), batch, plan->rows(), 1, batch);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, x, across, plainly, {.accumulate = true}));
+    for (std::size_t b = 0; b < batch; ++b) {
+      for (std::size_t row = 0; row < plan->rows(); ++row) EXPECT_NEAR(across(b, row), out(b, row) + 2, 1e-3);
+    }
+    EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const float>(values.data(), 3, 299), out, plainly).error().code(),
+              errc::invalid_argument);
+  }
 }
 
 // An engine's own threads: tasks in any order, each alone.

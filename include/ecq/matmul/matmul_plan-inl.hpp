@@ -112,7 +112,7 @@ ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
   if (count > (std::numeric_limits<std::size_t>::max)() - rows_) return wrong("more rows than can be counted");
   const std::uint64_t begin = matrix.first_symbol + std::uint64_t{rows.first_row} * columns_;
   parts_.push_back({.matrix = &matrix,
-                    .table = rows.matrix,
+                    .number = rows.matrix,
                     .first_row = rows.first_row,
                     .first_output = rows_,
                     .begin = begin,
@@ -138,10 +138,10 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
   values_.resize(decoder_.matrices().size());
   for (const part& each : parts_) {
     const packed_matrix& matrix = *each.matrix;
-    if (values_[each.table] != nullptr || size_of(matrix.format) != 1) continue;
-    values_[each.table] = matrix.lossless()
-                              ? std::make_unique<const detail::code_table>(detail::values_of_weights(matrix.format))
-                              : std::make_unique<const detail::code_table>(matrix.values_of_codes());
+    if (values_[each.number] != nullptr || size_of(matrix.format) != 1) continue;
+    values_[each.number] = matrix.lossless()
+                               ? std::make_unique<const detail::code_table>(detail::values_of_weights(matrix.format))
+                               : std::make_unique<const detail::code_table>(matrix.values_of_codes());
   }
   const encoded_stream& stream = decoder_.stream();
   if (stream.table_count() > detail::most_kept_tables) return {};
@@ -207,6 +207,25 @@ ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view
   if (y.rows() == batch && y.columns() == rows_) return {};
   return error(errc::invalid_argument, "products of ", batch, " x ", rows_, " do not fit ", y.rows(), " x ",
                y.columns());
+}
+
+ECQ_INLINE std::vector<matmul_plan::dense_tile> matmul_plan::dense_tiles() const {
+  constexpr std::uint64_t most_weights = detail::tile_bytes / sizeof(float);
+  std::vector<dense_tile> tiles;
+  const std::uint64_t columns = (std::max)(columns_, std::size_t{1});
+  // Where rows fill chunks, no chunk is decoded twice.
+  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  const std::uint64_t weights = (std::max)(most_weights / chunk, std::uint64_t{1}) * chunk;
+  const auto together =
+      static_cast<std::size_t>((std::max)((std::min)(weights, most_weights) / columns, std::uint64_t{1}));
+  for (std::size_t index = 0; index < parts_.size(); ++index) {
+    const std::size_t end = index + 1 < parts_.size() ? parts_[index + 1].first_output : rows_;
+    for (std::size_t output = parts_[index].first_output; output < end; output += together) {
+      const std::size_t row = parts_[index].first_row + (output - parts_[index].first_output);
+      tiles.push_back({parts_[index].number, row, output, (std::min)(together, end - output)});
+    }
+  }
+  return tiles;
 }
 
 template <class Use>
@@ -316,7 +335,7 @@ ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& so
                                              std::size_t rows, const std::byte* elements, const matmul_input& x,
                                              std::size_t first, std::size_t batch, detail::row_tile& tile) const {
   const packed_matrix& matrix = *source.matrix;
-  const detail::code_table* const table = values_[source.table].get();
+  const detail::code_table* const table = values_[source.number].get();
   const std::size_t width = decoder_.stream().element_bytes();
   const group_layout& layout = matrix.layout;
   float scaled[detail::row_tile::most_rows][detail::row_tile::most_batch] = {};

@@ -123,11 +123,27 @@ class matmul_plan {
   /// Fails with errc::invalid_argument unless y is n x rows().
   result<void> check_output(std::size_t batch, matrix_view<float> y) const;
 
+  /// Rows of W that are decoded to dense weights together.
+  struct dense_tile {
+    std::size_t matrix;        ///< of the block
+    std::size_t first_row;     ///< in the matrix
+    std::size_t first_output;  ///< in y
+    std::size_t rows;
+  };
+
+  /// Tiles that cover all rows, of a few chunks each: at most 1 MiB of FP32 unless a row is longer.
+  std::vector<dense_tile> dense_tiles() const;
+
+  /// Decodes a tile to its rows() x columns() weights. Errors: corrupt.
+  result<void> decode(instruction_set isa, const dense_tile& tile, matrix_view<float> weights) const {
+    return decoder_.decode(cpu{.isa = isa}, tile.matrix, tile.first_row, weights);
+  }
+
  private:
   /// Rows of a matrix, and where their products go.
   struct part {
     const packed_matrix* matrix;
-    std::size_t table;         ///< of values, where elements have one byte
+    std::size_t number;        ///< of the matrix in the block
     std::size_t first_row;     ///< in the matrix
     std::size_t first_output;  ///< in y
     std::uint64_t begin;       ///< elements in the stream
@@ -201,6 +217,42 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
   }));
   plan.join(input.batch(), out, edges, how.accumulate);
   return {};
+}
+
+/// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
+/// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own.
+template <class Product>
+concept dense_product = requires(const Product& product, matrix_view<const float> x, matrix_view<const float> weights,
+                                 matrix_view<float> y) { product(x, weights, y); };
+
+/// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
+/// multiplies them. So what is spent on decoding is spread over all rows of x. Strides are those of x and y as given; y
+/// must not overlap x. Errors and everything else: those of matmul() above.
+template <class Output, dense_product Product>
+result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
+                    const Product& product, matmul_options how = {}) {
+  const matrix_view<float> out = matrix_view(y);
+  if (x.columns() != plan.columns()) {
+    return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
+  }
+  ECQ_CHECK(plan.check_output(x.rows(), out));
+  const auto tiles = plan.dense_tiles();
+  return parallel_for(backend, tiles.size(), [&](std::size_t index) -> result<void> {
+    const matmul_plan::dense_tile& tile = tiles[index];
+    thread_local std::vector<float> dense;
+    if (dense.size() < tile.rows * plan.columns()) dense.resize(tile.rows * plan.columns());
+    const matrix_view<float> weights(dense.data(), tile.rows, plan.columns());
+    ECQ_CHECK(plan.decode(backend.isa, tile, weights));
+    const matrix_view<float> products(out.data() + static_cast<std::ptrdiff_t>(tile.first_output) * out.column_stride(),
+                                      out.rows(), tile.rows, out.row_stride(), out.column_stride());
+    if (!how.accumulate) {
+      for (std::size_t b = 0; b < products.rows(); ++b) {
+        for (std::size_t row = 0; row < products.columns(); ++row) products(b, row) = 0;
+      }
+    }
+    product(x, matrix_view<const float>(weights), products);
+    return {};
+  });
 }
 
 }  // namespace ecq
