@@ -101,6 +101,23 @@ TEST_F(DecodeOnDevice, GivesBackPairsOfRans) { expect_round_trips<ecq::rans>(tru
 TEST_F(DecodeOnDevice, GivesBackPairsOfTans) { expect_round_trips<ecq::tans>(true); }
 TEST_F(DecodeOnDevice, GivesBackPairsOfHuffman) { expect_round_trips<ecq::huffman>(true); }
 
+// Narrow pairs without raw bits are pairs like others; with raw bits, a device refuses them before it decodes anything.
+TEST_F(DecodeOnDevice, RefusesPairsOfCodesWithRawBits) {
+  const bytes elements = elements_of({}, 5000);
+  const auto got = decode(encoded<ecq::rans>({}, elements, {.narrow_pairs = 0}), 0, 5000, 0, leave_alone);
+  ASSERT_TRUE(got.verdict);
+  EXPECT_EQ(got.elements, elements);
+  for (unsigned raw_bits = 1; raw_bits < 4; ++raw_bits) {
+    const bytes blob = encoded<ecq::rans>({}, elements, {.narrow_pairs = raw_bits});
+    const auto stream = ecq::encoded_stream::parse(blob);
+    ASSERT_TRUE(stream && stream->pairs());
+    const auto image = ecq::device_image::of(*stream);
+    ASSERT_FALSE(image);
+    EXPECT_EQ(image.error().code(), ecq::errc::unsupported);
+    EXPECT_NE(image.error().message().find("raw bits"), std::string::npos);
+  }
+}
+
 template <class Coder>
 void expect_codes_of_one_value_and_of_all_values() {
   for (const unsigned values : {1U, 2U, 200U, 256U}) {

@@ -82,6 +82,7 @@ class stream_readers {
     const ecq::chunk_bytes chunk = stream.chunk(index);
     const auto table = stream.table<Coder>(stream.record(index).table);
     const raw_part raw = {stream.raw_bits(index).data(), stream.header().raw_bits()};
+    if (stream.pairs() && !stream.format() && raw.bits != 0) return true;  // devices refuse them
     return ecq::visit_split(stream.format(), [&]<class Split>() {
       const std::uint32_t count = stream.symbols_in(index);
       by_warp_.resize(count * sizeof(typename Split::element));

@@ -182,7 +182,7 @@ TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
     for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(6 * symbols[i]);
     std::vector<std::uint8_t> pairs((count + 1) / 2);
     bytes escapes;
-    ecq::detail::pair_symbols(list, list.nibbles(), codes, pairs.data(), escapes);
+    ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
     bytes got(count);
     const ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
     ecq::warp_pair_codes<ecq::host_warp, decltype(single)> sink(

@@ -85,7 +85,7 @@ class chunk_decoder {
       const unsigned bits = stream_.header().raw_bits();
       if (stream_.pairs()) {
         return join_pairs<Split>(stream_.nibbles(), target.symbols(1, count), target.raw, stream_.escapes(index), count,
-                                 out, isa_);
+                                 out, isa_, bits);
       }
       join_elements<Split>(bits, target.symbols(width, count) + target.joined, target.raw + target.joined / 8 * bits,
                            count - target.joined, target.elements + target.joined * width, isa_);
