@@ -26,7 +26,7 @@
 namespace {
 
 struct options : tool::common_options {
-  std::string input, output, part = "0/1", method = "entquant", format = "fp8_e4m3", coder = "rans";
+  std::string input, output, part = "0/1", method = "entquant", format = "fp8_e4m3", coder = "rans", goal = "size";
   unsigned width = 8;
   double bits = 3, lambda = 0;
   bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false, pairs = false;
@@ -41,6 +41,10 @@ constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 
      {ecq::huffman::name, ecq::huffman::id},
      {ecq::tans::name, ecq::tans::id},
      {"auto", std::nullopt}}};
+
+/// The names of goals on the command line.
+constexpr std::array<std::pair<std::string_view, ecq::stream_goal>, 3> goals{
+    {{"size", ecq::stream_goal::size}, {"cpu", ecq::stream_goal::cpu}, {"gpu", ecq::stream_goal::gpu}}};
 
 /// Reads "i/n"; false unless i < n.
 bool read_part(const std::string& text, ecq::folder_part& part) {
@@ -82,6 +86,8 @@ ecq::result<void> run(const options& given) {
   }
   how.coder =
       std::find_if(coders.begin(), coders.end(), [&](const auto& coder) { return coder.first == given.coder; })->second;
+  how.goal =
+      std::find_if(goals.begin(), goals.end(), [&](const auto& goal) { return goal.first == given.goal; })->second;
   how.selection = given.selection;
   how.fallback_names = given.fallback;
   if (!given.lossless && !entrollm) how.fallback = {format, ecq::entquant{.lambda = 0.0}};
@@ -266,6 +272,15 @@ void tool::add_compress(CLI::App& app, action& chosen) {
                        "Entropy coder; auto = in each block whichever is smallest, with entrollm in the whole model; "
                        "rans if not given, with entrollm huffman")
           ->check(CLI::IsMember(coder_names));
+  std::vector<std::string> goal_names;
+  for (const auto& goal : goals) goal_names.emplace_back(goal.first);
+  command
+      ->add_option(
+          "--for", given->goal,
+          "What codes are made for: size = fewest bytes; cpu, gpu = decoding there, two codes a symbol wherever "
+          "that takes at most 0.1 bit a weight more")
+      ->check(CLI::IsMember(goal_names))
+      ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
   add_choice(*command, *given)->excludes(lossless);
   CLI::Option* per_tensor =

@@ -82,7 +82,6 @@ class stream_readers {
     const ecq::chunk_bytes chunk = stream.chunk(index);
     const auto table = stream.table<Coder>(stream.record(index).table);
     const raw_part raw = {stream.raw_bits(index).data(), stream.header().raw_bits()};
-    if (stream.pairs() && !stream.format() && raw.bits != 0) return true;  // devices refuse them
     return ecq::visit_split(stream.format(), [&]<class Split>() {
       const std::uint32_t count = stream.symbols_in(index);
       by_warp_.resize(count * sizeof(typename Split::element));
@@ -99,8 +98,8 @@ class stream_readers {
       if (!stream.pairs()) {
         ecq::join_elements<Split>(raw.bits, symbols_.data(), raw.bytes, symbols_.size(), expected_.data());
       } else if (defined == ecq::errc::ok) {
-        defined =
-            ecq::join_pairs<Split>(stream.nibbles(), symbols_.data(), raw.bytes, escapes, count, expected_.data());
+        defined = ecq::join_pairs<Split>(stream.nibbles(), symbols_.data(), raw.bytes, escapes, count, expected_.data(),
+                                         ecq::instruction_set::scalar, raw.bits);
       }
       return *verdict == defined && (defined != ecq::errc::ok || by_warp_ == expected_);
     });

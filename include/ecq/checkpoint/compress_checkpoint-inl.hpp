@@ -253,7 +253,10 @@ ECQ_INLINE result<compress_report> checkpoint_compressor::write(std::span<contai
     };
     const rate_correction& corrected = block.falls_back ? none : correction;
     ECQ_TRY(packed, pack_block(backend_, prepared, block.first, corrected, block.matrices,
-                               {.chunk_bits = options_.chunk_bits}, encode, count));
+                               {.chunk_bits = options_.chunk_bits,
+                                .margin = options_.goal == stream_goal::size ? 0U : 20U,
+                                .goal = options_.goal},
+                               encode, count));
     for (const tensor_entry* tensor : block.entries) {
       model_.release(*tensor);
       done += tensor->size_bytes();

@@ -46,6 +46,9 @@ struct compress_options {
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
   unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
+  /// What streams of codes are made for. With another goal than size and without a coder, another coder than rANS has
+  /// to save 2 percent of a stream.
+  stream_goal goal = stream_goal::size;
   /// What compress_folder writes; the index and all other files belong to part 0. Every part needs the same lambda, so
   /// there can be no target of bits: find_lambda_of finds the lambda of a target.
   folder_part part{};

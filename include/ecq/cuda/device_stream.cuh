@@ -65,9 +65,6 @@ class device_tables {
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
     made.most_ = most;
-    if (stream.header().pairs_raw_bits != 0) {
-      return error(errc::unsupported, "pairs of codes with raw bits have no decoder on a device");
-    }
     try {
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
     } catch (const std::bad_alloc&) {

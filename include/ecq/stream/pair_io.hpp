@@ -55,7 +55,12 @@ inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std:
 
 /// Adds raw bits, `bits` (1..7) each, to `count` codes of one byte, modulo 256. Reads up to 8 bytes beyond the raw
 /// bits.
-inline void add_raw_bits(unsigned bits, const std::byte* raw, std::size_t count, std::uint8_t* codes) {
+inline void add_raw_bits(unsigned bits, const std::byte* raw, std::size_t count, std::uint8_t* codes,
+                         instruction_set isa) {
+  const std::size_t done = add_many_raw_bits(bits, raw, count, codes, isa);
+  raw += done / 8 * bits;
+  codes += done;
+  count -= done;
   for_each_run(count, [&](std::size_t first, std::size_t run) {
     std::uint8_t values[elements_per_run] = {};
     unpack_raw_bits(bits, raw + first / 8 * bits, run, values);
@@ -80,7 +85,7 @@ errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::b
     if constexpr (std::is_same_v<Split, byte_split>) {
       auto* const symbols = reinterpret_cast<std::uint8_t*>(elements) + at;
       if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;
-      if (bits != 0) detail::add_raw_bits(bits, raw + at / 8 * bits, run, symbols);
+      if (bits != 0) detail::add_raw_bits(bits, raw + at / 8 * bits, run, symbols, isa);
     } else {
       std::uint8_t symbols[detail::numbers_per_split];
       if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;

@@ -39,6 +39,8 @@ struct warp_pairs {
   const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
   std::uint32_t escape_count = 0;      ///< at most one per symbol
   std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
+  const std::byte* raw = nullptr;      ///< raw bits of the chunk's codes of one byte, aligned to 4 bytes
+  unsigned raw_bits = 0;               ///< of each of these codes, 0..7
 };
 
 namespace detail {
@@ -47,7 +49,7 @@ inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of 
 inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
 
 /// Splits the pairs of a chunk into symbols, group after group; a lane has eight symbols of each group. The symbols are
-/// those of `Split`.
+/// those of `Split`; codes of one byte are complete, with their raw bits added.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_splitter {
  public:
@@ -79,8 +81,8 @@ class warp_pair_splitter {
     return nibbles;
   }
 
-  /// The symbols of the next group. All lanes call together.
-  ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles) {
+  /// The symbols of the next group, which is number `group`. All lanes call together.
+  ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles, std::uint32_t group) {
     eight_symbols found;
     if constexpr (!listed) {
       found.words[0] = nibbles;
@@ -95,6 +97,9 @@ class warp_pair_splitter {
       const lanes escaped = (place + lanes(0x11111111U)) & nibbles & lanes(escape_);
       if (Warp::any(Warp::below(lanes(0U), escaped))) resolve(escaped, found);
     }
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      if (pairs_.raw_bits != 0) add_raw_bits(group, found);
+    }
     return found;
   }
 
@@ -106,6 +111,34 @@ class warp_pair_splitter {
   }
 
  private:
+  /// Adds the raw bits of the group. A lane has `raw_bits` bytes of them; up to 11 bytes after them are read.
+  ECQ_HOST_DEVICE void add_raw_bits(std::uint32_t group, eight_symbols& found) const {
+    const unsigned bits = pairs_.raw_bits;
+    const std::uint32_t left = pairs_.symbols - group * pair_group;
+    const auto there = Warp::below(Warp::lane_numbers() << 3, lanes(left));
+    const lanes first_byte = Warp::lane_numbers() * lanes(bits);
+    const std::byte* const from = pairs_.raw + std::size_t{group} * (pair_group / 8) * bits;
+    lanes read[3];
+    ECQ_UNROLL
+    for (unsigned i = 0; i < 3; ++i) {
+      read[i] = Warp::template load<std::uint32_t>(there, from, (first_byte >> 2) + lanes(i));
+    }
+    const lanes shift = (first_byte & 3U) << 3;
+    const lanes low = Warp::funnel_right(read[0], read[1], shift);
+    const lanes high = Warp::funnel_right(read[1], read[2], shift);
+    const std::uint32_t mask = (1U << bits) - 1U;
+    ECQ_UNROLL
+    for (unsigned word = 0; word < 2; ++word) {
+      const lanes four = word == 0 ? low : Warp::funnel_right(low, high, lanes(4 * bits));
+      lanes spread = four & mask;
+      ECQ_UNROLL
+      for (unsigned i = 1; i < 4; ++i) spread = spread | ((four << (i * (8 - bits))) & (mask << (8 * i)));
+      // Bytes of at most 127 + 127 carry nothing into each other; the highest bit of a symbol is added by itself.
+      const lanes& symbols = found.words[word];
+      found.words[word] = ((symbols & 0x7F7F7F7FU) + spread) ^ (symbols & 0x80808080U);
+    }
+  }
+
   ECQ_HOST_DEVICE lanes listed_symbols(const lanes& place, const lanes& half) const {
     const std::uint32_t(&list)[4] = pairs_.list.words;
     return Warp::permute_bytes_by(Warp::permute_bytes_by(lanes(list[0]), lanes(list[1]), place),
@@ -248,8 +281,9 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element. A
-/// sink serves one chunk, takes all its groups in ascending order, and has a verdict of its own.
+/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element;
+/// those of codes of one byte are in `pairs`. A sink serves one chunk, takes all its groups in ascending order, and has
+/// a verdict of its own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -272,9 +306,9 @@ class warp_pair_sink {
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
     if (group < wholes_) {
-      Warp::store_own(out_ + group * group_bytes, join::join(split_(pairs).words, ahead_).words);
+      Warp::store_own(out_ + group * group_bytes, join::join(split_(pairs, group).words, ahead_).words);
     } else {
-      write_some(split_(split_.existing(pairs, group)).words, group);
+      write_some(split_(split_.existing(pairs, group), group).words, group);
     }
   }
 
@@ -318,7 +352,7 @@ class warp_pair_codes {
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
     const std::uint32_t left = symbols_ - group * detail::pair_group;
-    const auto found = split_(left < detail::pair_group ? split_.existing(pairs, group) : pairs);
+    const auto found = split_(left < detail::pair_group ? split_.existing(pairs, group) : pairs, group);
     const lanes from = Warp::lane_numbers() >> 1;
     const auto second = Warp::below(lanes(0U), Warp::lane_numbers() & 1U);
     ECQ_UNROLL

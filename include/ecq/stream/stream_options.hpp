@@ -14,7 +14,7 @@ namespace ecq {
 enum class stream_goal : std::uint8_t {
   size,  ///< as few bytes as the coders can do with single codes
   cpu,   ///< decoding on processors: narrow pairs wherever they take at most pair_allowance more
-  gpu    ///< decoding on devices: as cpu
+  gpu    ///< decoding on devices: as cpu, with single codes where no device decodes pairs (gap arrays)
 };
 
 /// Thousandths of a bit a code by which narrow pairs may exceed single codes if a stream is made for speed. Codes of
