@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "support/files.hpp"
 #include "tool/tool.hpp"
 
 namespace {
