@@ -49,8 +49,7 @@ struct weights_to {
 
   template <class Decode>
   __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    // Codes in pairs come with their raw bits added.
-    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, Pairs ? 0U : chunk.raw_bits);
+    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits);
     errc outcome = errc::ok;
     if constexpr (Pairs) {
       warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);
