@@ -58,7 +58,7 @@ ECQ_INLINE histogram code_pair_counts::coded(const symbol_pairing& pairing) cons
   const std::uint64_t* count = pairs_.data();
   for (const std::uint8_t first : codes_) {
     for (const std::uint8_t second : codes_) {
-      counted.counts[pairing.nibbles[first] | (pairing.nibbles[second] << 4)] += *count++;
+      counted.counts[pairing.nibbles[first] + std::size_t{16} * pairing.nibbles[second]] += *count++;
     }
     counted.counts[pairing.nibbles[first]] += odd_.counts[first];
   }
