@@ -255,6 +255,18 @@ TEST(NarrowPairing, IsLeftWhereItCostsTooMuch) {
   EXPECT_EQ(encoded<ecq::rans>(codes, {.goal = stream_goal::cpu}), encoded<ecq::rans>(codes, {}));
 }
 
+// Escapes take time: no more than one code in a hundred is one, although more would take fewer bits.
+TEST(NarrowPairing, TakesFewEscapes) {
+  for (const unsigned rare : {30U, 60U, 90U, 200U, 1000U}) {
+    const auto codes = signed_bell(1U << 17, 1, rare);
+    const auto blob = encoded<ecq::rans>(codes, {.goal = stream_goal::cpu});
+    const auto stream = ecq::encoded_stream::parse(blob);
+    EXPECT_LE(stream->header().at(ecq::section_kind::escapes).size, codes.size() / 100) << rare;
+    EXPECT_EQ(stream->pairs(), rare > 100) << rare;
+    EXPECT_EQ(decoded(blob, 0, codes.size()), codes);
+  }
+}
+
 TEST(NarrowPairing, ServesQuantisedWeights) {
   const auto weights = ecq_test::gaussian(96, 1024);
   const ecq::matrix_view<const float> matrix(weights.data(), 96, 1024);

@@ -26,6 +26,10 @@ namespace ecq::detail {
 /// How many nibbles narrow pairs use.
 inline constexpr std::size_t narrow_nibbles = 8;
 
+/// The largest share of codes, in hundredths, that may be escapes where a stream is made for speed: with more, pairs
+/// decode no faster than single codes.
+inline constexpr std::uint64_t most_escapes = 1;
+
 /// What a code without a nibble of its own is taken to cost in bits beside its raw bits, to choose the others: its
 /// byte, its nibble, and as much again for the time it takes.
 inline constexpr std::uint64_t escape_price = 24;
@@ -157,22 +161,29 @@ ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_b
   return pairing;
 }
 
-/// The bits of a stream of `codes` codes that depend on their pairing: coded pairs, tables, raw bits and escapes.
-ECQ_INLINE std::uint64_t narrow_cost(const symbol_pairing& pairing, std::span<const histogram> pairs,
-                                     std::uint64_t codes, std::uint64_t chunks) {
-  const auto plan = rans::plan(pairs, 0);
-  std::uint64_t cost = plan.bits + codes * pairing.raw_bits;
-  for (const histogram& counted : pairs) {
-    cost += 8 * rans::table::record_bytes(counted.distinct());
-    if (!pairing.list.has_escape()) continue;
-    for (std::size_t pair = 0; pair < 256; ++pair) {
-      const unsigned escapes =
-          (pair % 16 == nibble_list::escape_value ? 1U : 0U) + (pair / 16 == nibble_list::escape_value ? 1U : 0U);
-      cost += 8 * escapes * counted.counts[pair];
+/// What depends on the pairing of a stream: the bits of coded pairs, tables, raw bits and escapes, and how many escapes
+/// there are.
+struct narrow_cost {
+  std::uint64_t bits = 0;
+  std::uint64_t escapes = 0;
+
+  static narrow_cost of(const symbol_pairing& pairing, std::span<const histogram> pairs, std::uint64_t codes,
+                        std::uint64_t chunks) {
+    const auto plan = rans::plan(pairs, 0);
+    narrow_cost cost{plan.bits + codes * pairing.raw_bits};
+    for (const histogram& counted : pairs) {
+      cost.bits += 8 * rans::table::record_bytes(counted.distinct());
+      if (!pairing.list.has_escape()) continue;
+      for (std::size_t pair = 0; pair < 256; ++pair) {
+        const unsigned in_pair =
+            (pair % 16 == nibble_list::escape_value ? 1U : 0U) + (pair / 16 == nibble_list::escape_value ? 1U : 0U);
+        cost.escapes += in_pair * counted.counts[pair];
+      }
     }
+    cost.bits += 8 * cost.escapes + (pairing.list.has_escape() ? 64 * (chunks + 1) : 0);
+    return cost;
   }
-  return cost + (pairing.list.has_escape() ? 64 * (chunks + 1) : 0);
-}
+};
 
 /// The histogram of the pairs of the codes of each class of chunks, for any pairing.
 ECQ_INLINE result<std::vector<code_pair_counts>> count_code_pairs(const cpu& backend, const chunked_elements& chunked,
@@ -224,9 +235,9 @@ ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu
       pairs.push_back(pair_counts(pairing, counts));
       for (std::uint64_t& count : pairs.back().counts) count -= count / 2;  // half as many pairs as codes
     }
-    const std::uint64_t cost = narrow_cost(pairing, pairs, codes, counted.empty() ? 0 : chunked.chunks());
-    if (cost >= best_cost) continue;
-    best_cost = cost;
+    const auto cost = narrow_cost::of(pairing, pairs, codes, counted.empty() ? 0 : chunked.chunks());
+    if (cost.bits >= best_cost || cost.escapes > codes / 100 * most_escapes) continue;
+    best_cost = cost.bits;
     best = pairing;
   }
   // What single codes cost, and what pairs may cost beyond that.
