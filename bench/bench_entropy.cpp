@@ -1,9 +1,10 @@
-// How fast codes are coded and decoded: eight streams as compressed weights have them, beside libhtscodecs' rANS 32x16,
-// zstd -1 and memcpy.
+// How fast codes are coded and decoded: streams as compressed weights have them, beside libhtscodecs' rANS 32x16, zstd
+// -1 and memcpy. Of rANS also in narrow pairs (rans_narrow), as streams made for processors are.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,14 @@ bytes laplace_codes(double bits) {
   });
 }
 
+/// Int8 codes of Gaussian weights whose entropy is about `bits`.
+bytes gaussian_codes(double bits) {
+  const double sigma = std::exp2(bits) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
+  return drawn(2000, [sigma](random_numbers& random) {
+    return std::clamp(static_cast<int>(std::nearbyint(sigma * random.normal())), -127, 127) & 0xFF;
+  });
+}
+
 std::vector<ecq_bench::subject> streams() {
   std::vector<ecq_bench::subject> all;
   all.push_back({"fp8_exponents", {}, [] {
@@ -72,6 +81,9 @@ std::vector<ecq_bench::subject> streams() {
                  }});
   for (const char* const bits : {"6.5", "4.0", "3.0", "2.1", "1.4"}) {
     all.push_back({std::string("laplace_") + bits, {}, [bits] { return laplace_codes(std::stod(bits)); }});
+  }
+  for (const char* const bits : {"4.0", "3.0", "2.1"}) {
+    all.push_back({std::string("gauss_") + bits, {}, [bits] { return gaussian_codes(std::stod(bits)); }});
   }
   all.push_back({"fp8", {}, [] {
                    return drawn(3,
@@ -86,6 +98,7 @@ const bool added = [] {
     for (const auto& peer : ecq_bench::htscodecs()) ecq_bench::add_peer(stream, peer);
     for (const auto& peer : ecq_bench::zstd()) ecq_bench::add_peer(stream, peer);
     const auto add = [&]<class... Coder>(Coder...) { (ecq_bench::subject_coder<Coder>{stream}.add(), ...); };
+    ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow", {.goal = ecq::stream_goal::cpu}}.add();
     add(ecq::rans{}, rans_direct{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}, ecq::raw{});
   }
   return true;

@@ -1,5 +1,6 @@
 #include "ecq/stream/chunked_elements-inl.hpp"
 #include "ecq/stream/every_coder-inl.hpp"
+#include "ecq/stream/narrow_pairs-inl.hpp"
 #include "ecq/stream/stream_decoder-inl.hpp"
 #include "ecq/stream/stream_encoder-inl.hpp"
 #include "ecq/stream/stream_view-inl.hpp"

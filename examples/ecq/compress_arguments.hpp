@@ -25,7 +25,7 @@
 namespace tool {
 
 struct compress_arguments : common_options {
-  std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans";
+  std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans", goal = "size";
   unsigned width = 8;
   double bits = 3, lambda = 0;
   bool lambda_given = false, keep_non_finite = false, per_tensor = false, lossless = false, pairs = false;
@@ -45,6 +45,10 @@ inline constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder
      {ecq::huffman::name, ecq::huffman::id},
      {ecq::tans::name, ecq::tans::id},
      {"auto", std::nullopt}}};
+
+/// The names of goals on the command line.
+inline constexpr std::array<std::pair<std::string_view, ecq::stream_goal>, 3> goals{
+    {{"size", ecq::stream_goal::size}, {"cpu", ecq::stream_goal::cpu}, {"gpu", ecq::stream_goal::gpu}}};
 
 inline std::string regular_expression(const std::string& text) {
   try {
@@ -107,6 +111,7 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
     how.method = {codes, ecq::entquant{.target_bits = bits, .each_matrix = per_tensor}};
   }
   how.coder = std::find_if(coders.begin(), coders.end(), [&](const auto& each) { return each.first == coder; })->second;
+  how.goal = std::find_if(goals.begin(), goals.end(), [&](const auto& each) { return each.first == goal; })->second;
   how.selection = selection;
   how.fallback_names = fallback;
   if (!lossless && !is_entrollm()) how.fallback = {codes, ecq::entquant{.lambda = 0.0}};
@@ -177,6 +182,15 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
               "entrollm in the whole model; "
               "rans if not given, with entrollm huffman")
           ->check(CLI::IsMember(coder_names));
+  std::vector<std::string> goal_names;
+  for (const auto& goal : goals) goal_names.emplace_back(goal.first);
+  command
+      ->add_option(
+          "--for", given->goal,
+          "What codes are made for: size = fewest bytes; cpu, gpu = decoding there, two codes a symbol wherever "
+          "that takes at most 0.1 bit a weight more")
+      ->check(CLI::IsMember(goal_names))
+      ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
   add_choice(*command, *given)->excludes(lossless);
   CLI::Option* per_tensor =

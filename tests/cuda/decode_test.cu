@@ -102,6 +102,41 @@ TEST_F(DecodeOnDevice, GivesBackPairsOfTans) { expect_round_trips<ecq::tans>(tru
 TEST_F(DecodeOnDevice, GivesBackPairsOfHuffman) { expect_round_trips<ecq::huffman>(true); }
 
 template <class Coder>
+void expect_narrow_pairs() {
+  for (unsigned raw_bits = 0; raw_bits <= 7; ++raw_bits) {
+    for (const std::size_t count : {1000U, 9999U, 20480U}) {
+      const bytes elements = elements_of({}, count);
+      const bytes blob = encoded<Coder>({}, elements, {.chunk_bits = 10, .narrow_pairs = raw_bits});
+      for (const std::size_t first : {std::size_t{0}, count / 3}) {
+        for (const std::size_t shift : {0U, 1U}) {
+          const auto got = decode(blob, first, count - first, shift, leave_alone);
+          ASSERT_TRUE(got.verdict) << got.verdict.error().to_string();
+          ASSERT_TRUE(std::equal(got.elements.begin(), got.elements.end(),
+                                 elements.begin() + static_cast<std::ptrdiff_t>(first)))
+              << raw_bits << ", " << first << " of " << count;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfRans) { expect_narrow_pairs<ecq::rans>(); }
+TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfTans) { expect_narrow_pairs<ecq::tans>(); }
+TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfHuffman) { expect_narrow_pairs<ecq::huffman>(); }
+
+TEST_F(DecodeOnDevice, RefusesNarrowPairsOfGapArrays) {
+  const bytes blob = encoded<ecq::huffman_gaps>({}, elements_of({}, 50000), {.narrow_pairs = 2});
+  const auto stream = ecq::encoded_stream::parse(blob);
+  ASSERT_TRUE(stream && stream->pairs());
+  const auto image = ecq::device_image::of(*stream);
+  ASSERT_FALSE(image);
+  EXPECT_EQ(image.error().code(), ecq::errc::unsupported);
+  // Made for devices, such codes are single.
+  const bytes single = encoded<ecq::huffman_gaps>({}, elements_of({}, 50000), {.goal = ecq::stream_goal::gpu});
+  EXPECT_FALSE(ecq::encoded_stream::parse(single)->pairs());
+}
+
+template <class Coder>
 void expect_codes_of_one_value_and_of_all_values() {
   for (const unsigned values : {1U, 2U, 200U, 256U}) {
     const auto codes = ecq_test::code_source(values).below(5000, values);

@@ -26,7 +26,8 @@ struct extent {
 
 /// Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
 template <class Coder = ecq::rans>
-ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = false) {
+ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = false,
+                             std::optional<unsigned> narrow = {}) {
   ecq::packed_block block;
   std::uint64_t symbols = 0;
   ecq_test::code_source random(7);
@@ -44,7 +45,8 @@ ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = fa
   }
   std::vector<std::uint8_t> codes = random.bell(symbols, 9);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - 128);
-  auto stream = ecq::encode_stream<Coder>(ecq::cpu{}, codes, {.chunk_bits = 10, .pairs = pairs});
+  auto stream = ecq::encode_stream<Coder>(ecq::cpu{}, codes,
+                                          {.chunk_bits = 10, .pairs = pairs && !narrow, .narrow_pairs = narrow});
   EXPECT_TRUE(stream);
   block.stream = std::move(*stream);
   return block;
@@ -105,6 +107,16 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfTheHost) {
   for (const std::size_t padding : {0U, 4U, 3U}) {
     expect_the_weights_of_the_host<ecq::bf16>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}, {2, 1000}}, padding);
     expect_the_weights_of_the_host<float>({{1, 3000}, {3000, 1}, {20, 64}}, padding);
+  }
+}
+
+TEST_F(DecompressOnDevice, GivesTheWeightsOfNarrowPairs) {
+  for (const unsigned raw_bits : {0U, 2U, 5U}) {
+    const auto block = made_block<ecq::tans>({{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}}, true, raw_bits);
+    for (const std::size_t padding : {0U, 3U}) {
+      expect_the_weights_of_the_host<ecq::bf16>(block, padding);
+      expect_the_weights_of_the_host<float>(block, padding);
+    }
   }
 }
 

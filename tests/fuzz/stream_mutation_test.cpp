@@ -78,6 +78,11 @@ std::vector<bytes> own_streams() {
     add(ecq::encode_exponents<Coder>(backend, format, elements, {.pairs = true}));
   }
   add(ecq::encode_stream<Coder>(backend, code_source(9).bell(2301, 6), {.chunk_bits = 10, .pairs = true}));
+  for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
+    auto codes = code_source(10 + raw_bits).bell(2301, (1U << raw_bits) / 2 + 1);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(codes[i] + (i % 90 == 7) * 50);
+    add(ecq::encode_stream<Coder>(backend, codes, {.chunk_bits = 10, .narrow_pairs = raw_bits}));
+  }
   return all;
 }
 

@@ -98,8 +98,8 @@ class stream_readers {
       if (!stream.pairs()) {
         ecq::join_elements<Split>(raw.bits, symbols_.data(), raw.bytes, symbols_.size(), expected_.data());
       } else if (defined == ecq::errc::ok) {
-        defined =
-            ecq::join_pairs<Split>(stream.nibbles(), symbols_.data(), raw.bytes, escapes, count, expected_.data());
+        defined = ecq::join_pairs<Split>(stream.nibbles(), symbols_.data(), raw.bytes, escapes, count, expected_.data(),
+                                         ecq::instruction_set::scalar, raw.bits);
       }
       return *verdict == defined && (defined != ecq::errc::ok || by_warp_ == expected_);
     });

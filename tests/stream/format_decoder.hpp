@@ -102,7 +102,7 @@ class format_decoder {
     pairs_ = map == 2;
     symbol_bits_ = exponents[format];
     alphabet_ = pairs_ ? 256 : std::uint64_t{1} << (width_ - raw_bits_);
-    if (pairs_ && raw_bits_ + symbol_bits_ != width_) return false;
+    if (pairs_ && format != 0 && raw_bits_ + symbol_bits_ != width_) return false;
     if (coder_ > 4 || (raw_bits_ == width_) != (coder_ == 0)) return false;
     if (number(11, 1) != 32 || chunk_bits_ < 10 || chunk_bits_ > 18 || number(13, 1) != 0) return false;
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
@@ -351,12 +351,13 @@ class format_decoder {
         symbol = number(sections_[9].offset + escape++, 1);
         if (symbol >= std::uint64_t{1} << symbol_bits_) return false;
       }
-      std::uint64_t code = symbol << raw_bits_;
+      std::uint64_t raw = 0;
       for (unsigned bit = 0; bit < raw_bits_; ++bit) {
-        code |= std::uint64_t{raw_bit((first + j) * raw_bits_ + bit)} << bit;
+        raw |= std::uint64_t{raw_bit((first + j) * raw_bits_ + bit)} << bit;
       }
-      if (rotated_) code = code / 2 + (code % 2 << (width_ - 1));
-      for (unsigned shift = 0; shift < width_; shift += 8) codes.push_back(static_cast<std::uint8_t>(code >> shift));
+      const std::uint64_t code = pairs_ && !rotated_ ? (symbol + raw) % 256 : (symbol << raw_bits_) + raw;
+      const std::uint64_t element = rotated_ ? code / 2 + (code % 2 << (width_ - 1)) : code;
+      for (unsigned shift = 0; shift < width_; shift += 8) codes.push_back(static_cast<std::uint8_t>(element >> shift));
     }
     return escape == last_escape;
   }

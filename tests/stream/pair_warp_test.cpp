@@ -42,7 +42,7 @@ bytes elements_of(content format, std::size_t count, unsigned spread) {
 
 template <class Coder>
 bytes encoded(content format, const bytes& elements, ecq::stream_options options) {
-  options.pairs = true;
+  options.pairs = !options.narrow_pairs;
   auto made = format
                   ? ecq::encode_exponents<Coder>(ecq::cpu{}, *format, elements, options)
                   : ecq::encode_stream<Coder>(
@@ -98,6 +98,35 @@ TYPED_TEST(PairWarp, JoinsWhatWasEncoded) {
     }
   }
   EXPECT_GT(coded, 40U);
+}
+
+// Codes with raw bits: the same of narrow pairs, whose codes are complete once they are split.
+TYPED_TEST(PairWarp, AddsTheRawBitsOfNarrowPairs) {
+  for (unsigned raw_bits = 0; raw_bits <= 7; ++raw_bits) {
+    for (const std::size_t count : {4097U, 4352U, 5119U}) {
+      const bytes elements = elements_of({}, count, 5 + 2 * raw_bits);
+      const bytes blob = encoded<TypeParam>({}, elements, {.chunk_bits = 10, .narrow_pairs = raw_bits});
+      const auto stream = ecq::encoded_stream::parse(blob);
+      ASSERT_TRUE(stream);
+      if (stream->coder() != TypeParam::id) continue;  // nothing was gained
+      for (std::uint64_t index = 0; index < stream->chunk_count(); ++index) {
+        const auto pairs = ecq_test::pairs_of_chunk(*stream, index);
+        EXPECT_EQ(pairs.raw_bits, raw_bits);
+        const auto table = stream->template table<TypeParam>(stream->record(index).table);
+        for (const std::uint32_t first : {0U, pairs.symbols / 5}) {
+          bytes got(pairs.symbols, std::byte{0xA5});
+          bytes wanted = got;
+          std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>((index << 10) + first), pairs.symbols - first,
+                      wanted.begin() + first);
+          const auto verdict = ecq_test::decode_pairs_by_warp<ecq::byte_split>(
+              TypeParam{}, table, stream->chunk(index), stream->nibbles(), pairs, nullptr,
+              {got.data(), first, pairs.symbols, first == 0});
+          ASSERT_EQ(verdict, ecq::errc::ok);
+          ASSERT_EQ(got, wanted) << raw_bits << " raw bits, " << index << " of " << count;
+        }
+      }
+    }
+  }
 }
 
 /// What a sink of pairs makes of symbols that are `pairs` (of which a lane gets what a decoder would hand it).
@@ -182,7 +211,7 @@ TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
     for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(6 * symbols[i]);
     std::vector<std::uint8_t> pairs((count + 1) / 2);
     bytes escapes;
-    ecq::detail::pair_symbols(list, list.nibbles(), codes, pairs.data(), escapes);
+    ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
     bytes got(count);
     const ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
     ecq::warp_pair_codes<ecq::host_warp, decltype(single)> sink(

@@ -43,6 +43,9 @@ struct host_lanes {
   friend host_lanes operator|(const host_lanes& a, const host_lanes& b) {
     return each([&](std::uint32_t i) { return a.value[i] | b.value[i]; });
   }
+  friend host_lanes operator^(const host_lanes& a, const host_lanes& b) {
+    return each([&](std::uint32_t i) { return a.value[i] ^ b.value[i]; });
+  }
   friend host_lanes operator&(const host_lanes& a, const host_lanes& b) {
     return each([&](std::uint32_t i) { return a.value[i] & b.value[i]; });
   }

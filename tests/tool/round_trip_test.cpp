@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "support/files.hpp"
 #include "tool/tool.hpp"
 
 namespace {
@@ -57,6 +58,29 @@ TEST_F(Tool, CompressesWithoutLoss) {
   const json original = ask({"inspect", model});
   for (const json& tensor : original["tensors"]) EXPECT_EQ(formats[tensor["name"]], tensor["format"]);
   EXPECT_NE(run({"compress", model, "-o", packed, "--lossless", "--bits", "3"}).exit_code, 0);
+}
+
+// Made for speed, codes take a little more and mean the same; made for size, nothing changes.
+TEST_F(Tool, CompressesForSpeed) {
+  const std::string model = generated(), packed = path("packed.safetensors");
+  const std::string plain = path("plain.safetensors"), fast = path("fast.safetensors");
+  for (const char* coder : {"rans", "auto"}) {
+    const json small = ask({"compress", model, "-o", plain, "--lambda", "14.5", "--coder", coder});
+    ask({"compress", model, "-o", packed, "--lambda", "14.5", "--coder", coder, "--for", "size"});
+    EXPECT_EQ(ecq_test::read_file(packed), ecq_test::read_file(plain));
+    ask({"decompress", plain, "-o", path("plain.back")});
+    for (const char* goal : {"cpu", "gpu"}) {
+      const json quick = ask({"compress", model, "-o", fast, "--lambda", "14.5", "--coder", coder, "--for", goal});
+      EXPECT_NE(ecq_test::read_file(fast), ecq_test::read_file(plain)) << goal;
+      EXPECT_LT(quick["totals"]["bits_per_weight"].get<double>(),
+                small["totals"]["bits_per_weight"].get<double>() + 0.12);
+      ask({"verify", fast});
+      ask({"decompress", fast, "-o", path("fast.back")});
+      EXPECT_EQ(ecq_test::read_file(path("fast.back")), ecq_test::read_file(path("plain.back")));
+    }
+  }
+  const json met = ask({"compress", model, "-o", fast, "--bits", "3", "--for", "cpu"});
+  EXPECT_NEAR(met["totals"]["bits_per_weight"].get<double>(), 3, 0.025);
 }
 
 TEST_F(Tool, CompressesToUnsignedIntegersWithOneCode) {

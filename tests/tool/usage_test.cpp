@@ -66,6 +66,7 @@ TEST_F(Tool, RefusesAWrongCommandLine) {
       {"compress", "in", "-o", "out", "--method", "entrollm", "--per-tensor"},
       {"compress", "in", "-o", "out", "--method", "entrollm", "--lossless"},
       {"compress", "in", "-o", "out", "--pairs"},
+      {"compress", "in", "-o", "out", "--for", "speed"},
       {"decompress", "in", "-o", "out", "--dtype", "int8"},
       {"compare", "in", "--bits", "4,x"},
       {"compare", "in", "--bits", "9"},

@@ -267,7 +267,10 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_block(const selected_b
   };
   const rate_correction none(0);
   ECQ_TRY(packed, pack_block(backend_, prepared, block.first, block.falls_back ? none : correction, block.matrices,
-                             {.chunk_bits = options_.chunk_bits}, encode, count));
+                             {.chunk_bits = options_.chunk_bits,
+                              .margin = options_.goal == stream_goal::size ? 0U : 20U,
+                              .goal = options_.goal},
+                             encode, count));
   for (const tensor_entry* tensor : block.entries) model_.release(*tensor);
   ECQ_CHECK(writer_of(block.file).write_block(block.name, packed));
   report_.add_block(block.name, packed, counts);

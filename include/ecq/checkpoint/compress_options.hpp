@@ -13,6 +13,7 @@
 #include "ecq/checkpoint/selection.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/methods/any_method.hpp"
+#include "ecq/stream/stream_options.hpp"
 
 namespace ecq {
 
@@ -41,6 +42,9 @@ struct compress_options {
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
   unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
+  /// What streams of codes are made for. With another goal than size and without a coder, another coder than rANS has
+  /// to save 2 percent of a stream.
+  stream_goal goal = stream_goal::size;
   /// The files of a folder that compress_folder writes: parts have about as many bytes each. The index and all other
   /// files belong to part 0. All parts need the same lambda, so there can be no target of bits unless they agree:
   /// find_lambda_of finds the lambda of a target.

@@ -88,7 +88,8 @@ namespace detail {
 class compression_plan {
  public:
   static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
-    if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs) {
+    if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs ||
+        stream.goal != stream_goal::size || stream.narrow_pairs) {
       return error(errc::unsupported, "devices encode single symbols with one table of their own");
     }
     compression_plan plan;

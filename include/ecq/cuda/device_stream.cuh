@@ -60,8 +60,8 @@ inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
 /// The decode tables of a stream to be uploaded to a device.
 class device_tables {
  public:
-  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap arrays of
-  /// pairs; limit_exceeded for more than `most` entries; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
+  /// pairs, and for pairs of codes with raw bits; limit_exceeded for more than `most` entries; out_of_memory.
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
     made.most_ = most;
@@ -146,8 +146,8 @@ class device_tables {
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap arrays of
-  /// pairs; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
+  /// pairs, and for pairs of codes with raw bits; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     ECQ_TRY(tables, detail::device_tables::of(stream));
     return device_image(stream, std::move(tables));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {
@@ -15,23 +16,29 @@ struct element_join {
   unsigned low_bits = 0;  ///< bits of an arranged element below its symbol
   unsigned bits = 0;      ///< raw bits of each element: low_bits, or more if the coder leaves bits of the symbol raw
   unsigned turned = 0;    ///< 0 or 1
+  /// If not null, symbols are pairs of codes of one byte: each code is a symbol of this list plus raw bits, modulo 256.
+  const nibble_list* pairs = nullptr;
 
   template <element_split Split>
   static constexpr element_join of(unsigned bits) noexcept {
-    return {sizeof(typename Split::element), ecq::low_bits<Split>, bits,
-            Split::id == symbol_map_id::exponent ? 1U : 0U};
+    return {sizeof(typename Split::element), ecq::low_bits<Split>, bits, Split::id == symbol_map_id::exponent ? 1U : 0U,
+            nullptr};
   }
 };
 
 /// Where the elements of one chunk go. Symbols that are not joined yet take the last bytes of the same memory, one byte
-/// each, so joining from the front never overtakes them.
+/// each, so joining from the front never overtakes them. So do pairs, one byte for two elements.
 struct element_target {
   const std::byte* raw = nullptr;  ///< the chunk's raw bits; stream_tail_bytes beyond their end may be read
   std::byte* elements = nullptr;
-  std::uint32_t joined = 0;  ///< leading elements that are joined; the others are still symbols
+  std::uint32_t joined = 0;               ///< leading elements that are joined; the others are still symbols
+  std::uint8_t* pairs = nullptr;          ///< of a chunk in pairs: where pair 0 goes if it is not joined
+  const std::byte* escape = nullptr;      ///< of a chunk in pairs: the first escape that no joined element has taken
+  const std::byte* escape_end = nullptr;  ///< stream_tail_bytes beyond it may be read
 
-  /// The address of symbol 0 in a chunk of `count` elements of `width` bytes.
+  /// The address of symbol 0 in a chunk of `count` elements of `width` bytes, or of pair 0.
   std::uint8_t* symbols(std::size_t width, std::size_t count) const noexcept {
+    if (pairs != nullptr) return pairs;
     return reinterpret_cast<std::uint8_t*>(elements) + (width - 1) * count;
   }
 };

@@ -16,7 +16,8 @@
 
 namespace ecq::detail::avx2 {
 
-/// Joins elements of one byte with up to 7 raw bits, 32 at a time. A byte shuffle brings the two bytes that hold an
+/// Joins elements of one byte with up to 7 raw bits, 32 at a time: adds them, which for symbols without low bits is the
+/// same as joining them. A byte shuffle brings the two bytes that hold an
 /// element's bits into 16 bits, and a multiplication moves the bits to the top. (PDEP is microcode on some machines and
 /// slower even on others.)
 ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
@@ -49,7 +50,7 @@ ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* sy
     const __m256i second = _mm256_srl_epi16(_mm256_mullo_epi16(_mm256_shuffle_epi8(both, second_bytes), factor), down);
     const __m256i coded = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols + at));
     __m256i element =
-        _mm256_or_si256(_mm256_sll_epi16(_mm256_and_si256(coded, symbol_mask), up), _mm256_packus_epi16(first, second));
+        _mm256_add_epi8(_mm256_sll_epi16(_mm256_and_si256(coded, symbol_mask), up), _mm256_packus_epi16(first, second));
     if (join.turned != 0) {
       element = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(element, 1), stays),
                                 _mm256_andnot_si256(stays, _mm256_slli_epi16(element, 7)));

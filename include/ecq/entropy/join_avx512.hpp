@@ -233,6 +233,21 @@ struct fp32_writer {
   __m512i zipped[4];
 };
 
+/// Adds raw bits, `bits` (1..7) each, to `count` codes of one byte, a multiple of 64, modulo 256.
+ECQ_AVX512 inline void add_raw_bits(unsigned bits, const std::byte* raw, std::size_t count, std::uint8_t* codes) {
+  const raw_bit_lanes lanes(1, bits, 0);
+  const __m512i byte = _mm512_loadu_si512(lanes.byte);
+  const __m512i shift = _mm512_loadu_si512(lanes.shift);
+  const __m512i mask = _mm512_set1_epi8(static_cast<char>((1U << bits) - 1U));
+  const __mmask64 used = first_lanes(std::size_t{8} * bits);
+  for (std::size_t at = 0; at < count; at += 64, raw += std::size_t{8} * bits) {
+    const __m512i read = _mm512_maskz_permutexvar_epi8(~__mmask64{0}, byte, _mm512_maskz_loadu_epi8(used, raw));
+    const __m512i spread = _mm512_maskz_multishift_epi64_epi8(~__mmask64{0}, shift, read);
+    const __m512i low = _mm512_and_si512(spread, mask);
+    _mm512_storeu_si512(codes + at, _mm512_add_epi8(_mm512_loadu_si512(codes + at), low));
+  }
+}
+
 /// Calls `use.template operator()<Writer>()` with the writer for `join` and returns true, or false if there is none.
 template <class Use>
 bool with_writer(const element_join& join, const Use& use) {

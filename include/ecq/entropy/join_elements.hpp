@@ -14,6 +14,26 @@
 
 namespace ecq::detail {
 
+/// Adds raw bits, `bits` (1..7) each, to some of `count` codes of one byte, from the first on, modulo 256, and returns
+/// how many. Reads up to 8 bytes beyond the raw bits.
+inline std::size_t add_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unused]] const std::byte* raw,
+                                     [[maybe_unused]] std::size_t count, [[maybe_unused]] std::uint8_t* codes,
+                                     [[maybe_unused]] instruction_set isa) {
+#if ECQ_X86
+  const instruction_set chosen = chosen_instruction_set(isa);
+  count &= ~std::size_t{63};
+  if (chosen == instruction_set::avx512) {
+    avx512::add_raw_bits(bits, raw, count, codes);
+    return count;
+  }
+  if (chosen == instruction_set::avx2) {
+    avx2::join_bytes({.bits = bits}, codes, raw, count, reinterpret_cast<std::byte*>(codes));
+    return count;
+  }
+#endif
+  return 0;
+}
+
 /// Joins some of `count` elements, from the first on, and returns how many. `to` may be where element_target puts the
 /// elements of these symbols. Reads up to 8 bytes beyond the raw bits.
 inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,

@@ -77,7 +77,8 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
-    const lanes codes = raw_bits_ == 0 ? symbols : symbols | spread_raw_bits(group, left);
+    // Symbols of pairs are any codes, so that raw bits are added to them.
+    const lanes codes = raw_bits_ == 0 ? symbols : detail::with_raw_bits<Warp>(symbols, spread_raw_bits(group, left));
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
       --groups_;

@@ -39,21 +39,23 @@ class chunk_decoder {
     bool decoded[max_chunk_run] = {};
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (decoded[i]) continue;
-      // Take all chunks that share the table of chunk i, wherever they lie in the run.
+      // Take all chunks that share the table of chunk i, wherever they lie in the run. Kernels do not join an odd last
+      // pair.
       chunk_bytes chunks[max_chunk_run];
       element_target sharing[max_chunk_run];
       std::size_t members[max_chunk_run];
       std::size_t count = 0;
       const std::uint16_t table = stream_.record(first + i).table;
       for (std::size_t other = i; other < out.size(); ++other) {
-        if (stream_.record(first + other).table != table) continue;
+        if (stream_.record(first + other).table != table || odd(first + other) != odd(first + i)) continue;
         decoded[other] = true;
         chunks[count] = stream_.chunk(first + other);
-        sharing[count] = {stream_.raw_bits(first + other).data(), room_of(first + other, out[other])};
+        sharing[count] = target_of(first + other, out[other]);
         members[count++] = other;
       }
       errc outcomes[max_chunk_run] = {};
-      decoder_of(table).decode({chunks, count}, stream_.join(), {sharing, count}, {outcomes, count}, isa_);
+      const element_join join = odd(first + i) ? element_join() : stream_.join();
+      decoder_of(table).decode({chunks, count}, join, {sharing, count}, {outcomes, count}, isa_);
       for (std::size_t at = 0; at < count; ++at) {
         verdicts[members[at]] = outcomes[at];
         targets[members[at]] = sharing[at];
@@ -80,11 +82,20 @@ class chunk_decoder {
     return *decoder_;
   }
 
+  /// Whether chunk `index` ends in the middle of a pair.
+  bool odd(std::uint64_t index) const { return stream_.pairs() && stream_.symbols_in(index) % 2 != 0; }
+
   /// Where decoded symbols go. Pairs go to the last bytes of the elements' room and are split into elements from the
   /// front.
-  std::byte* room_of(std::uint64_t index, std::byte* elements) const {
-    if (!stream_.pairs()) return elements;
-    return elements + stream_.element_bytes() * stream_.symbols_in(index) - stream_.coded_in(index);
+  element_target target_of(std::uint64_t index, std::byte* elements) const {
+    element_target target{.raw = stream_.raw_bits(index).data(), .elements = elements};
+    if (!stream_.pairs()) return target;
+    const std::span<const std::byte> escapes = stream_.escapes(index);
+    target.pairs = reinterpret_cast<std::uint8_t*>(elements) + stream_.element_bytes() * stream_.symbols_in(index) -
+                   stream_.coded_in(index);
+    target.escape = escapes.data();
+    target.escape_end = escapes.data() + escapes.size();
+    return target;
   }
 
   /// Joins the remaining symbols of chunk `index` to elements that begin at `out`.
@@ -94,8 +105,9 @@ class chunk_decoder {
       constexpr std::size_t width = sizeof(typename Split::element);
       const unsigned bits = stream_.header().raw_bits();
       if (stream_.pairs()) {
-        return join_pairs<Split>(stream_.nibbles(), target.symbols(1, count), target.raw, stream_.escapes(index), count,
-                                 out, isa_);
+        return join_pairs<Split>(stream_.nibbles(), target.pairs + target.joined / 2,
+                                 target.raw + target.joined / 8 * bits, {target.escape, target.escape_end},
+                                 count - target.joined, out + target.joined * width, isa_, bits);
       }
       join_elements<Split>(bits, target.symbols(width, count) + target.joined, target.raw + target.joined / 8 * bits,
                            count - target.joined, target.elements + target.joined * width, isa_);

@@ -34,7 +34,7 @@ ECQ_INLINE std::span<const std::uint8_t> chunked_elements::coded(std::size_t ind
   if (!pairing) return single;
   buffer.pairs.resize(static_cast<std::size_t>(pairs_of(single.size())));
   buffer.escapes.clear();
-  pair_symbols(pairing->list, pairing->nibbles, single, buffer.pairs.data(), buffer.escapes);
+  pair_symbols(pairing->nibbles, pairing->list.has_escape(), single, buffer.pairs.data(), buffer.escapes);
   return buffer.pairs;
 }
 
@@ -42,6 +42,13 @@ ECQ_INLINE void chunked_elements::pack_raw_bits(std::size_t index, unsigned bits
                                                 std::vector<std::byte>& packed) const {
   const std::size_t size = size_of_chunk(index);
   packed.resize(static_cast<std::size_t>(raw_bytes(size, bits)));
+  if (pairing && pairing->raw_bits != 0) {
+    std::vector<std::uint8_t> raw(size);
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(chunk(index));
+    std::transform(codes, codes + size, raw.begin(), [&](std::uint8_t code) { return pairing->raw[code]; });
+    ecq::pack_raw_bits({bits}, raw, packed.data());
+    return;
+  }
   visit_split(format, [&]<class Split>() { ecq::pack_raw_bits<Split>(bits, chunk(index), size, packed.data()); });
 }
 
@@ -60,6 +67,10 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
   if (bits < min_chunk_bits || bits > max_chunk_bits) {
     return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
+  }
+  if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
+    return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
+                        " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);
   }
   chunked.chunk_bits = bits;
   if (options.class_of_chunk.empty()) {

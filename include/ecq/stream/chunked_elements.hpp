@@ -24,12 +24,14 @@
 
 namespace ecq::detail {
 
-/// How symbols become pairs.
+/// How symbols, or codes of one byte, become pairs.
 struct symbol_pairing {
   explicit symbol_pairing(const nibble_list& chosen) : list(chosen), nibbles(chosen.nibbles()) {}
 
   nibble_list list;
-  std::array<std::uint8_t, 256> nibbles;  ///< nibble of each symbol
+  std::array<std::uint8_t, 256> nibbles;  ///< nibble of each symbol or code
+  unsigned raw_bits = 0;                  ///< of each code
+  std::array<std::uint8_t, 256> raw{};    ///< raw bits of each code: what lies between its symbol and itself
 };
 
 /// Memory for the symbols of a chunk, if they do not lie among its elements.

@@ -85,6 +85,13 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
   last_two = Warp::funnel_right(last, last, lanes(1U));
 }
 
+/// Adds raw bits, at most 7 each, to four codes of one byte a lane, modulo 256. Bytes of at most 127 + 127 carry
+/// nothing into each other; the highest bit of a code is added by itself.
+template <lockstep_warp Warp>
+ECQ_HOST_DEVICE typename Warp::lanes with_raw_bits(const typename Warp::lanes& codes, const typename Warp::lanes& raw) {
+  return ((codes & 0x7F7F7F7FU) + raw) ^ (codes & 0x80808080U);
+}
+
 /// Applies Split::restore to all elements of a word at once.
 template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) {

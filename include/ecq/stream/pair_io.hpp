@@ -22,16 +22,16 @@ namespace detail {
 /// cache.
 inline constexpr std::size_t numbers_per_split = 4096;
 
-/// Writes the pairs of `symbols`, pairs_of(symbols.size()) bytes, to `pairs`, and appends the symbols that have no
-/// nibble to `escapes`. `nibbles` is list.nibbles().
-inline void pair_symbols(const nibble_list& list, const std::array<std::uint8_t, 256>& nibbles,
+/// Writes the pairs of `symbols`, pairs_of(symbols.size()) bytes, to `pairs`, and appends the symbols that are escaped
+/// to `escapes`. `nibbles` has the nibble of each symbol; 15 is the escape if `escaping`.
+inline void pair_symbols(const std::array<std::uint8_t, 256>& nibbles, bool escaping,
                          std::span<const std::uint8_t> symbols, std::uint8_t* pairs, std::vector<std::byte>& escapes) {
   const std::size_t whole = symbols.size() / 2;
   for (std::size_t i = 0; i < whole; ++i) {
     pairs[i] = static_cast<std::uint8_t>(nibbles[symbols[2 * i]] | (nibbles[symbols[2 * i + 1]] << 4));
   }
   if (symbols.size() % 2 != 0) pairs[whole] = nibbles[symbols.back()];
-  if (!list.has_escape()) return;
+  if (!escaping) return;
   for (const std::uint8_t symbol : symbols) {
     if (nibbles[symbol] == nibble_list::escape_value) escapes.push_back(static_cast<std::byte>(symbol));
   }
@@ -53,16 +53,31 @@ inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std:
   return true;
 }
 
+/// Adds raw bits, `bits` (1..7) each, to `count` codes of one byte, modulo 256. Reads up to 8 bytes beyond the raw
+/// bits.
+inline void add_raw_bits(unsigned bits, const std::byte* raw, std::size_t count, std::uint8_t* codes,
+                         instruction_set isa) {
+  const std::size_t done = add_many_raw_bits(bits, raw, count, codes, isa);
+  raw += done / 8 * bits;
+  codes += done;
+  count -= done;
+  for_each_run(count, [&](std::size_t first, std::size_t run) {
+    std::uint8_t values[elements_per_run] = {};
+    unpack_raw_bits(bits, raw + first / 8 * bits, run, values);
+    for (std::size_t i = 0; i < run; ++i) codes[first + i] = static_cast<std::uint8_t>(codes[first + i] + values[i]);
+  });
+}
+
 }  // namespace detail
 
 /// Makes the `count` elements of a chunk from the pairs that a decoder wrote, its raw bits and its escapes, like
 /// join_elements; `pairs` may be the last bytes of the elements' memory. Returns errc::corrupt if the number of escapes
 /// does not match the pairs, if an escape is not a symbol of `Split`, or if the upper nibble of an odd last pair is not
-/// 0.
+/// 0. `bits` are the raw bits of an element: low_bits<Split>, or up to 7 of a code of one byte.
 template <element_split Split>
 errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::byte* raw,
                 std::span<const std::byte> escapes, std::size_t count, std::byte* elements,
-                instruction_set isa = instruction_set::scalar) {
+                instruction_set isa = instruction_set::scalar, unsigned bits = low_bits<Split>) {
   detail::escape_cursor cursor{escapes.data(), escapes.data() + escapes.size(),
                                static_cast<std::uint8_t>((1U << Split::symbol_bits) - 1U)};
   for (std::size_t at = 0; at < count; at += detail::numbers_per_split) {
@@ -70,6 +85,7 @@ errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::b
     if constexpr (std::is_same_v<Split, byte_split>) {
       auto* const symbols = reinterpret_cast<std::uint8_t*>(elements) + at;
       if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;
+      if (bits != 0) detail::add_raw_bits(bits, raw + at / 8 * bits, run, symbols, isa);
     } else {
       std::uint8_t symbols[detail::numbers_per_split];
       if (!detail::split_pairs(list, pairs + at / 2, run, symbols, cursor, isa)) return errc::corrupt;

@@ -39,6 +39,8 @@ struct warp_pairs {
   const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
   std::uint32_t escape_count = 0;      ///< at most one per symbol
   std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
+  const std::byte* raw = nullptr;      ///< raw bits of the chunk's codes of one byte, aligned to 4 bytes
+  unsigned raw_bits = 0;               ///< of each of these codes, 0..7
 };
 
 namespace detail {
@@ -47,7 +49,7 @@ inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of 
 inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
 
 /// Splits the pairs of a chunk into symbols, group after group; a lane has eight symbols of each group. The symbols are
-/// those of `Split`.
+/// those of `Split`; raw bits have yet to be added to codes of one byte.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_splitter {
  public:
@@ -62,6 +64,8 @@ class warp_pair_splitter {
 
   ECQ_HOST_DEVICE explicit warp_pair_splitter(const warp_pairs& pairs)
       : pairs_(pairs), escape_(Warp::uniform(pairs.list.escape ? 0x88888888U : 0U)) {}
+
+  ECQ_HOST_DEVICE const warp_pairs& pairs() const { return pairs_; }
 
   /// The nibbles of a group, with 0 where there is no symbol: for incomplete groups.
   ECQ_HOST_DEVICE lanes existing(const lanes& pairs, std::uint32_t group) {
@@ -152,6 +156,34 @@ class warp_pair_splitter {
   std::uint32_t taken_ = 0;  ///< number of escapes taken
   lanes bad_ = lanes(0U);    ///< 1 if the lane met an invalid symbol
 };
+
+/// Adds its raw bits to a lane's eight codes of group `group`, four a word. A lane has pairs.raw_bits (1..7) bytes of
+/// them; up to 11 bytes after them are read.
+template <lockstep_warp Warp>
+ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, std::uint32_t group, typename Warp::lanes (&codes)[2]) {
+  using lanes = typename Warp::lanes;
+  const unsigned bits = pairs.raw_bits;
+  const auto there = Warp::below(Warp::lane_numbers() << 3, lanes(pairs.symbols - group * pair_group));
+  const lanes first_byte = Warp::lane_numbers() * lanes(bits);
+  const std::byte* const from = pairs.raw + std::size_t{group} * (pair_group / 8) * bits;
+  lanes read[3];
+  ECQ_UNROLL
+  for (unsigned i = 0; i < 3; ++i) {
+    read[i] = Warp::template load<std::uint32_t>(there, from, (first_byte >> 2) + lanes(i));
+  }
+  const lanes shift = (first_byte & 3U) << 3;
+  const lanes low = Warp::funnel_right(read[0], read[1], shift);
+  const lanes high = Warp::funnel_right(read[1], read[2], shift);
+  const std::uint32_t mask = (1U << bits) - 1U;
+  ECQ_UNROLL
+  for (unsigned word = 0; word < 2; ++word) {
+    const lanes four = word == 0 ? low : Warp::funnel_right(low, high, lanes(4 * bits));
+    lanes spread = four & mask;
+    ECQ_UNROLL
+    for (unsigned i = 1; i < 4; ++i) spread = spread | ((four << (i * (8 - bits))) & (mask << (8 * i)));
+    codes[word] = with_raw_bits<Warp>(codes[word], spread);
+  }
+}
 
 /// Joins a lane's eight symbols with its raw bits, low_bits<Split> each, which begin at `raw`.
 template <lockstep_warp Warp, element_split Split>
@@ -248,8 +280,9 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element. A
-/// sink serves one chunk, takes all its groups in ascending order, and has a verdict of its own.
+/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element;
+/// those of codes of one byte are in `pairs`. A sink serves one chunk, takes all its groups in ascending order, and has
+/// a verdict of its own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -272,9 +305,9 @@ class warp_pair_sink {
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
     if (group < wholes_) {
-      Warp::store_own(out_ + group * group_bytes, join::join(split_(pairs).words, ahead_).words);
+      Warp::store_own(out_ + group * group_bytes, join::join(split(pairs, group).words, ahead_).words);
     } else {
-      write_some(split_(split_.existing(pairs, group)).words, group);
+      write_some(split(split_.existing(pairs, group), group).words, group);
     }
   }
 
@@ -286,6 +319,15 @@ class warp_pair_sink {
 
   static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< of a group
   static constexpr std::size_t group_bytes = detail::pair_group / 8 * width;
+
+  /// The symbols of a group; codes of one byte with their raw bits.
+  ECQ_HOST_DEVICE auto split(const lanes& pairs, std::uint32_t group) {
+    auto found = split_(pairs);
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), group, found.words);
+    }
+    return found;
+  }
 
   /// Writes the elements of a group that exist and are wanted, byte by byte.
   ECQ_HOST_DEVICE void write_some(const lanes (&symbols)[2], std::uint32_t group) const {
@@ -307,7 +349,7 @@ class warp_pair_sink {
 };
 
 /// A sink that takes codes of one byte in pairs and passes them on to a sink that takes single codes, as from a stream
-/// without pairs.
+/// without pairs. That sink adds their raw bits (quantize/dequantize_warp.hpp).
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:

@@ -15,6 +15,7 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/parallel_in_order.hpp"
+#include "ecq/stream/narrow_pairs.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 
 namespace ecq::detail {
@@ -75,6 +76,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   header.coder = coding.coder;
   header.format = chunked.format;
   header.pairs = chunked.pairing.has_value();
+  if (header.pairs) header.pairs_raw_bits = chunked.pairing->raw_bits;
   header.map = coding.map;
   const unsigned bits_kept = header.raw_bits();
   header.chunk_bits = chunked.chunk_bits;
@@ -218,6 +220,12 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
       histogram all;
       for (const histogram& counted : classes) all += counted;
       choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
+    } else if (!format && !classes.empty() &&
+               (options.goal != stream_goal::gpu || encode != encode_function_of<huffman_gaps>)) {
+      ECQ_TRY(narrow, choose_narrow_pairing(backend, chunked, options, classes));
+      chunked.pairing = narrow;
+    }
+    if (chunked.pairing) {
       if (options.shared_counts != nullptr) {
         shared_pairs = pair_counts(*chunked.pairing, *options.shared_counts);
         how.shared_counts = &shared_pairs;

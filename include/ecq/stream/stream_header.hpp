@@ -144,8 +144,9 @@ struct stream_header {
   coder_id coder = coder_id::raw;
   /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
   std::optional<dtype> format;
-  bool pairs = false;  ///< symbols are coded as two nibbles a byte
-  split_map map;       ///< map of the symbols, or of the pairs; its raw bits come above those that no coder sees
+  bool pairs = false;           ///< symbols are coded as two nibbles a byte
+  unsigned pairs_raw_bits = 0;  ///< of each code of one byte in pairs, 0..7: they are added to its symbol
+  split_map map;  ///< map of the symbols, or of the pairs; its raw bits come above those that no coder sees
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -170,7 +171,7 @@ struct stream_header {
     return static_cast<unsigned>(8 * element_bytes()) - never_coded_bits(format);
   }
   /// The number of raw bits of an element.
-  unsigned raw_bits() const noexcept { return never_coded_bits(format) + map.bits; }
+  unsigned raw_bits() const noexcept { return never_coded_bits(format) + pairs_raw_bits + map.bits; }
   /// The number of bits of an element below its symbol.
   static constexpr unsigned never_coded_bits(std::optional<dtype> format) noexcept {
     return visit_split(format, [&]<class Split>() { return low_bits<Split>; });
@@ -333,10 +334,11 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   header.tables = load_le<std::uint32_t>(from + 40);
   const auto all_bits = static_cast<unsigned>(8 * header.element_bytes());
   const unsigned fewest = never_coded_bits(header.format);
-  if (raw_bits < fewest || raw_bits > (header.pairs ? fewest : all_bits) ||
+  if (raw_bits < fewest || raw_bits > (header.pairs && header.format ? fewest : all_bits) ||
       (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
     return stream_error(errc::corrupt, raw_bits, " raw bits a symbol with coder ", static_cast<unsigned>(header.coder));
   }
+  if (header.pairs) header.pairs_raw_bits = raw_bits - fewest;
   header.map = header.pairs ? pair_map : split_map{raw_bits - fewest, header.symbol_bits()};
   if (static_cast<std::uint32_t>(from[11]) != lane_count) {
     return stream_error(errc::unsupported, static_cast<unsigned>(from[11]), " lanes, not 32");

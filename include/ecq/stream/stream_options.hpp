@@ -3,11 +3,26 @@
 /// Options for writing and reading streams, besides the coder.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ecq/entropy/histogram.hpp"
 
 namespace ecq {
+
+/// What the streams of quantised codes are made for.
+enum class stream_goal : std::uint8_t {
+  size,  ///< as few bytes as the coders can do with single codes
+  cpu,   ///< decoding on processors: narrow pairs wherever they take at most pair_allowance more
+  gpu    ///< decoding on devices: as cpu, with single codes where no device decodes pairs (gap arrays)
+};
+
+/// Thousandths of a bit a code by which narrow pairs may exceed single codes if a stream is made for speed. Codes of
+/// Gaussian weights take up to 0.06 bit more, those of heavier tails up to 0.1.
+inline constexpr std::uint64_t pair_allowance = 100;
+
+/// The largest number of raw bits of a code in narrow pairs.
+inline constexpr unsigned max_narrow_raw_bits = 7;
 
 /// How a stream is cut into chunks and classes.
 struct stream_options {
@@ -27,6 +42,12 @@ struct stream_options {
   /// larger because of the wider table. With AVX-512, rANS of up to 64 symbols decodes faster singly; anything else
   /// decodes faster in pairs.
   bool pairs = false;
+  /// Whether codes of one byte are coded in narrow pairs (narrow_pairs.hpp): two codes a symbol, at most 64 different
+  /// symbols, and low bits raw. Decoders take half the steps, and tables stay in registers. Exponents are not affected.
+  stream_goal goal = stream_goal::size;
+  /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
+  /// one byte; not with `pairs`.
+  std::optional<unsigned> narrow_pairs = {};
 };
 
 /// How carefully a stream is read.

@@ -24,7 +24,8 @@ ECQ_INLINE result<void> encoded_stream::verify(const cpu& backend) const {
 }
 
 ECQ_INLINE element_join encoded_stream::join() const {
-  if (pairs()) return {};
+  if (pairs() && format()) return {};
+  if (pairs()) return {.bits = header_.raw_bits(), .pairs = &nibbles_};
   return visit_split(format(), [&]<class Split>() { return element_join::of<Split>(header_.raw_bits()); });
 }
 

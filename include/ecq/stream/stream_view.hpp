@@ -67,7 +67,8 @@ class encoded_stream {
     return static_cast<std::uint32_t>(header_.coded_symbols(symbols_in(index)));
   }
 
-  /// How decoded bytes become elements: symbols are joined with raw bits, pairs stay as they are.
+  /// How decoded bytes become elements: symbols, and pairs of codes, are joined with raw bits; pairs of exponents stay
+  /// as they are. Holds a pointer to nibbles().
   element_join join() const;
 
   /// The coded bytes of chunk `index`.

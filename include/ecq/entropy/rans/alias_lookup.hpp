@@ -29,12 +29,21 @@ struct alias_lookup {
       alias[i] = number_of_code[table.entries[2 * i + 1] >> 32];
       adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
       alias_frequency[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1]);
+      const bool own_alone = divider[i] == 65536 / buckets;  // one less fits in 16 bits with an alias that is no other
+      if (own_alone) alias[i] = static_cast<std::uint16_t>(i);
+      if (own_alone) adjust[i] = 0;
+      if (own_alone) alias_frequency[i] = frequency[i];
+      const unsigned limit = own_alone ? divider[i] - 1U : divider[i];
+      bucket[i] = static_cast<std::uint16_t>((limit << BucketBits) | alias[i]);
     }
   }
 
   std::uint16_t divider[64] = {};
   std::uint16_t alias[64] = {};
   std::uint16_t adjust[64] = {};
+  /// Divider and alias in one: a slot belongs to the alias if slot | (buckets - 1) is at least this, whose low bits
+  /// then are the symbol's number.
+  std::uint16_t bucket[64] = {};
   std::uint16_t frequency[64] = {};
   std::uint16_t alias_frequency[64] = {};
   std::uint8_t code[64] = {};  ///< stored twice with 32 buckets, since a byte permutation reads one more bit

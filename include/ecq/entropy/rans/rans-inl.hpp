@@ -193,12 +193,15 @@ ECQ_INLINE void rans::decoder::decode_joined(std::span<const chunk_bytes> chunks
       [&](detail::rans_cursor& cursor, std::size_t i) {
         cursor.raw = targets[i].raw;
         cursor.element = targets[i].elements;
+        cursor.escape = targets[i].escape;
+        cursor.escape_end = targets[i].escape_end;
         return cursor.begin(chunks[i], symbols(i));
       },
       [&](std::span<detail::rans_cursor*> cursors) { detail::rans_advance(table, join, chosen, cursors); },
       [&](const detail::rans_cursor& cursor, std::size_t i) {
         const auto joined = static_cast<std::size_t>(cursor.element - targets[i].elements) / join.width;
         targets[i].joined = static_cast<std::uint32_t>(joined);
+        targets[i].escape = cursor.escape;
         return table.visit([&](const auto& slots) { return cursor.finish(slots); });
       });
 }

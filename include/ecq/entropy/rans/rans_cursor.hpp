@@ -43,6 +43,8 @@ struct rans_cursor {
   std::uint32_t left;  ///< codes not decoded yet: all, less a multiple of group_symbols until the last group
   const std::byte* raw = nullptr;  ///< for kernels that join: raw bits of the next code; its element goes to `element`
   std::byte* element = nullptr;
+  const std::byte* escape = nullptr;  ///< for kernels that join pairs: the next escape
+  const std::byte* escape_end = nullptr;
   std::uint32_t state[lane_count];
 
   /// Starts at the beginning of `chunk` and writes codes to `to`; false if its states are invalid.

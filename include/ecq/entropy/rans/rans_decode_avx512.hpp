@@ -15,40 +15,15 @@
 #include "ecq/base/prefetch_avx512.hpp"
 #include "ecq/entropy/join_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/entropy/side_by_side.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// table[index] for each 16-bit lane, by the low BucketBits bits of `index`.
-template <unsigned BucketBits>
-ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
-  if constexpr (BucketBits == 5) {
-    return _mm512_permutexvar_epi16(index, low);
-  } else {
-    return _mm512_permutex2var_epi16(low, index, high);
-  }
-}
-
-/// Lane numbers first, first + step, ... of 32 16-bit lanes.
-ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
-  std::uint16_t lanes[32];
-  for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
-  return _mm512_loadu_si512(lanes);
-}
-
-/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
-ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
-  std::uint16_t lanes[32];
-  for (std::uint16_t i = 0; i < 16; ++i) {
-    lanes[2 * i] = static_cast<std::uint16_t>(first + i);
-    lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 32);
-  }
-  return _mm512_loadu_si512(lanes);
-}
 
 /// How many bytes ahead words and the memory of elements are prefetched; raw bits are prefetched twice as far ahead.
 /// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
@@ -85,20 +60,10 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
     to[c] = Writer::joins ? cursors[c]->element : reinterpret_cast<std::byte*>(cursors[c]->out);
   }
   const Writer writer(join);
-  const __m512i divider0 = _mm512_loadu_si512(table.divider);
-  const __m512i divider1 = _mm512_loadu_si512(table.divider + 32);
-  const __m512i alias0 = _mm512_loadu_si512(table.alias);
-  const __m512i alias1 = _mm512_loadu_si512(table.alias + 32);
-  const __m512i adjust0 = _mm512_loadu_si512(table.adjust);
-  const __m512i adjust1 = _mm512_loadu_si512(table.adjust + 32);
-  const __m512i frequency0 = _mm512_loadu_si512(table.frequency);
-  const __m512i frequency1 = _mm512_loadu_si512(table.frequency + 32);
-  const __m512i alias_frequency0 = _mm512_loadu_si512(table.alias_frequency);
-  const __m512i alias_frequency1 = _mm512_loadu_si512(table.alias_frequency + 32);
+  const alias_registers<BucketBits> registers(table);
   const __m512i code = writer.place(_mm512_loadu_si512(table.code));
   const __m512i first_half = interleaved(0);
   const __m512i second_half = interleaved(16);
-  const __m512i minus_one = _mm512_set1_epi16(-1);
   const __m512i low_byte = _mm512_set1_epi16(255);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i symbols[Chunks][2];  // symbols of two rounds each: the later round's in the high bytes
@@ -109,32 +74,7 @@ ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, c
       for (int later = 0; later < 2; ++later) {
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
-          const __m512i slot = low[c];
-          const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
-          const __mmask32 other = _mm512_cmpge_epu16_mask(offset, look_up<BucketBits>(slot, divider0, divider1));
-          const __m512i rank =
-              _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust0, adjust1));
-          // The chain from state to state is short: the frequency does not wait for the symbol, and `due` does not wait
-          // for a carry.
-          __m512i symbol;
-          __m512i frequency = look_up<BucketBits>(slot, frequency0, frequency1);
-          if constexpr (BucketBits == 5) {
-            symbol = _mm512_mask_permutexvar_epi16(slot, other, slot, alias0);
-            frequency = _mm512_mask_permutexvar_epi16(frequency, other, slot, alias_frequency0);
-          } else {
-            symbol = _mm512_mask_mov_epi16(slot, other, look_up<BucketBits>(slot, alias0, alias1));
-            frequency =
-                _mm512_mask_mov_epi16(frequency, other, look_up<BucketBits>(slot, alias_frequency0, alias_frequency1));
-          }
-          // frequency * high + rank, in halves.
-          const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(frequency, high[c]), rank);
-          const __m512i product = _mm512_mulhi_epu16(frequency, high[c]);
-          const __mmask32 carry = _mm512_cmplt_epu16_mask(next_low, rank);
-          const __m512i next_high = _mm512_mask_sub_epi16(product, carry, product, minus_one);
-          const __mmask32 due = _mm512_mask_cmpge_epu16_mask(_mm512_testn_epi16_mask(product, product), next_low, rank);
-          high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
-          low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
-          word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+          const __m512i symbol = registers.step(high[c], low[c], word[c]);
           if (later == 0) {
             symbols[c][pair] = symbol;
           } else {
@@ -319,6 +259,10 @@ template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
+    if (join.pairs != nullptr) {
+      return count > few_chunks ? advance_pairs<many_chunks>(table, join, all, groups)
+                                : advance_pairs<few_chunks>(table, join, all, groups);
+    }
     bool joins = false;
     bool advanced = false;
     const auto by = [&]<class Writer>() {

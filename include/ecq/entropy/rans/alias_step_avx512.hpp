@@ -1,0 +1,92 @@
+#pragma once
+/// \file
+/// One step of 32 lanes of rANS by an alias table in AVX-512 registers, with VBMI2; a chunk's 32 states are two
+/// registers of 16-bit halves.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/rans/alias_lookup.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// table[index] for each 16-bit lane, by the low BucketBits bits of `index`.
+template <unsigned BucketBits>
+ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
+  if constexpr (BucketBits == 5) {
+    return _mm512_permutexvar_epi16(index, low);
+  } else {
+    return _mm512_permutex2var_epi16(low, index, high);
+  }
+}
+
+/// Lane numbers first, first + step, ... of 32 16-bit lanes.
+ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
+  return _mm512_loadu_si512(lanes);
+}
+
+/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
+ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
+  std::uint16_t lanes[32];
+  for (std::uint16_t i = 0; i < 16; ++i) {
+    lanes[2 * i] = static_cast<std::uint16_t>(first + i);
+    lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 32);
+  }
+  return _mm512_loadu_si512(lanes);
+}
+
+/// An alias table in registers.
+template <unsigned BucketBits>
+struct alias_registers {
+  ECQ_AVX512 explicit alias_registers(const alias_lookup<BucketBits>& table)
+      : bucket{_mm512_loadu_si512(table.bucket), _mm512_loadu_si512(table.bucket + 32)},
+        adjust{_mm512_loadu_si512(table.adjust), _mm512_loadu_si512(table.adjust + 32)},
+        frequency{_mm512_loadu_si512(table.frequency), _mm512_loadu_si512(table.frequency + 32)},
+        bucket_mask(_mm512_set1_epi16((1 << BucketBits) - 1)),
+        minus_one(_mm512_set1_epi16(-1)) {}
+
+  /// Moves the states whose halves are `high` and `low` on by one symbol and takes words from `word`. Returns the
+  /// symbols' numbers in the low BucketBits bits of each 16-bit lane; other bits are anything. Look-ups are what takes
+  /// the time, so there are as few as possible: chunks side by side hide that the last one waits for the first.
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(__m512i& high, __m512i& low, const std::byte*& word) const {
+    const __m512i slot = low;
+    const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
+    const __m512i found = look_up<BucketBits>(slot, bucket[0], bucket[1]);
+    const __mmask32 other = _mm512_cmpge_epu16_mask(_mm512_or_si512(slot, bucket_mask), found);
+    const __m512i rank = _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust[0], adjust[1]));
+    const __m512i symbol = _mm512_mask_mov_epi16(slot, other, found);
+    const __m512i own = look_up<BucketBits>(symbol, frequency[0], frequency[1]);
+    // frequency * high + rank, in halves.
+    const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(own, high), rank);
+    const __m512i product = _mm512_mulhi_epu16(own, high);
+    const __mmask32 carry = _mm512_cmplt_epu16_mask(next_low, rank);
+    const __m512i next_high = _mm512_mask_sub_epi16(product, carry, product, minus_one);
+    const __mmask32 due = _mm512_testn_epi16_mask(next_high, next_high);
+    high = _mm512_mask_mov_epi16(next_high, due, next_low);
+    low = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word));
+    word += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
+    return symbol;
+  }
+
+  __m512i bucket[2];
+  __m512i adjust[2];
+  __m512i frequency[2];
+  __m512i bucket_mask;
+  __m512i minus_one;
+};
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
