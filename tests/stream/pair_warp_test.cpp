@@ -119,7 +119,7 @@ TYPED_TEST(PairWarp, AddsTheRawBitsOfNarrowPairs) {
           std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>((index << 10) + first), pairs.symbols - first,
                       wanted.begin() + first);
           const auto verdict = ecq_test::decode_pairs_by_warp<ecq::byte_split>(
-              TypeParam{}, table, stream->chunk(index), stream->nibbles(), pairs, nullptr,
+              TypeParam{}, table, stream->chunk(index), stream->nibbles(), pairs, stream->raw_bits(index).data(),
               {got.data(), first, pairs.symbols, first == 0});
           ASSERT_EQ(verdict, ecq::errc::ok);
           ASSERT_EQ(got, wanted) << raw_bits << " raw bits, " << index << " of " << count;

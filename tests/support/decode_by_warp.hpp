@@ -59,12 +59,8 @@ std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& tabl
 /// The symbols of chunk `index` of a stream in pairs.
 inline ecq::warp_pairs pairs_of_chunk(const ecq::encoded_stream& stream, std::uint64_t index) {
   const auto escapes = stream.escapes(index);
-  return {ecq::warp_nibbles::of(stream.nibbles()),
-          escapes.data(),
-          static_cast<std::uint32_t>(escapes.size()),
-          stream.symbols_in(index),
-          stream.raw_bits(index).data(),
-          stream.header().raw_bits()};
+  return {ecq::warp_nibbles::of(stream.nibbles()), escapes.data(), static_cast<std::uint32_t>(escapes.size()),
+          stream.symbols_in(index), stream.header().raw_bits()};
 }
 
 /// As above for a chunk in pairs, of whose elements `target` says which are written where. Those of gap arrays are

@@ -39,8 +39,7 @@ struct warp_pairs {
   const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
   std::uint32_t escape_count = 0;      ///< at most one per symbol
   std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
-  const std::byte* raw = nullptr;      ///< raw bits of the chunk's codes of one byte, aligned to 4 bytes
-  unsigned raw_bits = 0;               ///< of each of these codes, 0..7
+  unsigned raw_bits = 0;               ///< of each code of one byte, 0..7; not used for exponents
 };
 
 namespace detail {
@@ -157,15 +156,16 @@ class warp_pair_splitter {
   lanes bad_ = lanes(0U);    ///< 1 if the lane met an invalid symbol
 };
 
-/// Adds its raw bits to a lane's eight codes of group `group`, four a word. A lane has pairs.raw_bits (1..7) bytes of
-/// them; up to 11 bytes after them are read.
+/// Adds its raw bits, of those at `raw`, to a lane's eight codes of group `group`, four a word. A lane has
+/// pairs.raw_bits (1..7) bytes of them; up to 11 bytes after them are read.
 template <lockstep_warp Warp>
-ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, std::uint32_t group, typename Warp::lanes (&codes)[2]) {
+ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, const std::byte* raw, std::uint32_t group,
+                                  typename Warp::lanes (&codes)[2]) {
   using lanes = typename Warp::lanes;
   const unsigned bits = pairs.raw_bits;
   const auto there = Warp::below(Warp::lane_numbers() << 3, lanes(pairs.symbols - group * pair_group));
   const lanes first_byte = Warp::lane_numbers() * lanes(bits);
-  const std::byte* const from = pairs.raw + std::size_t{group} * (pair_group / 8) * bits;
+  const std::byte* const from = raw + std::size_t{group} * (pair_group / 8) * bits;
   lanes read[3];
   ECQ_UNROLL
   for (unsigned i = 0; i < 3; ++i) {
@@ -280,9 +280,9 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits, low_bits<Split> per element;
-/// those of codes of one byte are in `pairs`. A sink serves one chunk, takes all its groups in ascending order, and has
-/// a verdict of its own.
+/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits: low_bits<Split> per element, of
+/// codes of one byte pairs.raw_bits. A sink serves one chunk, takes all its groups in ascending order, and has a
+/// verdict of its own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -324,7 +324,7 @@ class warp_pair_sink {
   ECQ_HOST_DEVICE auto split(const lanes& pairs, std::uint32_t group) {
     auto found = split_(pairs);
     if constexpr (std::is_same_v<Split, byte_split>) {
-      if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), group, found.words);
+      if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
     }
     return found;
   }

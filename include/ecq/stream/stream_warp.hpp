@@ -128,6 +128,7 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
                                 warp_pairs& found) {
   found = {};
   found.symbols = symbols;
+  found.raw_bits = stream.raw_bits;
   if (stream.nibbles == nullptr) return errc::ok;
   ECQ_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
@@ -168,11 +169,7 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
                  .words = stream.words + 2 * first_word,
                  .word_count = static_cast<std::uint32_t>(last_word - first_word),
                  .symbols = symbols};
-  if (stream.pairs == 0) return errc::ok;
-  const errc outcome = find_pairs<Warp>(stream, number, found.elements, found.pairs);
-  found.pairs.raw = found.raw;
-  found.pairs.raw_bits = found.raw_bits;
-  return outcome;
+  return stream.pairs != 0 ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
 }
 
 /// Decodes chunks of a stream, each with one warp, into sinks of entropy/chunk_warp.hpp. `Coding` is coded_as<...> or
