@@ -124,7 +124,7 @@ class forward_pass {
   /// normed_ = RMSNorm of states_.
   void normalize(const std::vector<float>& weight, std::size_t count) {
     const std::size_t width = config_.hidden;
-    pool_.run(count, [&](std::size_t token, std::size_t) {
+    pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
       const float* const state = &states_[token * width];
       float square = 0;
       detail::dot_tile<1, 1>(vectors_, state, width, state, width, width, &square);
@@ -154,7 +154,8 @@ class forward_pass {
       rotate(cache.key(layer, first + token), config_.key_heads, token);
     }
     scores_.resize(pool_.size() * (first + count));
-    pool_.run(count * config_.heads, [&](std::size_t index, std::size_t worker) {
+    const std::size_t work = 2 * count * (first + count) * config_.query_width();
+    pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
       mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
     });
     ECQ_CHECK(multiply(by(projection::output), mixed_, config_.query_width(), delta_.data(), hidden, count));
@@ -198,7 +199,8 @@ class forward_pass {
     normalize(model_.feed_forward_norm(layer), count);
     ECQ_CHECK(multiply(by(projection::gate), normed_, config_.hidden, gate_.data(), wide, count));
     ECQ_CHECK(multiply(by(projection::up), normed_, config_.hidden, up_.data(), wide, count));
-    pool_.run(count, [&](std::size_t token, std::size_t) {
+    constexpr std::size_t work_of_exponential = 16;
+    pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
       for (std::size_t at = token * wide; at < (token + 1) * wide; ++at) {
         gate_[at] = gate_[at] / (1.0F + std::exp(-gate_[at])) * up_[at];
       }

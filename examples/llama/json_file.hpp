@@ -46,6 +46,13 @@ inline const json* find_member(const json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+/// The value of an integer that is not negative; nothing for anything else.
+inline std::optional<std::uint64_t> natural_of(const json& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(value.get<std::int64_t>());
+}
+
 /// The member `name`, an integer from `low` to `high`; `otherwise` if it is missing. Errors name the member:
 /// ecq::errc::not_found if it is missing and there is nothing else, ecq::errc::corrupt if it is no such integer.
 inline ecq::result<std::uint64_t> integer_member(const json& object, const char* name, std::uint64_t low,
@@ -53,10 +60,7 @@ inline ecq::result<std::uint64_t> integer_member(const json& object, const char*
   const json* found = find_member(object, name);
   if (found == nullptr && otherwise) return *otherwise;
   if (found == nullptr) return ecq::error(ecq::errc::not_found, name, " is missing");
-  if (found->is_number_unsigned()) {
-    const auto value = found->get<std::uint64_t>();
-    if (value >= low && value <= high) return value;
-  }
+  if (const auto value = natural_of(*found); value && *value >= low && *value <= high) return *value;
   return ecq::error(ecq::errc::corrupt, name, ": not an integer from ", low, " to ", high);
 }
 

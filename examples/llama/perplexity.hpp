@@ -78,7 +78,8 @@ inline ecq::result<void> add_losses(forward_pass& pass, thread_pool& pool, ecq::
     ECQ_TRY(logits, pass.logits(states.row_range(from, count)));
     ECQ_CHECK(check_logits({logits.data(), logits.size()}));
     losses.resize(count);
-    pool.run(count, [&, rows = logits](std::size_t row, std::size_t) {
+    constexpr std::size_t work_of_exponential = 16;
+    pool.run(count, work_of_exponential * logits.size(), [&, rows = logits](std::size_t row, std::size_t) {
       losses[row] = loss_of({&rows(row, 0), vocabulary}, targets[from + row]);
     });
     for (const double loss : losses) sum += loss;

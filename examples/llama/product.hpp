@@ -61,8 +61,8 @@ inline bool has_vectors() noexcept {
 /// element is llama::dot of a row and a token, whatever the number of threads and of tokens.
 inline void multiply(thread_pool& pool, ecq::matrix_view<const ecq::bf16> weights, ecq::matrix_view<const float> in,
                      ecq::matrix_view<float> out) noexcept {
-  constexpr std::size_t rows_at_a_time = 16;      // which stay in a cache while all tokens pass
-  constexpr std::size_t worth_threads = 1 << 15;  // products: waking a thread takes as long
+  constexpr std::size_t rows_at_a_time = 16;    // which stay in a cache while all tokens pass
+  constexpr std::size_t least_share = 1 << 15;  // multiplications that a thread takes at a time
   const bool vectors = has_vectors();
   const auto multiply_rows = [&](std::size_t first, std::size_t rows) {
     std::size_t token = 0;
@@ -71,9 +71,9 @@ inline void multiply(thread_pool& pool, ecq::matrix_view<const ecq::bf16> weight
     }
     if (token < in.rows()) detail::multiply_tokens<4, 1>(vectors, weights, in, out, token, first, rows);
   };
-  const std::size_t share = worth_threads / (std::max)(std::size_t{1}, weights.columns() * in.rows());
+  const std::size_t share = least_share / (std::max)(std::size_t{1}, weights.columns() * in.rows());
   const std::size_t step = (std::max)(rows_at_a_time, share / rows_at_a_time * rows_at_a_time);
-  pool.run((weights.rows() + step - 1) / step, [&](std::size_t index, std::size_t) {
+  pool.run((weights.rows() + step - 1) / step, weights.size() * in.rows(), [&](std::size_t index, std::size_t) {
     const std::size_t first = index * step;
     const std::size_t end = (std::min)(first + step, weights.rows());
     for (std::size_t row = first; row < end; row += rows_at_a_time) {

@@ -42,10 +42,12 @@ class thread_pool {
   std::size_t size() const noexcept { return threads_.size() + 1; }
 
   /// Calls `body(index, worker)` for every index below `count`, in no particular order; `worker`, below size(), is the
-  /// number of the thread. `body` must not throw. One thread alone may call this.
+  /// number of the thread. `work` is about how many multiplications all calls make: few are made without other threads,
+  /// as waking them would take longer. `body` must not throw. One thread alone may call this.
   template <class Body>
-  void run(std::size_t count, const Body& body) {
-    if (count <= 1 || threads_.empty()) {
+  void run(std::size_t count, std::size_t work, const Body& body) {
+    constexpr std::size_t worth_waking = std::size_t{1} << 18;
+    if (count <= 1 || work < worth_waking || threads_.empty()) {
       for (std::size_t index = 0; index < count; ++index) body(index, std::size_t{0});
       return;
     }
@@ -61,13 +63,13 @@ class thread_pool {
       ++loop_;
     }
     called_.notify_all();
-    work(0);
+    take_part(0);
     std::unique_lock lock(guard_);
     finished_.wait(lock, [&] { return working_ == 0; });
   }
 
  private:
-  void work(std::size_t worker) {
+  void take_part(std::size_t worker) {
     for (std::size_t index = 0; (index = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
       call_(body_, index, worker);
     }
@@ -80,7 +82,7 @@ class thread_pool {
       if (stopping_) return;
       seen = loop_;
       lock.unlock();
-      work(worker);
+      take_part(worker);
       lock.lock();
       if (--working_ == 0) finished_.notify_one();
     }

@@ -205,13 +205,11 @@ class tokenizer {
     const json* tokens = find_member(bpe, "vocab");
     if (tokens == nullptr || !tokens->is_object()) return ecq::error(ecq::errc::corrupt, "model: vocab: no object");
     for (const auto& [name, token] : tokens->items()) {
-      if (!token.is_number_unsigned()) {
-        return ecq::error(ecq::errc::corrupt, "model: vocab: '", name, "': no token number");
-      }
+      const auto number = natural_of(token);
+      if (!number) return ecq::error(ecq::errc::corrupt, "model: vocab: '", name, "': no token number");
       std::string text = bytes_of(name);
-      const auto number = token.get<std::uint64_t>();
-      ECQ_CHECK(add_text(number, text, name, vocabulary));
-      tokens_.emplace(std::move(text), static_cast<std::uint32_t>(number));
+      ECQ_CHECK(add_text(*number, text, name, vocabulary));
+      tokens_.emplace(std::move(text), static_cast<std::uint32_t>(*number));
     }
     for (std::uint32_t byte = 0; byte < 256; ++byte)
       byte_tokens_[byte] = token_of(std::string(1, static_cast<char>(byte)));
