@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "ecq/checkpoint/progress.hpp"
 #include "text.hpp"
@@ -21,7 +22,9 @@ namespace tool {
 /// item. Draws nothing with `quiet` or when stderr is not a terminal.
 class progress_bar {
  public:
-  explicit progress_bar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) != 0) {}
+  /// `unit`: what the steps count.
+  explicit progress_bar(bool quiet, std::string unit = "B")
+      : shown_(!quiet && ::isatty(STDERR_FILENO) != 0), unit_(std::move(unit)) {}
   progress_bar(const progress_bar&) = delete;
   progress_bar& operator=(const progress_bar&) = delete;
   ~progress_bar() { clear(); }
@@ -68,7 +71,7 @@ class progress_bar {
     if (seconds > 0.5 && done > 0) {
       const double rate = done / seconds;
       const double left = static_cast<double>(step.total - (std::min)(step.total, step.done)) / rate;
-      line += "  " + scaled(rate, "B/s") + "  ETA " + duration(left);
+      line += "  " + scaled(rate, unit_ + "/s") + "  ETA " + duration(left);
     }
     line += "  " + printable(step.current);
     ::winsize window{};
@@ -80,6 +83,7 @@ class progress_bar {
   }
 
   bool shown_;
+  std::string unit_;
   std::string stage_;
   clock::time_point started_{};
   clock::time_point drawn_{};

@@ -1,0 +1,268 @@
+// ecq-llama: a Llama-shaped decoder that runs from plain or compressed weights.
+//
+//   ecq-llama generate model-3bit --prompt 'The ' --mode block
+//   ecq-llama perplexity model-3bit text.txt
+//
+// Exit codes are those of ecq. An error is one line on stderr: "ecq-llama: <what>: <where>".
+
+#include <sys/resource.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../ecq/command.hpp"
+#include "../ecq/interrupt.hpp"
+#include "../ecq/progress_bar.hpp"
+#include "../ecq/suggestion.hpp"
+#include "../ecq/text.hpp"
+#include "ecq/version.hpp"
+#include "forward.hpp"
+#include "generation.hpp"
+#include "model.hpp"
+#include "perplexity.hpp"
+#include "tokenizer.hpp"
+
+namespace {
+
+constexpr int failed = 1;
+constexpr int wrong_usage = 2;
+
+/// The options of both commands.
+struct model_options {
+  std::string path;
+  std::string mode = "dense";
+  tool::common_options common;
+};
+
+void add_model_options(CLI::App& command, model_options& options) {
+  command.add_option("MODEL", options.path, "Folder with config.json and weights, plain or compressed by ecq")
+      ->required();
+  command
+      .add_option("--mode", options.mode,
+                  "dense: decode coded weights once; block: decode each layer while the one before it computes")
+      ->check(CLI::IsMember({"dense", "block"}))
+      ->capture_default_str();
+  tool::add_common_options(command, options.common);
+}
+
+/// The most memory that the process has had, in bytes.
+std::uint64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+#if defined(__APPLE__)
+  return static_cast<std::uint64_t>(usage.ru_maxrss);
+#else
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+#endif
+}
+
+tool::json memory_json(const llama::model& model) {
+  const llama::memory_use use = model.memory();
+  return {{"weight_bytes", use.total()},
+          {"dense_bytes", use.dense},
+          {"coded_bytes", use.coded},
+          {"buffer_bytes", use.buffers},
+          {"peak_bytes", peak_memory()}};
+}
+
+std::string memory_text(const llama::model& model) {
+  return "weights " + tool::bytes(model.memory().total()) + ", peak memory " + tool::bytes(peak_memory());
+}
+
+double rate(std::size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0.0; }
+
+ecq::result<llama::model> open_model(const model_options& given) {
+  tool::progress_bar bar(given.common.quiet);
+  const auto mode = given.mode == "block" ? llama::weight_mode::block : llama::weight_mode::dense;
+  return tool::naming(given.path, llama::model::open(given.path, mode, given.common.backend(), bar.callback()));
+}
+
+/// Text with its line breaks, which cannot steer a terminal.
+std::string printable_lines(std::string_view text) {
+  std::string lines;
+  for (;;) {
+    const std::size_t end = text.find_first_of("\n\t");
+    lines += tool::printable(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += text[end];
+    text.remove_prefix(end + 1);
+  }
+}
+
+struct generate_arguments : model_options {
+  std::string prompt;
+  llama::generation_options how;
+};
+
+/// The tokens of the prompt, behind those that begin every text. A model that would have none gets a line end.
+ecq::result<std::vector<std::uint32_t>> prompt_tokens(const std::string& prompt, const llama::tokenizer& words,
+                                                      const llama::model_config& config) {
+  std::vector<std::uint32_t> tokens = words.begin();
+  if (tokens.empty() && prompt.empty() && config.begin_token) tokens.push_back(*config.begin_token);
+  ECQ_TRY(of_text, words.encode(tokens.empty() && prompt.empty() ? "\n" : prompt));
+  tokens.insert(tokens.end(), of_text.begin(), of_text.end());
+  return tokens;
+}
+
+ecq::result<void> generate(const generate_arguments& given) {
+  ECQ_TRY(model, open_model(given));
+  const llama::model_config& config = model.config();
+  ECQ_TRY(words, llama::tokenizer::load(llama::folder_of(given.path), config.vocabulary));
+  ECQ_TRY(prompt, prompt_tokens(given.prompt, words, config));
+  llama::thread_pool pool(given.common.threads);
+  llama::forward_pass pass(model, pool);
+  tool::progress_bar bar(given.common.quiet, "tokens");
+  ECQ_TRY(made, tool::naming(given.path, llama::generate(pass, config, prompt, given.how, [&](std::size_t done) {
+                               bar.update({"generating", "", done, given.how.tokens});
+                             })));
+  bar.clear();
+  // The first token comes with the prompt.
+  const double speed = rate(made.tokens.empty() ? 0 : made.tokens.size() - 1, made.seconds);
+  const std::string text = words.decode(made.tokens);
+  if (given.common.as_json) {
+    tool::json answer{{"model", given.path},
+                      {"mode", given.mode},
+                      {"prompt_tokens", prompt},
+                      {"tokens", made.tokens},
+                      {"text", text},
+                      {"stop", made.stop},
+                      {"prompt_seconds", made.prompt_seconds},
+                      {"seconds", made.seconds},
+                      {"tokens_per_second", speed},
+                      {"cache_bytes", made.cache_bytes}};
+    answer.update(memory_json(model));
+    tool::print(std::move(answer));
+  } else {
+    std::cout << printable_lines(given.prompt + text) << '\n';
+    if (!given.common.quiet) {
+      std::cout << '\n'
+                << made.tokens.size() << " tokens, " << tool::significant(speed, 3) << " a second after a prompt of "
+                << prompt.size() << " in " << tool::duration(made.prompt_seconds) << "; " << memory_text(model) << '\n';
+    }
+  }
+  return {};
+}
+
+struct perplexity_arguments : model_options {
+  std::string file;
+  bool tokens_u16 = false;
+  llama::perplexity_options how;
+};
+
+ecq::result<std::vector<std::uint32_t>> tokens_of_file(const perplexity_arguments& given, std::size_t vocabulary) {
+  if (given.tokens_u16) return llama::read_tokens_u16(given.file);
+  ECQ_TRY(words, llama::tokenizer::load(llama::folder_of(given.path), vocabulary));
+  ECQ_TRY(file, ecq::mapped_file::open(given.file));
+  const auto bytes = file.bytes();
+  return tool::naming(given.file, words.encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+ecq::result<void> perplexity(const perplexity_arguments& given) {
+  ECQ_TRY(model, open_model(given));
+  ECQ_TRY(tokens, tokens_of_file(given, model.config().vocabulary));
+  llama::thread_pool pool(given.common.threads);
+  llama::forward_pass pass(model, pool);
+  tool::progress_bar bar(given.common.quiet, "tokens");
+  const auto report_progress = [&](std::size_t done, std::size_t all) {
+    bar.update({"predicting", "", done * given.how.window, all * given.how.window});
+  };
+  ECQ_TRY(measured, tool::naming(given.file, llama::measure_perplexity(pass, pool, model.config(), tokens, given.how,
+                                                                       report_progress)));
+  bar.clear();
+  const double speed = rate(measured.predictions, measured.seconds);
+  if (given.common.as_json) {
+    tool::json answer{{"model", given.path},
+                      {"mode", given.mode},
+                      {"file", given.file},
+                      {"loss", measured.loss},
+                      {"perplexity", measured.perplexity()},
+                      {"windows", measured.windows},
+                      {"window", given.how.window},
+                      {"predictions", measured.predictions},
+                      {"seconds", measured.seconds},
+                      {"tokens_per_second", speed}};
+    answer.update(memory_json(model));
+    tool::print(std::move(answer));
+  } else if (!given.common.quiet) {
+    std::cout << "loss " << tool::decimal(measured.loss, 4) << " nats a token (perplexity "
+              << tool::significant(measured.perplexity(), 4) << ") over " << tool::grouped(measured.predictions)
+              << " predictions in " << measured.windows << " windows; " << tool::significant(speed, 3)
+              << " tokens a second, " << memory_text(model) << '\n';
+  }
+  return {};
+}
+
+void add_generate(CLI::App& app, tool::action& chosen) {
+  auto* const command = app.add_subcommand("generate", "Continue a text");
+  const auto given = std::make_shared<generate_arguments>();
+  add_model_options(*command, *given);
+  command->add_option("--prompt", given->prompt, "The text; without one, the token that begins texts, or a line end");
+  command->add_option("--tokens", given->how.tokens, "How many tokens at most")->capture_default_str();
+  command->add_option("--temperature", given->how.temperature, "0: always the likeliest token")
+      ->check(tool::number_between(0, 1e6))
+      ->capture_default_str();
+  command->add_option("--seed", given->how.seed, "Of the random choice of tokens")->capture_default_str();
+  command->callback([given, &chosen] { chosen = [given] { return generate(*given); }; });
+}
+
+void add_perplexity(CLI::App& app, tool::action& chosen) {
+  auto* const command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  const auto given = std::make_shared<perplexity_arguments>();
+  add_model_options(*command, *given);
+  command->add_option("FILE", given->file, "The text")->required();
+  command->add_flag("--tokens-u16", given->tokens_u16, "FILE holds tokens: little-endian numbers of 16 bits");
+  command->add_option("--window", given->how.window, "Predictions from one beginning")->capture_default_str();
+  command->add_option("--windows", given->how.windows, "How many windows at most; 0: all")->capture_default_str();
+  command->callback([given, &chosen] { chosen = [given] { return perplexity(*given); }; });
+}
+
+int complain(std::string_view what, int code) {
+  std::cerr << "ecq-llama: " << tool::printable(what) << '\n';
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Runs a Llama-shaped model from weights that ecq has compressed, or from plain ones.", "ecq-llama");
+  app.set_version_flag("--version", "ecq-llama " ECQ_VERSION_STRING);
+  app.require_subcommand(1);
+  tool::action chosen;
+  add_generate(app, chosen);
+  add_perplexity(app, chosen);
+  if (argc < 2) {
+    std::cout << app.help();
+    return wrong_usage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    app.exit(asked);
+    return 0;
+  } catch (const CLI::ParseError& wrong) {
+    return complain(tool::explanation(app, wrong), wrong_usage);
+  }
+  const ecq::result<void> outcome = chosen();
+  if (!outcome) return complain(outcome.error().to_string(), failed);
+  if (!std::cout.flush()) return complain("input/output error: standard output", failed);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tool::stop_cleanly_on_signals();
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory: allocation failed", failed);
+  } catch (const std::exception& unexpected) {
+    return complain("internal error: " + std::string(unexpected.what()), failed);
+  }
+}

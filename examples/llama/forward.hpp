@@ -1,0 +1,228 @@
+#pragma once
+/// \file
+/// The forward pass of a Llama-like decoder: RMSNorm, rotary embeddings, grouped-query attention, SwiGLU.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "dot.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "kv_cache.hpp"
+#include "model.hpp"
+#include "product.hpp"
+#include "thread_pool.hpp"
+
+namespace llama {
+
+/// Computes tokens with the weights of a model. Activations are FP32. What it computes for a token is a function of the
+/// token and those before it alone: neither the number of threads, nor how tokens are grouped into passes, nor the mode
+/// of the weights changes a bit.
+class forward_pass {
+ public:
+  /// The most tokens that one pass takes.
+  static constexpr std::size_t most_tokens = 1024;
+
+  /// `weights` and `pool` must outlive the pass.
+  forward_pass(const model& weights, thread_pool& pool) : model_(weights), config_(weights.config()), pool_(pool) {}
+
+  /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
+  /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
+  /// no tokens or more than most_tokens, for tokens beyond the vocabulary or the context; those of layer_source::layer,
+  /// after which the cache is as before.
+  ecq::result<ecq::matrix_view<const float>> run(std::span<const std::uint32_t> tokens, kv_cache& cache) {
+    ECQ_CHECK(check(tokens, cache));
+    const std::size_t count = tokens.size();
+    resize(count);
+    cache.extend(count);
+    rotations(cache.length(), count);
+    for (std::size_t token = 0; token < count; ++token) {
+      const ecq::bf16* const row = &model_.embedding()(tokens[token], 0);
+      std::transform(row, row + config_.hidden, &states_[token * config_.hidden],
+                     [](ecq::bf16 weight) { return value_of(weight); });
+    }
+    for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+      ECQ_TRY(matrices, model_.layers().layer(layer));
+      ECQ_CHECK(attend(layer, matrices, cache, count));
+      ECQ_CHECK(feed_forward(layer, matrices, count));
+    }
+    cache.advance(count);
+    normalize(model_.final_norm(), count);
+    return ecq::matrix_view<const float>(normed_.data(), count, config_.hidden);
+  }
+
+  /// The logits (rows of `states` x vocabulary) of final states that run() has returned, valid until the next call.
+  ecq::result<ecq::matrix_view<const float>> logits(ecq::matrix_view<const float> states) {
+    logits_.resize(states.rows() * config_.vocabulary);
+    const ecq::matrix_view<float> out(logits_.data(), states.rows(), config_.vocabulary);
+    ECQ_CHECK(model_.head().multiply(pool_, states, out));
+    return ecq::matrix_view<const float>(out);
+  }
+
+ private:
+  ecq::result<void> check(std::span<const std::uint32_t> tokens, const kv_cache& cache) const {
+    if (tokens.empty() || tokens.size() > most_tokens) {
+      return ecq::error(ecq::errc::invalid_argument, tokens.size(), " tokens in a pass, not 1 to ", most_tokens);
+    }
+    if (tokens.size() > cache.positions() - cache.length()) {
+      return ecq::error(ecq::errc::invalid_argument, cache.length() + tokens.size(), " tokens, the context has ",
+                        cache.positions());
+    }
+    for (const std::uint32_t token : tokens) {
+      if (token < config_.vocabulary) continue;
+      return ecq::error(ecq::errc::invalid_argument, "token ", token, ", the vocabulary has ", config_.vocabulary);
+    }
+    return {};
+  }
+
+  void resize(std::size_t count) {
+    states_.resize(count * config_.hidden);
+    normed_.resize(count * config_.hidden);
+    delta_.resize(count * config_.hidden);
+    queries_.resize(count * config_.query_width());
+    mixed_.resize(count * config_.query_width());
+    gate_.resize(count * config_.intermediate);
+    up_.resize(count * config_.intermediate);
+  }
+
+  /// The cosines and sines of the positions from `first` on: for each position, of every pair of a head.
+  void rotations(std::size_t first, std::size_t count) {
+    const std::size_t pairs = config_.head_width / 2;
+    cosines_.resize(count * pairs);
+    sines_.resize(count * pairs);
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const double exponent = 2.0 * static_cast<double>(pair) / static_cast<double>(config_.head_width);
+      const double frequency = std::pow(config_.rope_theta, -exponent);
+      for (std::size_t token = 0; token < count; ++token) {
+        const double angle = static_cast<double>(first + token) * frequency;
+        cosines_[token * pairs + pair] = static_cast<float>(std::cos(angle));
+        sines_[token * pairs + pair] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  /// Rotates the heads of a token in place. Pairs are elements of the lower and the upper half of a head.
+  void rotate(float* heads, std::size_t count, std::size_t token) const noexcept {
+    const std::size_t pairs = config_.head_width / 2;
+    const float* const cosine = &cosines_[token * pairs];
+    const float* const sine = &sines_[token * pairs];
+    for (float* head = heads; head != heads + count * config_.head_width; head += config_.head_width) {
+      for (std::size_t pair = 0; pair < pairs; ++pair) {
+        const float low = head[pair];
+        const float high = head[pair + pairs];
+        head[pair] = low * cosine[pair] - high * sine[pair];
+        head[pair + pairs] = high * cosine[pair] + low * sine[pair];
+      }
+    }
+  }
+
+  /// normed_ = RMSNorm of states_.
+  void normalize(const std::vector<float>& weight, std::size_t count) {
+    const std::size_t width = config_.hidden;
+    pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
+      const float* const state = &states_[token * width];
+      float square = 0;
+      detail::dot_tile<1, 1>(vectors_, state, width, state, width, width, &square);
+      const float mean = square / static_cast<float>(width);
+      const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
+      for (std::size_t at = 0; at < width; ++at) normed_[token * width + at] = state[at] * scale * weight[at];
+    });
+  }
+
+  /// The product of a matrix and the activations of `count` tokens.
+  ecq::result<void> multiply(const linear_layer* by, const std::vector<float>& in, std::size_t in_width, float* out,
+                             std::size_t out_width, std::size_t count) {
+    return by->multiply(pool_, {in.data(), count, in_width}, {out, count, out_width});
+  }
+
+  ecq::result<void> attend(std::size_t layer, const by_projection<const linear_layer*>& matrices, kv_cache& cache,
+                           std::size_t count) {
+    const auto by = [&](projection which) { return matrices[static_cast<std::size_t>(which)]; };
+    const std::size_t hidden = config_.hidden;
+    const std::size_t first = cache.length();
+    normalize(model_.attention_norm(layer), count);
+    ECQ_CHECK(multiply(by(projection::query), normed_, hidden, queries_.data(), config_.query_width(), count));
+    ECQ_CHECK(multiply(by(projection::key), normed_, hidden, cache.key(layer, first), config_.key_width(), count));
+    ECQ_CHECK(multiply(by(projection::value), normed_, hidden, cache.value(layer, first), config_.key_width(), count));
+    for (std::size_t token = 0; token < count; ++token) {
+      rotate(&queries_[token * config_.query_width()], config_.heads, token);
+      rotate(cache.key(layer, first + token), config_.key_heads, token);
+    }
+    scores_.resize(pool_.size() * (first + count));
+    const std::size_t work = 2 * count * (first + count) * config_.query_width();
+    pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
+      mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
+    });
+    ECQ_CHECK(multiply(by(projection::output), mixed_, config_.query_width(), delta_.data(), hidden, count));
+    add_delta();
+    return {};
+  }
+
+  /// What a head of a token makes of the values of all positions up to its own. `scores` has room for all of them.
+  void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
+                  float* scores) noexcept {
+    const std::size_t width = config_.head_width;
+    const std::size_t place = token * config_.query_width() + head * width;
+    const std::size_t shared = head / (config_.heads / config_.key_heads) * width;
+    const std::size_t length = first + token + 1;
+    const float scale = 1.0F / std::sqrt(static_cast<float>(width));
+    float highest = -std::numeric_limits<float>::infinity();
+    for (std::size_t at = 0; at < length; ++at) {
+      const float* const key = cache.key(layer, at) + shared;
+      detail::dot_tile<1, 1>(vectors_, key, width, &queries_[place], width, width, &scores[at]);
+      scores[at] *= scale;
+      highest = (std::max)(highest, scores[at]);
+    }
+    float sum = 0;
+    for (std::size_t at = 0; at < length; ++at) {
+      scores[at] = std::exp(scores[at] - highest);
+      sum += scores[at];
+    }
+    float* const out = &mixed_[place];
+    std::fill(out, out + width, 0.0F);
+    for (std::size_t at = 0; at < length; ++at) {
+      const float share = scores[at] / sum;
+      const float* const value = cache.value(layer, at) + shared;
+      for (std::size_t column = 0; column < width; ++column) out[column] += share * value[column];
+    }
+  }
+
+  ecq::result<void> feed_forward(std::size_t layer, const by_projection<const linear_layer*>& matrices,
+                                 std::size_t count) {
+    const auto by = [&](projection which) { return matrices[static_cast<std::size_t>(which)]; };
+    const std::size_t wide = config_.intermediate;
+    normalize(model_.feed_forward_norm(layer), count);
+    ECQ_CHECK(multiply(by(projection::gate), normed_, config_.hidden, gate_.data(), wide, count));
+    ECQ_CHECK(multiply(by(projection::up), normed_, config_.hidden, up_.data(), wide, count));
+    constexpr std::size_t work_of_exponential = 16;
+    pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
+      for (std::size_t at = token * wide; at < (token + 1) * wide; ++at) {
+        gate_[at] = gate_[at] / (1.0F + std::exp(-gate_[at])) * up_[at];
+      }
+    });
+    ECQ_CHECK(multiply(by(projection::down), gate_, wide, delta_.data(), config_.hidden, count));
+    add_delta();
+    return {};
+  }
+
+  void add_delta() noexcept {
+    for (std::size_t at = 0; at < states_.size(); ++at) states_[at] += delta_[at];
+  }
+
+  const model& model_;
+  const model_config& config_;
+  thread_pool& pool_;
+  bool vectors_ = has_vectors();
+  std::vector<float> states_, normed_, delta_;  ///< tokens x hidden
+  std::vector<float> queries_, mixed_;          ///< tokens x query_width
+  std::vector<float> gate_, up_;                ///< tokens x intermediate
+  std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
+  std::vector<float> scores_, logits_;
+};
+
+}  // namespace llama

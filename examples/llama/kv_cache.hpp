@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// The keys and values of the tokens so far.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "model_config.hpp"
+
+namespace llama {
+
+/// Keys and values of every layer, FP32: for each position, those of all heads one after another. Memory grows with the
+/// positions.
+class kv_cache {
+ public:
+  explicit kv_cache(const model_config& config)
+      : layers_(config.layers), width_(config.key_width()), positions_(config.positions) {}
+
+  /// The number of tokens whose keys and values all layers have.
+  std::size_t length() const noexcept { return length_; }
+  /// The most tokens that fit: the context of the model.
+  std::size_t positions() const noexcept { return positions_; }
+  /// Bytes of keys and values.
+  std::size_t size_bytes() const noexcept { return 2 * layers_.size() * length_ * width_ * sizeof(float); }
+
+  /// Forgets all tokens, and keeps the memory.
+  void clear() noexcept { length_ = 0; }
+
+  /// Makes room for `tokens` more in all layers.
+  void extend(std::size_t tokens) {
+    for (auto& [keys, values] : layers_) {
+      if (keys.size() >= (length_ + tokens) * width_) continue;
+      keys.resize((length_ + tokens) * width_);
+      values.resize((length_ + tokens) * width_);
+    }
+  }
+  /// Counts `tokens` that all layers have now.
+  void advance(std::size_t tokens) noexcept { length_ += tokens; }
+
+  float* key(std::size_t layer, std::size_t position) noexcept { return &layers_[layer].keys[position * width_]; }
+  float* value(std::size_t layer, std::size_t position) noexcept { return &layers_[layer].values[position * width_]; }
+
+ private:
+  struct kept {
+    std::vector<float> keys, values;
+  };
+
+  std::vector<kept> layers_;
+  std::size_t width_;
+  std::size_t positions_;
+  std::size_t length_ = 0;
+};
+
+}  // namespace llama

@@ -1,0 +1,48 @@
+#pragma once
+/// \file
+/// The products of a decoder, without what its weights look like in memory.
+
+#include <cstddef>
+
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/bf16.hpp"
+#include "product.hpp"
+#include "thread_pool.hpp"
+
+namespace llama {
+
+/// A weight matrix that activations are multiplied by. All kinds of it give the same bits for the same weights: each
+/// element of the product is a sum in the order of llama::dot.
+class linear_layer {
+ public:
+  linear_layer() = default;
+  linear_layer(const linear_layer&) = delete;
+  linear_layer& operator=(const linear_layer&) = delete;
+  virtual ~linear_layer() = default;
+
+  /// out (tokens x rows of the matrix) = in (tokens x columns) times the transpose of the matrix; both row-major, with
+  /// the extents of the matrix. Errors are those of weights that are decoded on the way; dense ones have none.
+  virtual ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
+                                     ecq::matrix_view<float> out) const = 0;
+};
+
+/// A matrix of BF16 weights in memory, which somebody else owns.
+class dense_layer final : public linear_layer {
+ public:
+  dense_layer() = default;
+  explicit dense_layer(ecq::matrix_view<const ecq::bf16> weights) : weights_(weights) {}
+
+  void set(ecq::matrix_view<const ecq::bf16> weights) noexcept { weights_ = weights; }
+
+  ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
+                             ecq::matrix_view<float> out) const override {
+    llama::multiply(pool, weights_, in, out);
+    return {};
+  }
+
+ private:
+  ecq::matrix_view<const ecq::bf16> weights_;
+};
+
+}  // namespace llama

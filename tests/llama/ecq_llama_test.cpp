@@ -1,0 +1,113 @@
+// The program: its answers, its exit codes, and its one line when something is wrong.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "llama/tiny_model.hpp"
+#include "tool/tool.hpp"
+
+namespace {
+
+using llama_test::tiny_model;
+using tool_test::json;
+using tool_test::outcome;
+
+class EcqLlama : public tool_test::Tool {
+ protected:
+  void SetUp() override {
+    tiny_model().write(path("model"));
+    tool_test::write_text(path("text"), std::string(100, 'x') + "The quick brown fox jumps over the lazy dog");
+  }
+
+  outcome llama(const std::vector<std::string>& arguments) const { return run_program(ECQ_LLAMA_PATH, arguments); }
+
+  json answer(std::vector<std::string> arguments) const {
+    arguments.emplace_back("--json");
+    const outcome result = llama(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return result.answer();
+  }
+
+  /// Whether it fails with this exit code and a line that ends so.
+  static bool fails(const outcome& result, int code, const std::string& end) {
+    EXPECT_EQ(result.exit_code, code);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_TRUE(result.err.starts_with("ecq-llama: ")) << result.err;
+    EXPECT_TRUE(result.err.ends_with(end + "\n")) << result.err;
+    return result.exit_code == code;
+  }
+};
+
+TEST_F(EcqLlama, GivesTheSameInEveryMode) {
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{"--lossless"}, {"--bits", "3"}}) {
+    std::filesystem::remove_all(path("packed"));
+    std::vector<std::string> compress{"compress", path("model"), "-o", path("packed"), "-q"};
+    compress.insert(compress.end(), how.begin(), how.end());
+    ASSERT_EQ(run(compress).exit_code, 0);
+    json dense, block;
+    for (json* const each : {&dense, &block}) {
+      const std::string mode = each == &dense ? "dense" : "block";
+      *each =
+          answer({"generate", path("packed"), "--prompt", "The", "--tokens", "9", "--mode", mode, "--threads", "2"});
+      EXPECT_EQ((*each)["prompt_tokens"], (json{84, 104, 101}));
+      EXPECT_EQ((*each)["tokens"].size(), 9U);
+      EXPECT_EQ((*each)["mode"], mode);
+      (*each)["loss"] = answer({"perplexity", path("packed"), path("text"), "--window", "40", "--mode", mode})["loss"];
+    }
+    EXPECT_EQ(dense["tokens"], block["tokens"]);
+    EXPECT_EQ(dense["loss"], block["loss"]);
+    EXPECT_EQ(dense["coded_bytes"], 0);
+    EXPECT_GT(block["coded_bytes"], 0);
+    EXPECT_GT(block["peak_bytes"], block["weight_bytes"]);
+    if (how[0] == "--lossless") {
+      EXPECT_EQ(answer({"perplexity", path("model"), path("text"), "--window", "40"})["loss"], dense["loss"]);
+    }
+  }
+}
+
+TEST_F(EcqLlama, AnswersInText) {
+  const outcome made = llama({"generate", path("model"), "--prompt", "The", "--tokens", "3"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_TRUE(made.out.starts_with("The"));
+  EXPECT_NE(made.out.find("3 tokens, "), std::string::npos);
+  EXPECT_EQ(std::count(made.out.begin(), made.out.end(), '\x1b'), 0);
+  const outcome loss = llama({"perplexity", path("model"), path("text"), "--window", "20", "--windows", "2"});
+  EXPECT_EQ(loss.exit_code, 0) << loss.err;
+  EXPECT_NE(loss.out.find(" over 40 predictions in 2 windows; "), std::string::npos) << loss.out;
+  tool_test::write_text(path("tokens"), std::string(84, '\x01').replace(0, 1, "\x02"));
+  EXPECT_EQ(answer({"perplexity", path("model"), path("tokens"), "--tokens-u16", "--window", "20"})["windows"], 2);
+}
+
+TEST_F(EcqLlama, ExplainsItself) {
+  EXPECT_EQ(llama({}).exit_code, 2);
+  for (const char* const about : {"--help", "--version"}) EXPECT_EQ(llama({about}).exit_code, 0);
+  EXPECT_EQ(llama({"generate", "--help"}).exit_code, 0);
+  EXPECT_TRUE(fails(llama({"generat"}), 2, "generat: did you mean generate? (see ecq-llama --help)"));
+  EXPECT_TRUE(fails(llama({"generate"}), 2, "MODEL is required (see ecq-llama generate --help)"));
+  EXPECT_EQ(llama({"generate", path("model"), "--mode", "sparse"}).exit_code, 2);
+  EXPECT_EQ(llama({"generate", path("model"), "--temperature", "nan"}).exit_code, 2);
+}
+
+TEST_F(EcqLlama, FailsWithOneLine) {
+  EXPECT_TRUE(fails(llama({"generate", path("none")}), 1, "No such file or directory"));
+  EXPECT_TRUE(fails(llama({"generate", path("model"), "--prompt", std::string(49, 'a')}), 1,
+                    "prompt: 49 tokens, the context has 48"));
+  EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("none")}), 1, "No such file or directory"));
+  EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("text"), "--window", "49"}), 1,
+                    "windows of 49 predictions, not 1 to 48, the context of the model"));
+  tool_test::write_text(path("tokens"), "abcdef");
+  EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("tokens"), "--tokens-u16", "--window", "2"}), 1,
+                    "token 25185 at position 0 of the text, the vocabulary has 271"));
+  tool_test::write_text(path("model/tokenizer.json"), "[]");
+  EXPECT_TRUE(fails(llama({"generate", path("model")}), 1, "tokenizer.json': is not a JSON object"));
+  std::filesystem::resize_file(path("model/model.safetensors"), 5000);
+  EXPECT_EQ(llama({"generate", path("model")}).exit_code, 1);
+}
+
+}  // namespace

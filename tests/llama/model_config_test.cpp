@@ -1,0 +1,113 @@
+// config.json: what it says, and what is refused.
+
+#include "../../examples/llama/model_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "llama/tiny_model.hpp"
+
+namespace {
+
+using ecq::errc;
+using llama_test::tiny_model;
+using nlohmann::json;
+
+/// The error of the tiny model's config with `changes`; null takes a member away.
+std::string error_with(const json& changes) {
+  json config = tiny_model().config;
+  config.merge_patch(changes);
+  const auto parsed = llama::parse_model_config(config);
+  return parsed ? "" : parsed.error().to_string();
+}
+
+TEST(LlamaConfig, GivesShapeAndConstants) {
+  json from = tiny_model().config;
+  from["bos_token_id"] = 3;
+  from["eos_token_id"] = {4, 5};
+  const auto config = llama::parse_model_config(from);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->hidden, 64U);
+  EXPECT_EQ(config->query_width(), 48U);
+  EXPECT_EQ(config->key_width(), 24U);
+  EXPECT_EQ(config->rope_theta, 500.0);
+  EXPECT_EQ(config->norm_epsilon, 1e-5);
+  EXPECT_EQ(config->begin_token, 3U);
+  EXPECT_EQ(config->end_tokens, (std::vector<std::uint32_t>{4, 5}));
+  EXPECT_FALSE(config->tied);
+}
+
+TEST(LlamaConfig, MissingMembersHaveTheUsualMeaning) {
+  json from = tiny_model().config;
+  for (const char* const name :
+       {"head_dim", "num_key_value_heads", "rope_theta", "tie_word_embeddings", "hidden_act"}) {
+    from.erase(name);
+  }
+  const auto config = llama::parse_model_config(from);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->head_width, 16U);
+  EXPECT_EQ(config->key_heads, 4U);
+  EXPECT_EQ(config->rope_theta, 10000.0);
+  from["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 7.5}};
+  EXPECT_EQ(llama::parse_model_config(from)->rope_theta, 7.5);
+}
+
+TEST(LlamaConfig, RefusesOtherArchitectures) {
+  EXPECT_EQ(error_with({{"architectures", {"MistralForCausalLM"}}}),
+            "unsupported: architecture 'MistralForCausalLM', not LlamaForCausalLM");
+  EXPECT_NE(error_with({{"architectures", nullptr}, {"model_type", "gpt2"}}), "");
+  EXPECT_EQ(error_with({{"architectures", nullptr}}), "");
+  EXPECT_EQ(error_with({{"hidden_act", "gelu"}}), "unsupported: hidden_act \"gelu\", not \"silu\"");
+  EXPECT_EQ(error_with({{"rope_scaling", {{"type", "linear"}}}}), "unsupported: rope_scaling");
+  EXPECT_NE(error_with({{"rope_parameters", {{"rope_type", "yarn"}}}}), "");
+  EXPECT_EQ(error_with({{"attention_bias", true}}), "unsupported: attention_bias");
+  EXPECT_EQ(error_with({{"mlp_bias", 1}}), "corrupt: mlp_bias: neither true nor false");
+}
+
+TEST(LlamaConfig, RefusesOddSizes) {
+  for (const char* const name : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                                 "vocab_size", "max_position_embeddings"}) {
+    EXPECT_EQ(error_with({{name, nullptr}}), "not found: " + std::string(name) + " is missing");
+    for (const json& odd : {json(0), json(-1), json(1.5), json("64"), json(1e30), json::array({64})}) {
+      EXPECT_TRUE(error_with({{name, odd}}).starts_with("corrupt: " + std::string(name) + ": not an integer"))
+          << name << ' ' << odd;
+    }
+  }
+  EXPECT_NE(error_with({{"num_key_value_heads", 3}}), "");
+  EXPECT_NE(error_with({{"num_key_value_heads", 8}}), "");
+  EXPECT_NE(error_with({{"head_dim", 7}}), "");
+  EXPECT_NE(error_with({{"head_dim", nullptr}, {"hidden_size", 65}}), "");
+  EXPECT_NE(error_with({{"eos_token_id", 271}}), "");
+  EXPECT_NE(error_with({{"bos_token_id", "x"}}), "");
+}
+
+TEST(LlamaConfig, RefusesOddConstants) {
+  for (const json& odd : {json(0), json(-1.0), json("1e-5"), json(true)}) {
+    EXPECT_EQ(error_with({{"rms_norm_eps", odd}}), "corrupt: rms_norm_eps: not a finite number above 0") << odd;
+    EXPECT_NE(error_with({{"rope_theta", odd}}), "") << odd;
+  }
+}
+
+TEST(LlamaConfig, RefusesFilesThatAreNoObject) {
+  const ecq_test::temporary_folder folder;
+  const auto error_of = [&](const std::string& text) {
+    ecq_test::write_file(folder / "config.json", text);
+    const auto config = llama::read_model_config(folder.path());
+    return config ? "" : config.error().message();
+  };
+  std::string nan = tiny_model().config.dump();
+  nan.replace(nan.find("500.0"), 5, "NaN");
+  EXPECT_TRUE(error_of(nan).ends_with("config.json': is not JSON")) << error_of(nan);
+  std::string huge = tiny_model().config.dump();
+  huge.replace(huge.find("500.0"), 5, "1e999");
+  EXPECT_NE(error_of(huge), "");
+  EXPECT_NE(error_of("{"), "");
+  EXPECT_NE(error_of(""), "");
+  EXPECT_TRUE(error_of("[]").ends_with("is not a JSON object"));
+  EXPECT_EQ(error_of(tiny_model().config.dump()), "");
+  EXPECT_EQ(llama::read_model_config(folder / "nowhere").error().code(), errc::not_found);
+}
+
+}  // namespace
