@@ -47,8 +47,9 @@ void add_model_options(CLI::App& command, model_options& options) {
       ->required();
   command
       .add_option("--mode", options.mode,
-                  "dense: decode coded weights once; block: decode each layer while the one before it computes")
-      ->check(CLI::IsMember({"dense", "block"}))
+                  "dense: decode coded weights once; block: decode each layer while the one before it computes; fused: "
+                  "multiply by coded weights as they lie")
+      ->check(CLI::IsMember({"dense", "block", "fused"}))
       ->capture_default_str();
   tool::add_common_options(command, options.common);
 }
@@ -81,7 +82,9 @@ double rate(std::size_t count, double seconds) { return seconds > 0 ? static_cas
 
 ecq::result<llama::model> open_model(const model_options& given) {
   tool::progress_bar bar(given.common.quiet);
-  const auto mode = given.mode == "block" ? llama::weight_mode::block : llama::weight_mode::dense;
+  const auto mode = given.mode == "block"   ? llama::weight_mode::block
+                    : given.mode == "fused" ? llama::weight_mode::fused
+                                            : llama::weight_mode::dense;
   return tool::naming(given.path, llama::model::open(given.path, mode, given.common.backend(), bar.callback()));
 }
 

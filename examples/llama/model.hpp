@@ -21,6 +21,7 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/progress.hpp"
+#include "fused_source.hpp"
 #include "layer_source.hpp"
 #include "linear_layer.hpp"
 #include "model_config.hpp"
@@ -28,11 +29,12 @@
 
 namespace llama {
 
-/// What becomes of coded matrices of layers. All other weights are decoded once in either mode, and plain BF16 matrices
+/// What becomes of coded matrices of layers. All other weights are decoded once in every mode, and plain BF16 matrices
 /// stay in their mapped file.
 enum class weight_mode : std::uint8_t {
   dense,  ///< decoded once, to BF16
-  block   ///< decoded again for each pass, one layer ahead (block_source)
+  block,  ///< decoded again for each pass, one layer ahead (block_source)
+  fused   ///< multiplied as they lie (fused_source)
 };
 
 /// The folder that holds config.json and the tokenizer of the model at `path`.
@@ -140,11 +142,16 @@ class model {
     ECQ_CHECK(check_others());
     ECQ_CHECK(load_outside(backend));
     auto dense = std::make_unique<dense_source>();
+    auto fused = std::make_unique<fused_source>();
     std::vector<stored_layer> stored;
     std::uint64_t done = 0, each = 0;
     for (const stored_tensor* tensor : layers.front()) each += extents_of(*tensor).size() * sizeof(ecq::bf16);
     for (std::size_t index = 0; index < layers.size(); ++index, done += each) {
       if (report_progress) report_progress({"loading", layer_prefix(index), done, each * layers.size()});
+      if (mode == weight_mode::fused) {
+        ECQ_CHECK(fused->add(backend, layers[index]));
+        continue;
+      }
       ECQ_TRY(layer, stored_layer::open(backend, layers[index]));
       if (mode == weight_mode::dense) {
         ECQ_CHECK(dense->add(backend, std::move(layer)));
@@ -154,6 +161,8 @@ class model {
     }
     if (mode == weight_mode::dense) {
       layers_ = std::move(dense);
+    } else if (mode == weight_mode::fused) {
+      layers_ = std::move(fused);
     } else {
       layers_ = std::make_unique<block_source>(backend, std::move(stored));
     }

@@ -81,6 +81,10 @@ TEST_F(LlamaGeneration, ModesGiveTheSameTokensAndLosses) {
     const auto block = measured(text, windows, "packed", llama::weight_mode::block);
     ASSERT_TRUE(dense && block);
     EXPECT_EQ(dense->loss, block->loss);
+    // Coded weights are multiplied as they are; decoding to BF16 rounds products of a code and its scale.
+    const auto fused = measured(text, windows, "packed", llama::weight_mode::fused);
+    ASSERT_TRUE(fused) << fused.error().to_string();
+    EXPECT_NEAR(fused->loss, dense->loss, (*method.get())->lossless() ? 1e-5 : 0.02);
   }
 }
 
