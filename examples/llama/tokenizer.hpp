@@ -196,7 +196,8 @@ class tokenizer {
     }
     for (const char* const option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
       const json* given = find_member(bpe, option);
-      if (given != nullptr && *given != "") return ecq::error(ecq::errc::unsupported, "model: ", option);
+      const bool unset = given == nullptr || (given->is_string() && text_member(bpe, option).empty());
+      if (!unset) return ecq::error(ecq::errc::unsupported, "model: ", option);
     }
     ECQ_TRY(fallback, flag_member(bpe, "byte_fallback"));
     if (fallback) return ecq::error(ecq::errc::unsupported, "model: byte_fallback");
