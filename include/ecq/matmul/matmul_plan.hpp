@@ -197,6 +197,7 @@ class matmul_plan {
   bool affine_ = false;
 };
 
+/// How ecq::matmul treats what is in y.
 struct matmul_options {
   bool accumulate = false;  ///< products are added to y
 };
