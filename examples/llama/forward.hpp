@@ -21,8 +21,9 @@
 namespace llama {
 
 /// Computes tokens with the weights of a model. Activations are FP32. What it computes for a token is a function of the
-/// token and those before it alone: neither the number of threads, nor how tokens are grouped into passes, nor the mode
-/// of the weights changes a bit.
+/// token and those before it alone: neither the number of threads, nor how tokens are grouped into passes, nor whether
+/// weights are decoded once or again changes a bit. With weights that are multiplied as they lie (coded_layer),
+/// grouping changes the order of sums.
 class forward_pass {
  public:
   /// The most tokens that one pass takes.

@@ -12,8 +12,8 @@
 
 namespace llama {
 
-/// A weight matrix that activations are multiplied by. All kinds of it give the same bits for the same weights: each
-/// element of the product is a sum in the order of llama::dot.
+/// A weight matrix that activations are multiplied by. Dense ones give the same bits for the same weights: each element
+/// of the product is a sum in the order of llama::dot. Coded ones sum in the order of their plan.
 class linear_layer {
  public:
   linear_layer() = default;
