@@ -62,18 +62,26 @@ struct coded_copies {
   }
 };
 
-/// W at `bits` a weight; at 16, without loss.
-const coded_copies& coded(std::size_t rows, double bits) {
+/// How W is coded.
+struct coding {
+  double bits = 16;    ///< a weight; 16: without loss
+  bool pairs = false;  ///< two codes a symbol
+
+  bool operator==(const coding&) const = default;
+};
+
+const coded_copies& coded(std::size_t rows, const coding& how) {
   // Only one at a time: all of them would take gigabytes.
-  static std::pair<std::size_t, double> last{};
+  static std::pair<std::size_t, coding> last{};
   static std::unique_ptr<const coded_copies> made;
-  if (made == nullptr || last != std::pair(rows, bits)) {
+  if (made == nullptr || last != std::pair(rows, how)) {
     made.reset();
-    last = {rows, bits};
+    last = {rows, how};
+    const ecq::stream_options stream{.goal = how.pairs ? ecq::stream_goal::cpu : ecq::stream_goal::size};
     const matrix_view<const ecq::bf16> all(weights(rows).data(), rows, columns);
     const cpu backend{.threads = 0};
-    const auto block = bits == 16 ? ecq::lossless<ecq::bf16>{}.compress(backend, all)
-                                  : ecq::compressor<>{{.target_bits = bits}}.compress(backend, all);
+    const auto block = how.bits == 16 ? ecq::lossless<ecq::bf16>{}.compress(backend, all)
+                                      : ecq::compressor<>{{.target_bits = how.bits}, stream}.compress(backend, all);
     made = std::make_unique<const coded_copies>(*block);
   }
   return *made;
@@ -84,10 +92,10 @@ void count(benchmark::State& state, std::size_t rows, double bits) {
   state.counters["bits"] = bits;
 }
 
-void ours(benchmark::State& state, double bits, std::size_t rows) {
+void ours(benchmark::State& state, const coding& how, std::size_t rows) {
   const auto batch = static_cast<std::size_t>(state.range(0));
   ecq::worker_pool pool(static_cast<unsigned>(state.range(1)));
-  const coded_copies& all = coded(rows, bits);
+  const coded_copies& all = coded(rows, how);
   const auto x = ecq_test::gaussian(batch, columns, 3, 1.0F);
   std::vector<float> y(batch * rows);
   std::size_t turn = 0;
@@ -172,7 +180,13 @@ const bool registered = [] {
       }
     };
     for (const auto& [name, bits] : {std::pair("fp8_2.1", 2.1), {"fp8_3", 3.0}, {"fp8_4", 4.0}, {"lossless", 16.0}}) {
-      at(name, [bits = bits, rows](benchmark::State& state) { ours(state, bits, rows); }, {1, 2});
+      at(name, [bits = bits, rows](benchmark::State& state) { ours(state, {bits}, rows); }, {1, 2});
+      if (bits == 16) continue;
+      at(name + std::string("_pairs"),
+         [bits = bits, rows](benchmark::State& state) {
+           ours(state, {bits, true}, rows);
+         },
+         {1, 2});
     }
 #if defined(ECQ_BENCH_DNNL)
     at("onednn_bf16", [rows](benchmark::State& state) { onednn(state, rows); }, {1});
