@@ -38,8 +38,8 @@ struct shape {
 };
 
 /// The block of `method` with matrices of these shapes, of FP32 or BF16 weights.
-packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes, unsigned chunk_bits = 12,
-                    bool narrow = false) {
+packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes,
+                    const ecq::stream_options& stream = {.chunk_bits = 12}, bool narrow = false) {
   std::vector<std::vector<float>> weights;
   std::vector<std::vector<ecq::bf16>> halves;
   std::vector<ecq::named_weights> matrices;
@@ -54,8 +54,8 @@ packed_block packed(const ecq::any_method& method, const std::vector<shape>& sha
       matrices.push_back({name, matrix_view<const float>(weights.back().data(), rows, columns)});
     }
   }
-  auto made = ecq::detail::compress_block(cpu{}, **method.get(), matrices, {.chunk_bits = chunk_bits},
-                                          ecq::detail::encode_function_of<ecq::rans>);
+  auto made =
+      ecq::detail::compress_block(cpu{}, **method.get(), matrices, stream, ecq::detail::encode_function_of<ecq::rans>);
   EXPECT_TRUE(made) << made.error().to_string();
   return std::move(*made);
 }
@@ -121,7 +121,7 @@ std::vector<kind> kinds() {
 TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
   for (const kind& each : kinds()) {
     for (const shape& one : {shape{64, 128}, shape{3, 5000}, shape{130, 67}, shape{1, 1}, shape{200, 1}}) {
-      const packed_block block = packed(each.method, {one}, 12, each.narrow);
+      const packed_block block = packed(each.method, {one}, {.chunk_bits = 12}, each.narrow);
       const auto plan = matmul_plan::of(cpu{.threads = 2}, block);
       ASSERT_TRUE(plan) << each.name << plan.error().to_string();
       EXPECT_EQ(plan->rows(), one.rows);
@@ -140,6 +140,39 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
           ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
                                   matrix_view(again.data(), batch, one.rows)));
           EXPECT_EQ(again, y);
+        }
+      }
+    }
+  }
+}
+
+// Codes in narrow pairs, some of which are never stored: with and without escapes, rows within a chunk and across.
+TEST(MatmulPlan, TakesNarrowPairs) {
+  for (const ecq::dtype format : {ecq::dtype::fp8_e4m3, ecq::dtype::int8}) {
+    for (const double lambda : {60.0, 14.5, 4.0}) {
+      for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
+        for (const shape& one : {shape{37, 512}, shape{16, 256}, shape{5, 7168}, shape{9, 768}, shape{40, 300}}) {
+          const packed_block block = packed({format, ecq::entquant{.lambda = lambda}}, {one, {3, one.columns}},
+                                            {.chunk_bits = 11, .narrow_pairs = raw_bits});
+          const std::vector<row_selection> all = {{0}, {1}}, some = {{0, 1, 3}, {1}};
+          for (const auto& parts : {all, some}) {
+            const auto plan = matmul_plan::of(cpu{}, block, parts);
+            ASSERT_TRUE(plan) << plan.error().to_string();
+            for (const std::size_t batch : {1U, 3U}) {
+              const auto x = gaussian(batch, one.columns, 99, 1.0F);
+              for (const instruction_set isa : every_set) {
+                SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::string(ecq::name_of(isa)));
+                std::vector<float> y(batch * plan->rows(), 1.0F);
+                const matrix_view<float> out(y.data(), batch, plan->rows());
+                ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out));
+                expect_products(block, parts, x, y, batch);
+                const auto before = y;
+                ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
+                                        out, {.accumulate = true}));
+                expect_products(block, parts, x, y, batch, before);
+              }
+            }
+          }
         }
       }
     }
@@ -207,7 +240,7 @@ TEST(MatmulPlan, TakesADenseProduct) {
   };
   for (const kind& each : kinds()) {
     SCOPED_TRACE(each.name);
-    const packed_block block = packed(each.method, {{130, 300}, {40, 300}}, 12, each.narrow);
+    const packed_block block = packed(each.method, {{130, 300}, {40, 300}}, {.chunk_bits = 12}, each.narrow);
     const std::vector<row_selection> parts = {{1}, {0, 3, 120}};
     const auto plan = matmul_plan::of(cpu{}, block, parts);
     ASSERT_TRUE(plan);
@@ -231,7 +264,8 @@ TEST(MatmulPlan, TakesADenseProduct) {
 // An engine's own threads: tasks in any order, each alone.
 TEST(MatmulPlan, RunsTaskByTask) {
   for (const unsigned chunk_bits : {10U, 12U}) {
-    const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{9, 3000}, {2, 3000}}, chunk_bits);
+    const packed_block block =
+        packed(ecq::entquant{.lambda = 14.5}, {{9, 3000}, {2, 3000}}, {.chunk_bits = chunk_bits});
     const auto plan = matmul_plan::of(cpu{}, block);
     ASSERT_TRUE(plan);
     EXPECT_GT(plan->tasks(), 1U);
@@ -253,7 +287,7 @@ TEST(MatmulPlan, RunsTaskByTask) {
 TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const kind& each : kinds()) {
-    const packed_block block = packed(each.method, {{6, 700}}, 10, each.narrow);
+    const packed_block block = packed(each.method, {{6, 700}}, {.chunk_bits = 10}, each.narrow);
     const auto plan = matmul_plan::of(cpu{}, block);
     ASSERT_TRUE(plan);
     const auto weights = decoded(block, 0);

@@ -148,6 +148,7 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
   for (std::uint32_t table = 0; table < stream.table_count(); ++table) {
     decoders_.push_back(stream.decoder_of_table(table));
   }
+  make_pair_tables();
   return {};
 }
 
@@ -186,6 +187,12 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       }
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
+    }
+    if (!pair_tables_.empty() && x.rows() == 1) {
+      input.ordered_.resize(columns_);
+      for (std::size_t at = 0; at < columns_; ++at) {
+        input.ordered_[at] = input.rows_[at / 64 * 64 + at % 16 * 4 + detail::product_order[at % 64 / 16]];
+      }
     }
     if (affine_) {
       input.sums_stride_ = columns_ + 1;
@@ -252,6 +259,8 @@ ECQ_INLINE result<void> matmul_plan::run(instruction_set isa, std::size_t task, 
   const std::uint64_t first = range.begin >> stream.chunk_bits();
   const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
   const auto chunks = static_cast<std::size_t>(last - first + 1);
+  const instruction_set chosen = chosen_instruction_set(isa);
+  if (chosen == instruction_set::avx512 && run_pairs(task, x, y, edges, accumulate)) return {};
   const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
   std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
   std::byte* targets[detail::min_chunk_run];
@@ -262,7 +271,6 @@ ECQ_INLINE result<void> matmul_plan::run(instruction_set isa, std::size_t task, 
   }
   const std::byte* const elements = tile + (range.begin - (first << stream.chunk_bits())) * width;
   detail::row_tile& products = detail::row_tile_of_thread();
-  const instruction_set chosen = chosen_instruction_set(isa);
   const auto multiply = [&](const segment& at, std::size_t rows, std::uint64_t offset,
                             std::size_t edge) -> result<void> {
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {

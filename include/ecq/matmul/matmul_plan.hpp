@@ -25,6 +25,7 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/block_decoder.hpp"
+#include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/code_table.hpp"
 #include "ecq/matmul/dot_product.hpp"
@@ -66,6 +67,7 @@ class matmul_input {
   const float* rows_ = nullptr;
   std::size_t stride_ = 0;
   std::vector<float> copy_;
+  std::vector<float> ordered_;  ///< of one row, as products of pairs meet them; empty if there are none
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;  ///< of all columns below each; only where a matrix has a zero point
 };
@@ -170,6 +172,9 @@ class matmul_plan {
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
+  void make_pair_tables();
+  bool run_pairs(std::size_t task, const matmul_input& x, matrix_view<float> y, std::span<float> edges,
+                 bool accumulate) const;
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
   /// weights, the first of which is `at`.
   result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
@@ -181,6 +186,11 @@ class matmul_plan {
                detail::row_tile& tile) const;
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
+
+  /// Sets sums[i], for each segment i of a task, to its product with the one row of activations, without scales and
+  /// zero points, without storing a code. Returns false if that cannot be done, or if something is wrong with the
+  /// bytes.
+  bool multiply_pairs(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
 
   /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
   /// continues in another task, otherwise 2.
@@ -194,6 +204,7 @@ class matmul_plan {
   std::vector<task_range> tasks_;
   std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
+  std::vector<rans_slots> pair_tables_;  ///< of a stream of narrow pairs, for products without a tile; or none
   bool affine_ = false;
 };
 
@@ -260,4 +271,5 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
 
 #if ECQ_HEADER_ONLY
 #include "ecq/matmul/matmul_plan-inl.hpp"
+#include "ecq/matmul/pair_products-inl.hpp"
 #endif

@@ -52,6 +52,22 @@ struct pair_lookup {
   std::uint8_t escaped[64] = {};
 };
 
+/// Two steps' symbols of lane l are 16 bits, number l of the first two steps and 32 + l of the others. This is the
+/// order in which codes unpack within lanes of 128 bits, the lower halves to one register and the upper halves to the
+/// next.
+struct pair_order {
+  pair_order() {
+    for (std::uint16_t i = 0; i < 32; ++i) {
+      for (std::uint16_t half = 0; half < 2; ++half) {
+        const auto number = static_cast<std::uint16_t>(32 * half + 4 * (i / 8) + i % 4 + 16 * (i % 8 / 4));
+        place[half][i] = static_cast<std::uint16_t>(number / 2 + 32 * (number % 2));
+      }
+    }
+  }
+
+  std::uint16_t place[2][32];
+};
+
 /// Adds escapes to the codes of a group at `to` that `marks` name, 64 pairs each in the order of unpacking: so far
 /// these codes are their raw bits. Moves cursor->escape past them; returns false if there are too few. Reads up to 64
 /// bytes beyond the escapes. Never inlined: it seldom runs, and registers are scarce where it does.
@@ -107,17 +123,9 @@ ECQ_AVX512 inline bool advance_pairs(const alias_lookup<BucketBits>& lookup, con
   const __m512i escaped = _mm512_loadu_si512(pairs.escaped);
   const __m512i low_byte = _mm512_set1_epi16(255);
   const __m512i ones = _mm512_set1_epi8(-1);
-  // Two steps' symbols of lane l are 16 bits, number l of the first two steps and 32 + l of the others. Codes unpack
-  // within lanes of 128 bits, the lower halves to one register and the upper halves to the next.
-  std::uint16_t order[2][32];
-  for (std::uint16_t i = 0; i < 32; ++i) {
-    for (std::uint16_t half = 0; half < 2; ++half) {
-      const auto number = static_cast<std::uint16_t>(32 * half + 4 * (i / 8) + i % 4 + 16 * (i % 8 / 4));
-      order[half][i] = static_cast<std::uint16_t>(number / 2 + 32 * (number % 2));
-    }
-  }
-  const __m512i order0 = _mm512_loadu_si512(order[0]);
-  const __m512i order1 = _mm512_loadu_si512(order[1]);
+  const pair_order order;
+  const __m512i order0 = _mm512_loadu_si512(order.place[0]);
+  const __m512i order1 = _mm512_loadu_si512(order.place[1]);
   const unsigned bits = join.bits;
   const raw_bit_lanes lanes(1, RawBits == any_raw_bits ? bits : 0, 0);
   const __m512i raw_byte = _mm512_loadu_si512(lanes.byte);
