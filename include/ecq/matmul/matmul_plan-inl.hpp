@@ -216,23 +216,27 @@ ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view
                y.columns());
 }
 
-ECQ_INLINE std::vector<matmul_plan::dense_tile> matmul_plan::dense_tiles() const {
+ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles() const {
   constexpr std::uint64_t most_weights = detail::tile_bytes / sizeof(float);
-  std::vector<dense_tile> tiles;
-  const std::uint64_t columns = (std::max)(columns_, std::size_t{1});
   // Where rows fill chunks, no chunk is decoded twice.
   const std::uint64_t chunk = decoder_.stream().chunk_symbols();
   const std::uint64_t weights = (std::max)(most_weights / chunk, std::uint64_t{1}) * chunk;
+  const std::uint64_t columns = (std::max)(columns_, std::size_t{1});
   const auto together =
       static_cast<std::size_t>((std::max)((std::min)(weights, most_weights) / columns, std::uint64_t{1}));
-  for (std::size_t index = 0; index < parts_.size(); ++index) {
-    const std::size_t end = index + 1 < parts_.size() ? parts_[index + 1].first_output : rows_;
-    for (std::size_t output = parts_[index].first_output; output < end; output += together) {
-      const std::size_t row = parts_[index].first_row + (output - parts_[index].first_output);
-      tiles.push_back({parts_[index].number, row, output, (std::min)(together, end - output)});
+  try {
+    std::vector<dense_tile> tiles;
+    for (std::size_t index = 0; index < parts_.size(); ++index) {
+      const std::size_t end = index + 1 < parts_.size() ? parts_[index + 1].first_output : rows_;
+      for (std::size_t output = parts_[index].first_output; output < end; output += together) {
+        const std::size_t row = parts_[index].first_row + (output - parts_[index].first_output);
+        tiles.push_back({parts_[index].number, row, output, (std::min)(together, end - output)});
+      }
     }
+    return tiles;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the list of tiles");
   }
-  return tiles;
 }
 
 template <class Use>
@@ -250,8 +254,8 @@ result<void> matmul_plan::for_each_segment(const task_range& range, Use&& use) c
   return {};
 }
 
-ECQ_INLINE result<void> matmul_plan::run(instruction_set isa, std::size_t task, const matmul_input& x,
-                                         matrix_view<float> y, std::span<float> edges, bool accumulate) const {
+ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t task, const matmul_input& x,
+                                              matrix_view<float> y, std::span<float> edges, bool accumulate) const {
   const task_range& range = tasks_[task];
   const part& source = parts_[range.part];
   const encoded_stream& stream = decoder_.stream();

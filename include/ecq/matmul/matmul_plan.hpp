@@ -8,11 +8,12 @@
 ///
 /// An engine with threads of its own calls the tasks of the plan itself: prepare(), run() for each of tasks(), join().
 
-#include <cmath>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <span>
 #include <type_traits>
@@ -45,9 +46,13 @@ struct row_selection {
 template <class Element>
 concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
 
-/// Activations as the tasks of a plan read them: n rows of FP32. BF16 becomes FP32 without rounding.
+/// Activations as the tasks of a plan read them: n rows of FP32. BF16 becomes FP32 without rounding. It may be moved,
+/// not copied.
 class matmul_input {
  public:
+  matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory of its own
+  matmul_input& operator=(matmul_input&&) noexcept = default;
+
   std::size_t batch() const noexcept { return batch_; }
   const float* row(std::size_t index) const noexcept { return rows_ + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
@@ -55,11 +60,14 @@ class matmul_input {
  private:
   friend class matmul_plan;
 
+  matmul_input() = default;
+
   /// Sum of x(index, column) for `count` columns from `first` on.
   double sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
     const double* const sums = sums_.data() + index * sums_stride_ + first;
     const double difference = sums[count] - sums[0];
-    if (std::isfinite(difference)) return difference;
+    constexpr std::uint64_t infinity = 0x7FF;  // in bits, which no option for fast arithmetic ignores
+    if ((std::bit_cast<std::uint64_t>(difference) >> 52U & infinity) != infinity) return difference;
     return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
   }
 
@@ -115,9 +123,15 @@ class matmul_plan {
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
-  /// the matrix. Every thread that runs tasks keeps a tile of 1 MiB or of one chunk.
+  /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of 1 MiB or of one chunk.
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
-                   std::span<float> edges, bool accumulate = false) const;
+                   std::span<float> edges, bool accumulate = false) const {
+    try {
+      return run_task(isa, task, x, y, edges, accumulate);
+    } catch (const std::bad_alloc&) {
+      return error(errc::out_of_memory, "no memory for a tile of weights");
+    }
+  }
 
   /// Puts the rows that tasks share together, once all tasks are done.
   void join(std::size_t batch, matrix_view<float> y, std::span<const float> edges, bool accumulate = false) const;
@@ -133,8 +147,9 @@ class matmul_plan {
     std::size_t rows;
   };
 
-  /// Tiles that cover all rows, of a few chunks each: at most 1 MiB of FP32 unless a row is longer.
-  std::vector<dense_tile> dense_tiles() const;
+  /// Tiles that cover all rows, of a few chunks each: at most 1 MiB of FP32 unless a row is longer. Errors:
+  /// out_of_memory.
+  result<std::vector<dense_tile>> dense_tiles() const;
 
   /// Decodes a tile to its rows() x columns() weights. Errors: corrupt.
   result<void> decode(instruction_set isa, const dense_tile& tile, matrix_view<float> weights) const {
@@ -169,6 +184,8 @@ class matmul_plan {
 
   explicit matmul_plan(block_decoder decoder) : decoder_(std::move(decoder)) {}
 
+  result<void> run_task(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
+                        std::span<float> edges, bool accumulate) const;
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
@@ -223,12 +240,16 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
   const matrix_view<float> out = matrix_view(y);
   ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out));
   ECQ_CHECK(plan.check_output(input.batch(), out));
-  std::vector<float> edges(plan.edges(input.batch()));
-  ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
-    return plan.run(backend.isa, task, input, out, edges, how.accumulate);
-  }));
-  plan.join(input.batch(), out, edges, how.accumulate);
-  return {};
+  try {
+    std::vector<float> edges(plan.edges(input.batch()));
+    ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
+      return plan.run(backend.isa, task, input, out, edges, how.accumulate);
+    }));
+    plan.join(input.batch(), out, edges, how.accumulate);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the rows that tasks share");
+  }
 }
 
 /// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
@@ -238,8 +259,8 @@ concept dense_product = requires(const Product& product, matrix_view<const float
                                  matrix_view<float> y) { product(x, weights, y); };
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
-/// multiplies them. So what is spent on decoding is spread over all rows of x. Strides are those of x and y as given; y
-/// must not overlap x. Errors and everything else: those of matmul() above.
+/// multiplies them. All rows of x share the cost of decoding. Strides are those of x and y as given; y must not overlap
+/// x. Errors and everything else: those of matmul() above.
 template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {
@@ -248,7 +269,7 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
   }
   ECQ_CHECK(plan.check_output(x.rows(), out));
-  const auto tiles = plan.dense_tiles();
+  ECQ_TRY(tiles, plan.dense_tiles());
   return parallel_for(backend, tiles.size(), [&](std::size_t index) -> result<void> {
     const matmul_plan::dense_tile& tile = tiles[index];
     thread_local std::vector<float> dense;
