@@ -239,21 +239,6 @@ ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles
   }
 }
 
-template <class Use>
-result<void> matmul_plan::for_each_segment(const task_range& range, Use&& use) const {
-  const part& source = parts_[range.part];
-  std::size_t row = static_cast<std::size_t>((range.begin - source.begin) / columns_);
-  std::size_t column = static_cast<std::size_t>((range.begin - source.begin) % columns_);
-  for (std::uint64_t at = range.begin; at < range.end; ++row, column = 0) {
-    const auto count = static_cast<std::size_t>((std::min)(range.end - at, std::uint64_t{columns_ - column}));
-    const bool whole = count == columns_;
-    const std::size_t edge = whole ? 2 : at == range.begin ? 0 : 1;
-    ECQ_CHECK(use(segment{source.first_output + row, source.first_row + row, column, count}, at - range.begin, edge));
-    at += count;
-  }
-  return {};
-}
-
 ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t task, const matmul_input& x,
                                               matrix_view<float> y, std::span<float> edges, bool accumulate) const {
   const task_range& range = tasks_[task];

@@ -225,6 +225,21 @@ class matmul_plan {
   bool affine_ = false;
 };
 
+template <class Use>
+result<void> matmul_plan::for_each_segment(const task_range& range, Use&& use) const {
+  const part& source = parts_[range.part];
+  std::size_t row = static_cast<std::size_t>((range.begin - source.begin) / columns_);
+  std::size_t column = static_cast<std::size_t>((range.begin - source.begin) % columns_);
+  for (std::uint64_t at = range.begin; at < range.end; ++row, column = 0) {
+    const auto count = static_cast<std::size_t>((std::min)(range.end - at, std::uint64_t{columns_ - column}));
+    const bool whole = count == columns_;
+    const std::size_t edge = whole ? 2 : at == range.begin ? 0 : 1;
+    ECQ_CHECK(use(segment{source.first_output + row, source.first_row + row, column, count}, at - range.begin, edge));
+    at += count;
+  }
+  return {};
+}
+
 /// How ecq::matmul treats what is in y.
 struct matmul_options {
   bool accumulate = false;  ///< products are added to y

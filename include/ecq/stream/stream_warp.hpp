@@ -128,7 +128,8 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
                                 warp_pairs& found) {
   found = {};
   found.symbols = symbols;
-  found.raw_bits = stream.raw_bits;
+  // What follows from the number is then computed for each chunk, not kept in registers from the first one on.
+  found.raw_bits = Warp::uniform(stream.raw_bits);
   if (stream.nibbles == nullptr) return errc::ok;
   ECQ_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
