@@ -133,13 +133,16 @@ struct bf16_writer {
 
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
 
+  /// Elements 32 * half, ..., 32 * half + 31 of 64.
+  ECQ_AVX512 __m512i joined(__m512i symbols, __m512i raw, int half) const {
+    const __m512i words = _mm512_permutex2var_epi8(raw, zipped[half], symbols);
+    return _mm512_shrdi_epi16(words, words, 1);
+  }
+
   ECQ_AVX512 void write(__m512i symbols, const std::byte*& raw, std::byte*& to) const {
     const __m512i low = _mm512_loadu_si512(raw);
     ECQ_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const __m512i words = _mm512_permutex2var_epi8(low, zipped[half], symbols);
-      _mm512_storeu_si512(to + 64 * half, _mm512_shrdi_epi16(words, words, 1));
-    }
+    for (int half = 0; half < 2; ++half) _mm512_storeu_si512(to + 64 * half, joined(symbols, low, half));
     raw += 64;
     to += 128;
   }

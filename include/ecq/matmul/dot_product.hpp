@@ -19,10 +19,6 @@ namespace ecq::detail {
 /// The weights that are converted at a time where several rows of activations need them: they stay in the first cache.
 inline constexpr std::size_t weights_per_tile = 2048;
 
-/// The order in which products of pairs (pair_products_avx512.hpp) meet the activations of 64 columns: every fourth
-/// one, from these on.
-inline constexpr std::size_t product_order[4] = {0, 2, 1, 3};
-
 /// sum of weights[i] * x[i].
 inline float dot_scalar(const float* weights, const float* x, std::size_t count) {
   constexpr std::size_t lanes = 16;

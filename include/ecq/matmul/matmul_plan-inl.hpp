@@ -148,7 +148,7 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
   for (std::uint32_t table = 0; table < stream.table_count(); ++table) {
     decoders_.push_back(stream.decoder_of_table(table));
   }
-  make_pair_tables();
+  choose_fusion();
   return {};
 }
 
@@ -188,10 +188,10 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
-    if (!pair_tables_.empty() && x.rows() == 1) {
+    if (fusion_ != detail::fusion::none && x.rows() == 1) {
       input.ordered_.resize(columns_);
       for (std::size_t at = 0; at < columns_; ++at) {
-        input.ordered_[at] = input.rows_[at / 64 * 64 + at % 16 * 4 + detail::product_order[at % 64 / 16]];
+        input.ordered_[at] = input.rows_[detail::column_met(fusion_, at)];
       }
     }
     if (affine_) {
@@ -249,7 +249,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
   const auto chunks = static_cast<std::size_t>(last - first + 1);
   const instruction_set chosen = chosen_instruction_set(isa);
-  if (chosen == instruction_set::avx512 && run_pairs(task, x, y, edges, accumulate)) return {};
+  if (chosen == instruction_set::avx512 && run_fused(task, x, y, edges, accumulate)) return {};
   const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
   std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
   std::byte* targets[detail::min_chunk_run];

@@ -30,6 +30,7 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/code_table.hpp"
 #include "ecq/matmul/dot_product.hpp"
+#include "ecq/matmul/fusion.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
 
@@ -75,7 +76,7 @@ class matmul_input {
   const float* rows_ = nullptr;
   std::size_t stride_ = 0;
   std::vector<float> copy_;
-  std::vector<float> ordered_;  ///< of one row, as products of pairs meet them; empty if there are none
+  std::vector<float> ordered_;  ///< of one row, as fused products meet them; empty if there are none
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;  ///< of all columns below each; only where a matrix has a zero point
 };
@@ -189,8 +190,8 @@ class matmul_plan {
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
-  void make_pair_tables();
-  bool run_pairs(std::size_t task, const matmul_input& x, matrix_view<float> y, std::span<float> edges,
+  void choose_fusion();
+  bool run_fused(std::size_t task, const matmul_input& x, matrix_view<float> y, std::span<float> edges,
                  bool accumulate) const;
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
   /// weights, the first of which is `at`.
@@ -207,7 +208,7 @@ class matmul_plan {
   /// Sets sums[i], for each segment i of a task, to its product with the one row of activations, without scales and
   /// zero points, without storing a code. Returns false if that cannot be done, or if something is wrong with the
   /// bytes.
-  bool multiply_pairs(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
+  bool multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
 
   /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
   /// continues in another task, otherwise 2.
@@ -221,7 +222,8 @@ class matmul_plan {
   std::vector<task_range> tasks_;
   std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
-  std::vector<rans_slots> pair_tables_;  ///< of a stream of narrow pairs, for products without a tile; or none
+  detail::fusion fusion_ = detail::fusion::none;
+  std::vector<rans_slots> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
   bool affine_ = false;
 };
 
@@ -306,6 +308,6 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
 }  // namespace ecq
 
 #if ECQ_HEADER_ONLY
+#include "ecq/matmul/fused_products-inl.hpp"
 #include "ecq/matmul/matmul_plan-inl.hpp"
-#include "ecq/matmul/pair_products-inl.hpp"
 #endif

@@ -14,8 +14,8 @@
 
 #include "ecq/base/prefetch_avx512.hpp"
 #include "ecq/entropy/join_avx512.hpp"
+#include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
@@ -25,93 +25,56 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// How many bytes ahead words and the memory of elements are prefetched; raw bits are prefetched twice as far ahead.
-/// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
-/// itself.
-inline constexpr std::size_t prefetch_distance = 512;
-
 /// Numbers of chunks side by side: a step is a chain of some 40 cycles, and 8 chunks fill the gaps in each other's
 /// chains. Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
 
-/// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, returns false and
-/// moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words. The symbols go through a `Writer`.
+/// A sink of advance_groups whose symbols go through a `Writer` to memory.
+template <class Writer, std::size_t Chunks>
+struct element_sink {
+  static constexpr bool packs = true;
+
+  ECQ_AVX512 element_sink(const element_join& join, const std::uint8_t* codes, rans_cursor* const* cursors,
+                          std::size_t groups)
+      : writer(join), code(writer.place(_mm512_loadu_si512(codes))), symbols(groups * group_symbols) {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      raw[c] = cursors[c]->raw;
+      to[c] = Writer::joins ? cursors[c]->element : reinterpret_cast<std::byte*>(cursors[c]->out);
+    }
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
+    prefetch<Writer::raw_lines>(raw[c], 2 * prefetch_distance);
+    prefetch<2 * Writer::width>(to[c], prefetch_distance);
+    writer.write(_mm512_permutexvar_epi8(in_order(packed, 0), code), raw[c], to[c]);
+    writer.write(_mm512_permutexvar_epi8(in_order(packed, 1), code), raw[c], to[c]);
+    return true;
+  }
+
+  void leave(std::size_t c, rans_cursor& cursor) const {
+    cursor.out += symbols;
+    if constexpr (Writer::joins) {
+      cursor.raw = raw[c];
+      cursor.element = to[c];
+    }
+  }
+
+  Writer writer;
+  __m512i code;
+  symbols_in_order in_order;
+  std::size_t symbols;
+  const std::byte* raw[Chunks];
+  std::byte* to[Chunks];
+};
+
+/// advance_groups with an element_sink.
 template <class Writer, std::size_t Chunks, unsigned BucketBits>
 ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, const element_join& join,
                                         rans_cursor* const* cursors, std::size_t groups) {
-  const __m512i even = every(0, 2);
-  const __m512i odd = every(1, 2);
-  __m512i high[Chunks];  // halves of the states, lane by lane
-  __m512i low[Chunks];
-  const std::byte* word[Chunks];
-  const std::byte* end[Chunks];
-  const std::byte* raw[Chunks];
-  std::byte* to[Chunks];
-  ECQ_UNROLL
-  for (std::size_t c = 0; c < Chunks; ++c) {
-    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
-    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
-    low[c] = _mm512_permutex2var_epi16(first, even, second);
-    high[c] = _mm512_permutex2var_epi16(first, odd, second);
-    word[c] = cursors[c]->word;
-    end[c] = cursors[c]->end;
-    raw[c] = cursors[c]->raw;
-    to[c] = Writer::joins ? cursors[c]->element : reinterpret_cast<std::byte*>(cursors[c]->out);
-  }
-  const Writer writer(join);
-  const alias_registers<BucketBits> registers(table);
-  const __m512i code = writer.place(_mm512_loadu_si512(table.code));
-  const __m512i first_half = interleaved(0);
-  const __m512i second_half = interleaved(16);
-  const __m512i low_byte = _mm512_set1_epi16(255);
-  for (std::size_t group = 0; group < groups; ++group) {
-    __m512i symbols[Chunks][2];  // symbols of two rounds each: the later round's in the high bytes
-    ECQ_UNROLL
-    for (int pair = 0; pair < 2; ++pair) {
-      bool overrun = false;
-      ECQ_UNROLL
-      for (int later = 0; later < 2; ++later) {
-        ECQ_UNROLL
-        for (std::size_t c = 0; c < Chunks; ++c) {
-          const __m512i symbol = registers.step(high[c], low[c], word[c]);
-          if (later == 0) {
-            symbols[c][pair] = symbol;
-          } else {
-            symbols[c][pair] =  // (earlier & 255) | (symbol << 8)
-                _mm512_ternarylogic_epi32(symbols[c][pair], low_byte, _mm512_slli_epi16(symbol, 8), 0xEA);
-          }
-        }
-      }
-      // Two rounds take 64 words, 128 bytes, at most.
-      ECQ_UNROLL
-      for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
-      if (overrun) return false;
-    }
-    ECQ_UNROLL
-    for (std::size_t c = 0; c < Chunks; ++c) {
-      const __m512i first = _mm512_permutex2var_epi16(symbols[c][0], first_half, symbols[c][1]);
-      const __m512i second = _mm512_permutex2var_epi16(symbols[c][0], second_half, symbols[c][1]);
-      prefetch<Writer::raw_lines>(raw[c], 2 * prefetch_distance);
-      prefetch<2>(word[c], prefetch_distance);
-      prefetch<2 * Writer::width>(to[c], prefetch_distance);
-      writer.write(_mm512_permutexvar_epi8(first, code), raw[c], to[c]);
-      writer.write(_mm512_permutexvar_epi8(second, code), raw[c], to[c]);
-    }
-  }
-  ECQ_UNROLL
-  for (std::size_t c = 0; c < Chunks; ++c) {
-    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
-    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
-    cursors[c]->word = word[c];
-    cursors[c]->out += groups * group_symbols;
-    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
-    if constexpr (Writer::joins) {
-      cursors[c]->raw = raw[c];
-      cursors[c]->element = to[c];
-    }
-  }
-  return true;
+  element_sink<Writer, Chunks> sink(join, table.code, cursors, groups);
+  return advance_groups<Chunks>(table, cursors, groups, sink);
 }
 
 /// A direct table of up to 2^12 slots: frequency (bits 20..31), rank (8..19) and decoded byte of each slot.
