@@ -15,6 +15,8 @@
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/weight_sinks_avx512.hpp"
+#include "ecq/matmul/weight_tile_avx512.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
 namespace ecq {
@@ -45,24 +47,29 @@ ECQ_INLINE bool matmul_plan::run_fused(std::size_t task, const matmul_input& x, 
   const task_range& range = tasks_[task];
   const packed_matrix& matrix = *parts_[range.part].matrix;
   thread_local std::vector<float> sums;
-  if (!multiply_fused(range, x, sums)) return false;
+  if (!can_fuse(range, x) || !(x.batch() == 1 ? multiply_fused(range, x, sums) : multiply_tile(range, x, sums))) {
+    return false;
+  }
   // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
   const bool finite = std::all_of(sums.begin(), sums.end(),
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
-  std::size_t index = 0;
+  const float* from = sums.data();
   const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-    float sum = sums[index++];
-    if (!matrix.lossless()) sum *= static_cast<float>(matrix.scales[at.row / matrix.layout.rows_per_group]);
-    if (!matrix.lossless() && matrix.zero != 0) {
-      sum += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(0, at.first_column, at.columns));
-    }
-    if (edge != 2) {
-      edges[2 * task + edge] = sum;
-    } else if (accumulate) {
-      y(0, at.output) += sum;
-    } else {
-      y(0, at.output) = sum;
+    const float scale =
+        matrix.lossless() ? 1 : static_cast<float>(matrix.scales[at.row / matrix.layout.rows_per_group]);
+    for (std::size_t b = 0; b < x.batch(); ++b) {
+      float sum = *from++ * scale;
+      if (!matrix.lossless() && matrix.zero != 0) {
+        sum += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+      }
+      if (edge != 2) {
+        edges[(2 * task + edge) * x.batch() + b] = sum;
+      } else if (accumulate) {
+        y(b, at.output) += sum;
+      } else {
+        y(b, at.output) = sum;
+      }
     }
     return {};
   };
@@ -70,57 +77,79 @@ ECQ_INLINE bool matmul_plan::run_fused(std::size_t task, const matmul_input& x, 
   return true;
 }
 
+ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {
+  const part& source = parts_[range.part];
+  const packed_matrix& matrix = *source.matrix;
+  const std::size_t group = detail::group_of(fusion_);
+  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  const bool one_scale = matrix.lossless() || matrix.layout.columns_per_group >= columns_;
+  const detail::code_table* const values = values_[source.number].get();
+  return !x.ordered_.empty() && one_scale && (values == nullptr || values->exact_halves) && source.begin % group == 0 &&
+         chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
+}
+
+#if ECQ_X86
+template <class Target>
+bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
+  using detail::avx512::weight_chunks;
+  static_assert(weight_chunks == detail::min_chunk_run);
+  const encoded_stream& stream = decoder_.stream();
+  const std::uint64_t first = range.begin / stream.chunk_symbols();
+  const auto chunks = static_cast<std::size_t>(range.end / stream.chunk_symbols() - first);
+  const std::uint16_t table = stream.record(first).table;
+  const rans_slots_view slots = fused_tables_[table].view();
+  if (slots.constant || slots.bucket_bits == 0) return false;
+  detail::rans_cursor cursors[weight_chunks];
+  detail::rans_cursor* all[weight_chunks];
+  for (std::size_t i = 0; i < weight_chunks; ++i) {
+    const std::uint64_t chunk = first + (std::min)(i, chunks - 1);  // the last one fills the places that are left
+    if (stream.record(chunk).table != table) return false;
+    const auto escapes = stream.escapes(chunk);
+    cursors[i].raw = stream.raw_bits(chunk).data();
+    cursors[i].escape = escapes.data();
+    cursors[i].escape_end = escapes.data() + escapes.size();
+    if (!cursors[i].begin(stream.chunk(chunk), nullptr)) return false;
+    all[i] = &cursors[i];
+  }
+  const detail::code_table* const values = values_[parts_[range.part].number].get();
+  const detail::avx512::weight_coding coding = {fusion_, stream.nibbles(), stream.header().raw_bits(),
+                                                values != nullptr ? values->halves.data() : nullptr};
+  const bool decoded = slots.bucket_bits == 5
+                           ? detail::avx512::decode_weights(coding, detail::alias_lookup<5>(slots), all, target)
+                           : detail::avx512::decode_weights(coding, detail::alias_lookup<6>(slots), all, target);
+  return decoded && std::all_of(cursors, cursors + chunks, [&](const detail::rans_cursor& cursor) {
+           return cursor.escape == cursor.escape_end &&
+                  slots.visit([&](const auto& one) { return cursor.finish(one) == errc::ok; });
+         });
+}
+#endif
+
 ECQ_INLINE bool matmul_plan::multiply_fused([[maybe_unused]] const task_range& range,
                                             [[maybe_unused]] const matmul_input& x,
                                             [[maybe_unused]] std::vector<float>& sums) const {
 #if ECQ_X86
-  const encoded_stream& stream = decoder_.stream();
-  const part& source = parts_[range.part];
-  const packed_matrix& matrix = *source.matrix;
+  using detail::avx512::weight_chunks;
   const std::size_t group = detail::group_of(fusion_);
-  const std::uint64_t chunk_symbols = stream.chunk_symbols();
-  const bool one_scale = matrix.lossless() || matrix.layout.columns_per_group >= columns_;
-  if (x.ordered_.empty() || !one_scale || source.begin % group != 0 || chunk_symbols % group != 0 ||
-      range.begin % chunk_symbols != 0 || range.end % chunk_symbols != 0) {
-    return false;
-  }
-  const detail::code_table* const values = values_[source.number].get();
-  const std::uint64_t first = range.begin / chunk_symbols;
-  const auto chunks = static_cast<std::size_t>(range.end / chunk_symbols - first);
-  const std::uint16_t table = stream.record(first).table;
-  const rans_slots_view slots = fused_tables_[table].view();
-  if (slots.constant || slots.bucket_bits == 0 || (values != nullptr && !values->exact_halves)) return false;
-  const detail::avx512::product_row row = {x.ordered_.data(), x.row(0), columns_ / group};
+  const std::uint64_t chunk_symbols = decoder_.stream().chunk_symbols();
+  const auto chunks = static_cast<std::size_t>((range.end - range.begin) / chunk_symbols);
   const auto most_rows = static_cast<std::size_t>(chunk_symbols / columns_) + 2;
   thread_local std::vector<float> of_chunks;  // most_rows sums for each chunk, of its part of each row
-  of_chunks.assign(chunks * most_rows, 0.0F);
-  detail::rans_cursor cursors[detail::min_chunk_run];
-  detail::avx512::product_cursor products[detail::min_chunk_run];
-  for (std::size_t i = 0; i < chunks; ++i) {
-    if (stream.record(first + i).table != table) return false;
-    const auto escapes = stream.escapes(first + i);
-    cursors[i].raw = stream.raw_bits(first + i).data();
-    cursors[i].escape = escapes.data();
-    cursors[i].escape_end = escapes.data() + escapes.size();
-    if (!cursors[i].begin(stream.chunk(first + i), nullptr)) return false;
-    const auto column = static_cast<std::size_t>(((first + i) * chunk_symbols - source.begin) % columns_);
-    products[i].x = row.x + column;
-    products[i].plain = row.plain + column;
-    products[i].groups = row.groups - column / group;
+  of_chunks.assign(weight_chunks * most_rows, 0.0F);
+  detail::avx512::product_cursor products[weight_chunks];
+  detail::avx512::product_target target = {{x.ordered_.data(), x.row(0), columns_ / group}, {}};
+  for (std::size_t i = 0; i < weight_chunks; ++i) {
+    const std::uint64_t chunk = (std::min)(i, chunks - 1);
+    const auto column =
+        static_cast<std::size_t>((range.begin + chunk * chunk_symbols - parts_[range.part].begin) % columns_);
+    products[i].x = target.row.x + column;
+    products[i].plain = target.row.plain + column;
+    products[i].groups = target.row.groups - column / group;
     products[i].sums = of_chunks.data() + i * most_rows;
+    target.to[i] = &products[i];
   }
-  const auto multiply = [&](const auto& lookup) {
-    return detail::avx512::multiply_chunks(fusion_, lookup, stream.nibbles(), stream.header().raw_bits(),
-                                           values != nullptr ? values->halves.data() : nullptr, row, cursors, products,
-                                           chunks, most_rows);
-  };
-  if (!(slots.bucket_bits == 5 ? multiply(detail::alias_lookup<5>(slots)) : multiply(detail::alias_lookup<6>(slots)))) {
-    return false;
-  }
+  if (!decode_fused(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
-    const bool whole = slots.visit([&](const auto& one) { return cursors[i].finish(one) == errc::ok; });
-    if (!whole || cursors[i].escape != cursors[i].escape_end) return false;
-    if (products[i].groups != row.groups) products[i].end_row();
+    if (products[i].groups != target.row.groups) products[i].end_row();
     products[i].sums = of_chunks.data() + i * most_rows;
   }
   sums.clear();
@@ -135,6 +164,58 @@ ECQ_INLINE bool matmul_plan::multiply_fused([[maybe_unused]] const task_range& r
     return {};
   };
   static_cast<void>(for_each_segment(range, add_up));
+  return true;
+#else
+  return false;
+#endif
+}
+
+ECQ_INLINE bool matmul_plan::multiply_tile([[maybe_unused]] const task_range& range,
+                                           [[maybe_unused]] const matmul_input& x,
+                                           [[maybe_unused]] std::vector<float>& sums) const {
+#if ECQ_X86
+  constexpr std::size_t most_sums = std::size_t{1} << 20;
+  const auto weights = static_cast<std::size_t>(range.end - range.begin);
+  const std::size_t rows = weights / columns_ + 2;
+  if (rows > most_sums / x.batch()) return false;
+  std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
+  detail::avx512::tile_target target{};
+  const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
+  for (std::size_t i = 0; i < detail::avx512::weight_chunks; ++i) {
+    target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
+  }
+  if (!decode_fused(range, target)) return false;
+  sums.clear();
+  const auto multiply = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
+    sums.resize(sums.size() + x.batch());
+    detail::avx512::add_tile_products(tile + offset, columns_, 1, x.ordered_.data() + at.first_column, columns_,
+                                      at.columns, x.batch(), sums.data() + sums.size() - x.batch());
+    return {};
+  };
+  // Whole rows, all but the first and the last one, lie together.
+  segment first{};
+  std::uint64_t first_offset = 0;
+  std::size_t whole = 0;
+  const auto flush = [&] {
+    const std::size_t done = sums.size();
+    sums.resize(done + whole * x.batch());
+    detail::avx512::add_tile_products(tile + first_offset, columns_, whole, x.ordered_.data() + first.first_column,
+                                      columns_, columns_, x.batch(), sums.data() + done);
+    whole = 0;
+  };
+  const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
+    if (edge != 2) {
+      flush();
+      return multiply(at, offset, edge);
+    }
+    if (whole++ == 0) {
+      first = at;
+      first_offset = offset;
+    }
+    return {};
+  };
+  static_cast<void>(for_each_segment(range, take));
+  flush();
   return true;
 #else
   return false;

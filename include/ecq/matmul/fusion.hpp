@@ -15,6 +15,10 @@ enum class fusion : std::uint8_t {
   bf16    ///< BF16 without loss
 };
 
+/// For more rows of activations, weights are stored in the order of the columns: the activations are reordered as they
+/// are copied, which would take twice their memory.
+inline constexpr std::size_t most_fused_rows = 256;
+
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 

@@ -188,10 +188,11 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
-    if (fusion_ != detail::fusion::none && x.rows() == 1) {
-      input.ordered_.resize(columns_);
-      for (std::size_t at = 0; at < columns_; ++at) {
-        input.ordered_[at] = input.rows_[detail::column_met(fusion_, at)];
+    if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows) {
+      input.ordered_.resize(x.rows() * columns_);
+      for (std::size_t row = 0; row < x.rows(); ++row) {
+        float* const to = input.ordered_.data() + row * columns_;
+        for (std::size_t at = 0; at < columns_; ++at) to[at] = input.row(row)[detail::column_met(fusion_, at)];
       }
     }
     if (affine_) {

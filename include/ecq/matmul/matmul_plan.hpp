@@ -76,7 +76,7 @@ class matmul_input {
   const float* rows_ = nullptr;
   std::size_t stride_ = 0;
   std::vector<float> copy_;
-  std::vector<float> ordered_;  ///< of one row, as fused products meet them; empty if there are none
+  std::vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;  ///< of all columns below each; only where a matrix has a zero point
 };
@@ -205,10 +205,17 @@ class matmul_plan {
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
-  /// Sets sums[i], for each segment i of a task, to its product with the one row of activations, without scales and
-  /// zero points, without storing a code. Returns false if that cannot be done, or if something is wrong with the
-  /// bytes.
+  /// Whether the weights of a task can be decoded in the order in which they meet activations.
+  bool can_fuse(const task_range& range, const matmul_input& x) const;
+  /// Decodes a task that can be fused to a target of weights (weight_sinks_avx512.hpp). Returns false if the stream is
+  /// damaged, or has tables that no kernel takes.
+  template <class Target>
+  bool decode_fused(const task_range& range, const Target& target) const;
+  /// Sets sums[i], for each segment i of a task that can be fused, to its product with the one row of activations,
+  /// without scales and zero points and without storing a weight. Returns false as decode_fused() does.
   bool multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
+  /// The same for any number of rows of activations, one sum for each, by a tile of BF16.
+  bool multiply_tile(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
 
   /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
   /// continues in another task, otherwise 2.

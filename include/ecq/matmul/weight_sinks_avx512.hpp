@@ -1,0 +1,271 @@
+#pragma once
+/// \file
+/// Sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) in which decoded weights become BF16 values, 32 to a
+/// register in the order of matmul/fusion.hpp. A target takes them from there.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/entropy/join_avx512.hpp"
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/rans/alias_groups_avx512.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// Chunks whose weights are decoded side by side.
+inline constexpr std::size_t weight_chunks = 8;
+
+// A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
+// group.take(i, halves) takes weights 32 i, ..., 32 i + 31 in the order of fusion.hpp, and group.escape(at, half)
+// afterwards weight number `at` in the order of the columns, so far 0. target.advance<Weights>(chunk, group) ends a
+// group.
+
+/// Takes codes, each a symbol.
+template <class Target, unsigned BucketBits>
+struct code_weights {
+  static constexpr bool packs = false;
+
+  /// `halves` are the BF16 values of all codes.
+  ECQ_AVX512 code_weights(const std::uint8_t (&codes)[64], const std::uint16_t* halves, const Target& to) : target(to) {
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) of_numbers[i] = halves[codes[i]];
+    values[0] = _mm512_load_si512(of_numbers);
+    values[1] = _mm512_load_si512(of_numbers + 32);
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&numbers)[rounds_per_group]) {
+    typename Target::group group(target, c);
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < rounds_per_group; ++i) {
+      group.take(i, look_up<BucketBits>(numbers[i], values[0], values[1]));
+    }
+    target.template advance<group_symbols>(c, group);
+    return true;
+  }
+
+  static void leave(std::size_t, const rans_cursor&) {}
+
+  Target target;
+  __m512i values[2];
+};
+
+/// Takes exponents of BF16.
+template <class Target>
+struct bf16_weights {
+  static constexpr bool packs = true;
+
+  ECQ_AVX512 bf16_weights(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, const Target& to)
+      : target(to), writer({}), code(_mm512_loadu_si512(codes)) {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
+    typename Target::group group(target, c);
+    prefetch<bf16_writer::raw_lines>(raw[c], 2 * prefetch_distance);
+    ECQ_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const __m512i exponents = _mm512_permutexvar_epi8(in_order(packed, i), code);
+      const __m512i low = _mm512_loadu_si512(raw[c] + 64 * i);
+      ECQ_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        group.take(static_cast<std::size_t>(2 * i + half), writer.joined(exponents, low, half));
+      }
+    }
+    raw[c] += group_symbols;
+    target.template advance<group_symbols>(c, group);
+    return true;
+  }
+
+  static void leave(std::size_t, const rans_cursor&) {}
+
+  Target target;
+  bf16_writer writer;
+  symbols_in_order in_order;
+  __m512i code;
+  const std::byte* raw[weight_chunks];
+};
+
+/// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
+/// the index of its value.
+struct pair_values {
+  static constexpr std::size_t most_nibbles = 8;
+  static constexpr unsigned most_raw_bits = 2;
+
+  alignas(64) std::uint8_t index[2][64];  ///< of the first and the second code of each pair, raw bits 0
+  alignas(64) std::uint8_t escaped[64];   ///< bit 0: the first code is an escape; bit 1: the second one
+  alignas(64) std::uint16_t halves[32];   ///< the value of each index as BF16; 0 for escapes
+  const std::uint16_t* all_halves;        ///< of all codes
+  unsigned raw_bits;
+  bool usable = true;  ///< no more nibbles and raw bits than there is room for
+
+  /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
+  pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)
+      : all_halves(of_codes), raw_bits(bits) {
+    const pair_lookup lookup(pairs, list);
+    std::copy_n(lookup.escaped, 64, escaped);
+    std::fill_n(halves, 32, std::uint16_t{0});
+    std::uint8_t number_of[16];
+    std::fill_n(number_of, 16, std::uint8_t{255});
+    std::size_t numbers = 0;
+    usable = bits <= most_raw_bits;
+    for (std::size_t i = 0; i < 64 && usable; ++i) {
+      for (std::size_t which = 0; which < 2; ++which) {
+        const unsigned nibble = which == 0 ? pairs[i] % 16U : pairs[i] / 16U;
+        if (number_of[nibble] == 255) {
+          usable = usable && numbers < most_nibbles;
+          if (!usable) return;
+          number_of[nibble] = static_cast<std::uint8_t>(numbers << bits);
+          const bool escape = list.has_escape() && nibble == nibble_list::escape_value;
+          for (unsigned raw = 0; raw >> bits == 0 && !escape; ++raw) {
+            halves[(numbers << bits) + raw] = of_codes[(list.symbols[nibble] + raw) % 256U];
+          }
+          ++numbers;
+        }
+        index[which][i] = number_of[nibble];
+      }
+    }
+  }
+};
+
+/// Hands the escapes of a group, those that `marks` name, to `group` and moves `next` past them. Returns false if there
+/// are too few. Most groups have one or two, hence one at a time.
+template <class Group>
+ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& marks, const pair_values& values,
+                                                           const std::byte* raw, const std::byte*& next,
+                                                           const std::byte* end, Group& group) {
+  const unsigned bits = values.raw_bits;
+  const unsigned raw_mask = (1U << bits) - 1U;
+  ECQ_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    for (std::uint64_t left = marks.codes(i); left != 0; left &= left - 1) {
+      if (next == end) return false;
+      const unsigned at = 64 * i + static_cast<unsigned>(std::countr_zero(left));
+      const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & raw_mask;
+      group.escape(at, values.all_halves[(std::to_integer<unsigned>(*next++) + low) % 256U]);
+    }
+  }
+  return true;
+}
+
+/// Takes narrow pairs of codes. Reads as far as pair_sink.
+template <class Target, unsigned RawBits>
+struct pair_weights {
+  static constexpr bool packs = true;
+
+  ECQ_AVX512 pair_weights(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors, const Target& to)
+      : target(to),
+        values(of_pairs),
+        escaping(with_escapes),
+        raw_bits(of_pairs.raw_bits),
+        index{_mm512_load_si512(of_pairs.index[0]), _mm512_load_si512(of_pairs.index[1])},
+        escaped(_mm512_load_si512(of_pairs.escaped)),
+        halves(_mm512_load_si512(of_pairs.halves)) {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      raw[c] = cursors[c]->raw;
+      escape[c] = cursors[c]->escape;
+      escape_end[c] = cursors[c]->escape_end;
+    }
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
+    const __m512i pairs[2] = {order(packed, 0), order(packed, 1)};
+    prefetch<raw_lines_of<RawBits>>(raw[c], 2 * prefetch_distance);
+    __m512i indices[4];
+    ECQ_UNROLL
+    for (int i = 0; i < 2; ++i) unpack(pairs[i], index, indices[2 * i], indices[2 * i + 1]);
+    raw_bits.template add<RawBits>(indices, raw[c]);
+    typename Target::group group(target, c);
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < 4; ++i) {
+      // A permutation of 32 values reads five bits of an index, so the byte above it does not matter.
+      group.take(2 * i, _mm512_permutexvar_epi16(indices[i], halves));
+      group.take(2 * i + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(indices[i], 8), halves));
+    }
+    if (escaping) {
+      const pair_marks marks(pairs, escaped);
+      if (marks.any() && !take_escapes(marks, values, raw[c], escape[c], escape_end[c], group)) return false;
+    }
+    raw[c] += raw_bits.template group_bytes<RawBits>();
+    target.template advance<pair_group_codes>(c, group);
+    return true;
+  }
+
+  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = escape[c]; }
+
+  Target target;
+  const pair_values& values;
+  bool escaping;
+  raw_bit_registers raw_bits;
+  pair_order order;
+  __m512i index[2];
+  __m512i escaped;
+  __m512i halves;
+  const std::byte* raw[weight_chunks];
+  const std::byte* escape[weight_chunks];
+  const std::byte* escape_end[weight_chunks];
+};
+
+/// advance_groups with a `Sink` made of `arguments`.
+template <class Sink, unsigned BucketBits, class... Arguments>
+ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
+                                       std::size_t groups, const Arguments&... arguments) {
+  Sink sink(arguments...);
+  return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
+}
+
+/// What a stream's symbols are, besides its alias table.
+struct weight_coding {
+  fusion how;
+  const nibble_list& list;      ///< of pairs
+  unsigned raw_bits;            ///< of a code
+  const std::uint16_t* halves;  ///< the BF16 values of all codes, not used for fusion::bf16
+};
+
+/// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
+/// has pairs that no sink takes.
+template <unsigned BucketBits, class Target>
+inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
+                           rans_cursor* const* cursors, const Target& target) {
+  const std::size_t groups = cursors[0]->left / group_symbols;
+  if (coding.how == fusion::codes) {
+    return advance_weights<code_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, coding.halves,
+                                                             target);
+  }
+  if (coding.how == fusion::bf16) {
+    return advance_weights<bf16_weights<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
+  }
+  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.halves);
+  if (!values.usable) return false;
+  const auto by = [&]<unsigned RawBits>() {
+    return advance_weights<pair_weights<Target, RawBits>>(lookup, cursors, groups, values, coding.list.has_escape(),
+                                                          cursors, target);
+  };
+  if (coding.raw_bits == 0) return by.template operator()<0>();
+  if (coding.raw_bits == 1) return by.template operator()<1>();
+  return by.template operator()<any_raw_bits>();
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
