@@ -96,13 +96,14 @@ void ours(benchmark::State& state, const coding& how, std::size_t rows) {
   const auto batch = static_cast<std::size_t>(state.range(0));
   ecq::worker_pool pool(static_cast<unsigned>(state.range(1)));
   const coded_copies& all = coded(rows, how);
-  const auto x = ecq_test::gaussian(batch, columns, 3, 1.0F);
+  const auto gaussian = ecq_test::gaussian(batch, columns, 3, 1.0F);
+  const std::vector<ecq::bf16> x(gaussian.begin(), gaussian.end());
   std::vector<float> y(batch * rows);
   std::size_t turn = 0;
   for (auto _ : state) {
     const auto done =
         ecq::matmul(cpu{.pool = &pool}, all.plans[turn++ % all.plans.size()],
-                    matrix_view<const float>(x.data(), batch, columns), matrix_view<float>(y.data(), batch, rows));
+                    matrix_view<const ecq::bf16>(x.data(), batch, columns), matrix_view<float>(y.data(), batch, rows));
     if (!done) state.SkipWithError(done.error().message().c_str());
     benchmark::DoNotOptimize(y.data());
   }

@@ -146,36 +146,66 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
   }
 }
 
-// Codes in narrow pairs, some of which are never stored: with and without escapes, rows within a chunk and across.
+/// Products of all rows of two matrices, and of some, each by one row of activations and by a few, once and once more
+/// on top.
+void expect_fused(const packed_block& block, std::size_t columns) {
+  const std::vector<row_selection> all = {{0}, {1}}, some = {{0, 1, 3}, {1}};
+  for (const auto& parts : {all, some}) {
+    const auto plan = matmul_plan::of(cpu{}, block, parts);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    for (const std::size_t batch : {1U, 3U, 9U}) {
+      const auto x = gaussian(batch, columns, 99, 1.0F);
+      for (const instruction_set isa : every_set) {
+        SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
+        std::vector<float> y(batch * plan->rows(), 1.0F);
+        const matrix_view<float> out(y.data(), batch, plan->rows());
+        ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns), out));
+        expect_products(block, parts, x, y, batch);
+        const auto before = y;
+        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns), out,
+                                {.accumulate = true}));
+        expect_products(block, parts, x, y, batch, before);
+      }
+    }
+  }
+}
+
+// Weights that are multiplied in the order in which they are decoded: rows within a chunk and across, and columns that
+// rule it out.
+constexpr shape fused_shapes[] = {{37, 512}, {16, 256}, {5, 7168}, {9, 768}, {21, 384}, {40, 300}};
+
+// With and without escapes.
 TEST(MatmulPlan, TakesNarrowPairs) {
   for (const ecq::dtype format : {ecq::dtype::fp8_e4m3, ecq::dtype::int8}) {
     for (const double lambda : {60.0, 14.5, 4.0}) {
       for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
-        for (const shape& one : {shape{37, 512}, shape{16, 256}, shape{5, 7168}, shape{9, 768}, shape{40, 300}}) {
-          const packed_block block = packed({format, ecq::entquant{.lambda = lambda}}, {one, {3, one.columns}},
-                                            {.chunk_bits = 11, .narrow_pairs = raw_bits});
-          const std::vector<row_selection> all = {{0}, {1}}, some = {{0, 1, 3}, {1}};
-          for (const auto& parts : {all, some}) {
-            const auto plan = matmul_plan::of(cpu{}, block, parts);
-            ASSERT_TRUE(plan) << plan.error().to_string();
-            for (const std::size_t batch : {1U, 3U}) {
-              const auto x = gaussian(batch, one.columns, 99, 1.0F);
-              for (const instruction_set isa : every_set) {
-                SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::string(ecq::name_of(isa)));
-                std::vector<float> y(batch * plan->rows(), 1.0F);
-                const matrix_view<float> out(y.data(), batch, plan->rows());
-                ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out));
-                expect_products(block, parts, x, y, batch);
-                const auto before = y;
-                ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
-                                        out, {.accumulate = true}));
-                expect_products(block, parts, x, y, batch, before);
-              }
-            }
-          }
+        for (const shape& one : fused_shapes) {
+          SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::to_string(one.columns) + " columns");
+          expect_fused(packed({format, ecq::entquant{.lambda = lambda}}, {one, {3, one.columns}},
+                              {.chunk_bits = 11, .narrow_pairs = raw_bits}),
+                       one.columns);
         }
       }
     }
+  }
+}
+
+// Tables of up to 32 symbols, of up to 64, and larger ones.
+TEST(MatmulPlan, TakesCodesAndExponents) {
+  for (const shape& one : fused_shapes) {
+    SCOPED_TRACE(std::to_string(one.columns) + " columns");
+    for (const double lambda : {60.0, 14.5, 1.0}) {
+      for (const ecq::dtype format : {ecq::dtype::fp8_e4m3, ecq::dtype::int8}) {
+        SCOPED_TRACE(std::string(ecq::to_string(format)) + ", lambda " + std::to_string(lambda));
+        expect_fused(packed({format, ecq::entquant{.lambda = lambda}}, {one, {3, one.columns}}, {.chunk_bits = 11}),
+                     one.columns);
+      }
+    }
+    for (const bool narrow : {false, true}) {
+      expect_fused(packed(ecq::lossless_weights{}, {one, {3, one.columns}}, {.chunk_bits = 11}, narrow), one.columns);
+    }
+    expect_fused(packed({ecq::dtype::uint4, ecq::entrollm{}}, {one, {3, one.columns}}, {.chunk_bits = 11}),
+                 one.columns);
   }
 }
 
@@ -284,32 +314,45 @@ TEST(MatmulPlan, RunsTaskByTask) {
   }
 }
 
-TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
+/// Products with infinity in the first row of activations, and NaN in the second.
+void expect_propagated(const packed_block& block, std::size_t columns) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const kind& each : kinds()) {
-    const packed_block block = packed(each.method, {{6, 700}}, {.chunk_bits = 10}, each.narrow);
-    const auto plan = matmul_plan::of(cpu{}, block);
-    ASSERT_TRUE(plan);
-    const auto weights = decoded(block, 0);
-    auto x = gaussian(3, 700, 5, 1.0F);
-    x[3] = infinity;
-    x[700 + 690] = std::numeric_limits<float>::quiet_NaN();
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan);
+  const auto weights = decoded(block, 0);
+  auto x = gaussian(3, columns, 5, 1.0F);
+  x[3] = infinity;
+  x[columns + 690] = std::numeric_limits<float>::quiet_NaN();
+  for (const std::size_t batch : {1U, 3U}) {
     for (const instruction_set isa : every_set) {
-      std::vector<float> y(18);
-      const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), 3, 700), matrix_view(y.data(), 3, 6));
+      std::vector<float> y(6 * batch);
+      const auto done =
+          ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns), matrix_view(y.data(), batch, 6));
       ASSERT_TRUE(done) << done.error().to_string();
       for (std::size_t row = 0; row < 6; ++row) {
-        const float weight = weights[row * 700 + 3];
+        const float weight = weights[row * columns + 3];
         // With a zero point, the sum has two infinite parts, which may be of different sign.
         if (weight != 0 && block.matrices[0].zero == 0) {
-          EXPECT_EQ(y[row], std::copysign(infinity, weight)) << each.name;
+          EXPECT_EQ(y[row], std::copysign(infinity, weight));
         } else {
-          EXPECT_FALSE(std::isfinite(y[row])) << each.name;
+          EXPECT_FALSE(std::isfinite(y[row]));
         }
-        EXPECT_TRUE(std::isnan(y[6 + row])) << each.name;
-        EXPECT_TRUE(std::isfinite(y[12 + row])) << each.name;
+        if (batch == 1) continue;
+        EXPECT_TRUE(std::isnan(y[6 + row]));
+        EXPECT_TRUE(std::isfinite(y[12 + row]));
       }
     }
+  }
+}
+
+TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
+  for (const std::size_t columns : {700U, 768U}) {
+    for (const kind& each : kinds()) {
+      SCOPED_TRACE(each.name);
+      expect_propagated(packed(each.method, {{6, columns}}, {.chunk_bits = 10}, each.narrow), columns);
+    }
+    expect_propagated(packed(ecq::entquant{.lambda = 14.5}, {{6, columns}}, {.chunk_bits = 10, .narrow_pairs = 1}),
+                      columns);
   }
 }
 
@@ -347,20 +390,30 @@ TEST(MatmulPlan, FindsDamage) {
   packed_block odd = block;
   odd.matrices[0].scales[3] = ecq::bf16(std::numeric_limits<float>::infinity());
   EXPECT_EQ(matmul_plan::of(cpu{}, odd).error().code(), errc::corrupt);
-  // Codes that are no numbers pass every checksum.
-  std::vector<std::uint8_t> codes(40 * 96, 0x38);
-  codes[1000] = 0x7F;
-  auto stream = ecq::encode_stream<ecq::rans>(cpu{}, codes, {});
-  ASSERT_TRUE(stream);
-  odd = block;
-  odd.stream = *stream;
-  const auto plan = matmul_plan::of(cpu{}, odd);
-  ASSERT_TRUE(plan) << plan.error().to_string();
-  for (const instruction_set isa : every_set) {
-    const auto done = ecq::matmul(cpu{.isa = isa}, *plan, x, y);
-    ASSERT_FALSE(done);
-    EXPECT_EQ(done.error().code(), errc::corrupt) << done.error().to_string();
-    EXPECT_NE(done.error().message().find("m0"), std::string::npos);
+}
+
+// Codes that are no numbers pass every checksum.
+TEST(MatmulPlan, FindsCodesThatAreNoNumbers) {
+  for (const std::size_t columns : {96U, 128U}) {
+    packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{64, columns}});
+    std::vector<std::uint8_t> codes(64 * columns, 0x38);
+    for (std::size_t at = 0; at < codes.size(); at += 3) codes[at] = 0x30;  // or nothing would be coded
+    codes[1000] = 0x7F;
+    auto stream = ecq::encode_stream<ecq::rans>(cpu{}, codes, {.chunk_bits = 12});
+    ASSERT_TRUE(stream);
+    block.stream = *stream;
+    const auto plan = matmul_plan::of(cpu{}, block);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    for (const std::size_t batch : {1U, 2U}) {
+      std::vector<float> x(batch * columns, 1.0F), y(batch * 64);
+      for (const instruction_set isa : every_set) {
+        const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns),
+                                      matrix_view(y.data(), batch, 64));
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code(), errc::corrupt) << done.error().to_string();
+        EXPECT_NE(done.error().message().find("m0"), std::string::npos);
+      }
+    }
   }
 }
 
