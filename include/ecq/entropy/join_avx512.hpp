@@ -134,7 +134,7 @@ struct bf16_writer {
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
 
   /// Elements 32 * half, ..., 32 * half + 31 of 64.
-  ECQ_AVX512 __m512i joined(__m512i symbols, __m512i raw, int half) const {
+  ECQ_AVX512 __m512i joined(__m512i symbols, __m512i raw, std::size_t half) const {
     const __m512i words = _mm512_permutex2var_epi8(raw, zipped[half], symbols);
     return _mm512_shrdi_epi16(words, words, 1);
   }
@@ -142,7 +142,7 @@ struct bf16_writer {
   ECQ_AVX512 void write(__m512i symbols, const std::byte*& raw, std::byte*& to) const {
     const __m512i low = _mm512_loadu_si512(raw);
     ECQ_UNROLL
-    for (int half = 0; half < 2; ++half) _mm512_storeu_si512(to + 64 * half, joined(symbols, low, half));
+    for (std::size_t half = 0; half < 2; ++half) _mm512_storeu_si512(to + 64 * half, joined(symbols, low, half));
     raw += 64;
     to += 128;
   }

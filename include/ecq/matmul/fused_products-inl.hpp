@@ -15,6 +15,7 @@
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/thread_tile.hpp"
 #include "ecq/matmul/weight_sinks_avx512.hpp"
 #include "ecq/matmul/weight_tile_avx512.hpp"
 #include "ecq/stream/chunk_decoder.hpp"

@@ -49,10 +49,10 @@ struct product_target {
           sum{_mm512_load_ps(at.partial), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()} {}
 
     ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t i, __m512i halves) {
-      __m512(&to)[4] = sum;
-      const std::size_t first = i % 2 * 2;
-      to[first] = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(at.x + 32 * i), to[first]);
-      to[first + 1] = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(at.x + 32 * i + 16), to[first + 1]);
+      __m512& first = sum[i % 2 * 2];
+      __m512& second = sum[i % 2 * 2 + 1];
+      first = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(at.x + 32 * i), first);
+      second = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(at.x + 32 * i + 16), second);
     }
 
     void escape(unsigned place, std::uint16_t half) {

@@ -22,6 +22,7 @@
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/thread_tile.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
 namespace ecq {
@@ -33,13 +34,6 @@ inline constexpr std::size_t tile_bytes = std::size_t{1} << 20;
 
 /// A stream with more tables makes their decoders anew in each task: it could ask for any amount of memory otherwise.
 inline constexpr std::uint32_t most_kept_tables = 64;
-
-/// The tile of this thread, of at least `size` bytes. It stays, as does the thread.
-inline std::byte* tile_of_thread(std::size_t size) {
-  thread_local std::vector<std::byte> tile;
-  if (tile.size() < size) tile.resize(size);
-  return tile.data();
-}
 
 inline row_tile& row_tile_of_thread() {
   thread_local row_tile tile;

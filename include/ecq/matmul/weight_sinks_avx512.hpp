@@ -81,12 +81,12 @@ struct bf16_weights {
     typename Target::group group(target, c);
     prefetch<bf16_writer::raw_lines>(raw[c], 2 * prefetch_distance);
     ECQ_UNROLL
-    for (int i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < 2; ++i) {
       const __m512i exponents = _mm512_permutexvar_epi8(in_order(packed, i), code);
       const __m512i low = _mm512_loadu_si512(raw[c] + 64 * i);
       ECQ_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        group.take(static_cast<std::size_t>(2 * i + half), writer.joined(exponents, low, half));
+      for (std::size_t half = 0; half < 2; ++half) {
+        group.take(2 * i + half, writer.joined(exponents, low, half));
       }
     }
     raw[c] += group_symbols;

@@ -25,12 +25,12 @@ struct tile_target {
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
 
-    ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t i, __m512i halves) {
+    ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t i, __m512i halves) const {
       _mm512_storeu_si512(to + 32 * i, halves);
     }
 
     // A register has every second of 64 codes.
-    void escape(unsigned at, std::uint16_t half) { to[at / 64 * 64 + at % 2 * 32 + at % 64 / 2] = half; }
+    void escape(unsigned at, std::uint16_t half) const { to[at / 64 * 64 + at % 2 * 32 + at % 64 / 2] = half; }
 
     std::uint16_t* to;
   };

@@ -104,7 +104,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
 struct symbols_in_order {
   ECQ_AVX512 symbols_in_order() : places{interleaved(0), interleaved(16)} {}
 
-  ECQ_AVX512 __m512i operator()(const __m512i (&packed)[2], int half) const {
+  ECQ_AVX512 __m512i operator()(const __m512i (&packed)[2], std::size_t half) const {
     return _mm512_permutex2var_epi16(packed[0], places[half], packed[1]);
   }
 
