@@ -25,6 +25,7 @@ import numpy
 import torch
 from torch.nn import functional
 
+CONTEXT = 256  # predictions in a row of a batch, and in a window of an evaluation
 SHAPE = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -35,14 +36,13 @@ SHAPE = {
     "num_key_value_heads": 1,
     "head_dim": 64,
     "vocab_size": 1024,
-    "max_position_embeddings": 512,
+    "max_position_embeddings": CONTEXT,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
     "hidden_act": "silu",
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
 }
-CONTEXT = 256  # predictions in a row of a batch, and in a window of an evaluation
 WINDOWS_LOGGED = 32  # of the held-out text
 
 
@@ -295,7 +295,7 @@ def main():
     parser = argparse.ArgumentParser(description="Trains examples/llama/model on the project's own text.")
     parser.add_argument("out", type=pathlib.Path, help="the folder to write to")
     parser.add_argument("--commit", required=True, help="whose text it is trained on")
-    parser.add_argument("--steps", type=int, default=2200)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=8, help=f"rows of {CONTEXT} predictions")
     parser.add_argument("--rate", type=float, default=4e-3, help="highest learning rate")
     parser.add_argument("--warm-up", type=int, default=100, help="steps")
