@@ -19,7 +19,8 @@ class Ecq(ConanFile):
     options = {"compiled": [True, False], "tool": [True, False]}
     default_options = {"compiled": False, "tool": False}
     options_description = {"compiled": "also the static library ecq::compiled", "tool": "also the ecq program"}
-    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "examples/*"
+    exports_sources = ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "examples/*",
+                       "!examples/llama/model/*", "!examples/llama/train.py")
     no_copy_source = True
 
     def set_version(self):

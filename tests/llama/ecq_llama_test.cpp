@@ -71,6 +71,47 @@ TEST_F(EcqLlama, GivesTheSameInEveryMode) {
   }
 }
 
+/// The model beside the example: weights that were trained, coded without loss.
+class EcqLlamaTrained : public EcqLlama {
+ protected:
+  const std::string shipped = ECQ_SOURCE_DIR "/examples/llama/model";
+
+  /// Nats a token over 512 tokens of text that the model was not trained on.
+  double loss(const std::string& model, const std::string& mode) const {
+    return answer({"perplexity", model, shipped + "/heldout.txt", "--windows", "2", "--mode", mode})["loss"]
+        .get<double>();
+  }
+};
+
+TEST_F(EcqLlamaTrained, PredictsTextThatItHasNotSeen) {
+  const double dense = loss(shipped, "dense");
+  EXPECT_LT(dense, 2.57);  // tokens at random: ln(1024) = 6.93
+  EXPECT_EQ(loss(shipped, "block"), dense);
+  EXPECT_NEAR(loss(shipped, "fused"), dense, 1e-4);
+}
+
+TEST_F(EcqLlamaTrained, ContinuesTextAlikeFromDenseAndFromCodedWeights) {
+  const auto continued = [&](const std::string& mode) {
+    return answer({"generate", shipped, "--prompt", "/// Returns the ", "--tokens", "32", "--mode", mode})["tokens"];
+  };
+  const json dense = continued("dense");
+  EXPECT_EQ(dense.size(), 32U);
+  EXPECT_EQ(continued("block"), dense);
+}
+
+TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
+  ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
+  for (const char* const bits : {"4", "2.1"}) {
+    ASSERT_EQ(run({"compress", path("plain"), "-o", path(bits), "--bits", bits, "-q"}).exit_code, 0);
+  }
+  const double plain = loss(path("plain"), "dense");
+  const double four = loss(path("4"), "fused");
+  const double two = loss(path("2.1"), "fused");
+  EXPECT_LT(four, plain + 0.05);
+  EXPECT_GT(two, four);
+  EXPECT_LT(two, plain + 0.5);
+}
+
 TEST_F(EcqLlama, AnswersInText) {
   const outcome made = llama({"generate", path("model"), "--prompt", "The", "--tokens", "3"});
   EXPECT_EQ(made.exit_code, 0) << made.err;
