@@ -21,6 +21,7 @@
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
@@ -119,6 +120,7 @@ ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
                     .end = begin + std::uint64_t{count} * columns_});
   rows_ += count;
   affine_ = affine_ || (!matrix.lossless() && matrix.zero != 0);
+  (detail::has_integer_codes(matrix) ? any_integers_ : any_not_integers_) = true;
   return {};
 }
 
@@ -153,7 +155,8 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
 }
 
 template <activation Element>
-result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y) const {
+result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y,
+                                          activation_type type) const {
   if (x.columns() != columns_) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
   }
@@ -172,7 +175,9 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       }
       return false;
     }();
-    if (in_place) {
+    if (type == activation_type::int8) {
+      ECQ_CHECK(quantize(x, input));
+    } else if (in_place) {
       if constexpr (std::is_same_v<Element, float>) input.rows_ = x.data();
       input.stride_ = static_cast<std::size_t>(x.row_stride());
     } else {
@@ -188,6 +193,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
+    if (!input.quantized_.empty()) return input;
     if (!pair_tables_.empty() && x.rows() == 1) {
       input.ordered_.resize(columns_);
       for (std::size_t at = 0; at < columns_; ++at) {
@@ -288,7 +294,8 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     const std::size_t rows = std::exchange(waiting, 0);
     return rows == 0 ? result<void>() : multiply(pending, rows, pending_offset, 2);
   };
-  const bool together = source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const bool together =
+      source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_ || takes_integers(source, x);
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2 || !together) {
       ECQ_CHECK(flush());
@@ -331,6 +338,7 @@ ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::
 ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
                                              std::size_t rows, const std::byte* elements, const matmul_input& x,
                                              std::size_t first, std::size_t batch, detail::row_tile& tile) const {
+  if (takes_integers(source, x)) return integer_product(isa, source, at, rows, elements, x, first, batch, tile);
   const packed_matrix& matrix = *source.matrix;
   const detail::code_table* const table = values_[source.number].get();
   const std::size_t width = decoder_.stream().element_bytes();
