@@ -85,7 +85,7 @@
 #define ECQ_NEON_DOT_TARGET
 #elif defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
 #define ECQ_NEON_DOT 1
-#define ECQ_NEON_DOT_TARGET [[gnu::target("+dotprod")]]
+#define ECQ_NEON_DOT_TARGET [[gnu::target("arch=armv8.2-a+dotprod")]]
 #else
 #define ECQ_NEON_DOT 0
 #endif
