@@ -91,7 +91,7 @@ TEST(IntegerDot, DoesNotOverflow) {
     quantized_activations activations;
     activations.resize(4, count);
     for (std::size_t b = 0; b < 4; ++b) activations.set_row(b, x.data());
-    EXPECT_EQ(activations.sum(3, 0, count), static_cast<std::int64_t>(sign) * 127 * 65536);
+    EXPECT_EQ(activations.sum(3, 0, count), static_cast<std::int64_t>(sign) * 127 * std::int64_t{count});
     for (const unsigned code : {0U, 0x7FU, 0x80U, 0xFFU}) {
       const std::vector<std::byte> codes(4 * count, static_cast<std::byte>(code));
       for (const bool is_signed : {false, true}) {
@@ -99,7 +99,8 @@ TEST(IntegerDot, DoesNotOverflow) {
           std::int32_t sums[16] = {};
           ecq::detail::integer_products(*kernels, {codes.data(), count, 4, count, is_signed}, activations, 0, 0, 4,
                                         sums, 4);
-          const std::int64_t expected = static_cast<std::int64_t>(sign) * 127 * 65536 * code_at(codes, 0, is_signed);
+          const std::int64_t expected =
+              static_cast<std::int64_t>(sign) * 127 * std::int64_t{count} * code_at(codes, 0, is_signed);
           for (const std::int32_t sum : sums) EXPECT_EQ(sum, expected) << name << ", code " << code;
         }
       }

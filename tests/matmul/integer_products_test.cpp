@@ -204,8 +204,8 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
                   const matrix_view<float> out(y.data(), batch, plan->rows());
                   ASSERT_TRUE(ecq::matmul(backend, *plan, in, out, int8_activations));
                   const auto before = y;
-                  ASSERT_TRUE(ecq::matmul(backend, *plan, in, out,
-                                          {.accumulate = true, .activations = activation_type::int8}));
+                  ASSERT_TRUE(
+                      ecq::matmul(backend, *plan, in, out, {.accumulate = true, .activations = activation_type::int8}));
                   if (first.empty()) {
                     first = y;
                     expect_products(of, parts, x, before, batch, false);

@@ -16,8 +16,9 @@
 
 namespace ecq::detail {
 
-/// The columns that one sum takes at most: 255 * 127 * 2^16 is below 2^31.
-inline constexpr std::size_t most_integer_columns = std::size_t{1} << 16;
+/// The columns that one sum takes at most. 255 * 127 * 2^13 is far below 2^31, and four rows of activations stay in the
+/// first cache.
+inline constexpr std::size_t most_integer_columns = std::size_t{1} << 13;
 
 /// Sets out[row * out_stride + b] to the sum of (codes[row * code_stride + i] ^ flip) * x[b * stride + i] over i below
 /// `count`, which is 1 to most_integer_columns.
@@ -86,15 +87,20 @@ inline void integer_products(const integer_kernels& kernels, const integer_code_
                              std::int32_t* sums, std::size_t stride) {
   // A code of the other kind differs by 128 once its upper bit is flipped.
   const std::uint8_t flip = of.is_signed == kernels.signed_codes ? 0 : 0x80;
-  for (std::size_t row = 0; row < of.rows;) {
-    const bool four = of.rows - row >= 4;
-    for (std::size_t b = 0; b < batch; b += 4) {
-      const std::size_t together = (std::min)(batch - b, std::size_t{4});
-      (four ? kernels.of_four_rows : kernels.of_one_row)[together - 1](of.codes + row * of.stride, of.stride, flip,
-                                                                       x.row(first + b) + column, x.stride(), of.count,
-                                                                       sums + row * stride + b, stride);
+  // These activations stay in the first cache while all codes pass.
+  const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});
+  for (std::size_t begin = 0; begin < batch; begin += kept) {
+    const std::size_t end = (std::min)(begin + kept, batch);
+    for (std::size_t row = 0; row < of.rows;) {
+      const bool four = of.rows - row >= 4;
+      for (std::size_t b = begin; b < end; b += 4) {
+        const std::size_t together = (std::min)(end - b, std::size_t{4});
+        (four ? kernels.of_four_rows : kernels.of_one_row)[together - 1](of.codes + row * of.stride, of.stride, flip,
+                                                                         x.row(first + b) + column, x.stride(),
+                                                                         of.count, sums + row * stride + b, stride);
+      }
+      row += four ? 4 : 1;
     }
-    row += four ? 4 : 1;
   }
   if (flip == 0) return;
   for (std::size_t b = 0; b < batch; ++b) {

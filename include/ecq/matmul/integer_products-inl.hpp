@@ -63,7 +63,7 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
                                                      std::size_t rows, const std::byte* codes, const matmul_input& x,
                                                      std::size_t first, std::size_t batch,
                                                      detail::row_tile& tile) const {
-  constexpr std::size_t most_rows = detail::row_tile::most_rows, most_batch = detail::row_tile::most_batch;
+  constexpr std::size_t most_rows = detail::row_tile::most_integer_rows, most_batch = detail::row_tile::most_batch;
   const packed_matrix& matrix = *source.matrix;
   const group_layout& layout = matrix.layout;
   const detail::code_table& table = *values_[source.number];
@@ -75,7 +75,8 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
   }
   const detail::integer_kernels& kernels = detail::integer_kernels_of(isa);
   std::int32_t sums[most_rows][most_batch];
-  double scaled[most_rows][most_batch] = {};
+  double scaled[most_rows][most_batch];
+  for (std::size_t row = 0; row < rows; ++row) std::fill_n(scaled[row], batch, 0.0);
   double activations[most_batch] = {};
   for (std::size_t done = 0; done < at.columns;) {
     // Columns that share a scale, as many as one sum takes.

@@ -294,8 +294,9 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     const std::size_t rows = std::exchange(waiting, 0);
     return rows == 0 ? result<void>() : multiply(pending, rows, pending_offset, 2);
   };
-  const bool together =
-      source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_ || takes_integers(source, x);
+  const bool integers = takes_integers(source, x);
+  const bool together = integers || source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const std::size_t most_waiting = integers ? detail::row_tile::most_integer_rows : detail::row_tile::most_rows;
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2 || !together) {
       ECQ_CHECK(flush());
@@ -305,7 +306,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
       pending = at;
       pending_offset = offset;
     }
-    return ++waiting == detail::row_tile::most_rows ? flush() : result<void>();
+    return ++waiting == most_waiting ? flush() : result<void>();
   };
   ECQ_CHECK(for_each_segment(range, take));
   return flush();
