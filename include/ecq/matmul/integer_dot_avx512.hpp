@@ -52,25 +52,46 @@ struct integer_dots {
                                    const std::int8_t* x, std::size_t stride, std::size_t count, std::int32_t* out,
                                    std::size_t out_stride) {
     const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
-    __m512i lanes[16] = {};
+    __m512i lanes[Rows][Batch] = {};
+    __m512i of_rows[Rows], some[Batch];
     std::size_t i = 0;
-    do {
-      const auto rest = static_cast<unsigned>((std::min)(count - i, std::size_t{64}));
-      const __mmask64 there = _bzhi_u64(~std::uint64_t{0}, rest);
-      __m512i some[Batch];
+    for (; i + 64 <= count; i += 64) {
       ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_loadu_si512(x + b * stride + i);
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) of_rows[row] = _mm512_loadu_si512(codes + row * code_stride + i);
+      add_dots(lanes, of_rows, flips, some);
+    }
+    if (i < count) {
+      // A load that leaves out bytes costs an instruction more.
+      const __mmask64 there = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(count - i));
       for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_maskz_loadu_epi8(there, x + b * stride + i);
-      ECQ_UNROLL
       for (std::size_t row = 0; row < Rows; ++row) {
-        const __m512i of_row = _mm512_xor_si512(_mm512_maskz_loadu_epi8(there, codes + row * code_stride + i), flips);
-        ECQ_UNROLL
-        for (std::size_t b = 0; b < Batch; ++b) lanes[4 * row + b] = plus_dots(lanes[4 * row + b], of_row, some[b]);
+        of_rows[row] = _mm512_maskz_loadu_epi8(there, codes + row * code_stride + i);
       }
-      i += 64;
-    } while (i < count);
+      add_dots(lanes, of_rows, flips, some);
+    }
+    __m512i all[16] = {};
+    ECQ_UNROLL
+    for (std::size_t each = 0; each < Rows * Batch; ++each) {
+      all[each / Batch * 4 + each % Batch] = lanes[each / Batch][each % Batch];
+    }
     alignas(64) std::int32_t totals[16];
-    _mm512_store_si512(totals, sums_of_lanes(lanes));
+    _mm512_store_si512(totals, sums_of_lanes(all));
     for (std::size_t row = 0; row < Rows; ++row) std::copy_n(totals + 4 * row, Batch, out + row * out_stride);
+  }
+
+ private:
+  template <std::size_t Rows, std::size_t Batch>
+  [[gnu::always_inline]] ECQ_AVX512_VNNI static void add_dots(__m512i (&lanes)[Rows][Batch],
+                                                              const __m512i (&of_rows)[Rows], __m512i flips,
+                                                              const __m512i (&some)[Batch]) {
+    ECQ_UNROLL
+    for (std::size_t row = 0; row < Rows; ++row) {
+      const __m512i flipped = _mm512_xor_si512(of_rows[row], flips);
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) lanes[row][b] = plus_dots(lanes[row][b], flipped, some[b]);
+    }
   }
 };
 
