@@ -271,8 +271,8 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
       const std::size_t count = (std::min)(detail::row_tile::most_batch, x.batch() - b);
       ECQ_CHECK(product(chosen, source, at, rows, elements + offset * width, x, b, count, products));
-      for (std::size_t row = 0; row < rows; ++row) {
-        for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t row = 0; row < rows; ++row) {
           const float sum = products.sums[row][i];
           if (edge != 2) {
             edges[(2 * task + edge) * x.batch() + b + i] = sum;
