@@ -18,11 +18,6 @@ namespace ecq {
 
 namespace detail {
 
-/// Whether the codes of a matrix are integers of 8 bits.
-inline bool has_integer_codes(const packed_matrix& matrix) noexcept {
-  return !matrix.lossless() && (matrix.format == dtype::int8 || is_affine(matrix.format));
-}
-
 /// out[b] = scales[b] * (sums[b] + zero * activations[b]).
 ECQ_EXACT_FLOAT inline void finish_products(const double* sums, double zero, const double* activations,
                                             const double* scales, std::size_t batch, float* out) {
@@ -35,7 +30,7 @@ ECQ_EXACT_FLOAT inline void finish_products(const double* sums, double zero, con
 }  // namespace detail
 
 ECQ_INLINE bool matmul_plan::takes_integers(const part& source, const matmul_input& x) noexcept {
-  return !x.quantized_.empty() && detail::has_integer_codes(*source.matrix);
+  return !x.quantized_.empty() && !source.matrix->lossless() && is_integer(source.matrix->format);
 }
 
 template <activation Element>

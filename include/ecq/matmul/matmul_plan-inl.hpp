@@ -120,7 +120,7 @@ ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
                     .end = begin + std::uint64_t{count} * columns_});
   rows_ += count;
   affine_ = affine_ || (!matrix.lossless() && matrix.zero != 0);
-  (detail::has_integer_codes(matrix) ? any_integers_ : any_not_integers_) = true;
+  (!matrix.lossless() && is_integer(matrix.format) ? any_integers_ : any_not_integers_) = true;
   return {};
 }
 
