@@ -1,5 +1,6 @@
 // How fast y = x W^T is with W in coded form, beside oneDNN with W in BF16 and OpenBLAS with W in FP32, the activations
-// the same. Copies of W take turns so that each comes from memory, not from a cache. Peers run on one thread: set
+// the same; "w8a8": with activations of 8 bits, beside oneDNN with W and activations in 8 bits, which were quantised
+// before. Copies of W take turns so that each comes from memory, not from a cache. Peers run on one thread: set
 // OMP_NUM_THREADS=1, as ./dev bench does.
 
 #include <benchmark/benchmark.h>
@@ -64,8 +65,9 @@ struct coded_copies {
 
 /// How W is coded.
 struct coding {
-  double bits = 16;    ///< a weight; 16: without loss
-  bool pairs = false;  ///< two codes a symbol
+  double bits = 16;       ///< a weight; 16: without loss
+  bool pairs = false;     ///< two codes a symbol
+  bool integers = false;  ///< codes of Int8, otherwise of FP8
 
   bool operator==(const coding&) const = default;
 };
@@ -81,7 +83,9 @@ const coded_copies& coded(std::size_t rows, const coding& how) {
     const matrix_view<const ecq::bf16> all(weights(rows).data(), rows, columns);
     const cpu backend{.threads = 0};
     const auto block = how.bits == 16 ? ecq::lossless<ecq::bf16>{}.compress(backend, all)
-                                      : ecq::compressor<>{{.target_bits = how.bits}, stream}.compress(backend, all);
+                       : how.integers
+                           ? ecq::compressor<ecq::int8>{{.target_bits = how.bits}, stream}.compress(backend, all)
+                           : ecq::compressor<>{{.target_bits = how.bits}, stream}.compress(backend, all);
     made = std::make_unique<const coded_copies>(*block);
   }
   return *made;
@@ -92,7 +96,7 @@ void count(benchmark::State& state, std::size_t rows, double bits) {
   state.counters["bits"] = bits;
 }
 
-void ours(benchmark::State& state, const coding& how, std::size_t rows) {
+void ours(benchmark::State& state, const coding& how, std::size_t rows, ecq::matmul_options options = {}) {
   const auto batch = static_cast<std::size_t>(state.range(0));
   ecq::worker_pool pool(static_cast<unsigned>(state.range(1)));
   const coded_copies& all = coded(rows, how);
@@ -101,9 +105,9 @@ void ours(benchmark::State& state, const coding& how, std::size_t rows) {
   std::vector<float> y(batch * rows);
   std::size_t turn = 0;
   for (auto _ : state) {
-    const auto done =
-        ecq::matmul(cpu{.pool = &pool}, all.plans[turn++ % all.plans.size()],
-                    matrix_view<const ecq::bf16>(x.data(), batch, columns), matrix_view<float>(y.data(), batch, rows));
+    const auto done = ecq::matmul(cpu{.pool = &pool}, all.plans[turn++ % all.plans.size()],
+                                  matrix_view<const ecq::bf16>(x.data(), batch, columns),
+                                  matrix_view<float>(y.data(), batch, rows), options);
     if (!done) state.SkipWithError(done.error().message().c_str());
     benchmark::DoNotOptimize(y.data());
   }
@@ -111,28 +115,33 @@ void ours(benchmark::State& state, const coding& how, std::size_t rows) {
 }
 
 #if defined(ECQ_BENCH_DNNL)
-void onednn(benchmark::State& state, std::size_t rows) {
+/// Weights and activations of a type that oneDNN calls `type`: BF16, or Int8, of which any numbers will do.
+template <class Element>
+void onednn(benchmark::State& state, dnnl::memory::data_type type, std::size_t rows) {
   using dnnl::memory;
   const auto batch = static_cast<memory::dim>(state.range(0));
   const auto inner = static_cast<memory::dim>(columns), outputs = static_cast<memory::dim>(rows);
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  const memory::desc plain({inner, outputs}, memory::data_type::bf16, memory::format_tag::ba);
-  const memory::desc free({inner, outputs}, memory::data_type::bf16, memory::format_tag::any);
-  const memory::desc source({batch, inner}, memory::data_type::bf16, memory::format_tag::ab);
+  const memory::desc plain({inner, outputs}, type, memory::format_tag::ba);
+  const memory::desc free({inner, outputs}, type, memory::format_tag::any);
+  const memory::desc source({batch, inner}, type, memory::format_tag::ab);
   const memory::desc target({batch, outputs}, memory::data_type::f32, memory::format_tag::ab);
   const dnnl::matmul::primitive_desc chosen(dnnl::matmul::desc(source, free, target), engine);
   const dnnl::matmul product(chosen);
-  memory original(plain, engine, const_cast<ecq::bf16*>(weights(rows).data()));
+  const auto converted = [](const auto& numbers) {
+    std::vector<Element> made;
+    for (const auto one : numbers) made.emplace_back(static_cast<float>(one) * (sizeof(Element) == 1 ? 20.0F : 1.0F));
+    return made;
+  };
+  std::vector<Element> of_weights = converted(weights(rows));
+  memory original(plain, engine, of_weights.data());
   std::vector<memory> copies;
-  while (copies.size() * rows * columns * 2 < rotated_bytes()) {
+  while (copies.size() * rows * columns * sizeof(Element) < rotated_bytes()) {
     copies.emplace_back(chosen.weights_desc(), engine);
     dnnl::reorder(original, copies.back()).execute(stream, original, copies.back());
   }
-  std::vector<ecq::bf16> activations;
-  for (const float one : ecq_test::gaussian(static_cast<std::size_t>(batch), columns, 3, 1.0F)) {
-    activations.emplace_back(one);
-  }
+  std::vector<Element> activations = converted(ecq_test::gaussian(static_cast<std::size_t>(batch), columns, 3, 1.0F));
   std::vector<float> y(static_cast<std::size_t>(batch) * rows);
   memory x(source, engine, activations.data()), out(target, engine, y.data());
   std::size_t turn = 0;
@@ -142,7 +151,7 @@ void onednn(benchmark::State& state, std::size_t rows) {
     stream.wait();
     benchmark::DoNotOptimize(y.data());
   }
-  count(state, rows, 16);
+  count(state, rows, 8 * sizeof(Element));
 }
 #endif
 
@@ -189,8 +198,16 @@ const bool registered = [] {
          },
          {1, 2});
     }
+    for (const bool pairs : {false, true}) {
+      const auto w8a8 = [=](benchmark::State& state) {
+        ours(state, {3.0, pairs, true}, rows, {.activations = ecq::activation_type::int8});
+      };
+      at(pairs ? "int8_3_pairs_w8a8" : "int8_3_w8a8", w8a8, {1, 2});
+    }
 #if defined(ECQ_BENCH_DNNL)
-    at("onednn_bf16", [rows](benchmark::State& state) { onednn(state, rows); }, {1});
+    using type = dnnl::memory::data_type;
+    at("onednn_bf16", [rows](benchmark::State& state) { onednn<ecq::bf16>(state, type::bf16, rows); }, {1});
+    at("onednn_int8", [rows](benchmark::State& state) { onednn<ecq::int8>(state, type::s8, rows); }, {1});
 #endif
 #if defined(ECQ_BENCH_OPENBLAS)
     at("openblas_fp32", [rows](benchmark::State& state) { openblas(state, rows); }, {1});

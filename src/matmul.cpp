@@ -3,7 +3,9 @@
 
 namespace ecq {
 
-template result<matmul_input> matmul_plan::prepare(matrix_view<const float> x, matrix_view<float> y) const;
-template result<matmul_input> matmul_plan::prepare(matrix_view<const bf16> x, matrix_view<float> y) const;
+template result<matmul_input> matmul_plan::prepare(matrix_view<const float> x, matrix_view<float> y,
+                                                   activation_type type) const;
+template result<matmul_input> matmul_plan::prepare(matrix_view<const bf16> x, matrix_view<float> y,
+                                                   activation_type type) const;
 
 }  // namespace ecq

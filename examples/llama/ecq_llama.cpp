@@ -39,6 +39,7 @@ constexpr int wrong_usage = 2;
 struct model_options {
   std::string path;
   std::string mode = "dense";
+  std::string activations = "fp32";
   tool::common_options common;
 };
 
@@ -50,6 +51,11 @@ void add_model_options(CLI::App& command, model_options& options) {
                   "dense: decode coded weights once; block: decode each layer while the one before it computes; fused: "
                   "multiply by coded weights as they lie")
       ->check(CLI::IsMember({"dense", "block", "fused"}))
+      ->capture_default_str();
+  command
+      .add_option("--activations", options.activations,
+                  "With --mode fused, int8: coded weights multiply activations in 8 bits, each row with a scale")
+      ->check(CLI::IsMember({"fp32", "int8"}))
       ->capture_default_str();
   tool::add_common_options(command, options.common);
 }
@@ -85,7 +91,9 @@ ecq::result<llama::model> open_model(const model_options& given) {
   const auto mode = given.mode == "block"   ? llama::weight_mode::block
                     : given.mode == "fused" ? llama::weight_mode::fused
                                             : llama::weight_mode::dense;
-  return tool::naming(given.path, llama::model::open(given.path, mode, given.common.backend(), bar.callback()));
+  const auto activations = given.activations == "int8" ? ecq::activation_type::int8 : ecq::activation_type::fp32;
+  return tool::naming(given.path,
+                      llama::model::open(given.path, mode, given.common.backend(), bar.callback(), activations));
 }
 
 /// Text with its line breaks, which cannot steer a terminal.
@@ -133,6 +141,7 @@ ecq::result<void> generate(const generate_arguments& given) {
   if (given.common.as_json) {
     tool::json answer{{"model", given.path},
                       {"mode", given.mode},
+                      {"activations", given.activations},
                       {"prompt_tokens", prompt},
                       {"tokens", made.tokens},
                       {"text", text},
@@ -182,16 +191,11 @@ ecq::result<void> perplexity(const perplexity_arguments& given) {
   bar.clear();
   const double speed = rate(measured.predictions, measured.seconds);
   if (given.common.as_json) {
-    tool::json answer{{"model", given.path},
-                      {"mode", given.mode},
-                      {"file", given.file},
-                      {"loss", measured.loss},
-                      {"perplexity", measured.perplexity()},
-                      {"windows", measured.windows},
-                      {"window", given.how.window},
-                      {"predictions", measured.predictions},
-                      {"seconds", measured.seconds},
-                      {"tokens_per_second", speed}};
+    tool::json answer{
+        {"model", given.path},         {"mode", given.mode},         {"activations", given.activations},
+        {"file", given.file},          {"loss", measured.loss},      {"perplexity", measured.perplexity()},
+        {"windows", measured.windows}, {"window", given.how.window}, {"predictions", measured.predictions},
+        {"seconds", measured.seconds}, {"tokens_per_second", speed}};
     answer.update(memory_json(model));
     tool::print(std::move(answer));
   } else if (!given.common.quiet) {

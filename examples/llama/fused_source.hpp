@@ -24,23 +24,28 @@
 namespace llama {
 
 /// A coded matrix. Its products are those of the codes' exact values and scales, so they differ from those of
-/// dense_layer by the rounding of weights to BF16 and by the order of sums (ecq::matmul_plan states the bound).
+/// dense_layer by the rounding of weights to BF16 and by the order of sums (ecq::matmul_plan states the bound), and by
+/// the rounding of activations if they are quantised.
 class coded_layer final : public linear_layer {
  public:
-  explicit coded_layer(ecq::matmul_plan plan) : plan_(std::move(plan)) {}
+  coded_layer(ecq::matmul_plan plan, ecq::activation_type activations)
+      : plan_(std::move(plan)), activations_(activations) {}
 
   ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
                              ecq::matrix_view<float> out) const override {
-    return ecq::matmul(pool.backend(), plan_, in, out);
+    return ecq::matmul(pool.backend(), plan_, in, out, {.activations = activations_});
   }
 
  private:
   ecq::matmul_plan plan_;
+  ecq::activation_type activations_;
 };
 
 /// Mode `fused`: no weight of a coded matrix is ever dense, but for a tile of each thread.
 class fused_source final : public layer_source {
  public:
+  explicit fused_source(ecq::activation_type activations) : activations_(activations) {}
+
   /// Adds the next layer. Errors: those of opening blocks and of ecq::matmul_plan::of.
   ecq::result<void> add(const ecq::cpu& backend, const by_projection<const stored_tensor*>& tensors) {
     by_projection<std::unique_ptr<const linear_layer>> matrices;
@@ -63,7 +68,7 @@ class fused_source final : public layer_source {
       const ecq::packed_block_view view{block->decoder().matrices(), block->decoder().stream().bytes()};
       const ecq::row_selection rows{.matrix = tensor.matrix};
       ECQ_TRY(plan, ecq::matmul_plan::of(backend, view, std::span(&rows, 1)));
-      matrices[index] = std::make_unique<coded_layer>(std::move(plan));
+      matrices[index] = std::make_unique<coded_layer>(std::move(plan), activations_);
     }
     layers_.push_back(std::move(matrices));
     return {};
@@ -77,6 +82,7 @@ class fused_source final : public layer_source {
   memory_use memory() const noexcept override { return memory_; }
 
  private:
+  ecq::activation_type activations_;
   std::map<std::pair<const ecq::container_reader*, std::size_t>, std::shared_ptr<const ecq::detail::open_block>>
       blocks_;
   std::vector<std::unique_ptr<const bf16_matrix>> plain_;

@@ -48,14 +48,19 @@ class model {
  public:
   /// Opens the model at `path` (a folder, an index or a file beside config.json) and loads what its mode needs in
   /// memory, on the threads of `backend`. Shapes are checked before memory is allocated. Errors: those of
-  /// read_model_config, stored_tensors and tensor_decoder; they name files and tensors.
+  /// read_model_config, stored_tensors and tensor_decoder; they name files and tensors. Coded matrices multiply
+  /// quantised activations in mode fused alone; invalid_argument in others.
   static ecq::result<model> open(const std::filesystem::path& path, weight_mode mode, const ecq::cpu& backend,
-                                 const ecq::progress_callback& report_progress = {}) {
+                                 const ecq::progress_callback& report_progress = {},
+                                 ecq::activation_type activations = ecq::activation_type::fp32) {
+    if (activations != ecq::activation_type::fp32 && mode != weight_mode::fused) {
+      return ecq::error(ecq::errc::invalid_argument, "quantised activations are for mode fused");
+    }
     ECQ_TRY(config, read_model_config(folder_of(path)));
     try {
       ECQ_TRY(tensors, stored_tensors::open(path));
       model opened(std::move(config), std::move(tensors));
-      auto loaded = opened.load(mode, backend, report_progress);
+      auto loaded = opened.load(mode, backend, report_progress, activations);
       if (!loaded) return std::move(loaded).error().within("'", path.string(), "'");
       return opened;
     } catch (const std::bad_alloc&) {
@@ -137,12 +142,13 @@ class model {
     return outcome;
   }
 
-  ecq::result<void> load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress) {
+  ecq::result<void> load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress,
+                         ecq::activation_type activations) {
     ECQ_TRY(layers, find_layers());
     ECQ_CHECK(check_others());
     ECQ_CHECK(load_outside(backend));
     auto dense = std::make_unique<dense_source>();
-    auto fused = std::make_unique<fused_source>();
+    auto fused = std::make_unique<fused_source>(activations);
     std::vector<stored_layer> stored;
     std::uint64_t done = 0, each = 0;
     for (const stored_tensor* tensor : layers.front()) each += extents_of(*tensor).size() * sizeof(ecq::bf16);

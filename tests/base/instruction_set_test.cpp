@@ -17,4 +17,13 @@ TEST(InstructionSet, IsNeverMoreThanTheMachineHas) {
   EXPECT_LE(ecq::chosen_instruction_set(ecq::cpu{}.isa), machine);
 }
 
+// Dot products of bytes are counted only beside the instructions that kernels use with them.
+TEST(InstructionSet, HasIntegerDotsOnlyBesideTheRest) {
+#if ECQ_X86
+  EXPECT_TRUE(!ecq::machine_has_integer_dots() || ecq::machine_instruction_set() == instruction_set::avx512);
+#elif !ECQ_NEON_DOT
+  EXPECT_FALSE(ecq::machine_has_integer_dots());
+#endif
+}
+
 }  // namespace

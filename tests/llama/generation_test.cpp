@@ -39,8 +39,9 @@ class LlamaGeneration : public testing::Test {
 
   ecq::result<llama::perplexity_result> measured(const tokens& text, const llama::perplexity_options& how,
                                                  const std::string& name = "model",
-                                                 llama::weight_mode mode = llama::weight_mode::dense) {
-    ECQ_TRY(model, llama::model::open(folder / name, mode, ecq::cpu{}));
+                                                 llama::weight_mode mode = llama::weight_mode::dense,
+                                                 ecq::activation_type activations = ecq::activation_type::fp32) {
+    ECQ_TRY(model, llama::model::open(folder / name, mode, ecq::cpu{}, {}, activations));
     llama::forward_pass pass(model, pool);
     return llama::measure_perplexity(pass, pool, model.config(), text, how);
   }
@@ -85,7 +86,13 @@ TEST_F(LlamaGeneration, ModesGiveTheSameTokensAndLosses) {
     const auto fused = measured(text, windows, "packed", llama::weight_mode::fused);
     ASSERT_TRUE(fused) << fused.error().to_string();
     EXPECT_NEAR(fused->loss, dense->loss, (*method.get())->lossless() ? 1e-5 : 0.02);
+    const auto quantised = measured(text, windows, "packed", llama::weight_mode::fused, ecq::activation_type::int8);
+    ASSERT_TRUE(quantised) << quantised.error().to_string();
+    EXPECT_NE(quantised->loss, fused->loss);
+    EXPECT_NEAR(quantised->loss, fused->loss, 0.05);
   }
+  EXPECT_EQ(measured(text, windows, "packed", llama::weight_mode::block, ecq::activation_type::int8).error().code(),
+            ecq::errc::invalid_argument);
 }
 
 TEST_F(LlamaGeneration, LossIsThatOfTheReference) {

@@ -70,6 +70,25 @@
 #define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
 /// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2.
 #define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+/// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
+/// has.
+#define ECQ_AVX512_VNNI \
+  [[gnu::target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+
+/// \def ECQ_NEON_DOT
+/// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang needs to be told to
+/// target them (-march=armv8.2-a+dotprod).
+/// \def ECQ_NEON_DOT_TARGET
+/// Marks every function that uses them.
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define ECQ_NEON_DOT 1
+#define ECQ_NEON_DOT_TARGET
+#elif defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
+#define ECQ_NEON_DOT 1
+#define ECQ_NEON_DOT_TARGET [[gnu::target("arch=armv8.2-a+dotprod")]]
+#else
+#define ECQ_NEON_DOT 0
+#endif
 
 /// \def ECQ_KERNELS_BEGIN
 /// Comes before functions that use AVX-512, and ECQ_KERNELS_END after them. GCC's own headers start some results from

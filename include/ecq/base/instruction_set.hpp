@@ -8,6 +8,10 @@
 
 #include "ecq/base/config.hpp"
 
+#if ECQ_NEON_DOT && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace ecq {
 
 /// Instruction sets that kernels are written for, each including the ones before it. Results never depend on the
@@ -46,11 +50,30 @@ inline instruction_set detect_instruction_set() noexcept {
   return instruction_set::scalar;
 }
 
+inline bool detect_integer_dots() noexcept {
+#if ECQ_X86
+  return detect_instruction_set() == instruction_set::avx512 && __builtin_cpu_supports("avx512vnni");
+#elif defined(__ARM_FEATURE_DOTPROD)
+  return true;
+#elif ECQ_NEON_DOT && defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace detail
 
 /// The best instruction set of this machine and its operating system.
 inline instruction_set machine_instruction_set() noexcept {
   static const instruction_set found = detail::detect_instruction_set();
+  return found;
+}
+
+/// Whether this machine has instructions for dot products of bytes, which extend instruction_set::avx512 (VNNI) or
+/// 64-bit Arm (dotprod).
+inline bool machine_has_integer_dots() noexcept {
+  static const bool found = detail::detect_integer_dots();
   return found;
 }
 

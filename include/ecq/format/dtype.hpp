@@ -37,6 +37,9 @@ constexpr bool is_floating_point(dtype type) noexcept { return type >= dtype::fp
 /// Whether the codes of format `type` count from a zero point (affine_format).
 constexpr bool is_affine(dtype type) noexcept { return type == dtype::uint8 || type == dtype::uint4; }
 
+/// Whether the codes of format `type` are integers.
+constexpr bool is_integer(dtype type) noexcept { return type == dtype::int8 || is_affine(type); }
+
 /// The registered name of `Format`; for any other type dtype{}, which names none.
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};

@@ -51,13 +51,15 @@ inline void add_dots(const float* weights, const float* x, std::size_t stride, s
   for (; b < batch; ++b) out[b] += dot_scalar(weights, x + b * stride, count);
 }
 
-/// Weights of a few rows in FP32, and the sums of their products with rows of activations.
+/// Weights of a few rows in FP32, and the sums of their products with rows of activations. Products in integers need no
+/// weights in FP32, and take more rows.
 struct row_tile {
   static constexpr std::size_t most_rows = 4;
+  static constexpr std::size_t most_integer_rows = 32;
   static constexpr std::size_t most_batch = 64;
 
   alignas(64) float weights[most_rows][weights_per_tile];
-  float sums[most_rows][most_batch];
+  float sums[most_integer_rows][most_batch];
 };
 
 /// tile.sums[row][b] += sum of tile.weights[row][i] * x[b * stride + i].

@@ -21,6 +21,7 @@
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
@@ -113,6 +114,7 @@ ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
                     .end = begin + std::uint64_t{count} * columns_});
   rows_ += count;
   affine_ = affine_ || (!matrix.lossless() && matrix.zero != 0);
+  (!matrix.lossless() && is_integer(matrix.format) ? any_integers_ : any_not_integers_) = true;
   return {};
 }
 
@@ -147,7 +149,8 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
 }
 
 template <activation Element>
-result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y) const {
+result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y,
+                                          activation_type type) const {
   if (x.columns() != columns_) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
   }
@@ -166,7 +169,9 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       }
       return false;
     }();
-    if (in_place) {
+    if (type == activation_type::int8) {
+      ECQ_CHECK(quantize(x, input));
+    } else if (in_place) {
       if constexpr (std::is_same_v<Element, float>) input.rows_ = x.data();
       input.stride_ = static_cast<std::size_t>(x.row_stride());
     } else {
@@ -182,6 +187,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
+    if (!input.quantized_.empty()) return input;
     if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows) {
       input.ordered_.resize(x.rows() * columns_);
       for (std::size_t row = 0; row < x.rows(); ++row) {
@@ -260,8 +266,8 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
       const std::size_t count = (std::min)(detail::row_tile::most_batch, x.batch() - b);
       ECQ_CHECK(product(chosen, source, at, rows, elements + offset * width, x, b, count, products));
-      for (std::size_t row = 0; row < rows; ++row) {
-        for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t row = 0; row < rows; ++row) {
           const float sum = products.sums[row][i];
           if (edge != 2) {
             edges[(2 * task + edge) * x.batch() + b + i] = sum;
@@ -283,7 +289,9 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     const std::size_t rows = std::exchange(waiting, 0);
     return rows == 0 ? result<void>() : multiply(pending, rows, pending_offset, 2);
   };
-  const bool together = source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const bool integers = takes_integers(source, x);
+  const bool together = integers || source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const std::size_t most_waiting = integers ? detail::row_tile::most_integer_rows : detail::row_tile::most_rows;
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2 || !together) {
       ECQ_CHECK(flush());
@@ -293,7 +301,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
       pending = at;
       pending_offset = offset;
     }
-    return ++waiting == detail::row_tile::most_rows ? flush() : result<void>();
+    return ++waiting == most_waiting ? flush() : result<void>();
   };
   ECQ_CHECK(for_each_segment(range, take));
   return flush();
@@ -326,6 +334,7 @@ ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::
 ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
                                              std::size_t rows, const std::byte* elements, const matmul_input& x,
                                              std::size_t first, std::size_t batch, detail::row_tile& tile) const {
+  if (takes_integers(source, x)) return integer_product(isa, source, at, rows, elements, x, first, batch, tile);
   const packed_matrix& matrix = *source.matrix;
   const detail::code_table* const table = values_[source.number].get();
   const std::size_t width = decoder_.stream().element_bytes();

@@ -31,6 +31,7 @@
 #include "ecq/matmul/code_table.hpp"
 #include "ecq/matmul/dot_product.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
 
@@ -47,8 +48,17 @@ struct row_selection {
 template <class Element>
 concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
 
-/// Activations as the tasks of a plan read them: n rows of FP32. BF16 becomes FP32 without rounding. It may be moved,
-/// not copied.
+/// What becomes of activations before they are multiplied.
+enum class activation_type : unsigned char {
+  fp32,  ///< nothing
+  /// Each row of x becomes integers q times a scale of its own, max |x| / 127: q is the integer nearest to
+  /// x * (127 / max |x|), ties to even. A row of zeros stays one. In a row with NaN or infinity nothing has a value:
+  /// all its products are NaN.
+  int8
+};
+
+/// Activations as the tasks of a plan read them: n rows of FP32, or of integers with a scale. BF16 becomes FP32 without
+/// rounding. It may be moved, not copied.
 class matmul_input {
  public:
   matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory of its own
@@ -78,7 +88,8 @@ class matmul_input {
   std::vector<float> copy_;
   std::vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   std::size_t sums_stride_ = 0;
-  std::vector<double> sums_;  ///< of all columns below each; only where a matrix has a zero point
+  std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
+  detail::quantized_activations quantized_;  ///< for matrices with codes that are integers; otherwise empty
 };
 
 /// What it takes to multiply by rows of matrices of one block, all with as many columns: their rows together are one
@@ -89,6 +100,12 @@ class matmul_input {
 /// sum of (|value * scale| + |zero point|) |x| of its row, where t is 1 plus the number of groups and of chunks that
 /// the row lies in. y depends on the instruction set, but neither on the number of threads nor on the order of tasks.
 /// NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
+///
+/// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
+/// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
+/// rounded to FP32. So y is the same with every instruction set. Other matrices are multiplied in FP32 as above, by
+/// q * scale. Either way, an element of y is off by at most max |x| / 254 times the sum of |weight| of its row, apart
+/// from rounding.
 class matmul_plan {
  public:
   /// Checks the block as block_decoder::open does, and the checksums of all chunks that hold these rows. Errors: those;
@@ -120,7 +137,8 @@ class matmul_plan {
   /// Activations of `x`, n x columns() with any strides; it must outlive the result. `outputs` is where the products
   /// will go: if it overlaps x, x is copied. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>
-  result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y) const;
+  result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y,
+                               activation_type type = activation_type::fp32) const;
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
@@ -202,6 +220,15 @@ class matmul_plan {
   void add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table, std::size_t rows,
                const std::byte* run, const float* x, std::size_t stride, std::size_t count, std::size_t batch,
                detail::row_tile& tile) const;
+  /// Whether products with this part are sums of integers.
+  static bool takes_integers(const part& source, const matmul_input& x) noexcept;
+  /// The same as product(), for a part that takes integers.
+  result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
+                               const std::byte* codes, const matmul_input& x, std::size_t first, std::size_t batch,
+                               detail::row_tile& tile) const;
+  /// Makes the rows of `input` from quantised activations, as the matrices need them.
+  template <activation Element>
+  result<void> quantize(matrix_view<const Element> x, matmul_input& input) const;
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
@@ -232,6 +259,8 @@ class matmul_plan {
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<rans_slots> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
   bool affine_ = false;
+  bool any_integers_ = false;      ///< a part has codes that are integers
+  bool any_not_integers_ = false;  ///< a part has not
 };
 
 template <class Use>
@@ -251,7 +280,8 @@ result<void> matmul_plan::for_each_segment(const task_range& range, Use&& use) c
 
 /// How ecq::matmul treats what is in y.
 struct matmul_options {
-  bool accumulate = false;  ///< products are added to y
+  bool accumulate = false;                              ///< products are added to y
+  activation_type activations = activation_type::fp32;  ///< what becomes of x first
 };
 
 /// y = x W^T for the rows W of a plan: x is n x columns of float or bf16, y is n x rows of float, with any strides;
@@ -262,7 +292,7 @@ template <class Input, class Output>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Output&& y, matmul_options how = {}) {
   using element = typename decltype(matrix_view(x))::value_type;
   const matrix_view<float> out = matrix_view(y);
-  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out));
+  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations));
   ECQ_CHECK(plan.check_output(input.batch(), out));
   try {
     std::vector<float> edges(plan.edges(input.batch()));
@@ -284,13 +314,16 @@ concept dense_product = requires(const Product& product, matrix_view<const float
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
 /// multiplies them. All rows of x share the cost of decoding. Strides are those of x and y as given; y must not overlap
-/// x. Errors and everything else: those of matmul() above.
+/// x. Quantised activations are errc::unsupported. Errors and everything else: those of matmul() above.
 template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {
   const matrix_view<float> out = matrix_view(y);
   if (x.columns() != plan.columns()) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
+  }
+  if (how.activations != activation_type::fp32) {
+    return error(errc::unsupported, "quantised activations in a product of dense matrices");
   }
   ECQ_CHECK(plan.check_output(x.rows(), out));
   ECQ_TRY(tiles, plan.dense_tiles());

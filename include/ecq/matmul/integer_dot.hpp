@@ -1,0 +1,112 @@
+#pragma once
+/// \file
+/// Dot products of runs of integer codes with rows of activations of 8 bits, in exact integers: every kernel gives the
+/// same sums.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/matmul/integer_dot_avx2.hpp"
+#include "ecq/matmul/integer_dot_avx512.hpp"
+#include "ecq/matmul/integer_dot_neon.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
+
+namespace ecq::detail {
+
+/// The columns that one sum takes at most. 255 * 127 * 2^13 is far below 2^31, and four rows of activations stay in the
+/// first cache.
+inline constexpr std::size_t most_integer_columns = std::size_t{1} << 13;
+
+/// Sets out[row * out_stride + b] to the sum of (codes[row * code_stride + i] ^ flip) * x[b * stride + i] over i below
+/// `count`, which is 1 to most_integer_columns.
+using integer_dot_function = void (*)(const std::byte* codes, std::size_t code_stride, std::uint8_t flip,
+                                      const std::int8_t* x, std::size_t stride, std::size_t count, std::int32_t* out,
+                                      std::size_t out_stride);
+
+/// The same in plain C++, for unsigned codes.
+struct plain_integer_dots {
+  static constexpr bool signed_codes = false;
+
+  template <std::size_t Rows, std::size_t Batch>
+  static void sums(const std::byte* codes, std::size_t code_stride, std::uint8_t flip, const std::int8_t* x,
+                   std::size_t stride, std::size_t count, std::int32_t* out, std::size_t out_stride) {
+    for (std::size_t row = 0; row < Rows; ++row) {
+      for (std::size_t b = 0; b < Batch; ++b) {
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::uint8_t code = std::to_integer<std::uint8_t>(codes[row * code_stride + i]) ^ flip;
+          sum += static_cast<std::int16_t>(code) * static_cast<std::int16_t>(x[b * stride + i]);
+        }
+        out[row * out_stride + b] = sum;
+      }
+    }
+  }
+};
+
+/// Kernels of one instruction set.
+struct integer_kernels {
+  integer_dot_function of_one_row[4];    ///< of codes, by one, two, three and four rows of activations
+  integer_dot_function of_four_rows[4];  ///< of codes
+  bool signed_codes;                     ///< flipped codes are taken for int8_t, otherwise for uint8_t
+};
+
+template <class Kernel>
+inline constexpr integer_kernels integer_kernels_by = {{Kernel::template sums<1, 1>, Kernel::template sums<1, 2>,
+                                                        Kernel::template sums<1, 3>, Kernel::template sums<1, 4>},
+                                                       {Kernel::template sums<4, 1>, Kernel::template sums<4, 2>,
+                                                        Kernel::template sums<4, 3>, Kernel::template sums<4, 4>},
+                                                       Kernel::signed_codes};
+
+/// The kernels for `isa`, a chosen one. 64-bit Arm has but one instruction set, and dot products of bytes or not.
+inline const integer_kernels& integer_kernels_of([[maybe_unused]] instruction_set isa) noexcept {
+#if ECQ_X86
+  if (isa == instruction_set::avx512 && machine_has_integer_dots()) return integer_kernels_by<avx512::integer_dots>;
+  if (isa >= instruction_set::avx2) return integer_kernels_by<avx2::integer_dots>;
+#elif ECQ_NEON_DOT
+  if (machine_has_integer_dots()) return integer_kernels_by<neon::integer_dots>;
+#endif
+  return integer_kernels_by<plain_integer_dots>;
+}
+
+/// A run of codes in each of some rows.
+struct integer_code_rows {
+  const std::byte* codes;  ///< of the first row
+  std::size_t stride;
+  std::size_t rows;
+  std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
+  bool is_signed;     ///< codes are int8_t, otherwise uint8_t
+};
+
+/// Sets sums[row * stride + b] to the sum of code * activation over the run, which begins at `column`, for `batch` rows
+/// of activations from `first` on.
+inline void integer_products(const integer_kernels& kernels, const integer_code_rows& of,
+                             const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
+                             std::int32_t* sums, std::size_t stride) {
+  // A code of the other kind differs by 128 once its upper bit is flipped.
+  const std::uint8_t flip = of.is_signed == kernels.signed_codes ? 0 : 0x80;
+  // These activations stay in the first cache while all codes pass.
+  const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});
+  for (std::size_t begin = 0; begin < batch; begin += kept) {
+    const std::size_t end = (std::min)(begin + kept, batch);
+    for (std::size_t row = 0; row < of.rows;) {
+      const bool four = of.rows - row >= 4;
+      for (std::size_t b = begin; b < end; b += 4) {
+        const std::size_t together = (std::min)(end - b, std::size_t{4});
+        (four ? kernels.of_four_rows : kernels.of_one_row)[together - 1](of.codes + row * of.stride, of.stride, flip,
+                                                                         x.row(first + b) + column, x.stride(),
+                                                                         of.count, sums + row * stride + b, stride);
+      }
+      row += four ? 4 : 1;
+    }
+  }
+  if (flip == 0) return;
+  for (std::size_t b = 0; b < batch; ++b) {
+    const std::int32_t difference = (of.is_signed ? -128 : 128) * x.sum(first + b, column, of.count);
+    for (std::size_t row = 0; row < of.rows; ++row) sums[row * stride + b] += difference;
+  }
+}
+
+}  // namespace ecq::detail

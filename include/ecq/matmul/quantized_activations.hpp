@@ -1,0 +1,104 @@
+#pragma once
+/// \file
+/// Rows of activations in 8 bits, with a scale for each row.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "ecq/base/config.hpp"
+
+namespace ecq::detail {
+
+/// Sets q[i] to the integer in -127 ... 127 nearest to x[i] * (127 / max |x|) in FP32, ties to even, and returns the
+/// scale max |x| / 127. A row of zeros has scale 0. A row with NaN or infinity becomes zeros, and its scale is NaN.
+ECQ_EXACT_FLOAT inline double quantize_row(const float* x, std::size_t count, std::int8_t* q) {
+  ECQ_EXACT_FLOAT_BODY
+  std::int32_t most = 0;  // magnitudes of floats have the order of their bits
+  for (std::size_t i = 0; i < count; ++i) {
+    most = (std::max)(most, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFU));
+  }
+  constexpr std::int32_t infinity = 0x7F800000;
+  if (most == 0 || most >= infinity) {
+    std::fill_n(q, count, std::int8_t{0});
+    return most == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
+  }
+  const auto largest = std::bit_cast<float>(most);
+  // The quotient of a small one would be infinite; a power of two changes nothing else.
+  const float up = largest < 0x1p-100F ? 0x1p64F : 1;
+  const float factor = 127 / (largest * up);
+  // From 2^23 on, an FP32 number is an integer and its low bits are the last ones of its mantissa, so this sum rounds.
+  constexpr float integers = 0x1.8p23F;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto sum = std::bit_cast<std::uint32_t>(x[i] * up * factor + integers);
+    q[i] = static_cast<std::int8_t>(static_cast<std::uint8_t>(sum));
+  }
+  return static_cast<double>(largest) / 127;
+}
+
+/// Rows of activations q * scale of the row.
+class quantized_activations {
+ public:
+  /// Makes room for rows x columns. Throws std::bad_alloc.
+  void resize(std::size_t rows, std::size_t columns) {
+    columns_ = columns;
+    stride_ = (columns + 63) / 64 * 64;
+    integers_.resize(rows * stride_);
+    scales_.resize(rows);
+    sums_stride_ = columns / columns_per_sum + 1;
+    sums_.resize(rows * sums_stride_);
+  }
+
+  /// Row `index` becomes what is nearest to x.
+  void set_row(std::size_t index, const float* x) {
+    std::int8_t* const q = integers_.data() + index * stride_;
+    scales_[index] = quantize_row(x, columns_, q);
+    std::uint32_t* const sums = sums_.data() + index * sums_stride_;
+    for (std::size_t i = 1; i < sums_stride_; ++i) {
+      sums[i] = sums[i - 1];
+      for (std::size_t at = 0; at < columns_per_sum; ++at) {
+        sums[i] += static_cast<std::uint32_t>(q[(i - 1) * columns_per_sum + at]);
+      }
+    }
+  }
+
+  bool empty() const noexcept { return scales_.empty(); }
+  const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
+  std::size_t stride() const noexcept { return stride_; }
+  const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
+
+  /// Sum of the integers of `count` columns, at most 2^24, from `first` on.
+  std::int32_t sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
+    return static_cast<std::int32_t>(sum_below(index, first + count) - sum_below(index, first));
+  }
+
+  /// Sets to[i] to what activation i of the row is now, in FP32.
+  void dequantize_row(std::size_t index, float* to) const {
+    for (std::size_t i = 0; i < columns_; ++i) to[i] = static_cast<float>(row(index)[i] * scales_[index]);
+  }
+
+ private:
+  static constexpr std::size_t columns_per_sum = 32;
+
+  /// Sum of the integers of the first `columns`, modulo 2^32.
+  std::uint32_t sum_below(std::size_t index, std::size_t columns) const noexcept {
+    std::uint32_t sum = sums_[index * sums_stride_ + columns / columns_per_sum];
+    const std::int8_t* const q = row(index);
+    for (std::size_t i = columns / columns_per_sum * columns_per_sum; i < columns; ++i) {
+      sum += static_cast<std::uint32_t>(q[i]);
+    }
+    return sum;
+  }
+
+  std::size_t columns_ = 0;
+  std::size_t stride_ = 0;
+  std::vector<std::int8_t> integers_;
+  std::vector<double> scales_;
+  std::size_t sums_stride_ = 0;
+  std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th
+};
+
+}  // namespace ecq::detail
