@@ -1,5 +1,5 @@
-#include "ecq/matmul/matmul_plan-inl.hpp"
 #include "ecq/matmul/fused_products-inl.hpp"
+#include "ecq/matmul/matmul_plan-inl.hpp"
 
 namespace ecq {
 

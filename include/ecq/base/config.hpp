@@ -88,6 +88,7 @@
 #define ECQ_NEON_DOT_TARGET [[gnu::target("arch=armv8.2-a+dotprod")]]
 #else
 #define ECQ_NEON_DOT 0
+#define ECQ_NEON_DOT_TARGET
 #endif
 
 /// \def ECQ_KERNELS_BEGIN
