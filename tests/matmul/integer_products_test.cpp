@@ -87,7 +87,7 @@ struct definition {
   definition(const float* x, std::size_t count) : q(count) {
     float largest = 0;
     for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
-    if (largest == 0) return;
+    if (largest == 0 || !std::all_of(x, x + count, [](float one) { return std::isfinite(one); })) return;
     scale = static_cast<double>(largest) / 127;
     for (std::size_t i = 0; i < count; ++i) {
       const float up = largest < 1e-30F ? 0x1p64F : 1;
