@@ -97,8 +97,7 @@ class forward_pass {
     cosines_.resize(count * pairs);
     sines_.resize(count * pairs);
     for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const double exponent = 2.0 * static_cast<double>(pair) / static_cast<double>(config_.head_width);
-      const double frequency = std::pow(config_.rope_theta, -exponent);
+      const double frequency = config_.rotary.frequency(pair, config_.head_width);
       for (std::size_t token = 0; token < count; ++token) {
         const double angle = static_cast<double>(first + token) * frequency;
         cosines_[token * pairs + pair] = static_cast<float>(std::cos(angle));

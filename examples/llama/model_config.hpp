@@ -13,6 +13,7 @@
 
 #include "ecq/base/result.hpp"
 #include "json_file.hpp"
+#include "rotary.hpp"
 
 namespace llama {
 
@@ -27,7 +28,7 @@ struct model_config {
   std::size_t vocabulary = 0;
   std::size_t positions = 0;  ///< the longest context
   double norm_epsilon = 1e-6;
-  double rope_theta = 10000;
+  rotary_embedding rotary{};
   bool tied = false;  ///< whether the embedding is the output head, too
   std::optional<std::uint32_t> begin_token{};
   std::vector<std::uint32_t> end_tokens{};
@@ -60,10 +61,6 @@ inline ecq::result<void> check_architecture(const json& config) {
   if (!known) return unsupported("architecture '", named, "', not LlamaForCausalLM");
   if (const json* act = find_member(config, "hidden_act"); act != nullptr && *act != "silu") {
     return unsupported("hidden_act ", act->dump(), ", not \"silu\"");
-  }
-  if (find_member(config, "rope_scaling") != nullptr) return unsupported("rope_scaling");
-  if (const json* rope = find_member(config, "rope_parameters"); rope != nullptr) {
-    if (text_member(*rope, "rope_type") != "default") return unsupported("rope_parameters of another rope_type");
   }
   for (const char* const bias : {"attention_bias", "mlp_bias"}) {
     ECQ_TRY(has, flag_member(config, bias));
@@ -126,19 +123,18 @@ inline ecq::result<void> read_special_tokens(const json& from, model_config& to)
 }  // namespace detail
 
 /// Reads the shape of a decoder from the text of a config.json. Errors name the member: ecq::errc::unsupported for
-/// another architecture, scaled rotary embeddings, biases or another activation, ecq::errc::not_found for a size that
-/// is missing, ecq::errc::corrupt for values that are wrong or contradict each other.
+/// another architecture, rotary embeddings of another type, biases or another activation, ecq::errc::not_found for a
+/// size that is missing, ecq::errc::corrupt for values that are wrong or contradict each other.
 inline ecq::result<model_config> parse_model_config(const json& from) {
   ECQ_CHECK(detail::check_architecture(from));
   model_config config;
   ECQ_CHECK(detail::read_sizes(from, config));
   ECQ_CHECK(detail::read_special_tokens(from, config));
   ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", config.norm_epsilon));
-  const json* rope = find_member(from, "rope_parameters");
-  ECQ_TRY(theta, positive_member(rope != nullptr ? *rope : from, "rope_theta", config.rope_theta));
+  ECQ_TRY(rotary, parse_rotary_embedding(from));
   ECQ_TRY(tied, flag_member(from, "tie_word_embeddings"));
   config.norm_epsilon = epsilon;
-  config.rope_theta = theta;
+  config.rotary = rotary;
   config.tied = tied;
   return config;
 }

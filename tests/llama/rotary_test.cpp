@@ -1,0 +1,80 @@
+// Rotary embeddings of models for long contexts, and members of config.json that are refused.
+
+#include "../../examples/llama/rotary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace {
+
+using nlohmann::json;
+
+json llama3() {
+  return {{"rope_theta", 500000.0},
+          {"rope_scaling",
+           {{"rope_type", "llama3"},
+            {"factor", 8.0},
+            {"low_freq_factor", 1.0},
+            {"high_freq_factor", 4.0},
+            {"original_max_position_embeddings", 8192}}}};
+}
+
+std::string error_of(const json& config) {
+  const auto parsed = llama::parse_rotary_embedding(config);
+  return parsed ? "" : parsed.error().to_string();
+}
+
+// Computed from the rule that Llama 3.1 came with, in Python.
+TEST(LlamaRotary, FrequenciesAreThoseOfLlama3) {
+  const auto rotary = llama::parse_rotary_embedding(llama3());
+  ASSERT_TRUE(rotary) << rotary.error().to_string();
+  const std::pair<std::size_t, double> expected[] = {{0, 1.0},
+                                                     {10, 0.12868737343265052},
+                                                     {28, 0.0032114459947525913},
+                                                     {30, 0.0013718935677611381},
+                                                     {32, 0.0005248461609929547},
+                                                     {35, 9.556212353964683e-05},
+                                                     {40, 3.428102195952591e-05},
+                                                     {63, 3.068925988914511e-07}};
+  for (const auto& [pair, frequency] : expected) {
+    EXPECT_NEAR(rotary->frequency(pair, 128), frequency, 1e-12 * frequency) << pair;
+  }
+}
+
+TEST(LlamaRotary, AreDividedOrStay) {
+  for (const char* const type : {"type", "rope_type"}) {
+    const auto rotary = llama::parse_rotary_embedding({{"rope_scaling", {{type, "linear"}, {"factor", 4}}}});
+    ASSERT_TRUE(rotary) << rotary.error().to_string();
+    EXPECT_EQ(rotary->frequency(0, 64), 0.25);
+    EXPECT_EQ(rotary->frequency(16, 64), 0.25 * 0.01);
+  }
+  for (const json& plain : {json::object(), json{{"rope_scaling", nullptr}},
+                            json{{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}}}) {
+    const auto rotary = llama::parse_rotary_embedding(plain);
+    ASSERT_TRUE(rotary) << rotary.error().to_string();
+    EXPECT_EQ(rotary->frequency(16, 64), 0.01);
+  }
+}
+
+TEST(LlamaRotary, RefusesOtherTypesAndOddNumbers) {
+  EXPECT_EQ(error_of({{"rope_scaling", {{"type", "yarn"}}}}), "unsupported: rotary embeddings of type 'yarn'");
+  EXPECT_EQ(error_of({{"rope_parameters", {{"rope_theta", 1.0}}}}), "unsupported: rotary embeddings of type ''");
+  EXPECT_EQ(error_of({{"rope_scaling", "linear"}}), "unsupported: rotary embeddings of type ''");
+  for (const char* const name : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    json config = llama3();
+    config["rope_scaling"].erase(name);
+    EXPECT_EQ(error_of(config), "not found: " + std::string(name) + " is missing");
+    for (const json& odd : {json(0), json(-1.0), json("8"), json(true)}) {
+      config["rope_scaling"][name] = odd;
+      EXPECT_EQ(error_of(config), "corrupt: " + std::string(name) + ": not a finite number above 0") << odd;
+    }
+  }
+  json equal = llama3();
+  equal["rope_scaling"]["low_freq_factor"] = 4.0;
+  EXPECT_EQ(error_of(equal), "corrupt: low_freq_factor: not below high_freq_factor");
+}
+
+}  // namespace
