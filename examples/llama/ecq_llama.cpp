@@ -9,31 +9,25 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <iostream>
 #include <memory>
-#include <new>
+#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "../ecq/command.hpp"
-#include "../ecq/interrupt.hpp"
+#include "../ecq/program.hpp"
 #include "../ecq/progress_bar.hpp"
-#include "../ecq/suggestion.hpp"
 #include "../ecq/text.hpp"
-#include "ecq/version.hpp"
 #include "forward.hpp"
 #include "generation.hpp"
 #include "model.hpp"
 #include "perplexity.hpp"
+#include "text_stream.hpp"
 #include "tokenizer.hpp"
 
 namespace {
-
-constexpr int failed = 1;
-constexpr int wrong_usage = 2;
 
 /// The options of both commands.
 struct model_options {
@@ -96,18 +90,6 @@ ecq::result<llama::model> open_model(const model_options& given) {
                       llama::model::open(given.path, mode, given.common.backend(), bar.callback(), activations));
 }
 
-/// Text with its line breaks, which cannot steer a terminal.
-std::string printable_lines(std::string_view text) {
-  std::string lines;
-  for (;;) {
-    const std::size_t end = text.find_first_of("\n\t");
-    lines += tool::printable(text.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    lines += text[end];
-    text.remove_prefix(end + 1);
-  }
-}
-
 struct generate_arguments : model_options {
   std::string prompt;
   llama::generation_options how;
@@ -130,21 +112,26 @@ ecq::result<void> generate(const generate_arguments& given) {
   ECQ_TRY(prompt, prompt_tokens(given.prompt, words, config));
   llama::thread_pool pool(given.common.threads);
   llama::forward_pass pass(model, pool);
-  tool::progress_bar bar(given.common.quiet, "tokens");
-  ECQ_TRY(made, tool::naming(given.path, llama::generate(pass, config, prompt, given.how, [&](std::size_t done) {
-                               bar.update({"generating", "", done, given.how.tokens});
-                             })));
+  // In text, the tokens themselves show how far it is.
+  tool::progress_bar bar(given.common.quiet || !given.common.as_json, "tokens");
+  llama::text_stream shown(std::cout);
+  const auto show = [&](std::span<const std::uint32_t> tokens) {
+    bar.update({"generating", "", tokens.size(), given.how.tokens});
+    if (given.common.as_json) return;
+    if (tokens.size() == 1) shown.add(given.prompt);
+    shown.add(words.decode(tokens.last(1)));
+  };
+  ECQ_TRY(made, tool::naming(given.path, llama::generate(pass, config, prompt, given.how, show)));
   bar.clear();
   // The first token comes with the prompt.
   const double speed = rate(made.tokens.empty() ? 0 : made.tokens.size() - 1, made.seconds);
-  const std::string text = words.decode(made.tokens);
   if (given.common.as_json) {
     tool::json answer{{"model", given.path},
                       {"mode", given.mode},
                       {"activations", given.activations},
                       {"prompt_tokens", prompt},
                       {"tokens", made.tokens},
-                      {"text", text},
+                      {"text", words.decode(made.tokens)},
                       {"stop", made.stop},
                       {"prompt_seconds", made.prompt_seconds},
                       {"seconds", made.seconds},
@@ -153,7 +140,8 @@ ecq::result<void> generate(const generate_arguments& given) {
     answer.update(memory_json(model));
     tool::print(std::move(answer));
   } else {
-    std::cout << printable_lines(given.prompt + text) << '\n';
+    if (made.tokens.empty()) shown.add(given.prompt);
+    shown.end();
     if (!given.common.quiet) {
       std::cout << '\n'
                 << made.tokens.size() << " tokens, " << tool::significant(speed, 3) << " a second after a prompt of "
@@ -231,45 +219,15 @@ void add_perplexity(CLI::App& app, tool::action& chosen) {
   command->callback([given, &chosen] { chosen = [given] { return perplexity(*given); }; });
 }
 
-int complain(std::string_view what, int code) {
-  std::cerr << "ecq-llama: " << tool::printable(what) << '\n';
-  return code;
-}
-
-int run(int argc, char** argv) {
-  CLI::App app("Runs a Llama-shaped model from weights that ecq has compressed, or from plain ones.", "ecq-llama");
-  app.set_version_flag("--version", "ecq-llama " ECQ_VERSION_STRING);
-  app.require_subcommand(1);
-  tool::action chosen;
+void add_all(CLI::App& app, tool::action& chosen) {
   add_generate(app, chosen);
   add_perplexity(app, chosen);
-  if (argc < 2) {
-    std::cout << app.help();
-    return wrong_usage;
-  }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help, --version
-    app.exit(asked);
-    return 0;
-  } catch (const CLI::ParseError& wrong) {
-    return complain(tool::explanation(app, wrong), wrong_usage);
-  }
-  const ecq::result<void> outcome = chosen();
-  if (!outcome) return complain(outcome.error().to_string(), failed);
-  if (!std::cout.flush()) return complain("input/output error: standard output", failed);
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  tool::stop_cleanly_on_signals();
-  try {
-    return run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    return complain("out of memory: allocation failed", failed);
-  } catch (const std::exception& unexpected) {
-    return complain("internal error: " + std::string(unexpected.what()), failed);
-  }
+  return tool::program("ecq-llama",
+                       "Runs a Llama-shaped model from weights that ecq has compressed, or from plain ones.")
+      .run(argc, argv, add_all);
 }

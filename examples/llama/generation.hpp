@@ -46,11 +46,12 @@ static_assert(tokens_per_pass <= forward_pass::most_tokens);
 
 }  // namespace detail
 
-/// Continues `prompt`. Calls `progress(tokens so far)` after each token. Errors: ecq::errc::invalid_argument for a
-/// prompt without tokens or longer than the context, those of forward_pass::run and check_logits.
+/// Continues `prompt`. Calls `progress(tokens so far)` after each token, which is the last one. Errors:
+/// ecq::errc::invalid_argument for a prompt without tokens or longer than the context, those of forward_pass::run and
+/// check_logits.
 inline ecq::result<generation> generate(forward_pass& pass, const model_config& config,
                                         std::span<const std::uint32_t> prompt, const generation_options& how,
-                                        const std::function<void(std::size_t)>& progress = {}) {
+                                        const std::function<void(std::span<const std::uint32_t>)>& progress = {}) {
   if (prompt.empty()) return ecq::error(ecq::errc::invalid_argument, "prompt: no tokens");
   if (prompt.size() > config.positions) {
     return ecq::error(ecq::errc::invalid_argument, "prompt: ", prompt.size(), " tokens, the context has ",
@@ -81,7 +82,7 @@ inline ecq::result<generation> generate(forward_pass& pass, const model_config& 
     }
     made.tokens.push_back(token);
     rest = std::span(made.tokens).last(1);
-    if (progress) progress(made.tokens.size());
+    if (progress) progress(made.tokens);
   }
   made.seconds = detail::seconds_since(start);
   made.cache_bytes = cache.size_bytes();
