@@ -32,11 +32,19 @@ struct compress_arguments : common_options {
   std::uint64_t chunk = 0, max_shard_bytes = 0;
   ecq::tensor_selection selection;
   std::vector<std::string> fallback;
+  std::string exact;
+  double outliers = 0;
 
   bool is_entrollm() const { return method == "entrollm"; }
 
   /// The options of the library. Errors: those that make no sense for what is compressed.
   ecq::result<ecq::compress_options> to_options() const;
+
+  ecq::result<ecq::exact_choice> exact_weights() const {
+    if (exact.empty()) return ecq::exact_choice{.outlier_ratio = outliers};
+    ECQ_TRY(places, ecq::read_weight_places(exact));
+    return ecq::exact_choice{std::move(places), outliers};
+  }
 };
 
 /// The names of entropy coders on the command line.
@@ -74,6 +82,20 @@ inline CLI::Option* add_format(CLI::App& command, compress_arguments& given) {
   return command.add_option("--format", given.format, "Number format of the codes")
       ->check(CLI::IsMember({"fp8_e4m3", "fp8_e5m2", "int8"}))
       ->capture_default_str();
+}
+
+/// The options that say which weights are kept exact, of methods that change weights.
+inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_arguments& given) {
+  return {command
+              .add_option("--exact", given.exact,
+                          "Keep the weights exact that a JSON file names: {\"tensor\": [[row, column], ...], ...}; 12 "
+                          "bytes each. 'ecq-llama super-weights' writes such a file")
+              ->check(CLI::ExistingFile),
+          command
+              .add_option("--outliers", given.outliers,
+                          "Keep weights exact that are this many times as large as the others of their row on average, "
+                          "and those of their column; 64 is usual")
+              ->check(number_between(2, 1e9))};
 }
 
 /// The options that say which tensors are compressed. Returns that of the fallback.
@@ -114,6 +136,8 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
   how.goal = std::find_if(goals.begin(), goals.end(), [&](const auto& each) { return each.first == goal; })->second;
   how.selection = selection;
   how.fallback_names = fallback;
+  ECQ_TRY(kept, exact_weights());
+  how.exact = std::move(kept);
   if (!lossless && !is_entrollm()) how.fallback = {codes, ecq::entquant{.lambda = 0.0}};
   how.chunk_bits = chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(chunk));
   how.keep_non_finite = keep_non_finite;
@@ -193,6 +217,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
   add_choice(*command, *given)->excludes(lossless);
+  for (CLI::Option* each : add_exact(*command, *given)) each->excludes(lossless);
   CLI::Option* per_tensor =
       command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
           ->excludes(lambda)

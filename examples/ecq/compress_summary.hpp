@@ -24,6 +24,9 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
             " quantised tensors were multiplied by their scales, which are dropped" +
             (folder ? "" : ": remove quantization_config from config.json") + "\n";
   }
+  if (report.exact != 0) {
+    text += "  exact weights    " + grouped(report.exact) + " at 96 bits each\n";
+  }
   if (report.of_quantized != 0) {
     text += "  left as they are " + std::to_string(report.of_quantized) +
             " tensors of weights that are quantised already; --lossless makes them smaller\n";
@@ -59,6 +62,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["lambda"] = report.lambda;
   totals["unpacked"] = report.unpacked;
   totals["by_fallback"] = report.by_fallback;
+  totals["exact"] = report.exact;
   totals["of_quantized"] = report.of_quantized;
   if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;

@@ -26,6 +26,7 @@ inline json tensor_rows(std::span<const ecq::tensor_report> tensors) {
                     {"entropy", tensor.entropy},
                     {"exponent_entropy", tensor.exponent_entropy},
                     {"sparsity", tensor.sparsity},
+                    {"exact", tensor.exact},
                     {"unique_values", tensor.unique_values}});
   }
   return rows;

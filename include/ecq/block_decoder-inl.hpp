@@ -20,6 +20,8 @@
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/exact_weight.hpp"
+#include "ecq/format/fp32.hpp"
 #include "ecq/format/nearest_finite.hpp"
 #include "ecq/quantize/dequantize.hpp"
 #include "ecq/stream/stream_decoder.hpp"
@@ -122,7 +124,25 @@ ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const 
   if (matrix.zero != 0 && !is_affine(matrix.format)) {
     return error(errc::corrupt, "a zero point of ", to_string(matrix.format));
   }
+  ECQ_CHECK(check_exact(matrix));
   return matrix.lossless() ? result<void>() : check_weights(matrix);
+}
+
+ECQ_INLINE result<void> block_decoder::check_exact(const packed_matrix& matrix) {
+  if (matrix.exact.empty()) return {};
+  if (matrix.lossless()) return error(errc::corrupt, "exact weights in a matrix without loss");
+  const std::uint64_t weights = std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
+  for (std::size_t index = 0; index < matrix.exact.size(); ++index) {
+    const auto& [position, weight] = matrix.exact[index];
+    const bool ascends = index == 0 || position > matrix.exact[index - 1].position;
+    if (!ascends || position >= weights) {
+      return error(errc::corrupt, "exact weight ", index, " at position ", position, " of ", weights,
+                   ascends ? "" : ", not in ascending order");
+    }
+    if (fp32::is_finite(std::bit_cast<std::uint32_t>(weight))) continue;
+    return error(errc::corrupt, "exact weight ", index, " is not finite");
+  }
+  return {};
 }
 
 ECQ_INLINE result<void> block_decoder::check_weights(const packed_matrix& matrix) {
@@ -173,7 +193,11 @@ result<void> block_decoder::decode_run(const cpu& backend, const segment<Element
   std::vector<std::byte> elements(static_cast<std::size_t>(runs.end_of(run) - begin) * stream_.element_bytes());
   ECQ_CHECK(decode_elements(cpu{.isa = backend.isa}, stream_, begin, elements));
   const packed_matrix& source = matrices_[to.matrix];
-  if (!source.lossless()) return dequantize(source, to.first_row, begin - runs.first, elements, to.out);
+  if (!source.lossless()) {
+    ECQ_CHECK(dequantize(source, to.first_row, begin - runs.first, elements, to.out));
+    put_exact(source, to.first_row, begin - runs.first, elements.size(), to.out);
+    return {};
+  }
   convert(source.format, begin - runs.first, elements, to.out);
   return {};
 }
@@ -200,6 +224,18 @@ void block_decoder::convert(dtype format, std::uint64_t first_element, std::span
       }
     }
   });
+}
+
+template <weight_output Element>
+void block_decoder::put_exact(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
+                              std::size_t elements, matrix_view<Element> out) {
+  const std::uint64_t before = static_cast<std::uint64_t>(first_row) * source.layout.columns;
+  const std::uint64_t begin = before + first_element;
+  for (const auto& [position, weight] : exact_weights_in(source.exact, begin, begin + elements)) {
+    const std::uint64_t at = position - before;
+    out(static_cast<std::size_t>(at / source.layout.columns), static_cast<std::size_t>(at % source.layout.columns)) =
+        nearest_finite<Element>(weight);
+  }
 }
 
 template <weight_output Element>

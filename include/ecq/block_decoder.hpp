@@ -75,7 +75,7 @@ class block_decoder {
   static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments);
 
   /// Decodes the codes of `rows` rows from `first_row` on, row-major, in the machine's byte order; for a lossless
-  /// matrix, these are the very bits of its weights. out.size() must be rows x columns x bytes of a code.
+  /// matrix, these are the very bits of its weights. Exact weights have codes, too, which mean nothing. out.size() must be rows x columns x bytes of a code.
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
                             std::span<std::byte> out) const;
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
@@ -94,6 +94,8 @@ class block_decoder {
   /// Whether no code can become a weight beyond FP32. Otherwise a sum fused with its product could differ from one that
   /// is not, and decoders could differ where products overflow.
   static result<void> check_weights(const packed_matrix& matrix);
+
+  static result<void> check_exact(const packed_matrix& matrix);
 
   result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
 
@@ -122,6 +124,10 @@ class block_decoder {
   template <weight_output Element>
   static void convert(dtype format, std::uint64_t first_element, std::span<const std::byte> elements,
                       matrix_view<Element> out);
+  /// Puts the exact weights among `elements` elements from `first_element` on, counted from row `first_row`, in place.
+  template <weight_output Element>
+  static void put_exact(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
+                        std::size_t elements, matrix_view<Element> out);
   template <weight_output Element>
   static result<void> dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
                                  std::span<const std::byte> codes, matrix_view<Element> out);

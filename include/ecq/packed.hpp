@@ -11,12 +11,13 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/exact_weight.hpp"
 #include "ecq/quantize/granularity.hpp"
 
 namespace ecq {
 
 /// One matrix of a block: everything but its codes. weight(row, column) = value of the code * scale of its group +
-/// zero. A matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has
+/// zero, unless the weight is one of the exact ones. A matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has
 /// no scales. A lossless matrix of format uint8 holds the bytes of a tensor of any type: one column, and a row for each
 /// byte.
 struct packed_matrix {
@@ -31,6 +32,8 @@ struct packed_matrix {
   std::vector<bf16> scales;        ///< layout.count() of them, in group order
   /// With dtype::table, the values of codes 0 to 255, infinity for codes that do not occur; otherwise empty.
   std::vector<float> values{};
+  /// The weights for which codes do not count, by ascending position; none if the matrix is lossless.
+  std::vector<exact_weight> exact{};
   std::string element_type{};  ///< of bytes: the type of the tensor's elements, as safetensors files name it ("I32")
 
   bool lossless() const noexcept { return layout.rows_per_group == 0; }
@@ -57,8 +60,10 @@ struct packed_matrix {
     values.assign(table.begin(), table.end());
   }
 
-  /// The size in bytes of scales and values.
-  std::uint64_t side_bytes() const noexcept { return scales.size() * sizeof(bf16) + values.size() * sizeof(float); }
+  /// The size in bytes of scales, values and exact weights.
+  std::uint64_t side_bytes() const noexcept {
+    return scales.size() * sizeof(bf16) + values.size() * sizeof(float) + exact.size() * exact_weight_bytes;
+  }
 
   /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open or
   /// check has accepted this matrix, and it is not lossless.
@@ -88,7 +93,7 @@ struct packed_block {
     for (const packed_matrix& matrix : matrices) sum += matrix.weights();
     return sum;
   }
-  /// The size in bytes of the stream with all that it holds, of the scales, and of tables of values.
+  /// The size in bytes of the stream with all that it holds, of scales, tables of values, and exact weights.
   std::uint64_t size_bytes() const noexcept {
     std::uint64_t sum = stream.size();
     for (const packed_matrix& matrix : matrices) sum += matrix.side_bytes();

@@ -136,6 +136,73 @@ TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
   }
 }
 
+/// The small model with weights that stand out, in two layers, and what file each weight came back in.
+class ExactInCheckpoint : public WholeCheckpoint {
+ protected:
+  void SetUp() override {
+    plant(1, 64 * 3 + 5, 7.5F);
+    plant(6, 64 * 63 + 63, -9.0F);
+    write_model(original, model);
+  }
+
+  void plant(std::size_t index, std::size_t position, float weight) {
+    ASSERT_EQ(model[index].dtype, "BF16");
+    const std::string bits = bytes_of<ecq::bf16>({weight});
+    std::copy(bits.begin(), bits.end(), model[index].bytes.begin() + static_cast<std::ptrdiff_t>(2 * position));
+  }
+
+  /// The weights of tensor `index` after decompression.
+  std::vector<float> restored_weights(std::size_t index) {
+    EXPECT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
+    const auto file = ecq::safetensors_file::open(restored);
+    EXPECT_TRUE(file);
+    const auto& entry = *file->find(model[index].name);
+    const auto weights = *ecq::as_weights(entry, file->bytes(entry));
+    std::vector<float> all(weights.size());
+    for (std::size_t row = 0; row < weights.rows(); ++row) {
+      weights.load(row, 0, std::span(all).subspan(row * weights.columns(), weights.columns()));
+    }
+    return all;
+  }
+};
+
+TEST_F(ExactInCheckpoint, KeepsWhatIsNamedOrStandsOut) {
+  const ecq::weight_places places = {{model[1].name, {{3, 5}, {0, 0}, {3, 5}}}, {model[0].name, {{0, 0}}}};
+  const auto weights = *ecq::safetensors_file::open(original);
+  for (const bool outliers : {false, true}) {
+    const auto report = compress({.method = entquant{.target_bits = 5.0},
+                                  .exact = {.places = places, .outlier_ratio = outliers ? 64.0 : 0.0}});
+    ASSERT_TRUE(report) << report.error().to_string();
+    EXPECT_NEAR(report->bits_per_weight, 5.0, 0.02);
+    EXPECT_EQ(report->exact, outliers ? 3U : 2U);
+    EXPECT_EQ(restored_weights(1)[64 * 3 + 5], 7.5F);
+    EXPECT_EQ(restored_weights(6)[64 * 63 + 63] == -9.0F, outliers);
+    const auto inspected = ecq::inspect_checkpoint(cpu{}, packed);
+    ASSERT_TRUE(inspected);
+    std::uint64_t exact = 0;
+    for (const auto& tensor : inspected->tensors) exact += tensor.exact;
+    EXPECT_EQ(exact, report->exact);
+    EXPECT_DOUBLE_EQ(inspected->bits_per_weight, report->bits_per_weight);
+    ASSERT_TRUE(ecq::verify_checkpoint(cpu{}, packed, original));
+  }
+}
+
+TEST_F(ExactInCheckpoint, WrongPlacesAreAnError) {
+  const auto error_of = [&](const ecq::exact_choice& exact) {
+    const auto report = compress({.method = entquant{.target_bits = 5.0}, .exact = exact});
+    EXPECT_FALSE(report);
+    return report ? ecq::error(errc::ok, "") : report.error();
+  };
+  EXPECT_EQ(error_of({.places = {{"nobody", {{0, 0}}}}}).code(), errc::not_found);
+  EXPECT_EQ(error_of({.places = {{model[1].name, {{64, 0}}}}}).code(), errc::invalid_argument);
+  const auto beyond = error_of({.places = {{model[1].name, {{0, 64}}}}});
+  EXPECT_EQ(beyond.code(), errc::invalid_argument);
+  EXPECT_NE(beyond.message().find(model[1].name), std::string::npos);
+  EXPECT_EQ(error_of({.outlier_ratio = 0.5}).code(), errc::invalid_argument);
+  // Without loss, all weights are exact.
+  EXPECT_TRUE(compress({.method = ecq::lossless_weights{}, .exact = {.outlier_ratio = 64}}));
+}
+
 // Scale times code may round above the largest number of the original's type.
 TEST(ExtremeWeights, StayFiniteInTheirOwnType) {
   const temporary_folder folder;

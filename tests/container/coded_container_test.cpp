@@ -21,20 +21,22 @@ using ecq::cpu;
 using ecq_test::code_source;
 using ecq_test::golden;
 
-constexpr const char* golden_file = "container/coded.safetensors";
+constexpr const char* golden_file[] = {"container/coded.safetensors", "container/exact.safetensors"};
 
 ecq::bf16 head_weight(std::size_t index) {
   static const auto exponents = code_source(2).bell(1000, 2);
   return ecq::bf16::from_bits(static_cast<std::uint16_t>(exponents[index] * 128U + (index * 37U & 0x7FU)));
 }
 
-/// FP8 codes with scales by rANS, two matrices in one stream; BF16 weights without loss by Huffman.
-std::vector<ecq_test::sample_block> coded_blocks() {
+/// FP8 codes with scales by rANS, two matrices in one stream, one perhaps with exact weights; BF16 weights without loss
+/// by Huffman.
+std::vector<ecq_test::sample_block> coded_blocks(bool exact) {
   std::vector<ecq_test::sample_block> blocks(2);
   blocks[0].name = "layers.0";
   blocks[0].block.matrices = {ecq_test::sample_matrix("layers.0.up", {4, 100}, 100, 0),
                               ecq_test::sample_matrix("layers.0.down", {10, 3, 20}, 30, 400)};
   blocks[0].block.stream = *ecq::encode_stream(cpu{}, code_source(1).below(1000, 9));
+  if (exact) blocks[0].block.matrices[1].exact = {{0, 1.0F}, {29, -0x1p-149F}, {599, 3.4e38F}};
   blocks[1].name = "head";
   blocks[1].block.matrices = {ecq_test::sample_matrix("head", {5, 200}, 1, 0)};
   auto& head = blocks[1].block.matrices[0];
@@ -48,37 +50,40 @@ std::vector<ecq_test::sample_block> coded_blocks() {
   return blocks;
 }
 
-ecq::result<void> write_coded(const std::filesystem::path& path) {
+ecq::result<void> write_coded(const std::filesystem::path& path, bool exact) {
   ecq::container_plan plan;
-  for (const auto& each : coded_blocks()) {
+  for (const auto& each : coded_blocks(exact)) {
     auto& block = plan.blocks.emplace_back();
     block.name = each.name;
     for (const auto& matrix : each.block.matrices) {
-      block.matrices.push_back({matrix.name, matrix.shape, matrix.lossless()});
+      block.matrices.push_back(
+          {.name = matrix.name, .shape = matrix.shape, .lossless = matrix.lossless(), .exact = matrix.exact.size()});
     }
   }
   plan.pass_through.push_back({"norm", "F32", std::vector<std::uint64_t>{3}});
   plan.tool = "test 2";
   ECQ_TRY(writer, ecq::container_writer::create(path, plan));
   ECQ_CHECK(writer.write_tensor("norm", ecq_test::as_bytes("123456789abc")));
-  for (const auto& each : coded_blocks()) ECQ_CHECK(writer.write_block(each.name, each.block));
+  for (const auto& each : coded_blocks(exact)) ECQ_CHECK(writer.write_block(each.name, each.block));
   return writer.commit();
 }
 
 TEST(CodedContainer, IsWrittenByteForByte) {
   const ecq_test::temporary_folder folder;
-  const auto written = write_coded(folder / "out");
-  ASSERT_TRUE(written) << written.error().to_string();
-  const std::string text = ecq_test::read_file(folder / "out");
-  if (std::getenv("ECQ_UPDATE_GOLDEN") != nullptr) ecq_test::write_file(golden(golden_file), text);
-  EXPECT_TRUE(text == ecq_test::read_file(golden(golden_file)));
+  for (const bool exact : {false, true}) {
+    const auto written = write_coded(folder / "out", exact);
+    ASSERT_TRUE(written) << written.error().to_string();
+    const std::string text = ecq_test::read_file(folder / "out");
+    if (std::getenv("ECQ_UPDATE_GOLDEN") != nullptr) ecq_test::write_file(golden(golden_file[exact]), text);
+    EXPECT_TRUE(text == ecq_test::read_file(golden(golden_file[exact])));
+  }
 }
 
-TEST(CodedContainer, IsReadAndDecoded) {
-  const auto reader = ecq::container_reader::open(golden(golden_file));
+void expect_decoded(bool exact) {
+  const auto reader = ecq::container_reader::open(golden(golden_file[exact]));
   ASSERT_TRUE(reader) << reader.error().to_string();
   ASSERT_TRUE(reader->verify());
-  const auto blocks = coded_blocks();
+  const auto blocks = coded_blocks(exact);
   ASSERT_EQ(reader->blocks().size(), blocks.size());
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const auto block = reader->load(index);
@@ -97,8 +102,30 @@ TEST(CodedContainer, IsReadAndDecoded) {
       const std::size_t row = layout.rows - 1;  // its first code, by its row's scale
       const auto code = code_source(1).below(1000, 9)[block->matrices[at].first_symbol + row * layout.columns];
       const std::size_t group = row * layout.groups_across();
+      EXPECT_EQ(block->matrices[at].exact, blocks[index].block.matrices[at].exact);
+      for (const auto& [position, weight] : block->matrices[at].exact) EXPECT_EQ(weights[position], weight);
       EXPECT_EQ(weights[row * layout.columns], ecq::fp8_e4m3::decode(code) * float{block->matrices[at].scales[group]});
     }
+  }
+}
+
+TEST(CodedContainer, IsReadAndDecoded) {
+  for (const bool exact : {false, true}) expect_decoded(exact);
+}
+
+TEST(CodedContainer, DamagedExactWeightsAreRefused) {
+  const ecq_test::temporary_folder folder;
+  const std::string text = ecq_test::read_file(golden(golden_file[1]));
+  const std::size_t at = text.find(std::string("\x57\x02\0\0\0\0\0\0", 8));  // position 599
+  ASSERT_NE(at, std::string::npos);
+  for (std::size_t byte = 0; byte < 12; ++byte) {
+    std::string damaged = text;
+    damaged[at + byte] ^= 1;
+    ecq_test::write_file(folder / "damaged", damaged);
+    const auto reader = ecq::container_reader::open(folder / "damaged");
+    ASSERT_TRUE(reader);
+    EXPECT_EQ(reader->load(0).error().code(), ecq::errc::checksum_mismatch);
+    EXPECT_FALSE(reader->verify());
   }
 }
 

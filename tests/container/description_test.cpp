@@ -121,6 +121,13 @@ TEST(Description, LiesAreRefused) {
     }));
   };
   EXPECT_EQ(lossless("bf16", "bf16", "bf16"), errc::ok);
+  EXPECT_EQ(code_of(changed([](json& root) {
+              json& head = root["blocks"][1]["matrices"][0];
+              head["rows_per_group"] = head["columns_per_group"] = 0;
+              head["original"] = head["format"] = "bf16";
+              head["exact"] = 1;
+            })),
+            errc::corrupt);
   EXPECT_EQ(lossless("fp8_e4m3", "fp8_e4m3", "fp8_e4m3"), errc::ok);
   EXPECT_EQ(lossless("bf16", "fp16", "fp16"), errc::corrupt);
   EXPECT_EQ(lossless("bf16", "bf16", "fp32"), errc::corrupt);
@@ -133,6 +140,11 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(of_matrix("name", nullptr), errc::corrupt);
   EXPECT_EQ(of_matrix("extra", 1), errc::unsupported);
   EXPECT_EQ(of_matrix("zero", "bf800000"), errc::corrupt);  // codes are FP8
+  EXPECT_EQ(of_matrix("exact", 12), errc::ok);
+  EXPECT_EQ(of_matrix("exact", 13), errc::corrupt);  // of 3 x 4
+  EXPECT_EQ(of_matrix("exact", ~std::uint64_t{0}), errc::corrupt);
+  EXPECT_EQ(of_matrix("exact", 0), errc::corrupt);
+  EXPECT_EQ(of_matrix("exact", "1"), errc::corrupt);
 
   const auto of_root = [](auto&& change) { return code_of(changed(change)); };
   EXPECT_EQ(of_root([](json& root) { root["version"] = 2; }), errc::unsupported);

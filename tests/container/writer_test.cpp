@@ -114,6 +114,7 @@ TEST(ContainerWriter, RefusesWhatIsNotInThePlan) {
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[0].layout.columns = 5; }));
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[0].layout.rows_per_group = 0; }));
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[0].scales.pop_back(); }));
+  EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[0].exact.push_back({3, 1.0F}); }));
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[0].format = ecq::dtype::bf16; }));
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[1].first_symbol = 11; }));
   EXPECT_TRUE(refused("layers.0", [](auto& block) { block.matrices[1].first_symbol = ~std::uint64_t{0}; }));

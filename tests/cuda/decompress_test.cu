@@ -151,6 +151,19 @@ TEST_F(DecompressOnDevice, GivesFiniteWeightsWhereTheOutputEnds) {
   EXPECT_EQ(ecq::device_block_image::of(block).error().code(), ecq::errc::corrupt);
 }
 
+TEST_F(DecompressOnDevice, PutsExactWeightsInPlace) {
+  for (const bool pairs : {false, true}) {
+    ecq::packed_block block = made_block({{64, 64}, {3, 5}, {40, 36}}, pairs);
+    block.matrices[1].exact = {{0, 7.0F}, {4, -70000.0F}, {5, 0.0F}, {14, 3.3e38F}};
+    for (std::uint64_t at = 0; at < 40 * 36; at += 7) block.matrices[2].exact.push_back({at, static_cast<float>(at)});
+    for (const std::size_t padding : {0U, 3U}) {
+      expect_the_weights_of_the_host<ecq::fp16>(block, padding);
+      expect_the_weights_of_the_host<ecq::bf16>(block, padding);
+      expect_the_weights_of_the_host<float>(block, padding);
+    }
+  }
+}
+
 TEST_F(DecompressOnDevice, GivesTheWeightsOfGapArrays) {
   using coder = ecq::huffman_gaps;
   for (const std::size_t padding : {0U, 3U}) {

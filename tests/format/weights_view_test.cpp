@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -87,6 +88,34 @@ TYPED_TEST(WeightsView, LoadsTransposedAndReversed) {
   for (std::size_t index = 0; index < backwards.size(); ++index) {
     EXPECT_EQ(backwards[index], TestFixture::expected(TestFixture::rows - 2, TestFixture::columns - 1 - index));
   }
+}
+
+// Rows, parts of rows, and selections of rows.
+TYPED_TEST(WeightsView, LeavesExactWeightsOut) {
+  const auto values = TestFixture::weights();
+  constexpr std::size_t count = TestFixture::rows, width = TestFixture::columns;
+  const std::vector<std::uint64_t> positions = {0, 8, 9, 2 * width + 3, count * width - 1};
+  const weights_view plain = matrix_view<const TypeParam>(values.data(), count, width);
+  const weights_view view = plain.with_exact(positions);
+  EXPECT_TRUE(plain.exact().empty());
+  EXPECT_EQ(view.exact().size(), positions.size());
+  const auto expect = [&](const weights_view& part, std::size_t row, std::size_t row_of_all) {
+    for (std::size_t first = 0; first <= width; ++first) {
+      std::vector<float> out(width - first);
+      part.load(row, first, out);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::size_t position = row_of_all * width + first + i;
+        const bool left_out = std::find(positions.begin(), positions.end(), position) != positions.end();
+        EXPECT_EQ(out[i], left_out ? 0.0F : TestFixture::expected(row_of_all, first + i)) << position;
+      }
+    }
+  };
+  for (std::size_t row = 0; row < count; ++row) {
+    expect(view, row, row);
+    expect(view.row_range(row, count - row), 0, row);
+  }
+  expect(view.every_row(2), 1, 2);
+  expect(view.row_range(1, 4).every_row(3).row_range(1, 1), 0, 4);
 }
 
 TEST(WeightsViewOfSpecialValues, ComeThroughUnchanged) {

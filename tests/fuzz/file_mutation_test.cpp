@@ -11,7 +11,7 @@
 
 namespace {
 
-const char* const files[] = {"container/sample.safetensors", "container/coded.safetensors"};
+const char* const files[] = {"container/sample.safetensors", "container/coded.safetensors", "container/exact.safetensors"};
 
 TEST(SafetensorsMutations, AreRefusedOrReadAsOthersDo) {
   std::size_t accepted = 0;

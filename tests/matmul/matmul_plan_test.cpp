@@ -209,6 +209,29 @@ TEST(MatmulPlan, TakesCodesAndExponents) {
   }
 }
 
+// At both ends of rows and of what a task has, two in a row, and in rows that tasks share.
+TEST(MatmulPlan, TakesExactWeights) {
+  const auto with_exact = [](packed_block block) {
+    for (ecq::packed_matrix& matrix : block.matrices) {
+      const std::uint64_t columns = matrix.layout.columns;
+      if (matrix.lossless()) continue;
+      matrix.exact = {{0, 5.0F}, {columns - 1, -3.0F}, {columns, 0.0F}, {columns + 7, 100.0F}, {3 * columns - 1, 0.5F}};
+    }
+    return block;
+  };
+  for (const shape& one : {shape{37, 512}, {9, 300}, {5, 7168}, {4, 40000}}) {
+    SCOPED_TRACE(std::to_string(one.columns) + " columns");
+    for (const kind& each : kinds()) {
+      SCOPED_TRACE(each.name);
+      expect_fused(with_exact(packed(each.method, {one, {3, one.columns}}, {.chunk_bits = 11}, each.narrow)),
+                   one.columns);
+    }
+    expect_fused(with_exact(packed(ecq::entquant{.lambda = 14.5}, {one, {3, one.columns}},
+                                   {.chunk_bits = 11, .narrow_pairs = 1})),
+                 one.columns);
+  }
+}
+
 TEST(MatmulPlan, TakesSeveralMatricesAndRanges) {
   const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{40, 96}, {24, 96}, {70, 96}});
   const std::vector<std::vector<row_selection>> choices = {
@@ -351,8 +374,10 @@ TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
       SCOPED_TRACE(each.name);
       expect_propagated(packed(each.method, {{6, columns}}, {.chunk_bits = 10}, each.narrow), columns);
     }
-    expect_propagated(packed(ecq::entquant{.lambda = 14.5}, {{6, columns}}, {.chunk_bits = 10, .narrow_pairs = 1}),
-                      columns);
+    packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{6, columns}}, {.chunk_bits = 10, .narrow_pairs = 1});
+    expect_propagated(block, columns);
+    block.matrices[0].exact = {{columns + 3, -2.0F}, {3 * columns + 3, 0.0F}, {4 * columns + 690, 1.0F}};
+    expect_propagated(block, columns);
   }
 }
 

@@ -160,6 +160,7 @@ ECQ_INLINE container_plan checkpoint_compressor::plan(std::size_t file) const {
                                     .lossless = made.lossless(),
                                     .zero_point = is_affine(made.format) && !made.lossless(),
                                     .table = made.format == dtype::table,
+                                    .exact = made.lossless() ? 0 : matrix.weights.exact().size(),
                                     .element_type = std::string(matrix.element_type)});
     }
   }
@@ -275,6 +276,7 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_block(const selected_b
   ECQ_CHECK(writer_of(block.file).write_block(block.name, packed));
   report_.add_block(block.name, packed, counts);
   if (block.falls_back) report_.by_fallback += block.entries.size();
+  for (const packed_matrix& matrix : packed.matrices) report_.exact += matrix.exact.size();
   report_.unpacked += static_cast<std::size_t>(
       std::ranges::count_if(block.matrices, [](const named_weights& each) { return each.weights.is_scaled(); }));
   return part_size{packed.size_bytes(), packed.weights()};

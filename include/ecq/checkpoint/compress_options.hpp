@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ecq/checkpoint/exact_choice.hpp"
 #include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
@@ -41,6 +42,7 @@ struct compress_options {
   /// whichever does so for the whole model. EntroLLM's paper uses huffman.
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
+  exact_choice exact{};
   unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
   /// What streams of codes are made for. With another goal than size and without a coder, another coder than rANS has
   /// to save 2 percent of a stream.
@@ -60,6 +62,7 @@ struct compress_options {
 struct compress_report : checkpoint_report {
   std::size_t unpacked = 0;      ///< tensors that were quantised already, and whose scales are no longer needed
   std::size_t by_fallback = 0;   ///< tensors that the fallback has compressed
+  std::uint64_t exact = 0;       ///< weights that were kept exact
   std::size_t of_quantized = 0;  ///< among the tensors passed through, those that belong to quantised weights
   std::uint64_t input_bytes = 0;
   double lambda = 0;         ///< EntQuant's lambda; the largest if every tensor has its own

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/outliers.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
@@ -115,6 +116,31 @@ ECQ_INLINE result<bool> model_selection::is_left_out(const cpu& backend, const t
   return false;
 }
 
+ECQ_INLINE result<named_weights> model_selection::with_exact(const cpu& backend, const tensor_entry& tensor,
+                                                             const named_weights& matrix, const exact_choice& choice) {
+  const weights_view& weights = matrix.weights;
+  std::vector<std::uint64_t> positions;
+  if (const auto chosen = choice.places.find(tensor.name); chosen != choice.places.end()) {
+    for (const auto& [row, column] : chosen->second) {
+      if (row >= weights.rows() || column >= weights.columns()) {
+        return error(errc::invalid_argument, "tensor '", tensor.name, "': no weight at row ", row, ", column ", column,
+                     " of ", weights.rows(), " x ", weights.columns(), " to keep exact");
+      }
+      positions.push_back(row * weights.columns() + column);
+    }
+  }
+  if (choice.outlier_ratio != 0) {
+    ECQ_TRY(outliers, find_outliers(backend, weights, choice.outlier_ratio));
+    positions.insert(positions.end(), outliers.begin(), outliers.end());
+    model_->release(tensor);
+  }
+  std::ranges::sort(positions);
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  named_weights made = matrix;
+  if (!positions.empty()) made.weights = weights.with_exact(exact_[&tensor] = std::move(positions));
+  return made;
+}
+
 /// The files to write. Tensors of chosen weights count a byte a weight, which coding makes no larger by more than
 /// scales and tables.
 ECQ_INLINE file_plan model_selection::plan_files(const compress_options& options, const model_files* files) const {
@@ -158,6 +184,10 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
   } else {
     made.quantized_ = quantized_tensors::find(model);
   }
+  for (const auto& each : options.exact.places) {
+    if (model.find(each.first) != nullptr) continue;
+    return error(errc::not_found, "no tensor '", each.first, "', which has weights to keep exact");
+  }
   tensor_selection rules = options.selection;
   rules.embeddings = rules.embeddings || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
@@ -169,6 +199,10 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
       ECQ_TRY(matrix, made.matrix_of(position));
       ECQ_TRY(left_out, made.is_left_out(backend, tensor, matrix, options));
       if (left_out) continue;
+      if (!method.lossless()) {
+        ECQ_TRY(all, made.with_exact(backend, tensor, matrix, options.exact));
+        matrix = std::move(all);
+      }
       parts[matches_any(options.fallback_names, tensor.name) ? 1 : 0].add(tensor, matrix);
       made.selected_.insert(&tensor);
       if (matrix.weights.is_scaled()) made.scales_.insert((*made.quantized_)[position].scale);

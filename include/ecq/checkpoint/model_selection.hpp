@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,7 +51,8 @@ class model_selection {
  public:
   /// Chooses by the rules of `options`; `method` and `fallback` are those of the options. `files` are the model's if it
   /// is to lie in several again: no stream then holds tensors of several. Without them it becomes one file. Errors:
-  /// invalid_argument (no tensor selected, a wrong pattern), unsupported (quantized_tensors::weights_of), and those of
+  /// invalid_argument (no tensor selected, a wrong pattern, an exact weight outside of its tensor), not_found (exact
+  /// weights of a tensor that is not there), unsupported (quantized_tensors::weights_of), and those of
   /// reading weights.
   static result<model_selection> of(const cpu& backend, const checkpoint& model, const compress_options& options,
                                     const compression_method& method, const compression_method& fallback,
@@ -80,6 +82,9 @@ class model_selection {
   result<void> find_what_is_coded_as_bytes(const cpu& backend, bool smallest);
   std::vector<tensor_summary> summaries() const;
   result<named_weights> matrix_of(std::size_t position) const;
+  /// The matrix, with the weights that the options keep exact.
+  result<named_weights> with_exact(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
+                                   const exact_choice& choice);
   result<bool> is_left_out(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                            const compress_options& options) const;
   file_plan plan_files(const compress_options& options, const model_files* files) const;
@@ -97,6 +102,7 @@ class model_selection {
   std::vector<const tensor_entry*> kept_;
   std::set<const tensor_entry*> selected_;
   std::set<const tensor_entry*> scales_;  ///< of selected weights, which are multiplied by them
+  std::map<const tensor_entry*, std::vector<std::uint64_t>> exact_;  ///< positions to which the matrices' weights refer
   std::optional<file_plan> files_;
 };
 

@@ -27,9 +27,10 @@ struct tensor_report {
   std::string format;
   std::string original;  ///< number format before compression; of bytes, the file's type ("I32")
   std::uint64_t weights = 0;
-  double bits_per_weight = 0;   ///< its share of the block's stream, its scales and values
+  double bits_per_weight = 0;   ///< its share of the block's stream, its scales, values and exact weights
   double entropy = 0;           ///< of its codes alone, bits per weight; 0 if not compressed, as are the next two
   double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 if lossless
+  std::uint64_t exact = 0;      ///< weights that are kept exact
   unsigned unique_values = 0;   ///< number of different codes that occur; if lossless, of exponents or bytes
   double exponent_entropy = 0;  ///< for a lossless tensor of weights, `entropy` without the bits that are stored raw
 };
@@ -38,7 +39,7 @@ struct tensor_report {
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
   std::uint64_t weights = 0;  ///< compressed weights
-  /// Streams (tables, states, indexes, checksums, padding), scales and tables of values; not the file's JSON header,
+  /// Streams (tables, states, indexes, checksums, padding), scales, tables of values, and exact weights; not the file's JSON header,
   /// which holds names, shapes and zero points.
   std::uint64_t compressed_bytes = 0;
   std::uint64_t file_bytes = 0;
@@ -91,6 +92,7 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
     report.format = matrix.is_bytes() ? "bytes" : std::string(to_string(matrix.format));
     report.original = matrix.is_bytes() ? matrix.element_type : std::string(to_string(matrix.original));
     report.weights = matrix.weights();
+    report.exact = matrix.exact.size();
     weights_of_block += report.weights;
     const double symbols_per_weight =
         report.weights == 0 ? 0 : static_cast<double>(codes.count) / static_cast<double>(report.weights);

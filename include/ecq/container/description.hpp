@@ -46,11 +46,17 @@ inline std::string scale_tensor_name(std::string_view matrix) { return std::stri
 /// Name of the F32 tensor that holds the values of a matrix's codes if its format is dtype::table.
 inline std::string value_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_values"; }
 
+/// Name of the U8 tensor that holds a matrix's exact weights, if it has any.
+inline std::string exact_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_exact"; }
+
 /// A block: a stream and the matrices whose codes lie in it.
 struct block_description {
   std::string name;
   std::uint64_t symbols = 0;            ///< codes in the stream
-  std::vector<packed_matrix> matrices;  ///< without their scales and values
+  std::vector<packed_matrix> matrices;  ///< without their scales, values and exact weights
+  std::vector<std::uint64_t> exact{};   ///< for each matrix, the number of its exact weights; or empty if none has any
+
+  std::uint64_t exact_of(std::size_t matrix) const noexcept { return exact.empty() ? 0 : exact[matrix]; }
 };
 
 /// The checksum that the bytes of a tensor must have.
@@ -96,7 +102,8 @@ inline std::optional<std::pair<std::uint64_t, std::uint64_t>> rows_and_columns(c
 }
 
 /// Checks that the shapes, layouts and formats of the matrices make sense and that each matrix has its own part of the
-/// block's symbols; otherwise returns errc::corrupt, naming the matrix. Does not look at scales and values.
+/// block's symbols; otherwise returns errc::corrupt, naming the matrix. Does not look at scales, values and exact
+/// weights, but at the number of these.
 result<void> check_block(const block_description& block);
 
 /// The JSON text of `description`, always the same for the same description. Precondition: all texts are UTF-8.
@@ -168,11 +175,13 @@ inline result<void> read_into(json_reader& json, dtype& out) {
   return {};
 }
 
-inline result<packed_matrix> parse_matrix(json_reader& json) {
-  static constexpr std::array<std::string_view, 9> keys{"name",         "shape",          "original",
-                                                        "format",       "rows_per_group", "columns_per_group",
-                                                        "first_symbol", "zero",           "element_type"};
+/// Reads a matrix, and the number of its exact weights.
+inline result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_reader& json) {
+  static constexpr std::array<std::string_view, 10> keys{
+      "name",         "shape", "original",     "format", "rows_per_group", "columns_per_group",
+      "first_symbol", "zero",  "element_type", "exact"};
   packed_matrix matrix;
+  std::uint64_t exact = 0;
   ECQ_CHECK(read_members(
       json, keys,
       [&](std::size_t key) -> result<void> {
@@ -191,6 +200,12 @@ inline result<packed_matrix> parse_matrix(json_reader& json) {
           case 5: return read_into(json, matrix.layout.columns_per_group);
           case 6: return read_into(json, matrix.first_symbol);
           case 8: return read_into(json, matrix.element_type);
+          case 9: {
+            ECQ_TRY(count, json.integer());
+            if (count == 0) return json.fail("no exact weights");
+            exact = count;
+            return {};
+          }
           default: {
             ECQ_TRY(digits, json.string());
             const auto bits = digits.size() == 8 ? parse_hex64("00000000" + digits) : std::nullopt;
@@ -200,14 +215,14 @@ inline result<packed_matrix> parse_matrix(json_reader& json) {
           }
         }
       },
-      keys.size() - 2));
+      keys.size() - 3));
   const auto extents = rows_and_columns(matrix);
   if (!extents) {
     return error(errc::corrupt, "matrix '", matrix.name, "': no rows, more than 2^63 elements, or an unknown type");
   }
   matrix.layout.rows = static_cast<std::size_t>(extents->first);
   matrix.layout.columns = static_cast<std::size_t>(extents->second);
-  return matrix;
+  return std::pair(std::move(matrix), exact);
 }
 
 inline result<block_description> parse_block(json_reader& json) {
@@ -220,7 +235,8 @@ inline result<block_description> parse_block(json_reader& json) {
       default:
         return json.array([&]() -> result<void> {
           ECQ_TRY(matrix, parse_matrix(json));
-          block.matrices.push_back(std::move(matrix));
+          block.matrices.push_back(std::move(matrix.first));
+          block.exact.push_back(matrix.second);
           return {};
         });
     }
@@ -246,8 +262,13 @@ inline result<void> check_unique_names(const container_description& description)
 
 inline result<void> check_block(const block_description& block) {
   if (block.matrices.empty()) return error(errc::corrupt, "it has no matrices");
+  if (!block.exact.empty() && block.exact.size() != block.matrices.size()) {
+    return error(errc::corrupt, block.exact.size(), " numbers of exact weights for ", block.matrices.size(),
+                 " matrices");
+  }
   std::vector<const packed_matrix*> order;
-  for (const packed_matrix& matrix : block.matrices) {
+  for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+    const packed_matrix& matrix = block.matrices[index];
     const auto bad = [&](const auto&... parts) {
       return error(errc::corrupt, "matrix '", matrix.name, "': ", parts...);
     };
@@ -267,6 +288,10 @@ inline result<void> check_block(const block_description& block) {
     }
     if (matrix.zero != 0 && !is_affine(matrix.format)) {
       return bad("a zero point of ", to_string(matrix.format));
+    }
+    if (block.exact_of(index) > (matrix.lossless() ? 0 : extents->first * extents->second)) {
+      return bad(block.exact_of(index), " exact weights of ", extents->first * extents->second,
+                 matrix.lossless() ? " without loss" : "");
     }
     if (matrix.original == dtype::table) return bad("no weights lie in tables");
     if (!fp32::is_finite(std::bit_cast<std::uint32_t>(matrix.zero))) return bad("its zero point is not finite");
@@ -313,7 +338,8 @@ inline std::string to_json(const container_description& description) {
     integer_member(",\"symbols\":", block.symbols);
     text += ",\"matrices\":[";
     std::string_view separator;
-    for (const packed_matrix& matrix : block.matrices) {
+    for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+      const packed_matrix& matrix = block.matrices[index];
       text += separator;
       separator = ",";
       string_member("{\"name\":", matrix.name);
@@ -326,6 +352,7 @@ inline std::string to_json(const container_description& description) {
       integer_member(",\"first_symbol\":", matrix.first_symbol);
       if (matrix.zero != 0) string_member(",\"zero\":", detail::hex_bits(matrix.zero));
       if (!matrix.element_type.empty()) string_member(",\"element_type\":", matrix.element_type);
+      if (block.exact_of(index) != 0) integer_member(",\"exact\":", block.exact_of(index));
       text += '}';
     }
     text += "]}";

@@ -21,6 +21,7 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
+#include "ecq/format/exact_weight.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/safetensors.hpp"
@@ -41,7 +42,7 @@ inline result<bool> is_container(const std::filesystem::path& path) {
   return is_container(file);
 }
 
-/// A block of an open container, with its scales in memory and its stream in the mapped file.
+/// A block of an open container, with its scales, values and exact weights in memory and its stream in the mapped file.
 struct mapped_block {
   std::vector<packed_matrix> matrices;
   std::span<const std::byte> stream;
@@ -76,8 +77,8 @@ class container_reader {
   /// The tensors kept unchanged, in the order of their data.
   std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
 
-  /// Scales and stream of block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a
-  /// matrix whose scales were changed. The stream is not read yet.
+  /// Block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a tensor, such as scales,
+  /// that was changed. The stream is not read yet.
   result<mapped_block> load(std::size_t index) const;
 
   /// Gives the memory of a block's stream back.
@@ -187,24 +188,34 @@ inline result<void> container_reader::match_tensors() {
     ECQ_CHECK(expect_tensor(std::string(original_header_name), "U8"));
     own.emplace(original_header_name);
   }
+  const auto claim = [&](std::string&& tensor) -> result<void> {
+    const auto [name, added] = own.insert(std::move(tensor));
+    return added ? result<void>() : error(errc::corrupt, "tensor '", *name, "' has two uses");
+  };
   std::set<std::string_view> matrices;
   for (const block_description& block : description_.blocks) {
     std::string stream = stream_tensor_name(block.name);
     ECQ_CHECK(expect_tensor(stream, "U8"));
-    if (const auto [name, added] = own.insert(std::move(stream)); !added) {
-      return error(errc::corrupt, "tensor '", *name, "' has two uses");
-    }
-    for (const packed_matrix& matrix : block.matrices) {
+    ECQ_CHECK(claim(std::move(stream)));
+    for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+      const packed_matrix& matrix = block.matrices[index];
       matrices.insert(matrix.name);
+      if (block.exact_of(index) != 0) {
+        std::string exact = exact_tensor_name(matrix.name);
+        ECQ_TRY(tensor, expect_tensor(exact, "U8"));
+        if (tensor->shape[0] % exact_weight_bytes != 0 || tensor->shape[0] / exact_weight_bytes != block.exact_of(index)) {
+          return error(errc::corrupt, "tensor '", exact, "': ", tensor->shape[0], " bytes for ", block.exact_of(index),
+                       " exact weights");
+        }
+        ECQ_CHECK(claim(std::move(exact)));
+      }
       if (matrix.format == dtype::table) {
         std::string values = value_tensor_name(matrix.name);
         ECQ_TRY(tensor, expect_tensor(values, "F32"));
         if (tensor->shape[0] != 256) {
           return error(errc::corrupt, "tensor '", values, "': ", tensor->shape[0], " values for 256 codes");
         }
-        if (const auto [name, added] = own.insert(std::move(values)); !added) {
-          return error(errc::corrupt, "tensor '", *name, "' has two uses");
-        }
+        ECQ_CHECK(claim(std::move(values)));
       }
       if (matrix.lossless()) continue;
       std::string scale = scale_tensor_name(matrix.name);
@@ -213,9 +224,7 @@ inline result<void> container_reader::match_tensors() {
         return error(errc::corrupt, "tensor '", scale, "': ", tensor->shape[0], " scales for ", matrix.layout.count(),
                      " groups");
       }
-      if (const auto [name, added] = own.insert(std::move(scale)); !added) {
-        return error(errc::corrupt, "tensor '", *name, "' has two uses");
-      }
+      ECQ_CHECK(claim(std::move(scale)));
     }
   }
   auto& checksums = description_.checksums;
@@ -274,7 +283,19 @@ inline result<std::vector<std::byte>> container_reader::original_header() const 
 inline result<mapped_block> container_reader::load(std::size_t index) const {
   const block_description& block = description_.blocks[index];
   mapped_block loaded{block.matrices, file_.bytes(*file_.find(stream_tensor_name(block.name)))};
-  for (packed_matrix& matrix : loaded.matrices) {
+  for (std::size_t number = 0; number < loaded.matrices.size(); ++number) {
+    packed_matrix& matrix = loaded.matrices[number];
+    if (block.exact_of(number) != 0) {
+      std::vector<std::byte> bytes;  // records continue from one piece to the next
+      ECQ_CHECK(read(*file_.find(exact_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
+        bytes.insert(bytes.end(), piece.begin(), piece.end());
+        return {};
+      }));
+      for (std::size_t at = 0; at < bytes.size(); at += exact_weight_bytes) {
+        matrix.exact.push_back({load_le<std::uint64_t>(bytes.data() + at),
+                                std::bit_cast<float>(load_le<std::uint32_t>(bytes.data() + at + 8))});
+      }
+    }
     if (matrix.format == dtype::table) {
       const auto take = [&](std::span<const std::byte> piece) -> result<void> {
         for (std::size_t at = 0; at < piece.size(); at += 4) {

@@ -23,6 +23,7 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
+#include "ecq/format/exact_weight.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "ecq/packed.hpp"
 
@@ -36,6 +37,7 @@ struct container_plan {
     bool lossless = false;       ///< it will have no scales
     bool zero_point = false;     ///< it may have a zero point
     bool table = false;          ///< its codes will be of dtype::table
+    std::uint64_t exact = 0;     ///< number of its exact weights
     std::string element_type{};  ///< packed_matrix::element_type
   };
   struct block {
@@ -124,6 +126,8 @@ inline result<string_map> widest_metadata(const container_plan& plan) {
       widest_matrix.first_symbol = widest;
       widest_matrix.zero = matrix.zero_point ? 1.0F : 0.0F;
       widest_matrix.element_type = matrix.element_type;
+      described.exact.push_back(matrix.exact);
+      if (matrix.exact != 0) expect_tensor(exact_tensor_name(matrix.name));
       if (matrix.table) expect_tensor(value_tensor_name(matrix.name));
       if (!matrix.lossless) expect_tensor(scale_tensor_name(matrix.name));
     }
@@ -152,6 +156,7 @@ inline result<container_writer> container_writer::create(const std::filesystem::
     if (block.matrices.empty()) return bad("block '", block.name, "' has no matrices");
     tensors.push_back({stream_tensor_name(block.name), "U8"});
     for (const container_plan::matrix& matrix : block.matrices) {
+      if (matrix.exact != 0) tensors.push_back({exact_tensor_name(matrix.name), "U8"});
       if (matrix.table) tensors.push_back({value_tensor_name(matrix.name), "F32"});
       if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
       if (!names.insert(matrix.name).second) return bad("matrix '", matrix.name, "' is there twice");
@@ -223,6 +228,9 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     if ((matrix.format == dtype::table) != expected.table || matrix.values.size() != (expected.table ? 256U : 0U)) {
       return bad("matrix '", matrix.name, "': a table of values, or none, against the plan");
     }
+    if (matrix.exact.size() != expected.exact) {
+      return bad("matrix '", matrix.name, "': ", matrix.exact.size(), " exact weights, planned were ", expected.exact);
+    }
     if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '", matrix.name, "': no zero point was planned");
     const group_layout& layout = matrix.layout;
     if (matrix.scales.size() != layout.count()) {
@@ -237,12 +245,24 @@ inline result<void> container_writer::write_block(std::string_view name, packed_
     copy.first_symbol = matrix.first_symbol;
     copy.zero = matrix.zero;
     copy.element_type = matrix.element_type;
+    described.exact.push_back(matrix.exact.size());
     const std::uint64_t end = matrix.first_symbol + static_cast<std::uint64_t>(layout.rows) * layout.columns;
     described.symbols = (std::max)(described.symbols, end);
   }
   if (auto checked = check_block(described); !checked) return bad(checked.error().message());
   ECQ_CHECK(write_tensor(stream_tensor_name(name), block.stream));
   std::vector<std::byte> bytes;
+  for (const packed_matrix& matrix : block.matrices) {
+    if (matrix.exact.empty()) continue;
+    bytes.resize(matrix.exact.size() * exact_weight_bytes);
+    std::byte* next = bytes.data();
+    for (const exact_weight& each : matrix.exact) {
+      store_le<std::uint64_t>(next, each.position);
+      store_le(next + 8, std::bit_cast<std::uint32_t>(each.weight));
+      next += exact_weight_bytes;
+    }
+    ECQ_CHECK(write_tensor(exact_tensor_name(matrix.name), bytes));
+  }
   for (const packed_matrix& matrix : block.matrices) {
     if (matrix.format != dtype::table) continue;
     bytes.resize(matrix.values.size() * 4);

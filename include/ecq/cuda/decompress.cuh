@@ -13,6 +13,7 @@
 #include "ecq/cuda/decode.cuh"
 #include "ecq/cuda/decode_kernel.cuh"
 #include "ecq/cuda/device_block.cuh"
+#include "ecq/cuda/exact_kernel.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/decompress.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
@@ -90,9 +91,13 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
     const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
     const chunk_range all = {0, block.stream.view.chunks};
     if (block.stream.view.pairs != 0) {
-      return detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict);
+      ECQ_CHECK(
+          detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict));
+    } else {
+      ECQ_CHECK(
+          detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict));
     }
-    return detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict);
+    return detail::launch_exact(gpu, block.exact, block.exact_count, reinterpret_cast<Output*>(out.data()));
   } else {
     return error(errc::unsupported, "quantised weights as FP8");
   }

@@ -16,6 +16,7 @@
 #include "ecq/cuda/resident_stream.cuh"
 #include "ecq/cuda/warp_block.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/format/exact_weight.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
 
 namespace ecq {
@@ -30,6 +31,8 @@ struct device_block {
   std::uint64_t elements = 0;  ///< of the buffer for all matrices
   bool lossless = false;       ///< the stream's elements are the weights, in order; there are no matrices
   std::uint64_t first = 0;     ///< lossless: element of the buffer where the stream's first one goes
+  const exact_weight* exact = nullptr;  ///< weights that take the place of decoded ones, by elements of the buffer
+  std::uint64_t exact_count = 0;
 
   /// Bytes of the buffer for weights of type `Output`.
   template <class Output>
@@ -48,7 +51,7 @@ class block_image {
   std::span<const matrix_place> places() const noexcept { return places_; }
 
   /// Bytes of device memory that upload() fills.
-  std::uint64_t bytes() const noexcept { return scales_offset() + sizeof(std::uint16_t) * block_.scales.size() + 2; }
+  std::uint64_t bytes() const noexcept { return exact_offset() + sizeof(exact_weight) * exact_.size() + 2; }
 
   /// Copies the block to `memory`, bytes() bytes of device memory, in order of gpu.stream. Alignment, lifetimes,
   /// waiting and errors are those of device_image::upload.
@@ -61,6 +64,7 @@ class block_image {
     ECQ_CHECK(copy(values_offset(), std::as_bytes(std::span(block_.values))));
     ECQ_CHECK(copy(matrices_offset(), std::as_bytes(std::span(block_.matrices))));
     ECQ_CHECK(copy(scales_offset(), std::as_bytes(std::span(block_.scales))));
+    ECQ_CHECK(copy(exact_offset(), std::as_bytes(std::span(exact_))));
     return device_block{.stream = stream,
                         .matrices = reinterpret_cast<const warp_matrix*>(to + matrices_offset()),
                         .values = reinterpret_cast<const float*>(to + values_offset()),
@@ -68,7 +72,9 @@ class block_image {
                         .count = static_cast<std::uint32_t>(block_.matrices.size()),
                         .elements = elements_,
                         .lossless = lossless_,
-                        .first = first_};
+                        .first = first_,
+                        .exact = reinterpret_cast<const exact_weight*>(to + exact_offset()),
+                        .exact_count = exact_.size()};
   }
 
  protected:
@@ -92,6 +98,13 @@ class block_image {
     }
     ECQ_TRY(block, warp_block::of(matrices, image.places_));
     image.block_ = std::move(block);
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      const auto& [offset, stride] = image.places_[i];
+      const std::uint64_t columns = matrices[i].layout.columns;
+      for (const auto& [position, weight] : matrices[i].exact) {
+        image.exact_.push_back({offset + position / columns * stride + position % columns, weight});
+      }
+    }
     return image;
   }
 
@@ -125,8 +138,13 @@ class block_image {
     return aligned_on_device(matrices_offset() + sizeof(warp_matrix) * block_.matrices.size());
   }
 
+  std::uint64_t exact_offset() const {
+    return aligned_on_device(scales_offset() + sizeof(std::uint16_t) * block_.scales.size());
+  }
+
   Stream stream_;
   warp_block block_;
+  std::vector<exact_weight> exact_;
   std::vector<matrix_place> places_;
   std::uint64_t elements_ = 0;
   bool lossless_ = false;

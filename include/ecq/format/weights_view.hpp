@@ -52,6 +52,18 @@ class weights_view {
     return scaled;
   }
 
+  /// The same weights, of which those at `positions` (row * columns() + column of this view) are to be kept exact:
+  /// load() gives 0 in their place, so that no scale is chosen for them. Methods that are lossless anyhow take no notice.
+  /// Positions ascend strictly and must outlive the view; what breaks that is an error once a matrix is compressed.
+  /// Precondition: the view is whole, no range or selection of rows.
+  weights_view with_exact(std::span<const std::uint64_t> positions) const noexcept {
+    weights_view part = *this;
+    part.exact_ = positions;
+    return part;
+  }
+  /// The positions of the weights to be kept exact, in the view for which they were given.
+  std::span<const std::uint64_t> exact() const noexcept { return exact_; }
+
   /// The format of the elements.
   dtype type() const noexcept { return type_; }
   /// The format that the weights have once they are unpacked: type(), or BF16 if they have scales.
@@ -83,10 +95,12 @@ class weights_view {
     return part;
   }
 
-  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type without scales.
+  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type without scales,
+  /// and 0 for weights to be kept exact.
   void load(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
     visit_format(type_, [&]<class Format>() { load_as<Format>(row, first_column, out); });
     if (scales_) scale(row, first_column, out);
+    if (!exact_.empty()) leave_exact_out(row, first_column, out);
   }
 
  private:
@@ -137,6 +151,14 @@ class weights_view {
     }
   }
 
+  void leave_exact_out(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
+    const std::uint64_t begin = std::uint64_t{first_row_ + row * row_step_} * columns_ + first_column;
+    auto next = std::ranges::lower_bound(exact_, begin);
+    for (; next != exact_.end() && *next < begin + out.size(); ++next) {
+      out[static_cast<std::size_t>(*next - begin)] = 0;
+    }
+  }
+
   const std::byte* data_ = nullptr;
   std::size_t rows_ = 0;
   std::size_t columns_ = 0;
@@ -144,8 +166,9 @@ class weights_view {
   std::ptrdiff_t column_stride_ = 1;
   dtype type_ = dtype::fp32;
   std::optional<weight_scales> scales_;
-  std::size_t first_row_ = 0;  ///< row of the scaled weights at which the view begins
-  std::size_t row_step_ = 1;   ///< rows of the scaled weights from one row of the view to the next
+  std::span<const std::uint64_t> exact_;
+  std::size_t first_row_ = 0;  ///< row of the whole matrix at which the view begins
+  std::size_t row_step_ = 1;   ///< rows of the whole matrix from one row of the view to the next
 };
 
 }  // namespace ecq

@@ -21,6 +21,7 @@
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
+#include "ecq/matmul/exact_products-inl.hpp"
 #include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/thread_tile.hpp"
@@ -84,6 +85,7 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
       return stream.verify_chunks(first, static_cast<std::size_t>(last - first + 1), backend.isa);
     }));
     ECQ_CHECK(plan.make_tables());
+    ECQ_CHECK(plan.find_exact_terms(backend));
     return plan;
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for a plan of products");

@@ -97,7 +97,7 @@ class matmul_input {
 /// that it adds to them. It does not change, so any number of threads may use it.
 ///
 /// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
-/// sum of (|value * scale| + |zero point|) |x| of its row, where t is 1 plus the number of groups and of chunks that
+/// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and of chunks that
 /// the row lies in. y depends on the instruction set, but neither on the number of threads nor on the order of tasks.
 /// NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
 ///
@@ -146,7 +146,8 @@ class matmul_plan {
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
     try {
-      return run_task(isa, task, x, y, edges, accumulate);
+      return exact_.empty() ? run_task(isa, task, x, y, edges, accumulate)
+                            : run_with_exact(isa, task, x, y, edges, accumulate);
     } catch (const std::bad_alloc&) {
       return error(errc::out_of_memory, "no memory for a tile of weights");
     }
@@ -201,10 +202,23 @@ class matmul_plan {
     std::size_t columns;
   };
 
+  /// What an exact weight adds to its row's product with the weights of codes, for each row of activations.
+  struct exact_term {
+    std::size_t task;
+    std::size_t output;  ///< row of y
+    std::size_t column;
+    float difference;  ///< between the weight and that of its code
+  };
+
   explicit matmul_plan(block_decoder decoder) : decoder_(std::move(decoder)) {}
 
   result<void> run_task(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                         std::span<float> edges, bool accumulate) const;
+  result<void> run_with_exact(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
+                              std::span<float> edges, bool accumulate) const;
+  result<void> run_dense(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
+                         std::span<float> edges, bool accumulate) const;
+  result<void> find_exact_terms(const cpu& backend);
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
@@ -254,6 +268,7 @@ class matmul_plan {
   std::size_t columns_ = 0;
   std::vector<part> parts_;
   std::vector<task_range> tasks_;
+  std::vector<exact_term> exact_;  ///< by task
   std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;

@@ -2,6 +2,7 @@
 /// \file
 /// Definition of the path of compression.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/format/exact_weight.hpp"
+#include "ecq/format/fp32.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/name_outlier.hpp"
 #include "ecq/methods/pack.hpp"
@@ -22,6 +25,29 @@
 #include "ecq/stream/stream_encoder.hpp"
 
 namespace ecq::detail {
+
+/// The weights of a matrix that are to be kept exact. Errors: invalid_argument for positions that do not ascend or lie
+/// outside, non_finite.
+ECQ_INLINE result<std::vector<exact_weight>> exact_weights_of(const weights_view& weights) {
+  std::vector<exact_weight> made;
+  made.reserve(weights.exact().size());
+  const weights_view all = weights.with_exact({});
+  for (const std::uint64_t position : weights.exact()) {
+    if (position >= weights.size() || (!made.empty() && position <= made.back().position)) {
+      return error(errc::invalid_argument, "the exact weight at position ", position, " of ", weights.size(),
+                   position < weights.size() ? " does not come after the one before it" : " does not exist");
+    }
+    const auto row = static_cast<std::size_t>(position / weights.columns());
+    const auto column = static_cast<std::size_t>(position % weights.columns());
+    float weight = 0;
+    all.load(row, column, {&weight, 1});
+    if (!fp32::is_finite(std::bit_cast<std::uint32_t>(weight))) {
+      return error(errc::non_finite, "the exact weight at row ", row, ", column ", column, " is NaN or infinite");
+    }
+    made.push_back({position, weight});
+  }
+  return made;
+}
 
 /// Describes the matrices in `packed`, except for the values of scales and zero points, and returns the number of their
 /// elements.
@@ -51,6 +77,10 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
                    ": more than 2^43 weights with those before it");
     }
     next.scales.resize(next.layout.count());
+    if (next.lossless()) continue;
+    auto exact = exact_weights_of(weights);
+    if (!exact) return std::move(exact).error().within(label_of(matrices[index], index));
+    next.exact = std::move(*exact);
   }
   return elements;
 }

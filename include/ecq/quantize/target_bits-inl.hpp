@@ -15,6 +15,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
+#include "ecq/format/exact_weight.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/row_sample.hpp"
 #include "ecq/quantize/target_bits.hpp"
@@ -46,6 +47,7 @@ class rate_of_model {
       codes_[input.stream] += input.weights.size();
       if (options.count_scales) {
         fixed_bits_ += 16.0 * static_cast<double>(quantizer.scales(input.weights.rows(), input.weights.columns()));
+        fixed_bits_ += 8.0 * static_cast<double>(exact_weight_bytes * input.weights.exact().size());
       }
     }
   }

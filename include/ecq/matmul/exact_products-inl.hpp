@@ -1,0 +1,117 @@
+#pragma once
+/// \file
+/// Definition of what exact weights add to products.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/exact_weight.hpp"
+#include "ecq/format/fp32.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
+
+namespace ecq {
+
+namespace detail {
+
+/// The same with and without instructions that multiply and add at once.
+ECQ_EXACT_FLOAT inline void add_product(float& to, float difference, float activation) {
+  ECQ_EXACT_FLOAT_BODY
+  to += difference * activation;
+}
+
+}  // namespace detail
+
+ECQ_INLINE result<void> matmul_plan::find_exact_terms(const cpu& backend) {
+  std::size_t task = 0;
+  for (std::size_t index = 0; index < parts_.size(); ++index) {
+    const part& source = parts_[index];
+    const packed_matrix& matrix = *source.matrix;
+    const group_layout& layout = matrix.layout;
+    const std::uint64_t before = std::uint64_t{source.first_row} * columns_;
+    std::vector<std::uint8_t> codes;  // of row `decoded`
+    std::size_t decoded = layout.rows;
+    for (const auto& [position, weight] :
+         exact_weights_in(matrix.exact, before, before + (source.end - source.begin))) {
+      const auto row = static_cast<std::size_t>(position / columns_);
+      const auto column = static_cast<std::size_t>(position % columns_);
+      if (row != decoded) {
+        codes.resize(columns_);
+        ECQ_CHECK(decoder_.decode_codes(backend, source.number, row, 1, codes));
+        decoded = row;
+      }
+      const std::size_t group =
+          row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
+      const auto value = static_cast<double>(matrix.values_of_codes()[codes[column]]);
+      const auto scale = static_cast<double>(static_cast<float>(matrix.scales[group]));
+      const double coded = value * scale + static_cast<double>(matrix.zero);
+      const std::uint64_t element = source.begin + (position - before);
+      while (tasks_[task].part != index || tasks_[task].end <= element) ++task;
+      exact_.push_back({task, source.first_output + (row - source.first_row), column,
+                        static_cast<float>(static_cast<double>(weight) - coded)});
+    }
+  }
+  return {};
+}
+
+ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::size_t task, const matmul_input& x,
+                                                    matrix_view<float> y, std::span<float> edges,
+                                                    bool accumulate) const {
+  const auto [first, last] = std::ranges::equal_range(exact_, task, {}, &exact_term::task);
+  const std::span<const exact_term> terms(first, last);
+  const task_range& range = tasks_[task];
+  const part& source = parts_[range.part];
+  const bool integers = takes_integers(source, x);
+  const auto activation_of = [&](std::size_t b, std::size_t column) {
+    return integers ? static_cast<float>(x.quantized_.row(b)[column] * x.quantized_.scales()[b]) : x.row(b)[column];
+  };
+  // What the weight of a code adds cannot be taken back where an activation is infinite.
+  const auto takes_back = [&](const exact_term& term) {
+    for (std::size_t b = 0; b < x.batch() && !integers; ++b) {
+      if (!fp32::is_finite(std::bit_cast<std::uint32_t>(activation_of(b, term.column)))) return false;
+    }
+    return true;
+  };
+  if (!std::ranges::all_of(terms, takes_back)) return run_dense(isa, task, x, y, edges, accumulate);
+  ECQ_CHECK(run_task(isa, task, x, y, edges, accumulate));
+  for (const auto& [of_task, output, column, difference] : terms) {
+    const std::uint64_t row_begin = source.begin + std::uint64_t{output - source.first_output} * columns_;
+    const bool whole = row_begin >= range.begin && row_begin + columns_ <= range.end;
+    const std::size_t edge = row_begin <= range.begin ? 0 : 1;
+    for (std::size_t b = 0; b < x.batch(); ++b) {
+      float& to = whole ? y(b, output) : edges[(2 * task + edge) * x.batch() + b];
+      detail::add_product(to, difference, activation_of(b, column));
+    }
+  }
+  return {};
+}
+
+/// Does a task by dense weights, one row after another.
+ECQ_INLINE result<void> matmul_plan::run_dense(instruction_set isa, std::size_t task, const matmul_input& x,
+                                               matrix_view<float> y, std::span<float> edges, bool accumulate) const {
+  const part& source = parts_[tasks_[task].part];
+  std::vector<float> row(columns_);
+  return for_each_segment(tasks_[task], [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+    ECQ_CHECK(decoder_.decode(cpu{.isa = isa}, source.number, at.row, matrix_view<float>(row)));
+    for (std::size_t b = 0; b < x.batch(); ++b) {
+      float sum = 0;
+      for (std::size_t i = 0; i < at.columns; ++i) sum += row[at.first_column + i] * x.row(b)[at.first_column + i];
+      if (edge != 2) {
+        edges[(2 * task + edge) * x.batch() + b] = sum;
+      } else if (accumulate) {
+        y(b, at.output) += sum;
+      } else {
+        y(b, at.output) = sum;
+      }
+    }
+    return {};
+  });
+}
+
+}  // namespace ecq
