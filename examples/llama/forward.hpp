@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dot.hpp"
@@ -31,6 +33,14 @@ class forward_pass {
 
   /// `weights` and `pool` must outlive the pass.
   forward_pass(const model& weights, thread_pool& pool) : model_(weights), config_(weights.config()), pool_(pool) {}
+
+  /// Sees the products of down projections: their input (tokens x intermediate, what SwiGLU gives) and their output
+  /// (tokens x hidden, before it is added to the states), valid during the call.
+  using down_observer =
+      std::function<void(std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out)>;
+
+  /// Has run() call `observer` in each layer from now on.
+  void observe_down(down_observer observer) { observe_down_ = std::move(observer); }
 
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
   /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
@@ -219,6 +229,7 @@ class forward_pass {
     const ecq::matrix_view<const float> in(gated_.data(), count, wide, static_cast<std::ptrdiff_t>(2 * wide));
     const ecq::matrix_view<float> out(delta_.data(), count, hidden);
     ECQ_CHECK(multiply(matrices, projection::down, in, out));
+    if (observe_down_) observe_down_(layer, in, out);
     add_delta();
     return {};
   }
@@ -237,6 +248,7 @@ class forward_pass {
   std::vector<float> gated_;                    ///< tokens x 2 intermediate: gate, up
   std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
   std::vector<float> scores_, logits_;
+  down_observer observe_down_;
 };
 
 }  // namespace llama
