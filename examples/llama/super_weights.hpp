@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// Super weights: single weights of down projections that a model falls apart without. They show in one forward pass,
-/// as both their input and their output are far larger than any other (Yu et al. 2024, EntQuant A.2).
+/// as both their input and their output are far larger than any other (Yu et al. 2024, EntQuant A.2). The converse does
+/// not hold: in a small model, channels may be large without one weight that makes them so.
 
 #include <algorithm>
 #include <cmath>
