@@ -314,7 +314,7 @@ void add_perplexity(CLI::App& app, tool::action& chosen) {
 
 void add_super_weights(CLI::App& app, tool::action& chosen) {
   auto* const command = app.add_subcommand(
-      "super-weights", "Find single weights that the model falls apart without, by one forward pass");
+      "super-weights", "Find weights of down projections whose input and output are far above all others");
   const auto given = std::make_shared<super_weights_arguments>();
   add_model_options(*command, *given);
   command
