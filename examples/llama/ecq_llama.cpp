@@ -2,6 +2,7 @@
 //
 //   ecq-llama generate model-3bit --prompt 'The ' --mode block
 //   ecq-llama perplexity model-3bit text.txt
+//   ecq-llama super-weights model -o super.json
 //
 // Exit codes are those of ecq. An error is one line on stderr: "ecq-llama: <what>: <where>".
 
@@ -9,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,16 +23,18 @@
 #include "../ecq/program.hpp"
 #include "../ecq/progress_bar.hpp"
 #include "../ecq/text.hpp"
+#include "ecq/io/model_files.hpp"
 #include "forward.hpp"
 #include "generation.hpp"
 #include "model.hpp"
 #include "perplexity.hpp"
+#include "super_weights.hpp"
 #include "text_stream.hpp"
 #include "tokenizer.hpp"
 
 namespace {
 
-/// The options of both commands.
+/// The options of all commands.
 struct model_options {
   std::string path;
   std::string mode = "dense";
@@ -195,6 +200,94 @@ ecq::result<void> perplexity(const perplexity_arguments& given) {
   return {};
 }
 
+struct super_weights_arguments : model_options {
+  std::string text = "The quick brown fox jumps over the lazy dog.";
+  std::string output;
+  llama::super_weight_options how;
+};
+
+/// Opens the file that will hold the list of super weights. Errors: those of ecq::output_file::create and
+/// ecq::refuse_to_overwrite.
+ecq::result<ecq::output_file> open_list(const super_weights_arguments& given) {
+  ECQ_TRY(files, ecq::model_files::of(given.path));
+  std::vector<std::filesystem::path> inputs{files.folder / "config.json", files.folder / "tokenizer.json"};
+  if (!files.index.empty()) inputs.push_back(files.folder / files.index);
+  for (const auto& shard : files.shards) inputs.push_back(files.folder / shard);
+  ECQ_CHECK(ecq::refuse_to_overwrite(given.output, inputs));
+  return ecq::output_file::create(given.output);
+}
+
+/// Pairs of row and column by the name of their tensor.
+tool::json list_of(std::span<const llama::super_weight> weights) {
+  tool::json list = tool::json::object();
+  for (const llama::super_weight& one : weights) {
+    list[llama::tensor_name(one.layer, llama::projection::down)].push_back({one.row, one.column});
+  }
+  return list;
+}
+
+tool::json details_of(std::span<const llama::super_weight> weights) {
+  tool::json details = tool::json::array();
+  for (const llama::super_weight& one : weights) {
+    details.push_back({{"tensor", llama::tensor_name(one.layer, llama::projection::down)},
+                       {"row", one.row},
+                       {"column", one.column},
+                       {"weight", one.weight},
+                       {"input", one.input},
+                       {"output", one.output}});
+  }
+  return details;
+}
+
+tool::table as_table(const llama::super_weights& seen) {
+  tool::table shown({"tensor", "row", "column", "weight", "|input|", "|output|"}, 1);
+  const auto add = [&](const llama::super_weight& one) {
+    const auto number = [](float value) { return tool::significant(static_cast<double>(value), 4); };
+    shown.add({llama::tensor_name(one.layer, llama::projection::down), std::to_string(one.row),
+               std::to_string(one.column), number(one.weight), number(one.input), number(one.output)});
+  };
+  for (const llama::super_weight& one : seen.found) add(one);
+  if (!seen.found.empty() && !seen.others.empty()) shown.rule();
+  for (const llama::super_weight& one : seen.others) add(one);
+  return shown;
+}
+
+ecq::result<void> find_super_weights(const super_weights_arguments& given) {
+  if (given.text.empty()) return ecq::error(ecq::errc::invalid_argument, "--text: no text");
+  ECQ_TRY(model, open_model(given));
+  ECQ_TRY(words, llama::tokenizer::load(llama::folder_of(given.path), model.config().vocabulary));
+  ECQ_TRY(prompt, prompt_tokens(given.text, words, model.config()));
+  std::optional<ecq::output_file> list;
+  if (!given.output.empty()) {
+    ECQ_TRY(opened, open_list(given));
+    list.emplace(std::move(opened));
+  }
+  llama::thread_pool pool(given.common.threads);
+  ECQ_TRY(seen, tool::naming(given.path, llama::find_super_weights(model, pool, prompt, given.how)));
+  if (list) {
+    const std::string text = list_of(seen.found).dump() + "\n";
+    ECQ_CHECK(list->append(std::as_bytes(std::span(text))));
+    ECQ_CHECK(list->commit());
+  }
+  if (given.common.as_json) {
+    tool::print({{"model", given.path},
+                 {"mode", given.mode},
+                 {"activations", given.activations},
+                 {"threshold", given.how.threshold},
+                 {"prompt_tokens", prompt},
+                 {"super_weights", details_of(seen.found)},
+                 {"others", details_of(seen.others)}});
+    return {};
+  }
+  if (!seen.found.empty() || !seen.others.empty()) std::cout << as_table(seen);
+  if (!given.common.quiet) {
+    std::cout << seen.found.size() << (seen.found.size() == 1 ? " super weight" : " super weights")
+              << ", whose input and output exceed " << tool::significant(given.how.threshold, 4) << " in a text of "
+              << prompt.size() << " tokens\n";
+  }
+  return {};
+}
+
 void add_generate(CLI::App& app, tool::action& chosen) {
   auto* const command = app.add_subcommand("generate", "Continue a text");
   const auto given = std::make_shared<generate_arguments>();
@@ -219,9 +312,31 @@ void add_perplexity(CLI::App& app, tool::action& chosen) {
   command->callback([given, &chosen] { chosen = [given] { return perplexity(*given); }; });
 }
 
+void add_super_weights(CLI::App& app, tool::action& chosen) {
+  auto* const command = app.add_subcommand(
+      "super-weights", "Find weights of down projections whose input and output are far above all others");
+  const auto given = std::make_shared<super_weights_arguments>();
+  add_model_options(*command, *given);
+  command
+      ->add_option("--threshold", given->how.threshold,
+                   "A weight of a down projection is super if the magnitudes of its input and its output exceed this")
+      ->check(tool::number_between(0, 1e30))
+      ->capture_default_str();
+  command->add_option("--text", given->text, "What the model reads")->capture_default_str();
+  command->add_option("--top", given->how.others, "Show so many of the strongest that stay below the threshold, too")
+      ->check(tool::number_between(0, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("-o,--output", given->output,
+                   "Write them to this file, as JSON: [row, column] pairs by the name of their tensor")
+      ->check(tool::seekable_name());
+  command->callback([given, &chosen] { chosen = [given] { return find_super_weights(*given); }; });
+}
+
 void add_all(CLI::App& app, tool::action& chosen) {
   add_generate(app, chosen);
   add_perplexity(app, chosen);
+  add_super_weights(app, chosen);
 }
 
 }  // namespace

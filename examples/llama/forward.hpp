@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dot.hpp"
@@ -31,6 +33,14 @@ class forward_pass {
 
   /// `weights` and `pool` must outlive the pass.
   forward_pass(const model& weights, thread_pool& pool) : model_(weights), config_(weights.config()), pool_(pool) {}
+
+  /// Sees the products of down projections: their input (tokens x intermediate, what SwiGLU gives) and their output
+  /// (tokens x hidden, before it is added to the states), valid during the call.
+  using down_observer =
+      std::function<void(std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out)>;
+
+  /// Has run() call `observer` in each layer from now on.
+  void observe_down(down_observer observer) { observe_down_ = std::move(observer); }
 
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
   /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
@@ -81,14 +91,16 @@ class forward_pass {
     return {};
   }
 
+  /// The widths of a token's query, key and value together.
+  std::size_t attention_width() const noexcept { return config_.query_width() + 2 * config_.key_width(); }
+
   void resize(std::size_t count) {
     states_.resize(count * config_.hidden);
     normed_.resize(count * config_.hidden);
     delta_.resize(count * config_.hidden);
-    queries_.resize(count * config_.query_width());
+    attention_.resize(count * attention_width());
     mixed_.resize(count * config_.query_width());
-    gate_.resize(count * config_.intermediate);
-    up_.resize(count * config_.intermediate);
+    gated_.resize(count * 2 * config_.intermediate);
   }
 
   /// The cosines and sines of the positions from `first` on: for each position, of every pair of a head.
@@ -134,31 +146,43 @@ class forward_pass {
     });
   }
 
-  /// The product of a matrix and the activations of `count` tokens.
-  ecq::result<void> multiply(const linear_layer* by, const std::vector<float>& in, std::size_t in_width, float* out,
-                             std::size_t out_width, std::size_t count) {
-    return by->multiply(pool_, {in.data(), count, in_width}, {out, count, out_width});
+  using layer_matrices = by_projection<const linear_layer*>;
+
+  /// The products of activations and the matrices from `which` on that share an input: side by side, in the order of
+  /// the matrices.
+  ecq::result<void> multiply(const layer_matrices& matrices, projection which, ecq::matrix_view<const float> in,
+                             ecq::matrix_view<float> out) {
+    std::size_t index = static_cast<std::size_t>(which), column = 0;
+    do {
+      const linear_layer* const matrix = matrices[index];
+      if (matrix == nullptr) continue;
+      ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
+      column += matrix->rows();
+    } while (++index < projections && shares_input(index));
+    return {};
   }
 
-  ecq::result<void> attend(std::size_t layer, const by_projection<const linear_layer*>& matrices, kv_cache& cache,
-                           std::size_t count) {
-    const auto by = [&](projection which) { return matrices[static_cast<std::size_t>(which)]; };
-    const std::size_t hidden = config_.hidden;
+  ecq::result<void> attend(std::size_t layer, const layer_matrices& matrices, kv_cache& cache, std::size_t count) {
+    const std::size_t hidden = config_.hidden, query_width = config_.query_width(), key_width = config_.key_width();
     const std::size_t first = cache.length();
     normalize(model_.attention_norm(layer), count);
-    ECQ_CHECK(multiply(by(projection::query), normed_, hidden, queries_.data(), config_.query_width(), count));
-    ECQ_CHECK(multiply(by(projection::key), normed_, hidden, cache.key(layer, first), config_.key_width(), count));
-    ECQ_CHECK(multiply(by(projection::value), normed_, hidden, cache.value(layer, first), config_.key_width(), count));
+    ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, hidden},
+                       {attention_.data(), count, attention_width()}));
     for (std::size_t token = 0; token < count; ++token) {
-      rotate(&queries_[token * config_.query_width()], config_.heads, token);
-      rotate(cache.key(layer, first + token), config_.key_heads, token);
+      float* const query = &attention_[token * attention_width()];
+      float* const key = cache.key(layer, first + token);
+      std::copy_n(query + query_width, key_width, key);
+      std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
+      rotate(query, config_.heads, token);
+      rotate(key, config_.key_heads, token);
     }
     scores_.resize(pool_.size() * (first + count));
-    const std::size_t work = 2 * count * (first + count) * config_.query_width();
+    const std::size_t work = 2 * count * (first + count) * query_width;
     pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
       mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
     });
-    ECQ_CHECK(multiply(by(projection::output), mixed_, config_.query_width(), delta_.data(), hidden, count));
+    ECQ_CHECK(
+        multiply(matrices, projection::output, {mixed_.data(), count, query_width}, {delta_.data(), count, hidden}));
     add_delta();
     return {};
   }
@@ -167,14 +191,14 @@ class forward_pass {
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
                   float* scores) noexcept {
     const std::size_t width = config_.head_width;
-    const std::size_t place = token * config_.query_width() + head * width;
+    const float* const query = &attention_[token * attention_width() + head * width];
     const std::size_t shared = head / (config_.heads / config_.key_heads) * width;
     const std::size_t length = first + token + 1;
     const float scale = 1.0F / std::sqrt(static_cast<float>(width));
     float highest = -std::numeric_limits<float>::infinity();
     for (std::size_t at = 0; at < length; ++at) {
       const float* const key = cache.key(layer, at) + shared;
-      detail::dot_tile<1, 1>(vectors_, key, width, &queries_[place], width, width, &scores[at]);
+      detail::dot_tile<1, 1>(vectors_, key, width, query, width, width, &scores[at]);
       scores[at] *= scale;
       highest = (std::max)(highest, scores[at]);
     }
@@ -183,7 +207,7 @@ class forward_pass {
       scores[at] = std::exp(scores[at] - highest);
       sum += scores[at];
     }
-    float* const out = &mixed_[place];
+    float* const out = &mixed_[token * config_.query_width() + head * width];
     std::fill(out, out + width, 0.0F);
     for (std::size_t at = 0; at < length; ++at) {
       const float share = scores[at] / sum;
@@ -192,20 +216,20 @@ class forward_pass {
     }
   }
 
-  ecq::result<void> feed_forward(std::size_t layer, const by_projection<const linear_layer*>& matrices,
-                                 std::size_t count) {
-    const auto by = [&](projection which) { return matrices[static_cast<std::size_t>(which)]; };
-    const std::size_t wide = config_.intermediate;
+  ecq::result<void> feed_forward(std::size_t layer, const layer_matrices& matrices, std::size_t count) {
+    const std::size_t hidden = config_.hidden, wide = config_.intermediate;
     normalize(model_.feed_forward_norm(layer), count);
-    ECQ_CHECK(multiply(by(projection::gate), normed_, config_.hidden, gate_.data(), wide, count));
-    ECQ_CHECK(multiply(by(projection::up), normed_, config_.hidden, up_.data(), wide, count));
+    ECQ_CHECK(multiply(matrices, projection::gate, {normed_.data(), count, hidden}, {gated_.data(), count, 2 * wide}));
     constexpr std::size_t work_of_exponential = 16;
     pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
-      for (std::size_t at = token * wide; at < (token + 1) * wide; ++at) {
-        gate_[at] = gate_[at] / (1.0F + std::exp(-gate_[at])) * up_[at];
-      }
+      float* const gate = &gated_[token * 2 * wide];
+      const float* const up = gate + wide;
+      for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
     });
-    ECQ_CHECK(multiply(by(projection::down), gate_, wide, delta_.data(), config_.hidden, count));
+    const ecq::matrix_view<const float> in(gated_.data(), count, wide, static_cast<std::ptrdiff_t>(2 * wide));
+    const ecq::matrix_view<float> out(delta_.data(), count, hidden);
+    ECQ_CHECK(multiply(matrices, projection::down, in, out));
+    if (observe_down_) observe_down_(layer, in, out);
     add_delta();
     return {};
   }
@@ -219,10 +243,12 @@ class forward_pass {
   thread_pool& pool_;
   bool vectors_ = has_vectors();
   std::vector<float> states_, normed_, delta_;  ///< tokens x hidden
-  std::vector<float> queries_, mixed_;          ///< tokens x query_width
-  std::vector<float> gate_, up_;                ///< tokens x intermediate
+  std::vector<float> attention_;                ///< tokens x attention_width: query, key, value
+  std::vector<float> mixed_;                    ///< tokens x query_width
+  std::vector<float> gated_;                    ///< tokens x 2 intermediate: gate, up
   std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
   std::vector<float> scores_, logits_;
+  down_observer observe_down_;
 };
 
 }  // namespace llama

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,26 @@
 
 namespace llama {
 
-/// The matrices of a transformer layer, in the order of layer_matrices.
+/// The matrices of a transformer layer. Those with the same input stand together.
 enum class projection : std::uint8_t { query, key, value, output, gate, up, down };
 inline constexpr std::size_t projections = 7;
 
 template <class Value>
 using by_projection = std::array<Value, projections>;
+
+/// What the tensor of a matrix of a layer is called.
+inline std::string tensor_name(std::size_t layer, projection which) {
+  constexpr by_projection<const char*> names{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                             "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                             "mlp.down_proj"};
+  return "model.layers." + std::to_string(layer) + "." + names[static_cast<std::size_t>(which)] + ".weight";
+}
+
+/// Whether a matrix has the input of the one before it.
+constexpr bool shares_input(std::size_t index) noexcept {
+  const auto which = static_cast<projection>(index);
+  return which == projection::key || which == projection::value || which == projection::up;
+}
 
 /// Bytes of weights as they lie in memory, mapped files included.
 struct memory_use {
@@ -43,8 +58,9 @@ class layer_source {
   layer_source& operator=(const layer_source&) = delete;
   virtual ~layer_source() = default;
 
-  /// The matrices of layer `index`, valid until the next call. Calls come in the order of the layers, and begin again
-  /// at 0 after the last. Errors are those of decoding.
+  /// The matrices of layer `index`, valid until the next call. One that is multiplied together with those behind it,
+  /// which share its input, has their rows behind its own; in their places is null. Calls come in the order of the
+  /// layers, and begin again at 0 after the last. Errors are those of decoding.
   virtual ecq::result<by_projection<const linear_layer*>> layer(std::size_t index) = 0;
 
   virtual memory_use memory() const noexcept = 0;

@@ -21,8 +21,12 @@ class linear_layer {
   linear_layer& operator=(const linear_layer&) = delete;
   virtual ~linear_layer() = default;
 
+  /// The rows of the matrix.
+  virtual std::size_t rows() const noexcept = 0;
+
   /// out (tokens x rows of the matrix) = in (tokens x columns) times the transpose of the matrix; both row-major, with
-  /// the extents of the matrix. Errors are those of weights that are decoded on the way; dense ones have none.
+  /// the extents of the matrix and any stride between rows. Errors are those of weights that are decoded on the way;
+  /// dense ones have none.
   virtual ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
                                      ecq::matrix_view<float> out) const = 0;
 };
@@ -34,6 +38,8 @@ class dense_layer final : public linear_layer {
   explicit dense_layer(ecq::matrix_view<const ecq::bf16> weights) : weights_(weights) {}
 
   void set(ecq::matrix_view<const ecq::bf16> weights) noexcept { weights_ = weights; }
+
+  std::size_t rows() const noexcept override { return weights_.rows(); }
 
   ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
                              ecq::matrix_view<float> out) const override {

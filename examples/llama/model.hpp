@@ -97,23 +97,20 @@ class model {
 
   /// Finds all tensors and checks their shapes.
   ecq::result<std::vector<by_projection<const stored_tensor*>>> find_layers() const {
-    struct part {
-      const char* name;
-      std::size_t rows, columns;
-    };
     const model_config& size = config_;
-    const by_projection<part> parts{{{"self_attn.q_proj.weight", size.query_width(), size.hidden},
-                                     {"self_attn.k_proj.weight", size.key_width(), size.hidden},
-                                     {"self_attn.v_proj.weight", size.key_width(), size.hidden},
-                                     {"self_attn.o_proj.weight", size.hidden, size.query_width()},
-                                     {"mlp.gate_proj.weight", size.intermediate, size.hidden},
-                                     {"mlp.up_proj.weight", size.intermediate, size.hidden},
-                                     {"mlp.down_proj.weight", size.hidden, size.intermediate}}};
+    const by_projection<extents> shapes{{{size.query_width(), size.hidden},
+                                         {size.key_width(), size.hidden},
+                                         {size.key_width(), size.hidden},
+                                         {size.hidden, size.query_width()},
+                                         {size.intermediate, size.hidden},
+                                         {size.intermediate, size.hidden},
+                                         {size.hidden, size.intermediate}}};
     std::vector<by_projection<const stored_tensor*>> found;
     for (std::size_t layer = 0; layer < size.layers; ++layer) {
       auto& tensors = found.emplace_back();
       for (std::size_t index = 0; index < projections; ++index) {
-        ECQ_TRY(tensor, matrix(layer_prefix(layer) + parts[index].name, parts[index].rows, parts[index].columns));
+        const std::string name = tensor_name(layer, static_cast<projection>(index));
+        ECQ_TRY(tensor, matrix(name, shapes[index].rows, shapes[index].columns));
         tensors[index] = tensor;
       }
       for (const char* const name : {"input_layernorm.weight", "post_attention_layernorm.weight"}) {

@@ -130,6 +130,54 @@ TEST_F(EcqLlama, AnswersInText) {
   EXPECT_EQ(answer({"perplexity", path("model"), path("tokens"), "--tokens-u16", "--window", "20"})["windows"], 2);
 }
 
+TEST_F(EcqLlama, FindsSuperWeights) {
+  llama_test::tiny_model model;
+  llama_test::plant_super_weight(model);
+  model.write(path("super"));
+  const json found = answer({"super-weights", path("super"), "-o", path("super.json"), "--top", "3"});
+  ASSERT_EQ(found["super_weights"].size(), 1U);
+  const json& one = found["super_weights"][0];
+  EXPECT_EQ(one["tensor"], "model.layers.0.mlp.down_proj.weight");
+  EXPECT_EQ(one["row"], 17);
+  EXPECT_EQ(one["column"], 33);
+  EXPECT_EQ(one["weight"], 200);
+  EXPECT_GT(one["input"], 50);
+  EXPECT_GT(one["output"], 50);
+  EXPECT_EQ(found["others"].size(), 3U);
+  const json list = json::parse(tool_test::read_text(path("super.json")));
+  EXPECT_EQ(list, json::parse(R"({"model.layers.0.mlp.down_proj.weight": [[17, 33]]})"));
+
+  const outcome text = llama({"super-weights", path("super"), "--top", "2"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_TRUE(text.out.starts_with("tensor ")) << text.out;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 7) << text.out;  // two lines drawn, one of words
+  EXPECT_NE(text.out.find("\n1 super weight, whose input and output exceed 50 in a text of 44 tokens\n"),
+            std::string::npos);
+
+  EXPECT_EQ(llama({"super-weights", path("model"), "-o", path("super.json"), "-q"}).out, "");
+  EXPECT_EQ(tool_test::read_text(path("super.json")), "{}\n");
+  EXPECT_EQ(answer({"super-weights", path("super"), "--threshold", "1e9"})["super_weights"], json::array());
+  EXPECT_EQ(answer({"super-weights", path("super"), "--text", "a"})["prompt_tokens"], json{97});
+}
+
+TEST_F(EcqLlama, RefusesToLookForSuperWeights) {
+  EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", ""}), 1, "--text: no text"));
+  EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", std::string(49, 'a')}), 1,
+                    "49 tokens, the context has 48"));
+  for (const char* const threshold : {"nan", "-1", "much"}) {
+    EXPECT_EQ(llama({"super-weights", path("model"), "--threshold", threshold}).exit_code, 2) << threshold;
+  }
+  EXPECT_EQ(llama({"super-weights", path("model"), "--top", "-1"}).exit_code, 2);
+  EXPECT_EQ(llama({"super-weights", path("model"), "-o", "-"}).exit_code, 2);
+  for (const char* const input : {"model/config.json", "model/model.safetensors"}) {
+    const std::string before = tool_test::read_text(path(input));
+    const outcome refused = llama({"super-weights", path("model"), "-o", path(input)});
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_NE(refused.err.find("would replace the input"), std::string::npos) << refused.err;
+    EXPECT_EQ(tool_test::read_text(path(input)), before);
+  }
+}
+
 TEST_F(EcqLlama, ExplainsItself) {
   EXPECT_EQ(llama({}).exit_code, 2);
   for (const char* const about : {"--help", "--version"}) EXPECT_EQ(llama({about}).exit_code, 0);

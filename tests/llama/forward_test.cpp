@@ -134,6 +134,26 @@ TEST_F(LlamaForward, BlocksOfFewBitsGiveTheBitsOfTheirDecodedWeights) {
   for (const std::size_t at_a_time : {1U, 16U}) EXPECT_TRUE(same_bits(logits_of(block, tokens, at_a_time), dense));
 }
 
+TEST_F(LlamaForward, FusedIsThatOfDecodedWeightsHoweverMatricesShareBlocks) {
+  ecq::compress_options all{.method = ecq::entquant{.target_bits = 4.0}}, plain_keys = all, own_values = all;
+  plain_keys.selection.exclude = {"*k_proj*", "*gate_proj*"};
+  own_values.selection.block_pattern = R"(layers\.[0-9]+\.(self_attn\.v_proj|mlp\.up_proj)?)";
+  for (const auto& how : {all, plain_keys, own_values}) {
+    std::filesystem::remove_all(folder / "packed");
+    const auto packed = compressed(tiny_model(), how);
+    const std::vector<float> dense = logits_of(opened(packed), tokens, 16);
+    const std::vector<float> fused = logits_of(opened(packed, weight_mode::fused), tokens, 16);
+    ASSERT_EQ(fused.size(), dense.size());
+    float largest = 0, apart = 0;
+    for (std::size_t at = 0; at < dense.size(); ++at) {
+      largest = (std::max)(largest, std::fabs(dense[at]));
+      apart = (std::max)(apart, std::fabs(fused[at] - dense[at]));
+    }
+    EXPECT_LT(apart, 0.02F * largest);  // weights are not rounded to BF16
+    EXPECT_GT(apart, 0.0F);
+  }
+}
+
 TEST_F(LlamaForward, WiderWeightsAreRounded) {
   tiny_model model;
   model.write(folder / "narrow");

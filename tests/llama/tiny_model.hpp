@@ -67,6 +67,21 @@ struct tiny_model {
     return *std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) { return tensor.name == name; });
   }
 
+  /// Multiplies row `row` of a matrix by `factor`, rounded to BF16.
+  void scale_row(const std::string& name, std::size_t row, float factor) {
+    const std::size_t columns = tensor_named(name).shape[1];
+    for (std::size_t column = 0; column < columns; ++column) {
+      set_weight(name, row, column, values[name][row * columns + column] * factor);
+    }
+  }
+
+  /// Sets a weight of a matrix, rounded to BF16.
+  void set_weight(const std::string& name, std::size_t row, std::size_t column, float weight) {
+    ecq_test::tensor& tensor = tensor_named(name);
+    values[name][row * tensor.shape[1] + column] = ecq::bf16(weight);
+    tensor.bytes = ecq_test::bytes_of<ecq::bf16>(values[name]);
+  }
+
   /// Makes all tensors FP32, which leaves their values.
   void widen() {
     for (ecq_test::tensor& tensor : tensors) {
@@ -90,6 +105,16 @@ struct tiny_model {
     values[name] = std::move(weights);
   }
 };
+
+/// Plants a weight that is super at the usual threshold in row 17 and column 33 of the first layer's down projection.
+/// The input of its column is large, as it is in models that have one; for other rows that is no matter.
+inline void plant_super_weight(tiny_model& model, float weight = 200) {
+  const std::string layer = "model.layers.0.mlp.";
+  model.scale_row(layer + "up_proj.weight", 33, 30);
+  for (std::size_t row = 0; row < tiny_model::hidden; ++row) {
+    model.set_weight(layer + "down_proj.weight", row, 33, row == 17 ? weight : 0.01F);
+  }
+}
 
 /// `count` tokens of the vocabulary, always the same.
 inline std::vector<std::uint32_t> some_tokens(std::size_t count) {
