@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "ecq/base/little_endian.hpp"
-#include "ecq/entropy/rans/rans_decode_avx2.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 
 namespace ecq::detail::avx2 {
