@@ -50,7 +50,7 @@ struct code_weights {
     typename Target::group group(target, first_chunk + c);
     ECQ_UNROLL
     for (std::size_t run = 0; run < 4; ++run) {
-      const __m256i of = numbers[run / 2][run % 2];
+      const byte_index<BucketBits> of(numbers[run / 2][run % 2]);
       take_bytes(group, run, low(of), high(of));
     }
     target.template advance<group_symbols>(first_chunk + c, group);
@@ -92,8 +92,10 @@ struct bf16_weights {
     ECQ_UNROLL
     for (std::size_t side = 0; side < 2; ++side) {
       const std::byte* const from = raw[c] + 64 * side;
-      take_run(group, 2 * side, exponents(_mm256_unpacklo_epi16(symbols[side][0], symbols[side][1])), from);
-      take_run(group, 2 * side + 1, exponents(_mm256_unpackhi_epi16(symbols[side][0], symbols[side][1])), from + 16);
+      take_run(group, 2 * side,
+               exponents(byte_index<BucketBits>(_mm256_unpacklo_epi16(symbols[side][0], symbols[side][1]))), from);
+      take_run(group, 2 * side + 1,
+               exponents(byte_index<BucketBits>(_mm256_unpackhi_epi16(symbols[side][0], symbols[side][1]))), from + 16);
     }
     raw[c] += group_symbols;
     target.template advance<group_symbols>(first_chunk + c, group);
@@ -201,7 +203,7 @@ struct pair_weights {
       const lane_raw_bits<RawBits> bits(raw[c] + 16 * RawBits * side);
       ECQ_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const __m256i both = pairs(symbols[side][half]);
+        const __m256i both = pairs(byte_index<BucketBits>(symbols[side][half]));
         found[side][half] = both;
         const __m256i mask = _mm256_set1_epi8(static_cast<char>(layout::index));
         const std::size_t run = 4 * side + 2 * static_cast<std::size_t>(half);

@@ -63,90 +63,116 @@ struct slot_fields {
   __m256i symbol;  ///< the low byte
 };
 
-/// A byte for each symbol by its number in an alias table.
+/// The same of 32 states.
+struct wide_slot_fields {
+  __m256i frequency[2];
+  __m256i rank[2];
+  __m256i symbol;  ///< bytes of lanes 0..7, 16..23, 8..15, 24..31
+};
+
+/// Numbers of buckets or symbols as bytes, and which tables of 16 bytes they are beyond.
+template <unsigned BucketBits>
+struct byte_index {
+  static constexpr std::size_t tables = (std::size_t{1} << BucketBits) / 16;
+
+  ECQ_AVX2 explicit byte_index(__m256i numbers) : at(numbers) {
+    ECQ_UNROLL
+    for (std::size_t i = 1; i < tables; ++i) {
+      beyond[i - 1] = _mm256_cmpgt_epi8(at, _mm256_set1_epi8(static_cast<char>(16 * i - 1)));
+    }
+  }
+
+  __m256i at;
+  __m256i beyond[tables - 1];
+};
+
+/// A byte for each number of a bucket or a symbol of an alias table.
 template <unsigned BucketBits>
 struct byte_lookup {
   static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
 
+  byte_lookup() = default;
   explicit byte_lookup(const std::uint8_t (&of_numbers)[64]) {
-    for (std::size_t i = 0; i < buckets; ++i) bytes[i / 16][i % 16] = bytes[i / 16][i % 16 + 16] = of_numbers[i];
+    for (std::size_t i = 0; i < buckets; ++i) set(i, of_numbers[i]);
   }
 
-  /// Of what alias_entries::look_up gives, byte by byte.
-  ECQ_AVX2 __m256i operator()(__m256i symbols) const {
-    const __m256i at = _mm256_and_si256(symbols, _mm256_set1_epi8(buckets - 1));
-    const __m256i bit4 = _mm256_slli_epi16(at, 3);
-    __m256i found[buckets / 32];
+  void set(std::size_t number, unsigned byte) {
+    bytes[number / 16][number % 16] = bytes[number / 16][number % 16 + 16] = static_cast<std::uint8_t>(byte);
+  }
+
+  ECQ_AVX2 [[gnu::always_inline]] inline __m256i operator()(const byte_index<BucketBits>& index) const {
+    __m256i found = _mm256_shuffle_epi8(load(bytes[0]), index.at);
     ECQ_UNROLL
-    for (std::size_t i = 0; i < buckets / 32; ++i) {
-      found[i] = _mm256_blendv_epi8(_mm256_shuffle_epi8(load(bytes[2 * i]), at),
-                                    _mm256_shuffle_epi8(load(bytes[2 * i + 1]), at), bit4);
+    for (std::size_t i = 1; i < buckets / 16; ++i) {
+      found = _mm256_blendv_epi8(found, _mm256_shuffle_epi8(load(bytes[i]), index.at), index.beyond[i - 1]);
     }
-    if constexpr (buckets == 32) {
-      return found[0];
-    } else {
-      return _mm256_blendv_epi8(found[0], found[1], _mm256_slli_epi16(at, 2));
-    }
+    return found;
   }
 
   std::uint8_t bytes[buckets / 16][32];  ///< the same in both halves of a register
 };
 
-/// An alias table of 8 bytes a bucket: divider << BucketBits | alias, the symbol's own frequency, the alias's, adjust.
+/// 16 bits for each number.
+template <unsigned BucketBits>
+struct word_lookup {
+  void set(std::size_t number, unsigned word) {
+    low.set(number, word & 255U);
+    high.set(number, word >> 8);
+  }
+
+  byte_lookup<BucketBits> low, high;
+};
+
+/// An alias table that byte shuffles look up, all 32 lanes of a chunk at once.
 template <unsigned BucketBits>
 struct alias_entries {
+  static constexpr bool wide = true;
   static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
 
   explicit alias_entries(const alias_lookup<BucketBits>& from) : codes(from.code) {
     for (std::size_t i = 0; i < buckets; ++i) {
-      // The divider of a full bucket needs one bit too many; its alias is the symbol itself.
-      const unsigned divider = from.divider[i] == 65536 / buckets ? 0 : from.divider[i];
-      entries[4 * i] = static_cast<std::uint16_t>((divider << BucketBits) | from.alias[i]);
-      entries[4 * i + 1] = from.frequency[i];
-      entries[4 * i + 2] = from.frequency[from.alias[i]];
-      entries[4 * i + 3] = from.adjust[i];
+      bucket.set(i, from.bucket[i]);
+      adjust.set(i, from.adjust[i]);
+      frequency.set(i, from.frequency[i]);
     }
   }
 
-  ECQ_AVX2 slot_fields look_up(__m256i low, const index_extractor& extract) const {
-    const __m256i bucket = _mm256_and_si256(low, _mm256_set1_epi16(buckets - 1));
-    const __m128i first = _mm256_castsi256_si128(bucket);
-    const __m128i second = _mm256_extracti128_si256(bucket, 1);
-    const auto a = extract(_mm_cvtsi128_si64(first));
-    const auto b = extract(_mm_extract_epi64(first, 1));
-    const auto c = extract(_mm_cvtsi128_si64(second));
-    const auto d = extract(_mm_extract_epi64(second, 1));
-    const __m256i two0 = join(pair(a[0], a[1]), pair(c[0], c[1]));
-    const __m256i two1 = join(pair(a[2], a[3]), pair(c[2], c[3]));
-    const __m256i two2 = join(pair(b[0], b[1]), pair(d[0], d[1]));
-    const __m256i two3 = join(pair(b[2], b[3]), pair(d[2], d[3]));
-    const __m256i four0 = _mm256_unpacklo_epi32(two0, two1);
-    const __m256i four1 = _mm256_unpacklo_epi32(two2, two3);
-    const __m256i four2 = _mm256_unpackhi_epi32(two0, two1);
-    const __m256i four3 = _mm256_unpackhi_epi32(two2, two3);
-    const __m256i divider = _mm256_unpacklo_epi64(four0, four1);
-    const __m256i own_frequency = _mm256_unpackhi_epi64(four0, four1);
-    const __m256i alias_frequency = _mm256_unpacklo_epi64(four2, four3);
-    const __m256i adjust = _mm256_unpackhi_epi64(four2, four3);
-    const __m256i offset = _mm256_srli_epi16(low, BucketBits);
-    const __m256i own = _mm256_cmpgt_epi16(_mm256_srli_epi16(divider, BucketBits), offset);
-    __m256i symbol = _mm256_blendv_epi8(divider, low, own);
-    __asm__("" : "+x"(symbol));  // clang would keep its operands in memory until much later
-    return {_mm256_blendv_epi8(alias_frequency, own_frequency, own),
-            _mm256_add_epi16(offset, _mm256_andnot_si256(own, adjust)), symbol};
+  ECQ_AVX2 [[gnu::always_inline]] inline wide_slot_fields look_up(const __m256i (&low)[2]) const {
+    wide_slot_fields found;
+    const __m256i mask = _mm256_set1_epi16(buckets - 1);
+    const byte_index<BucketBits> own(
+        _mm256_packus_epi16(_mm256_and_si256(low[0], mask), _mm256_and_si256(low[1], mask)));
+    const __m256i bucket_low = bucket.low(own);
+    const __m256i bucket_high = bucket.high(own);
+    const __m256i adjust_low = adjust.low(own);
+    const __m256i adjust_high = adjust.high(own);
+    const __m256i limit[2] = {_mm256_unpacklo_epi8(bucket_low, bucket_high),
+                              _mm256_unpackhi_epi8(bucket_low, bucket_high)};
+    const __m256i adjusts[2] = {_mm256_unpacklo_epi8(adjust_low, adjust_high),
+                                _mm256_unpackhi_epi8(adjust_low, adjust_high)};
+    __m256i is_alias[2];
+    ECQ_UNROLL
+    for (std::size_t side = 0; side < 2; ++side) {
+      const __m256i slot = _mm256_or_si256(low[side], mask);
+      is_alias[side] = _mm256_cmpeq_epi16(_mm256_max_epu16(slot, limit[side]), slot);
+      found.rank[side] =
+          _mm256_add_epi16(_mm256_srli_epi16(low[side], BucketBits), _mm256_and_si256(adjusts[side], is_alias[side]));
+    }
+    found.symbol = _mm256_blendv_epi8(own.at, _mm256_and_si256(bucket_low, _mm256_set1_epi8(buckets - 1)),
+                                      _mm256_packs_epi16(is_alias[0], is_alias[1]));
+    const byte_index<BucketBits> symbol(found.symbol);
+    const __m256i low_bytes = frequency.low(symbol);
+    const __m256i high_bytes = frequency.high(symbol);
+    found.frequency[0] = _mm256_unpacklo_epi8(low_bytes, high_bytes);
+    found.frequency[1] = _mm256_unpackhi_epi8(low_bytes, high_bytes);
+    return found;
   }
 
   /// Turns symbols from `look_up` into codes, byte by byte.
-  ECQ_AVX2 __m256i code_of(__m256i symbols) const { return codes(symbols); }
+  ECQ_AVX2 __m256i code_of(__m256i symbols) const { return codes(byte_index<BucketBits>(symbols)); }
 
  private:
-  /// The fields of two entries, one after the other.
-  ECQ_AVX2 __m128i pair(std::size_t first, std::size_t second) const {
-    return _mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(entries + 4 * first)),
-                              load_half(entries + 4 * second));
-  }
-
-  std::uint16_t entries[4 * buckets + 4];  ///< 8 bytes beyond the last are read
+  word_lookup<BucketBits> bucket, adjust, frequency;
   byte_lookup<BucketBits> codes;
 };
 
@@ -166,6 +192,30 @@ struct split_states {
       high[side] = in_order(_mm256_packus_epi32(_mm256_srli_epi32(first, 16), _mm256_srli_epi32(second, 16)));
     }
   }
+  /// frequency * high + rank, in halves; states that are due take the next words.
+  ECQ_AVX2 [[gnu::always_inline]] inline void step(const wide_slot_fields& slot, const std::byte*& word) {
+    __m256i next_low[2];
+    __m256i next_high[2];
+    __m256i due[2];
+    ECQ_UNROLL
+    for (std::size_t side = 0; side < 2; ++side) {
+      next_low[side] = _mm256_add_epi16(_mm256_mullo_epi16(slot.frequency[side], high[side]), slot.rank[side]);
+      const __m256i carry = _mm256_min_epu16(_mm256_subs_epu16(slot.rank[side], next_low[side]), _mm256_set1_epi16(1));
+      next_high[side] = _mm256_add_epi16(_mm256_mulhi_epu16(slot.frequency[side], high[side]), carry);
+      due[side] = _mm256_cmpeq_epi16(next_high[side], _mm256_setzero_si256());
+    }
+    const auto set = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(due[0], due[1])));
+    const __m256i taken[2] = {
+        join(next_words(word, 0, set), next_words(word, set & 0xFFU, set >> 16)),
+        join(next_words(word, set & 0xFF00FFU, set >> 8), next_words(word, set & 0xFFFFFFU, set >> 24))};
+    word += std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(set));
+    ECQ_UNROLL
+    for (std::size_t side = 0; side < 2; ++side) {
+      high[side] = _mm256_blendv_epi8(next_high[side], next_low[side], due[side]);
+      low[side] = _mm256_or_si256(_mm256_andnot_si256(due[side], next_low[side]), taken[side]);
+    }
+  }
+
   ECQ_AVX2 void write(std::uint32_t* state) const {
     ECQ_UNROLL
     for (std::size_t side = 0; side < 2; ++side) {
@@ -178,6 +228,12 @@ struct split_states {
   }
 
  private:
+  /// Words for the eight lanes in the low bits of `lanes`, behind those for as many lanes as `before` has.
+  ECQ_AVX2 static __m128i next_words(const std::byte* word, std::uint32_t before, std::uint32_t lanes) {
+    return _mm_shuffle_epi8(load_half(word + std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(before))),
+                            load_half(word_permutations[lanes & 0xFFU].data()));
+  }
+
   /// Swaps the middle 64-bit quarters, since packing and unpacking work on each half of a register.
   ECQ_AVX2 static __m256i in_order(__m256i quarters) { return _mm256_permute4x64_epi64(quarters, 0xD8); }
 };
@@ -202,42 +258,62 @@ ECQ_AVX2 [[gnu::always_inline]] inline bool advance_groups(const Table& table, r
   }
   alignas(32) std::byte frame[32];
   __asm__ volatile("" : : "r"(frame));  // clang aligns spilled registers only if something else is aligned
-  const index_extractor extract;
+  [[maybe_unused]] const index_extractor extract;
   const __m256i zero = _mm256_setzero_si256();
   // Each unit is looked up before the previous one takes its words: loads that wait for their indices fill a hardware
   // queue, and nothing behind them would begin.
-  slot_fields upcoming = table.look_up(states[0].low[0], extract);
+  slot_fields upcoming;
+  if constexpr (!Table::wide) upcoming = table.look_up(states[0].low[0], extract);
   for (std::size_t group = 0; group < groups; ++group) {
     __m256i symbols[Chunks][2][2];
     ECQ_UNROLL
     for (int pair = 0; pair < 2; ++pair) {
-      ECQ_UNROLL
-      for (int later = 0; later < 2; ++later) {
+      if constexpr (Table::wide) {
+        __m256i bytes[2][Chunks];
         ECQ_UNROLL
-        for (std::size_t unit = 0; unit < units; ++unit) {
-          const std::size_t c = unit % Chunks;
-          const std::size_t side = unit / Chunks;
-          const std::size_t next_unit = (unit + 1) % units;
-          const slot_fields slot = upcoming;
-          upcoming = table.look_up(states[next_unit % Chunks].low[next_unit / Chunks], extract);
-          // frequency * high + rank, in halves.
-          const __m256i high = states[c].high[side];
-          const __m256i next_low = _mm256_add_epi16(_mm256_mullo_epi16(slot.frequency, high), slot.rank);
-          const __m256i carry = _mm256_min_epu16(_mm256_subs_epu16(slot.rank, next_low), _mm256_set1_epi16(1));
-          const __m256i next_high = _mm256_add_epi16(_mm256_mulhi_epu16(slot.frequency, high), carry);
-          const __m256i due = _mm256_cmpeq_epi16(next_high, zero);
-          const auto set = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_packs_epi16(due, zero)));
-          const unsigned first = set & 0xFFU;
-          const __m128i first_words = _mm_shuffle_epi8(load_half(word[c]), load_half(word_permutations[first].data()));
-          const __m128i second_words =
-              _mm_shuffle_epi8(load_half(word[c] + std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(first))),
-                               load_half(word_permutations[set >> 16].data()));
-          word[c] += std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(set));
-          states[c].high[side] = _mm256_blendv_epi8(next_high, next_low, due);
-          states[c].low[side] = _mm256_or_si256(_mm256_andnot_si256(due, next_low), join(first_words, second_words));
-          symbols[c][side][pair] = later == 0 ? slot.symbol
-                                              : _mm256_blendv_epi8(_mm256_slli_epi16(slot.symbol, 8),
-                                                                   symbols[c][side][pair], _mm256_set1_epi16(0xFF));
+        for (int later = 0; later < 2; ++later) {
+          ECQ_UNROLL
+          for (std::size_t c = 0; c < Chunks; ++c) {
+            const wide_slot_fields slot = table.look_up(states[c].low);
+            bytes[later][c] = slot.symbol;
+            states[c].step(slot, word[c]);
+          }
+        }
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          symbols[c][0][pair] = _mm256_unpacklo_epi8(bytes[0][c], bytes[1][c]);
+          symbols[c][1][pair] = _mm256_unpackhi_epi8(bytes[0][c], bytes[1][c]);
+        }
+      } else {
+        ECQ_UNROLL
+        for (int later = 0; later < 2; ++later) {
+          ECQ_UNROLL
+          for (std::size_t unit = 0; unit < units; ++unit) {
+            const std::size_t c = unit % Chunks;
+            const std::size_t side = unit / Chunks;
+            const std::size_t next_unit = (unit + 1) % units;
+            const slot_fields slot = upcoming;
+            upcoming = table.look_up(states[next_unit % Chunks].low[next_unit / Chunks], extract);
+            // frequency * high + rank, in halves.
+            const __m256i high = states[c].high[side];
+            const __m256i next_low = _mm256_add_epi16(_mm256_mullo_epi16(slot.frequency, high), slot.rank);
+            const __m256i carry = _mm256_min_epu16(_mm256_subs_epu16(slot.rank, next_low), _mm256_set1_epi16(1));
+            const __m256i next_high = _mm256_add_epi16(_mm256_mulhi_epu16(slot.frequency, high), carry);
+            const __m256i due = _mm256_cmpeq_epi16(next_high, zero);
+            const auto set = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_packs_epi16(due, zero)));
+            const unsigned first = set & 0xFFU;
+            const __m128i first_words =
+                _mm_shuffle_epi8(load_half(word[c]), load_half(word_permutations[first].data()));
+            const __m128i second_words =
+                _mm_shuffle_epi8(load_half(word[c] + std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(first))),
+                                 load_half(word_permutations[set >> 16].data()));
+            word[c] += std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(set));
+            states[c].high[side] = _mm256_blendv_epi8(next_high, next_low, due);
+            states[c].low[side] = _mm256_or_si256(_mm256_andnot_si256(due, next_low), join(first_words, second_words));
+            symbols[c][side][pair] = later == 0 ? slot.symbol
+                                                : _mm256_blendv_epi8(_mm256_slli_epi16(slot.symbol, 8),
+                                                                     symbols[c][side][pair], _mm256_set1_epi16(0xFF));
+          }
         }
       }
       // Two rounds take 64 words, 128 bytes, at most.
