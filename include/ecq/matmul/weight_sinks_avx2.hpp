@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "ecq/base/lanes.hpp"
+#include "ecq/entropy/rans/alias_bytes_avx2.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_groups_avx2.hpp"
@@ -293,7 +294,7 @@ struct pair_weights {
 };
 
 template <unsigned BucketBits, class Sink>
-ECQ_AVX2 inline bool advance_weights(const alias_entries<BucketBits>& entries, rans_cursor* const* cursors,
+ECQ_AVX2 inline bool advance_weights(const alias_bytes<BucketBits>& entries, rans_cursor* const* cursors,
                                      std::size_t groups, Sink& sink) {
   return advance_groups<chunks_together>(entries, cursors, groups, sink);
 }
@@ -304,7 +305,7 @@ ECQ_AVX2 inline bool advance_weights(const alias_entries<BucketBits>& entries, r
 template <unsigned BucketBits, class Target>
 inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
                            rans_cursor* const* cursors, std::size_t chunks, const Target& target) {
-  const alias_entries<BucketBits> entries(lookup);
+  const alias_bytes<BucketBits> entries(lookup);
   const std::size_t groups = cursors[0]->left / group_symbols;
   const auto by = [&]<class Sink>(const auto& make) {
     for (std::size_t first = 0; first < chunks; first += chunks_together) {
