@@ -1,7 +1,7 @@
 // How fast y = x W^T is with W in coded form, beside oneDNN with W in BF16 and OpenBLAS with W in FP32, the activations
 // the same; "w8a8": with activations of 8 bits, beside oneDNN with W and activations in 8 bits, which were quantised
-// before. Copies of W take turns so that each comes from memory, not from a cache. Peers run on one thread: set
-// OMP_NUM_THREADS=1, as ./dev bench does.
+// before; and beside ggml with W in formats of its own, where CMake is given one. Copies of W take turns so that each
+// comes from memory, not from a cache. Peers run on one thread: set OMP_NUM_THREADS=1, as ./dev bench does.
 
 #include <benchmark/benchmark.h>
 
@@ -26,6 +26,12 @@
 #endif
 #if defined(ECQ_BENCH_OPENBLAS)
 #include <cblas.h>
+#endif
+#if defined(ECQ_BENCH_GGML)
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
 #endif
 
 namespace {
@@ -156,6 +162,17 @@ void onednn(benchmark::State& state, dnnl::memory::data_type type, std::size_t r
 #endif
 
 #if defined(ECQ_BENCH_OPENBLAS)
+/// y = x W^T on one thread.
+void openblas_product(std::size_t batch, std::size_t rows, const float* w, const float* x, float* y) {
+  const auto outputs = static_cast<int>(rows);
+  if (batch == 1) {
+    cblas_sgemv(CblasRowMajor, CblasNoTrans, outputs, columns, 1, w, columns, x, 1, 0, y, 1);
+  } else {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(batch), outputs, columns, 1, x, columns, w,
+                columns, 0, y, outputs);
+  }
+}
+
 void openblas(benchmark::State& state, std::size_t rows) {
   openblas_set_num_threads(1);
   const auto batch = static_cast<std::size_t>(state.range(0));
@@ -165,17 +182,103 @@ void openblas(benchmark::State& state, std::size_t rows) {
   std::vector<float> y(batch * rows);
   std::size_t turn = 0;
   for (auto _ : state) {
-    const float* const w = copies[turn++ % copies.size()].data();
-    if (batch == 1) {
-      cblas_sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(rows), columns, 1, w, columns, x.data(), 1, 0, y.data(),
-                  1);
-    } else {
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(batch), static_cast<int>(rows), columns, 1,
-                  x.data(), columns, w, columns, 0, y.data(), static_cast<int>(rows));
-    }
+    openblas_product(batch, rows, copies[turn++ % copies.size()].data(), x.data(), y.data());
     benchmark::DoNotOptimize(y.data());
   }
   count(state, rows, 32);
+}
+
+/// What products without a plan take: all of W is decoded to memory, and multiplied there.
+void decoded(benchmark::State& state, const coding& how, std::size_t rows) {
+  openblas_set_num_threads(1);
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  const coded_copies& all = coded(rows, how);
+  const auto x = ecq_test::gaussian(batch, columns, 3, 1.0F);
+  std::vector<float> w(rows * columns), y(batch * rows);
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    const ecq::packed_block& block = all.blocks[turn++ % all.blocks.size()];
+    const auto done = ecq::decompress(cpu{}, block, 0, matrix_view<float>(w.data(), rows, columns));
+    if (!done) state.SkipWithError(done.error().message().c_str());
+    openblas_product(batch, rows, w.data(), x.data(), y.data());
+    benchmark::DoNotOptimize(y.data());
+  }
+  count(state, rows, all.blocks.front().bits_per_weight());
+}
+#endif
+
+#if defined(ECQ_BENCH_GGML)
+struct release {
+  void operator()(ggml_context* one) const { ggml_free(one); }
+  void operator()(ggml_backend* one) const { ggml_backend_free(one); }
+  void operator()(ggml_backend_buffer* one) const { ggml_backend_buffer_free(one); }
+};
+
+/// Where ggml keeps weights: as they are, or reordered for its fastest kernels; null if it does not reorder.
+ggml_backend_buffer_type_t weights_buffer(bool repacked) {
+  if (!repacked) return ggml_backend_cpu_buffer_type();
+  ggml_backend_reg_t const all = ggml_backend_cpu_reg();
+  const auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
+      ggml_backend_reg_get_proc_address(all, "ggml_backend_dev_get_extra_bufts"));
+  if (extra == nullptr) return nullptr;
+  for (auto* at = extra(ggml_backend_reg_dev_get(all, 0)); *at != nullptr; ++at) {
+    if (std::string(ggml_backend_buft_name(*at)) == "CPU_REPACK") return *at;
+  }
+  return nullptr;
+}
+
+/// W in a format of ggml. Only some rows are quantised, and repeated: all would take minutes.
+std::vector<std::byte> quantised(ggml_type type, std::size_t rows) {
+  constexpr std::size_t some = 256;
+  const std::vector<float> values(weights(rows).begin(), weights(rows).begin() + some * columns);
+  const std::vector<float> importance(columns, 1.0F);
+  const std::size_t row_bytes = ggml_row_size(type, columns);
+  std::vector<std::byte> all(rows * row_bytes);
+  ggml_quantize_chunk(type, values.data(), all.data(), 0, some, columns, importance.data());
+  for (std::size_t row = some; row < rows; ++row) {
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(row % some * row_bytes), row_bytes,
+                all.begin() + static_cast<std::ptrdiff_t>(row * row_bytes));
+  }
+  return all;
+}
+
+void ggml(benchmark::State& state, ggml_type type, bool repacked, std::size_t rows) {
+  ggml_backend_buffer_type_t const kind = weights_buffer(repacked);
+  if (kind == nullptr) return state.SkipWithError("ggml was built without repacking");
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  static std::pair<ggml_type, std::size_t> last{GGML_TYPE_COUNT, 0};
+  static std::vector<std::byte> bytes;
+  if (last != std::pair(type, rows)) bytes = quantised(type, rows);
+  last = {type, rows};
+  const std::size_t copies = rotated_bytes() / bytes.size() + 1;
+  const ggml_init_params sizes = {copies * (3 * ggml_tensor_overhead() + ggml_graph_overhead_custom(4, false)), nullptr,
+                                  true};
+  const std::unique_ptr<ggml_context, release> of_weights(ggml_init(sizes)), of_products(ggml_init(sizes));
+  const auto inner = static_cast<std::int64_t>(columns), outputs = static_cast<std::int64_t>(rows);
+  std::vector<ggml_tensor*> all;
+  for (std::size_t i = 0; i < copies; ++i) all.push_back(ggml_new_tensor_2d(of_weights.get(), type, inner, outputs));
+  const std::unique_ptr<ggml_backend_buffer, release> room(
+      ggml_backend_alloc_ctx_tensors_from_buft(of_weights.get(), kind));
+  for (ggml_tensor* const each : all) ggml_backend_tensor_set(each, bytes.data(), 0, bytes.size());
+  ggml_tensor* const x = ggml_new_tensor_2d(of_products.get(), GGML_TYPE_F32, inner, static_cast<std::int64_t>(batch));
+  std::vector<ggml_cgraph*> products;
+  for (ggml_tensor* const each : all) {
+    products.push_back(ggml_new_graph_custom(of_products.get(), 4, false));
+    ggml_build_forward_expand(products.back(), ggml_mul_mat(of_products.get(), each, x));
+  }
+  const std::unique_ptr<ggml_backend_buffer, release> outputs_room(
+      ggml_backend_alloc_ctx_tensors_from_buft(of_products.get(), ggml_backend_cpu_buffer_type()));
+  const auto activations = ecq_test::gaussian(batch, columns, 3, 1.0F);
+  ggml_backend_tensor_set(x, activations.data(), 0, activations.size() * sizeof(float));
+  const std::unique_ptr<ggml_backend, release> backend(ggml_backend_cpu_init());
+  ggml_backend_cpu_set_n_threads(backend.get(), 1);
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    if (ggml_backend_graph_compute(backend.get(), products[turn++ % copies]) != GGML_STATUS_SUCCESS) {
+      state.SkipWithError("ggml failed");
+    }
+  }
+  count(state, rows, 8.0 * static_cast<double>(bytes.size()) / static_cast<double>(rows * columns));
 }
 #endif
 
@@ -191,6 +294,13 @@ const bool registered = [] {
     };
     for (const auto& [name, bits] : {std::pair("fp8_2.1", 2.1), {"fp8_3", 3.0}, {"fp8_4", 4.0}, {"lossless", 16.0}}) {
       at(name, [bits = bits, rows](benchmark::State& state) { ours(state, {bits}, rows); }, {1, 2});
+#if defined(ECQ_BENCH_OPENBLAS)
+      at(std::string("decoded_") + name,
+         [bits = bits, rows](benchmark::State& state) {
+           decoded(state, {bits, bits != 16}, rows);
+         },
+         {1});
+#endif
       if (bits == 16) continue;
       at(name + std::string("_pairs"),
          [bits = bits, rows](benchmark::State& state) {
@@ -206,11 +316,31 @@ const bool registered = [] {
     }
 #if defined(ECQ_BENCH_DNNL)
     using type = dnnl::memory::data_type;
-    at("onednn_bf16", [rows](benchmark::State& state) { onednn<ecq::bf16>(state, type::bf16, rows); }, {1});
-    at("onednn_int8", [rows](benchmark::State& state) { onednn<ecq::int8>(state, type::s8, rows); }, {1});
+    const auto of_onednn = [&]<class Element>(const std::string& name, type kind, Element) {
+      const auto body = [=](benchmark::State& state) {
+        try {
+          onednn<Element>(state, kind, rows);
+        } catch (const dnnl::error& failed) {  // it has BF16 for AVX-512 alone
+          state.SkipWithError(failed.what());
+        }
+      };
+      at("onednn_" + name, body, {1});
+    };
+    of_onednn("bf16", type::bf16, ecq::bf16());
+    of_onednn("int8", type::s8, ecq::int8());
 #endif
 #if defined(ECQ_BENCH_OPENBLAS)
     at("openblas_fp32", [rows](benchmark::State& state) { openblas(state, rows); }, {1});
+#endif
+#if defined(ECQ_BENCH_GGML)
+    const auto of_ggml = [&](const std::string& name, ggml_type format, bool repacked = false) {
+      at("ggml_" + name, [=](benchmark::State& state) { ggml(state, format, repacked, rows); }, {1});
+    };
+    of_ggml("bf16", GGML_TYPE_BF16);
+    of_ggml("q4_k", GGML_TYPE_Q4_K);
+    of_ggml("q4_k_repacked", GGML_TYPE_Q4_K, true);
+    of_ggml("iq3_xxs", GGML_TYPE_IQ3_XXS);
+    of_ggml("iq2_xxs", GGML_TYPE_IQ2_XXS);
 #endif
   }
   return true;

@@ -4,8 +4,8 @@
 namespace ecq {
 
 template result<matmul_input> matmul_plan::prepare(matrix_view<const float> x, matrix_view<float> y,
-                                                   activation_type type) const;
+                                                   activation_type type, instruction_set isa) const;
 template result<matmul_input> matmul_plan::prepare(matrix_view<const bf16> x, matrix_view<float> y,
-                                                   activation_type type) const;
+                                                   activation_type type, instruction_set isa) const;
 
 }  // namespace ecq

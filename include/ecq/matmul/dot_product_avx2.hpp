@@ -20,6 +20,12 @@ ECQ_AVX2 inline float sum_of_lanes(__m256 values) {
   return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
+/// The values of the lower and of the upper halves of lanes of 32 bits, which are BF16.
+ECQ_AVX2 inline __m256 first_values(__m256i halves) { return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16)); }
+ECQ_AVX2 inline __m256 second_values(__m256i halves) {
+  return _mm256_castsi256_ps(_mm256_and_si256(halves, _mm256_set1_epi32(static_cast<int>(0xFFFF0000U))));
+}
+
 /// sum of weights[i] * x[i].
 ECQ_AVX2 inline float dot(const float* weights, const float* x, std::size_t count) {
   __m256 sums[4] = {};

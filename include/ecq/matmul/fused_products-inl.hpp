@@ -12,15 +12,58 @@
 #include "ecq/base/config.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/fp32.hpp"
+#include "ecq/matmul/fused_products_avx2.hpp"
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/thread_tile.hpp"
+#include "ecq/matmul/weight_sinks_avx2.hpp"
 #include "ecq/matmul/weight_sinks_avx512.hpp"
+#include "ecq/matmul/weight_tile.hpp"
+#include "ecq/matmul/weight_tile_avx2.hpp"
 #include "ecq/matmul/weight_tile_avx512.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
 namespace ecq {
+
+#if ECQ_X86
+namespace detail {
+
+/// What fused products need of an instruction set. decode() decodes all groups of `chunks` chunks, of weight_chunks
+/// cursors and targets.
+namespace avx2 {
+struct fused_kernels {
+  using cursor = product_cursor;
+  using products = product_target;
+  using tile = tile_target;
+  using dots = tile_dots;
+
+  template <unsigned BucketBits, class Target>
+  static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
+                     std::size_t chunks, const Target& target) {
+    return decode_weights(coding, lookup, cursors, chunks, target);
+  }
+};
+}  // namespace avx2
+
+namespace avx512 {
+struct fused_kernels {
+  using cursor = product_cursor;
+  using products = product_target;
+  using tile = tile_target;
+  using dots = tile_dots;
+
+  template <unsigned BucketBits, class Target>
+  static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
+                     std::size_t, const Target& target) {
+    return decode_weights(coding, lookup, cursors, target);
+  }
+};
+}  // namespace avx512
+
+}  // namespace detail
+#endif
 
 ECQ_INLINE void matmul_plan::choose_fusion() {
 #if ECQ_X86
@@ -28,7 +71,7 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   const unsigned raw_bits = stream.header().raw_bits();
   detail::fusion how = detail::fusion::none;
   if (stream.pairs()) {
-    const bool codes = !stream.format() && raw_bits <= detail::avx512::pair_values::most_raw_bits;
+    const bool codes = !stream.format() && raw_bits <= detail::pair_values::most_raw_bits;
     if (codes) how = detail::fusion::pairs;
   } else if (!stream.format()) {
     if (raw_bits == 0) how = detail::fusion::codes;
@@ -43,12 +86,20 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
 #endif
 }
 
-ECQ_INLINE bool matmul_plan::run_fused(std::size_t task, const matmul_input& x, matrix_view<float> y,
-                                       std::span<float> edges, bool accumulate) const {
+ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[maybe_unused]] std::size_t task,
+                                       [[maybe_unused]] const matmul_input& x, [[maybe_unused]] matrix_view<float> y,
+                                       [[maybe_unused]] std::span<float> edges,
+                                       [[maybe_unused]] bool accumulate) const {
+#if ECQ_X86
   const task_range& range = tasks_[task];
   const packed_matrix& matrix = *parts_[range.part].matrix;
   thread_local std::vector<float> sums;
-  if (!can_fuse(range, x) || !(x.batch() == 1 ? multiply_fused(range, x, sums) : multiply_tile(range, x, sums))) {
+  if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
+  const auto multiplied = [&]<class Kernels>(Kernels) {
+    return x.batch() == 1 ? multiply_fused<Kernels>(range, x, sums) : multiply_tile<Kernels>(range, x, sums);
+  };
+  if (!(isa == instruction_set::avx512 ? multiplied(detail::avx512::fused_kernels())
+                                       : multiplied(detail::avx2::fused_kernels()))) {
     return false;
   }
   // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
@@ -76,6 +127,9 @@ ECQ_INLINE bool matmul_plan::run_fused(std::size_t task, const matmul_input& x, 
   };
   static_cast<void>(for_each_segment(range, emit));
   return true;
+#else
+  return false;
+#endif
 }
 
 ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {
@@ -90,9 +144,9 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
 }
 
 #if ECQ_X86
-template <class Target>
+template <class Kernels, class Target>
 bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
-  using detail::avx512::weight_chunks;
+  using detail::weight_chunks;
   static_assert(weight_chunks == detail::min_chunk_run);
   const encoded_stream& stream = decoder_.stream();
   const std::uint64_t first = range.begin / stream.chunk_symbols();
@@ -113,31 +167,28 @@ bool matmul_plan::decode_fused(const task_range& range, const Target& target) co
     all[i] = &cursors[i];
   }
   const detail::code_table* const values = values_[parts_[range.part].number].get();
-  const detail::avx512::weight_coding coding = {fusion_, stream.nibbles(), stream.header().raw_bits(),
-                                                values != nullptr ? values->halves.data() : nullptr};
+  const detail::weight_coding coding = {fusion_, stream.nibbles(), stream.header().raw_bits(),
+                                        values != nullptr ? values->halves.data() : nullptr};
   const bool decoded = slots.bucket_bits == 5
-                           ? detail::avx512::decode_weights(coding, detail::alias_lookup<5>(slots), all, target)
-                           : detail::avx512::decode_weights(coding, detail::alias_lookup<6>(slots), all, target);
+                           ? Kernels::decode(coding, detail::alias_lookup<5>(slots), all, chunks, target)
+                           : Kernels::decode(coding, detail::alias_lookup<6>(slots), all, chunks, target);
   return decoded && std::all_of(cursors, cursors + chunks, [&](const detail::rans_cursor& cursor) {
            return cursor.escape == cursor.escape_end &&
                   slots.visit([&](const auto& one) { return cursor.finish(one) == errc::ok; });
          });
 }
-#endif
 
-ECQ_INLINE bool matmul_plan::multiply_fused([[maybe_unused]] const task_range& range,
-                                            [[maybe_unused]] const matmul_input& x,
-                                            [[maybe_unused]] std::vector<float>& sums) const {
-#if ECQ_X86
-  using detail::avx512::weight_chunks;
+template <class Kernels>
+bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const {
+  using detail::weight_chunks;
   const std::size_t group = detail::group_of(fusion_);
   const std::uint64_t chunk_symbols = decoder_.stream().chunk_symbols();
   const auto chunks = static_cast<std::size_t>((range.end - range.begin) / chunk_symbols);
   const auto most_rows = static_cast<std::size_t>(chunk_symbols / columns_) + 2;
   thread_local std::vector<float> of_chunks;  // most_rows sums for each chunk, of its part of each row
   of_chunks.assign(weight_chunks * most_rows, 0.0F);
-  detail::avx512::product_cursor products[weight_chunks];
-  detail::avx512::product_target target = {{x.ordered_.data(), x.row(0), columns_ / group}, {}};
+  typename Kernels::cursor products[weight_chunks];
+  typename Kernels::products target = {{x.ordered_.data(), x.row(0), columns_ / group}, {}};
   for (std::size_t i = 0; i < weight_chunks; ++i) {
     const std::uint64_t chunk = (std::min)(i, chunks - 1);
     const auto column =
@@ -148,7 +199,7 @@ ECQ_INLINE bool matmul_plan::multiply_fused([[maybe_unused]] const task_range& r
     products[i].sums = of_chunks.data() + i * most_rows;
     target.to[i] = &products[i];
   }
-  if (!decode_fused(range, target)) return false;
+  if (!decode_fused<Kernels>(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (products[i].groups != target.row.groups) products[i].end_row();
     products[i].sums = of_chunks.data() + i * most_rows;
@@ -166,31 +217,27 @@ ECQ_INLINE bool matmul_plan::multiply_fused([[maybe_unused]] const task_range& r
   };
   static_cast<void>(for_each_segment(range, add_up));
   return true;
-#else
-  return false;
-#endif
 }
 
-ECQ_INLINE bool matmul_plan::multiply_tile([[maybe_unused]] const task_range& range,
-                                           [[maybe_unused]] const matmul_input& x,
-                                           [[maybe_unused]] std::vector<float>& sums) const {
-#if ECQ_X86
+template <class Kernels>
+bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, std::vector<float>& sums) const {
+  using dots = typename Kernels::dots;
   constexpr std::size_t most_sums = std::size_t{1} << 20;
   const auto weights = static_cast<std::size_t>(range.end - range.begin);
   const std::size_t rows = weights / columns_ + 2;
   if (rows > most_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
-  detail::avx512::tile_target target{};
+  typename Kernels::tile target{};
   const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
-  for (std::size_t i = 0; i < detail::avx512::weight_chunks; ++i) {
+  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
     target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
   }
-  if (!decode_fused(range, target)) return false;
+  if (!decode_fused<Kernels>(range, target)) return false;
   sums.clear();
   const auto multiply = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
     sums.resize(sums.size() + x.batch());
-    detail::avx512::add_tile_products(tile + offset, columns_, 1, x.ordered_.data() + at.first_column, columns_,
-                                      at.columns, x.batch(), sums.data() + sums.size() - x.batch());
+    detail::add_tile_products<dots>(tile + offset, columns_, 1, x.ordered_.data() + at.first_column, columns_,
+                                    at.columns, x.batch(), sums.data() + sums.size() - x.batch());
     return {};
   };
   // Whole rows, all but the first and the last one, lie together.
@@ -200,8 +247,8 @@ ECQ_INLINE bool matmul_plan::multiply_tile([[maybe_unused]] const task_range& ra
   const auto flush = [&] {
     const std::size_t done = sums.size();
     sums.resize(done + whole * x.batch());
-    detail::avx512::add_tile_products(tile + first_offset, columns_, whole, x.ordered_.data() + first.first_column,
-                                      columns_, columns_, x.batch(), sums.data() + done);
+    detail::add_tile_products<dots>(tile + first_offset, columns_, whole, x.ordered_.data() + first.first_column,
+                                    columns_, columns_, x.batch(), sums.data() + done);
     whole = 0;
   };
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
@@ -218,9 +265,7 @@ ECQ_INLINE bool matmul_plan::multiply_tile([[maybe_unused]] const task_range& ra
   static_cast<void>(for_each_segment(range, take));
   flush();
   return true;
-#else
-  return false;
-#endif
 }
+#endif
 
 }  // namespace ecq

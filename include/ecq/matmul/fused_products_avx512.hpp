@@ -12,19 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/lanes.hpp"
 #include "ecq/matmul/dot_product_avx512.hpp"
-#include "ecq/matmul/weight_sinks_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// A row of activations.
-struct product_row {
-  const float* x;      ///< in the order in which they are met
-  const float* plain;  ///< in their own order
-  std::size_t groups;  ///< of weights
-};
 
 /// The products of a chunk: one sum for each row of W that it has weights of.
 struct product_cursor {

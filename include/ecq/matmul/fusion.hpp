@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/instruction_set.hpp"
+
 namespace ecq::detail {
 
 /// How a stream's codes meet activations in the registers in which they are decoded.
@@ -22,14 +24,42 @@ inline constexpr std::size_t most_fused_rows = 256;
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
-/// The column whose activation is number `at` in the order in which they are met: 16 at a time, those that lanes of 32
-/// bits hold at once.
-constexpr std::size_t column_met(fusion how, std::size_t at) {
-  const std::size_t lane = at % 16;
-  if (how == fusion::codes) return at / 128 * 128 + 8 * lane + at % 32 / 16 * 4 + at % 128 / 32;
-  if (how == fusion::bf16) return at / 32 * 32 + 2 * lane + at % 32 / 16;
-  constexpr std::size_t first[4] = {0, 2, 1, 3};
-  return at / 64 * 64 + 4 * lane + first[at % 64 / 16];
+/// Chunks whose weights are decoded together.
+inline constexpr std::size_t weight_chunks = 8;
+
+/// With AVX2, the place of weight number `at` of a group among the BF16 values of the group: they come as runs of 32
+/// bytes, which unpack to 16 bits within each half of a register.
+constexpr std::size_t half_place_avx2(fusion how, std::size_t at) {
+  std::size_t run = at / 64 * 2 + at % 4 / 2;  // of codes: those of two rounds
+  std::size_t byte = at % 64 / 4 * 2 + at % 2;
+  if (how == fusion::pairs) {  // of pairs: the first or the second ones of two rounds
+    run = at / 128 * 4 + at % 8 / 4 * 2 + at % 2;
+    byte = at % 128 / 8 * 2 + at % 4 / 2;
+  } else if (how == fusion::bf16) {
+    run = at / 64 * 2 + at % 32 / 16;
+    byte = at % 64 / 32 * 16 + at % 16;
+  }
+  return 32 * run + byte % 16 / 8 * 16 + byte / 16 * 8 + byte % 8;
 }
+
+/// The place of a column's activation in the order in which kernels of `isa`, AVX2 or AVX-512, meet them: as many at a
+/// time as a register has lanes of 32 bits, whose lower halves come first, then their upper halves.
+constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t column) {
+  if (isa == instruction_set::avx2) {
+    const std::size_t in_group = column % group_of(how);
+    const std::size_t half = half_place_avx2(how, in_group);
+    return column - in_group + half / 16 * 16 + half % 2 * 8 + half % 16 / 2;
+  }
+  if (how == fusion::codes) return column / 128 * 128 + column % 4 * 32 + column % 8 / 4 * 16 + column % 128 / 8;
+  if (how == fusion::bf16) return column / 32 * 32 + column % 2 * 16 + column % 32 / 2;
+  return column / 64 * 64 + (column % 2 * 2 + column % 4 / 2) * 16 + column % 64 / 4;
+}
+
+/// A row of activations.
+struct product_row {
+  const float* x;      ///< in the order in which they are met
+  const float* plain;  ///< in their own order
+  std::size_t groups;  ///< of weights
+};
 
 }  // namespace ecq::detail

@@ -151,8 +151,8 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
 }
 
 template <activation Element>
-result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y,
-                                          activation_type type) const {
+result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y, activation_type type,
+                                          instruction_set isa) const {
   if (x.columns() != columns_) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
   }
@@ -190,11 +190,15 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.stride_ = columns_;
     }
     if (!input.quantized_.empty()) return input;
-    if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows) {
+    const instruction_set chosen = chosen_instruction_set(isa);
+    if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows && chosen >= instruction_set::avx2) {
       input.ordered_.resize(x.rows() * columns_);
+      input.ordered_for_ = chosen;
       for (std::size_t row = 0; row < x.rows(); ++row) {
         float* const to = input.ordered_.data() + row * columns_;
-        for (std::size_t at = 0; at < columns_; ++at) to[at] = input.row(row)[detail::column_met(fusion_, at)];
+        for (std::size_t column = 0; column < columns_; ++column) {
+          to[detail::place_met(fusion_, chosen, column)] = input.row(row)[column];
+        }
       }
     }
     if (affine_) {
@@ -252,7 +256,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
   const auto chunks = static_cast<std::size_t>(last - first + 1);
   const instruction_set chosen = chosen_instruction_set(isa);
-  if (chosen == instruction_set::avx512 && run_fused(task, x, y, edges, accumulate)) return {};
+  if (run_fused(chosen, task, x, y, edges, accumulate)) return {};
   const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
   std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
   std::byte* targets[detail::min_chunk_run];

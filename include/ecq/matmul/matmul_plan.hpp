@@ -87,6 +87,7 @@ class matmul_input {
   std::size_t stride_ = 0;
   std::vector<float> copy_;
   std::vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
+  instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
   detail::quantized_activations quantized_;  ///< for matrices with codes that are integers; otherwise empty
@@ -135,10 +136,12 @@ class matmul_plan {
   std::size_t edges(std::size_t batch) const noexcept { return 2 * tasks_.size() * batch; }
 
   /// Activations of `x`, n x columns() with any strides; it must outlive the result. `outputs` is where the products
-  /// will go: if it overlaps x, x is copied. Errors: invalid_argument (another number of columns), out_of_memory.
+  /// will go: if it overlaps x, x is copied. `isa` is what run() will be called with: with another one, it takes
+  /// longer. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>
   result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y,
-                               activation_type type = activation_type::fp32) const;
+                               activation_type type = activation_type::fp32,
+                               instruction_set isa = instruction_set::automatic) const;
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
@@ -223,8 +226,8 @@ class matmul_plan {
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
-  bool run_fused(std::size_t task, const matmul_input& x, matrix_view<float> y, std::span<float> edges,
-                 bool accumulate) const;
+  bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
+                 std::span<float> edges, bool accumulate) const;
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
   /// weights, the first of which is `at`.
   result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
@@ -248,14 +251,16 @@ class matmul_plan {
 
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
-  /// Decodes a task that can be fused to a target of weights (weight_sinks_avx512.hpp). Returns false if the stream is
-  /// damaged, or has tables that no kernel takes.
-  template <class Target>
+  /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
+  /// the stream is damaged, or has tables that no kernel takes.
+  template <class Kernels, class Target>
   bool decode_fused(const task_range& range, const Target& target) const;
   /// Sets sums[i], for each segment i of a task that can be fused, to its product with the one row of activations,
   /// without scales and zero points and without storing a weight. Returns false as decode_fused() does.
+  template <class Kernels>
   bool multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
   /// The same for any number of rows of activations, one sum for each, by a tile of BF16.
+  template <class Kernels>
   bool multiply_tile(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
 
   /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
@@ -307,7 +312,7 @@ template <class Input, class Output>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Output&& y, matmul_options how = {}) {
   using element = typename decltype(matrix_view(x))::value_type;
   const matrix_view<float> out = matrix_view(y);
-  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations));
+  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations, backend.isa));
   ECQ_CHECK(plan.check_output(input.batch(), out));
   try {
     std::vector<float> edges(plan.edges(input.batch()));

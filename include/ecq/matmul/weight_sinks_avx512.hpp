@@ -9,7 +9,6 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +16,17 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch_avx512.hpp"
 #include "ecq/entropy/join_avx512.hpp"
-#include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_values.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// Chunks whose weights are decoded side by side.
-inline constexpr std::size_t weight_chunks = 8;
 
 // A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
 // group.take(i, halves) takes weights 32 i, ..., 32 i + 31 in the order of fusion.hpp, and group.escape(at, half)
@@ -101,48 +97,6 @@ struct bf16_weights {
   symbols_in_order in_order;
   __m512i code;
   const std::byte* raw[weight_chunks];
-};
-
-/// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
-/// the index of its value.
-struct pair_values {
-  static constexpr std::size_t most_nibbles = 8;
-  static constexpr unsigned most_raw_bits = 2;
-
-  alignas(64) std::uint8_t index[2][64];  ///< of the first and the second code of each pair, raw bits 0
-  alignas(64) std::uint8_t escaped[64];   ///< bit 0: the first code is an escape; bit 1: the second one
-  alignas(64) std::uint16_t halves[32];   ///< the value of each index as BF16; 0 for escapes
-  const std::uint16_t* all_halves;        ///< of all codes
-  unsigned raw_bits;
-  bool usable = true;  ///< no more nibbles and raw bits than there is room for
-
-  /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
-  pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)
-      : all_halves(of_codes), raw_bits(bits) {
-    const pair_lookup lookup(pairs, list);
-    std::copy_n(lookup.escaped, 64, escaped);
-    std::fill_n(halves, 32, std::uint16_t{0});
-    std::uint8_t number_of[16];
-    std::fill_n(number_of, 16, std::uint8_t{255});
-    std::size_t numbers = 0;
-    usable = bits <= most_raw_bits;
-    for (std::size_t i = 0; i < 64 && usable; ++i) {
-      for (std::size_t which = 0; which < 2; ++which) {
-        const unsigned nibble = which == 0 ? pairs[i] % 16U : pairs[i] / 16U;
-        if (number_of[nibble] == 255) {
-          usable = usable && numbers < most_nibbles;
-          if (!usable) return;
-          number_of[nibble] = static_cast<std::uint8_t>(numbers << bits);
-          const bool escape = list.has_escape() && nibble == nibble_list::escape_value;
-          for (unsigned raw = 0; raw >> bits == 0 && !escape; ++raw) {
-            halves[(numbers << bits) + raw] = of_codes[(list.symbols[nibble] + raw) % 256U];
-          }
-          ++numbers;
-        }
-        index[which][i] = number_of[nibble];
-      }
-    }
-  }
 };
 
 /// Hands the escapes of a group, those that `marks` name, to `group` and moves `next` past them. Returns false if there
@@ -231,14 +185,6 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
   Sink sink(arguments...);
   return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
 }
-
-/// What a stream's symbols are, besides its alias table.
-struct weight_coding {
-  fusion how;
-  const nibble_list& list;      ///< of pairs
-  unsigned raw_bits;            ///< of a code
-  const std::uint16_t* halves;  ///< the BF16 values of all codes, not used for fusion::bf16
-};
 
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
 /// has pairs that no sink takes.

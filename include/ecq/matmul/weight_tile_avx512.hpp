@@ -9,12 +9,11 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/matmul/dot_product_avx512.hpp"
-#include "ecq/matmul/weight_sinks_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -43,69 +42,41 @@ struct tile_target {
   std::uint16_t* to[weight_chunks];
 };
 
-/// Columns of activations that are multiplied at a time: four rows of them stay in the first cache.
-inline constexpr std::size_t tile_columns = 2048;
+/// Dot products of a tile (matmul/weight_tile.hpp).
+struct tile_dots {
+  static constexpr std::size_t rows = 4;
 
-/// sums[row * sum_stride + b] += the sum of weight (row, column) * x (b, column) for `count` columns, a multiple of 32.
-template <std::size_t Rows, std::size_t Batch>
-ECQ_AVX512 inline void add_tile_dots(const std::uint16_t* weights, std::size_t weight_stride, const float* x,
-                                     std::size_t stride, std::size_t count, float* sums, std::size_t sum_stride) {
-  __m512 sum[Rows][Batch] = {};
-  for (std::size_t i = 0; i < count; i += 32) {
-    __m512 some[2][Batch];
-    ECQ_UNROLL
-    for (std::size_t b = 0; b < Batch; ++b) {
-      some[0][b] = _mm512_loadu_ps(x + b * stride + i);
-      some[1][b] = _mm512_loadu_ps(x + b * stride + i + 16);
+  template <std::size_t Rows, std::size_t Batch>
+  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const float* x,
+                             std::size_t stride, std::size_t count, float* sums, std::size_t sum_stride) {
+    __m512 sum[Rows][Batch] = {};
+    for (std::size_t i = 0; i < count; i += 32) {
+      __m512 some[2][Batch];
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) {
+        some[0][b] = _mm512_loadu_ps(x + b * stride + i);
+        some[1][b] = _mm512_loadu_ps(x + b * stride + i + 16);
+      }
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) {
+        const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + i);
+        ECQ_UNROLL
+        for (std::size_t b = 0; b < Batch; ++b) {
+          sum[row][b] = _mm512_fmadd_ps(first_values(halves), some[0][b], sum[row][b]);
+        }
+        ECQ_UNROLL
+        for (std::size_t b = 0; b < Batch; ++b) {
+          sum[row][b] = _mm512_fmadd_ps(second_values(halves), some[1][b], sum[row][b]);
+        }
+      }
     }
     ECQ_UNROLL
     for (std::size_t row = 0; row < Rows; ++row) {
-      const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + i);
       ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) {
-        sum[row][b] = _mm512_fmadd_ps(first_values(halves), some[0][b], sum[row][b]);
-      }
-      ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) {
-        sum[row][b] = _mm512_fmadd_ps(second_values(halves), some[1][b], sum[row][b]);
-      }
+      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += _mm512_reduce_add_ps(sum[row][b]);
     }
   }
-  ECQ_UNROLL
-  for (std::size_t row = 0; row < Rows; ++row) {
-    ECQ_UNROLL
-    for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += _mm512_reduce_add_ps(sum[row][b]);
-  }
-}
-
-/// The same for any number of rows and of activations.
-ECQ_AVX512 inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, std::size_t rows,
-                                         const float* x, std::size_t stride, std::size_t count, std::size_t batch,
-                                         float* sums) {
-  for (std::size_t column = 0; column < count; column += tile_columns) {
-    const std::size_t some = (std::min)(tile_columns, count - column);
-    for (std::size_t b = 0; b < batch;) {
-      const std::size_t together = batch - b < 4 ? 1 : 4;
-      const float* const from = x + b * stride + column;
-      for (std::size_t row = 0; row < rows;) {
-        const std::uint16_t* const own = weights + row * weight_stride + column;
-        float* const to = sums + row * batch + b;
-        const bool four = rows - row >= 4;
-        if (four && together == 4) {
-          add_tile_dots<4, 4>(own, weight_stride, from, stride, some, to, batch);
-        } else if (four) {
-          add_tile_dots<4, 1>(own, weight_stride, from, stride, some, to, batch);
-        } else if (together == 4) {
-          add_tile_dots<1, 4>(own, weight_stride, from, stride, some, to, batch);
-        } else {
-          add_tile_dots<1, 1>(own, weight_stride, from, stride, some, to, batch);
-        }
-        row += four ? 4 : 1;
-      }
-      b += together;
-    }
-  }
-}
+};
 
 }  // namespace ecq::detail::avx512
 

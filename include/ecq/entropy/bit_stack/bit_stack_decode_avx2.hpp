@@ -16,7 +16,7 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
-#include "ecq/entropy/rans/rans_decode_avx2.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
 
 namespace ecq::detail::avx2 {
 

@@ -9,6 +9,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/entropy/element_join.hpp"
+#include "ecq/entropy/rans/alias_bytes_avx2.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_decode_avx2.hpp"
 #include "ecq/entropy/rans/rans_decode_avx512.hpp"
@@ -42,8 +43,8 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
         return avx2::rans_advance(tables, run, count, groups);
       });
     };
-    if (table.bucket_bits == 5) return by(avx2::alias_entries<5>(alias_lookup<5>(table)));
-    if (table.bucket_bits == 6) return by(avx2::alias_entries<6>(alias_lookup<6>(table)));
+    if (table.bucket_bits == 5) return by(avx2::alias_bytes<5>(alias_lookup<5>(table)));
+    if (table.bucket_bits == 6) return by(avx2::alias_bytes<6>(alias_lookup<6>(table)));
     if (table.scale_bits <= avx2::direct_entries::max_scale_bits) return by(avx2::direct_entries(table));
   }
 #endif

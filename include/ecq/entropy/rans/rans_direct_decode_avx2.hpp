@@ -8,11 +8,12 @@
 
 #include <immintrin.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/little_endian.hpp"
-#include "ecq/entropy/rans/rans_decode_avx2.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 
 namespace ecq::detail::avx2 {
@@ -21,6 +22,7 @@ namespace ecq::detail::avx2 {
 /// << 4 | high nibble. With x = high * 2^16 + m * 2^s + slot, the next state frequency * (x >> s) + rank is high *
 /// (frequency << (16 - s)) + (frequency * m + rank), and the latter is below 2^16.
 struct direct_entries {
+  static constexpr bool wide = false;
   static constexpr unsigned max_scale_bits = 12;
 
   explicit direct_entries(const rans_slots_view& table) : slot_mask((1U << table.scale_bits) - 1) {

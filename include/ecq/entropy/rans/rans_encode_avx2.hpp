@@ -19,7 +19,7 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_encode_avx2.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
-#include "ecq/entropy/rans/rans_decode_avx2.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/entropy/side_by_side.hpp"
 
 namespace ecq::detail::avx2 {

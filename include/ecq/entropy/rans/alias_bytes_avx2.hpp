@@ -1,0 +1,128 @@
+#pragma once
+/// \file
+/// Alias tables of rANS as bytes that the shuffles of AVX2 look up, for all lanes of a chunk at once. Loads by index,
+/// one a lane, take more instructions, twice as many with 32 buckets; and instructions are what bounds decoding.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
+
+namespace ecq::detail::avx2 {
+
+/// Numbers of buckets or symbols as bytes, and which tables of 16 bytes they are beyond.
+template <unsigned BucketBits>
+struct byte_index {
+  static constexpr std::size_t tables = (std::size_t{1} << BucketBits) / 16;
+
+  ECQ_AVX2 explicit byte_index(__m256i numbers) : at(numbers) {
+    ECQ_UNROLL
+    for (std::size_t i = 1; i < tables; ++i) {
+      beyond[i - 1] = _mm256_cmpgt_epi8(at, _mm256_set1_epi8(static_cast<char>(16 * i - 1)));
+    }
+  }
+
+  __m256i at;
+  __m256i beyond[tables - 1];
+};
+
+/// A byte for each number of a bucket or a symbol of an alias table.
+template <unsigned BucketBits>
+struct byte_lookup {
+  static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
+
+  byte_lookup() = default;
+  explicit byte_lookup(const std::uint8_t (&of_numbers)[64]) {
+    for (std::size_t i = 0; i < buckets; ++i) set(i, of_numbers[i]);
+  }
+
+  void set(std::size_t number, unsigned byte) {
+    bytes[number / 16][number % 16] = bytes[number / 16][number % 16 + 16] = static_cast<std::uint8_t>(byte);
+  }
+
+  ECQ_AVX2 [[gnu::always_inline]] inline __m256i operator()(const byte_index<BucketBits>& index) const {
+    __m256i found = _mm256_shuffle_epi8(load(bytes[0]), index.at);
+    ECQ_UNROLL
+    for (std::size_t i = 1; i < buckets / 16; ++i) {
+      found = _mm256_blendv_epi8(found, _mm256_shuffle_epi8(load(bytes[i]), index.at), index.beyond[i - 1]);
+    }
+    return found;
+  }
+
+  std::uint8_t bytes[buckets / 16][32];  ///< the same in both halves of a register
+};
+
+/// 16 bits for each number.
+template <unsigned BucketBits>
+struct word_lookup {
+  void set(std::size_t number, unsigned word) {
+    low.set(number, word & 255U);
+    high.set(number, word >> 8);
+  }
+
+  byte_lookup<BucketBits> low, high;
+};
+
+/// An alias table that byte shuffles look up, all 32 lanes of a chunk at once.
+template <unsigned BucketBits>
+struct alias_bytes {
+  static constexpr bool wide = true;
+  static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
+
+  explicit alias_bytes(const alias_lookup<BucketBits>& from) : codes(from.code) {
+    for (std::size_t i = 0; i < buckets; ++i) {
+      bucket.set(i, from.bucket[i]);
+      adjust.set(i, from.adjust[i]);
+      frequency.set(i, from.frequency[i]);
+    }
+  }
+
+  ECQ_AVX2 [[gnu::always_inline]] inline wide_slot_fields look_up(const __m256i (&low)[2]) const {
+    wide_slot_fields found;
+    const __m256i mask = _mm256_set1_epi16(buckets - 1);
+    const byte_index<BucketBits> own(
+        _mm256_packus_epi16(_mm256_and_si256(low[0], mask), _mm256_and_si256(low[1], mask)));
+    const __m256i bucket_low = bucket.low(own);
+    const __m256i bucket_high = bucket.high(own);
+    const __m256i adjust_low = adjust.low(own);
+    const __m256i adjust_high = adjust.high(own);
+    const __m256i limit[2] = {_mm256_unpacklo_epi8(bucket_low, bucket_high),
+                              _mm256_unpackhi_epi8(bucket_low, bucket_high)};
+    const __m256i adjusts[2] = {_mm256_unpacklo_epi8(adjust_low, adjust_high),
+                                _mm256_unpackhi_epi8(adjust_low, adjust_high)};
+    __m256i is_alias[2];
+    ECQ_UNROLL
+    for (std::size_t side = 0; side < 2; ++side) {
+      const __m256i slot = _mm256_or_si256(low[side], mask);
+      is_alias[side] = _mm256_cmpeq_epi16(_mm256_max_epu16(slot, limit[side]), slot);
+      found.rank[side] =
+          _mm256_add_epi16(_mm256_srli_epi16(low[side], BucketBits), _mm256_and_si256(adjusts[side], is_alias[side]));
+    }
+    found.symbol = _mm256_blendv_epi8(own.at, _mm256_and_si256(bucket_low, _mm256_set1_epi8(buckets - 1)),
+                                      _mm256_packs_epi16(is_alias[0], is_alias[1]));
+    const byte_index<BucketBits> symbol(found.symbol);
+    const __m256i low_bytes = frequency.low(symbol);
+    const __m256i high_bytes = frequency.high(symbol);
+    found.frequency[0] = _mm256_unpacklo_epi8(low_bytes, high_bytes);
+    found.frequency[1] = _mm256_unpackhi_epi8(low_bytes, high_bytes);
+    return found;
+  }
+
+  /// Turns symbols from `look_up` into codes, byte by byte.
+  ECQ_AVX2 __m256i code_of(__m256i symbols) const { return codes(byte_index<BucketBits>(symbols)); }
+
+ private:
+  word_lookup<BucketBits> bucket, adjust, frequency;
+  byte_lookup<BucketBits> codes;
+};
+
+}  // namespace ecq::detail::avx2
+
+#endif

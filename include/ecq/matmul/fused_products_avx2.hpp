@@ -1,0 +1,80 @@
+#pragma once
+/// \file
+/// Dot products with AVX2 in the registers in which weights are decoded: they are never stored.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/matmul/dot_product_avx2.hpp"
+#include "ecq/matmul/fusion.hpp"
+
+namespace ecq::detail::avx2 {
+
+/// The products of a chunk: one sum for each row of W that it has weights of.
+struct product_cursor {
+  const float* x = nullptr;      ///< activations of the next weights
+  const float* plain = nullptr;  ///< the same in their own order
+  std::size_t groups = 0;        ///< left in the row
+  float* sums = nullptr;         ///< of the row
+  alignas(32) float partial[8] = {};
+
+  /// Ends a row, if one has begun.
+  ECQ_AVX2 void end_row() {
+    *sums++ = sum_of_lanes(_mm256_load_ps(partial));
+    _mm256_store_ps(partial, _mm256_setzero_ps());
+  }
+};
+
+/// A target of weights that multiplies them.
+struct product_target {
+  struct group {
+    ECQ_AVX2 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
+        : at(*target.to[c]),
+          sum{_mm256_load_ps(at.partial), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()} {}
+
+    ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256i halves) {
+      __m256& first = sum[i % 2 * 2];
+      __m256& second = sum[i % 2 * 2 + 1];
+      first = _mm256_add_ps(first, _mm256_mul_ps(first_values(halves), _mm256_loadu_ps(at.x + 16 * i)));
+      second = _mm256_add_ps(second, _mm256_mul_ps(second_values(halves), _mm256_loadu_ps(at.x + 16 * i + 8)));
+    }
+
+    void escape(unsigned place, std::uint16_t half) {
+      rare += std::bit_cast<float>(std::uint32_t{half} << 16) * at.plain[place];
+    }
+
+    product_cursor& at;
+    __m256 sum[4];  // four that do not wait for each other
+    float rare = 0;
+  };
+
+  template <std::size_t Weights>
+  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t, group& done) const {
+    product_cursor& at = done.at;
+    const __m256 all = _mm256_add_ps(_mm256_add_ps(done.sum[0], done.sum[1]), _mm256_add_ps(done.sum[2], done.sum[3]));
+    _mm256_store_ps(at.partial, all);
+    if constexpr (Weights != group_symbols) at.partial[0] += done.rare;  // escapes are of pairs
+    at.x += Weights;
+    at.plain += Weights;
+    if (--at.groups != 0) return;
+    at.end_row();
+    at.groups = row.groups;
+    at.x = row.x;
+    at.plain = row.plain;
+  }
+
+  product_row row;
+  product_cursor* to[weight_chunks];
+};
+
+}  // namespace ecq::detail::avx2
+
+#endif

@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// What the symbols of coded weights stand for, as kernels that hand weights to products need it.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/matmul/fusion.hpp"
+
+namespace ecq::detail {
+
+/// What a stream's symbols are, besides its alias table.
+struct weight_coding {
+  fusion how;
+  const nibble_list& list;      ///< of pairs
+  unsigned raw_bits;            ///< of a code
+  const std::uint16_t* halves;  ///< the BF16 values of all codes, not used for fusion::bf16
+};
+
+/// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
+/// the index of its value.
+struct pair_values {
+  static constexpr std::size_t most_nibbles = 8;
+  static constexpr unsigned most_raw_bits = 2;
+
+  alignas(64) std::uint8_t index[2][64];   ///< of the first and the second code of each pair, raw bits 0
+  alignas(64) std::uint8_t escaped[64]{};  ///< bit 0: the first code is an escape; bit 1: the second one
+  alignas(64) std::uint16_t halves[32];    ///< the value of each index as BF16; 0 for escapes
+  const std::uint16_t* all_halves;         ///< of all codes
+  unsigned raw_bits;
+  bool usable = true;  ///< no more nibbles and raw bits than there is room for
+
+  /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
+  pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)
+      : all_halves(of_codes), raw_bits(bits) {
+    std::fill_n(halves, 32, std::uint16_t{0});
+    std::uint8_t number_of[16];
+    std::fill_n(number_of, 16, std::uint8_t{255});
+    std::size_t numbers = 0;
+    usable = bits <= most_raw_bits;
+    for (std::size_t i = 0; i < 64 && usable; ++i) {
+      for (std::size_t which = 0; which < 2; ++which) {
+        const unsigned nibble = which == 0 ? pairs[i] % 16U : pairs[i] / 16U;
+        const bool escape = list.has_escape() && nibble == nibble_list::escape_value;
+        if (escape) escaped[i] = static_cast<std::uint8_t>(escaped[i] | (1U << which));
+        if (number_of[nibble] == 255) {
+          usable = usable && numbers < most_nibbles;
+          if (!usable) return;
+          number_of[nibble] = static_cast<std::uint8_t>(numbers << bits);
+          for (unsigned raw = 0; raw >> bits == 0 && !escape; ++raw) {
+            halves[(numbers << bits) + raw] = of_codes[(list.symbols[nibble] + raw) % 256U];
+          }
+          ++numbers;
+        }
+        index[which][i] = number_of[nibble];
+      }
+    }
+  }
+};
+
+}  // namespace ecq::detail

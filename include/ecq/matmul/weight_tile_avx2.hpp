@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// Weights as a tile of BF16 values with AVX2, and its products with some rows of activations. Both are in the order of
+/// matmul/fusion.hpp, so weights need no reordering.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/matmul/dot_product_avx2.hpp"
+#include "ecq/matmul/fusion.hpp"
+
+namespace ecq::detail::avx2 {
+
+/// A target of weights that stores them.
+struct tile_target {
+  struct group {
+    ECQ_AVX2 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
+
+    ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256i halves) const {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * i), halves);
+    }
+
+    void escape(unsigned at, std::uint16_t half) const { to[half_place_avx2(fusion::pairs, at)] = half; }
+
+    std::uint16_t* to;
+  };
+
+  template <std::size_t Weights>
+  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t c, const group&) {
+    to[c] += Weights;
+  }
+
+  std::uint16_t* to[weight_chunks];
+};
+
+/// Dot products of a tile (matmul/weight_tile.hpp).
+struct tile_dots {
+  static constexpr std::size_t rows = 2;
+
+  template <std::size_t Rows, std::size_t Batch>
+  ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const float* x, std::size_t stride,
+                           std::size_t count, float* sums, std::size_t sum_stride) {
+    __m256 sum[Rows][Batch] = {};
+    for (std::size_t i = 0; i < count; i += 16) {
+      __m256i halves[Rows];
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) {
+        halves[row] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + row * weight_stride + i));
+      }
+      ECQ_UNROLL
+      for (std::size_t part = 0; part < 2; ++part) {
+        __m256 values[Rows];
+        ECQ_UNROLL
+        for (std::size_t row = 0; row < Rows; ++row) {
+          values[row] = part == 0 ? first_values(halves[row]) : second_values(halves[row]);
+        }
+        ECQ_UNROLL
+        for (std::size_t b = 0; b < Batch; ++b) {
+          const __m256 some = _mm256_loadu_ps(x + b * stride + i + 8 * part);
+          ECQ_UNROLL
+          for (std::size_t row = 0; row < Rows; ++row) {
+            sum[row][b] = _mm256_add_ps(sum[row][b], _mm256_mul_ps(values[row], some));
+          }
+        }
+      }
+    }
+    ECQ_UNROLL
+    for (std::size_t row = 0; row < Rows; ++row) {
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += sum_of_lanes(sum[row][b]);
+    }
+  }
+};
+
+}  // namespace ecq::detail::avx2
+
+#endif
