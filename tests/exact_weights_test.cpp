@@ -21,7 +21,7 @@ using ecq::exact_weight;
 using ecq::matrix_view;
 
 constexpr std::size_t rows = 90, columns = 300;
-const std::vector<std::uint64_t> positions = {0, 1, 299, 300, 4095, 4096, 8191, 8192, 20000, rows * columns - 1};
+const std::vector<std::uint64_t> positions = {0, 1, 299, 300, 4095, 4096, 8191, 8192, 20000, rows* columns - 1};
 
 std::vector<float> weights_with_outliers() {
   auto weights = ecq_test::gaussian(rows, columns, 3);

@@ -209,6 +209,16 @@ void block_decoder::convert(dtype format, std::uint64_t first_element, std::span
     using code_type = typename Format::code_type;
     std::size_t row = static_cast<std::size_t>(first_element / out.columns());
     std::size_t column = static_cast<std::size_t>(first_element % out.columns());
+    if constexpr (dtype_of<Element> == dtype_of<Format>) {
+      if (out.contiguous_rows()) {
+        for (std::size_t at = 0; at < elements.size(); column = 0, ++row) {
+          const std::size_t bytes = (std::min)((out.columns() - column) * sizeof(Element), elements.size() - at);
+          std::memcpy(&out(row, column), elements.data() + at, bytes);
+          at += bytes;
+        }
+        return;
+      }
+    }
     for (std::size_t at = 0; at < elements.size(); at += sizeof(code_type)) {
       code_type code;
       std::memcpy(&code, elements.data() + at, sizeof code);

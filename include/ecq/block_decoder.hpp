@@ -75,7 +75,8 @@ class block_decoder {
   static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments);
 
   /// Decodes the codes of `rows` rows from `first_row` on, row-major, in the machine's byte order; for a lossless
-  /// matrix, these are the very bits of its weights. Exact weights have codes, too, which mean nothing. out.size() must be rows x columns x bytes of a code.
+  /// matrix, these are the very bits of its weights. Exact weights have codes, too, which mean nothing. out.size() must
+  /// be rows x columns x bytes of a code.
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
                             std::span<std::byte> out) const;
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,

@@ -17,9 +17,9 @@
 namespace ecq {
 
 /// One matrix of a block: everything but its codes. weight(row, column) = value of the code * scale of its group +
-/// zero, unless the weight is one of the exact ones. A matrix without groups is lossless: its elements are the weights themselves, in their own format, and it has
-/// no scales. A lossless matrix of format uint8 holds the bytes of a tensor of any type: one column, and a row for each
-/// byte.
+/// zero, unless the weight is one of the exact ones. A matrix without groups is lossless: its elements are the weights
+/// themselves, in their own format, and it has no scales. A lossless matrix of format uint8 holds the bytes of a tensor
+/// of any type: one column, and a row for each byte.
 struct packed_matrix {
   std::string name;  ///< unique within a checkpoint; may be empty for a single matrix
   /// The shape of the model's tensor. Except for bytes, shape[0] = layout.rows, and the product of the rest = columns.

@@ -170,8 +170,8 @@ TEST_F(ExactInCheckpoint, KeepsWhatIsNamedOrStandsOut) {
   const ecq::weight_places places = {{model[1].name, {{3, 5}, {0, 0}, {3, 5}}}, {model[0].name, {{0, 0}}}};
   const auto weights = *ecq::safetensors_file::open(original);
   for (const bool outliers : {false, true}) {
-    const auto report = compress({.method = entquant{.target_bits = 5.0},
-                                  .exact = {.places = places, .outlier_ratio = outliers ? 64.0 : 0.0}});
+    const auto report = compress(
+        {.method = entquant{.target_bits = 5.0}, .exact = {.places = places, .outlier_ratio = outliers ? 64.0 : 0.0}});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_NEAR(report->bits_per_weight, 5.0, 0.02);
     EXPECT_EQ(report->exact, outliers ? 3U : 2U);

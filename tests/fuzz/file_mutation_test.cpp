@@ -11,7 +11,8 @@
 
 namespace {
 
-const char* const files[] = {"container/sample.safetensors", "container/coded.safetensors", "container/exact.safetensors"};
+const char* const files[] = {"container/sample.safetensors", "container/coded.safetensors",
+                             "container/exact.safetensors"};
 
 TEST(SafetensorsMutations, AreRefusedOrReadAsOthersDo) {
   std::size_t accepted = 0;

@@ -124,8 +124,7 @@ reference product_of(const known_block& of, const ecq::packed_matrix& matrix, st
   for (const auto& [position, weight] : matrix.exact) {  // instead of what their codes say
     if (position / layout.columns != row) continue;
     const std::size_t column = position % layout.columns;
-    const std::size_t group =
-        row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
+    const std::size_t group = row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
     const double coded = static_cast<double>(values[of.codes[matrix.first_symbol + position]]) *
                              static_cast<double>(static_cast<float>(matrix.scales[group])) +
                          static_cast<double>(matrix.zero);

@@ -37,6 +37,36 @@ std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
   return weights;
 }
 
+// Those that a file names, and those that stand out.
+TEST_F(Tool, KeepsWeightsExact) {
+  const std::string model = path("model.safetensors"), packed = path("packed.safetensors"), names = path("names.json");
+  auto weights = some_weights(64 * 300, 5);
+  weights[300 * 7 + 11] = -3.25F;
+  write_safetensors(model, {{"layers.0.weight", "F32", {64, 300}, f32_bytes(weights)}});
+  ecq_test::write_file(names, R"({"layers.0.weight": [[63, 299], [0, 0]]})");
+  const json named = ask({"compress", model, "-o", packed, "--bits", "4", "--exact", names});
+  EXPECT_EQ(named["totals"]["exact"], 2);
+  EXPECT_EQ(named["tensors"][0]["exact"], 2);
+  EXPECT_NEAR(named["totals"]["bits_per_weight"].get<double>(), 4, 0.02);
+  const auto both = run({"compress", model, "-o", packed, "--bits", "4", "--exact", names, "--outliers", "64"});
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  EXPECT_NE(both.out.find("exact weights    3 "), std::string::npos) << both.out;
+  ask({"verify", packed, "--against", model});
+  ask({"decompress", packed, "-o", path("back.safetensors")});
+  const auto back = read_values(path("back.safetensors"), "layers.0.weight");
+  ASSERT_EQ(back.size(), weights.size());
+  for (const std::size_t at : {std::size_t{0}, std::size_t{300 * 7 + 11}, weights.size() - 1}) {
+    EXPECT_EQ(back[at], weights[at]);
+  }
+  ecq_test::write_file(names, R"({"layers.0.weight": [[64, 0]]})");
+  const auto beyond = run({"compress", model, "-o", packed, "--exact", names});
+  EXPECT_EQ(beyond.exit_code, 1);
+  EXPECT_NE(beyond.err.find("row 64"), std::string::npos) << beyond.err;
+  EXPECT_EQ(run({"compress", model, "-o", packed, "--exact", path("nothing.json")}).exit_code, 2);
+  EXPECT_EQ(run({"compress", model, "-o", packed, "--outliers", "1"}).exit_code, 2);
+  EXPECT_EQ(run({"compress", model, "-o", packed, "--lossless", "--outliers", "64"}).exit_code, 2);
+}
+
 TEST_F(Tool, CompressesWithoutLoss) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
   for (const char* coder : {"rans", "tans", "huffman", "auto"}) {

@@ -33,8 +33,8 @@ using weight_places = std::map<std::string, std::vector<weight_place>>;
 /// Which weights are kept exact by methods that change weights, each at 96 bits (packed_matrix::exact).
 struct exact_choice {
   weight_places places{};  ///< tensors that are not quantised keep all their weights anyhow
-  /// Other than 0: in each tensor also those that find_outliers() finds at this ratio; the whole model is then read once
-  /// more.
+  /// Other than 0: in each tensor also those that find_outliers() finds at this ratio; the whole model is then read
+  /// once more.
   double outlier_ratio = 0;
 };
 

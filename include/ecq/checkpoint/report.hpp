@@ -39,8 +39,8 @@ struct tensor_report {
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
   std::uint64_t weights = 0;  ///< compressed weights
-  /// Streams (tables, states, indexes, checksums, padding), scales, tables of values, and exact weights; not the file's JSON header,
-  /// which holds names, shapes and zero points.
+  /// Streams (tables, states, indexes, checksums, padding), scales, tables of values, and exact weights; not the file's
+  /// JSON header, which holds names, shapes and zero points.
   std::uint64_t compressed_bytes = 0;
   std::uint64_t file_bytes = 0;
   double bits_per_weight = 0;  ///< 8 * compressed_bytes / weights

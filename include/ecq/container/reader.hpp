@@ -77,8 +77,8 @@ class container_reader {
   /// The tensors kept unchanged, in the order of their data.
   std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
 
-  /// Block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a tensor, such as scales,
-  /// that was changed. The stream is not read yet.
+  /// Block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a tensor, such as
+  /// scales, that was changed. The stream is not read yet.
   result<mapped_block> load(std::size_t index) const;
 
   /// Gives the memory of a block's stream back.
@@ -203,7 +203,8 @@ inline result<void> container_reader::match_tensors() {
       if (block.exact_of(index) != 0) {
         std::string exact = exact_tensor_name(matrix.name);
         ECQ_TRY(tensor, expect_tensor(exact, "U8"));
-        if (tensor->shape[0] % exact_weight_bytes != 0 || tensor->shape[0] / exact_weight_bytes != block.exact_of(index)) {
+        if (tensor->shape[0] % exact_weight_bytes != 0 ||
+            tensor->shape[0] / exact_weight_bytes != block.exact_of(index)) {
           return error(errc::corrupt, "tensor '", exact, "': ", tensor->shape[0], " bytes for ", block.exact_of(index),
                        " exact weights");
         }
@@ -287,10 +288,11 @@ inline result<mapped_block> container_reader::load(std::size_t index) const {
     packed_matrix& matrix = loaded.matrices[number];
     if (block.exact_of(number) != 0) {
       std::vector<std::byte> bytes;  // records continue from one piece to the next
-      ECQ_CHECK(read(*file_.find(exact_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
-        bytes.insert(bytes.end(), piece.begin(), piece.end());
-        return {};
-      }));
+      ECQ_CHECK(
+          read(*file_.find(exact_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
+            bytes.insert(bytes.end(), piece.begin(), piece.end());
+            return {};
+          }));
       for (std::size_t at = 0; at < bytes.size(); at += exact_weight_bytes) {
         matrix.exact.push_back({load_le<std::uint64_t>(bytes.data() + at),
                                 std::bit_cast<float>(load_le<std::uint32_t>(bytes.data() + at + 8))});

@@ -27,10 +27,10 @@ struct device_block {
   const warp_matrix* matrices = nullptr;
   const float* values = nullptr;
   const std::uint16_t* scales = nullptr;
-  std::uint32_t count = 0;     ///< number of matrices
-  std::uint64_t elements = 0;  ///< of the buffer for all matrices
-  bool lossless = false;       ///< the stream's elements are the weights, in order; there are no matrices
-  std::uint64_t first = 0;     ///< lossless: element of the buffer where the stream's first one goes
+  std::uint32_t count = 0;              ///< number of matrices
+  std::uint64_t elements = 0;           ///< of the buffer for all matrices
+  bool lossless = false;                ///< the stream's elements are the weights, in order; there are no matrices
+  std::uint64_t first = 0;              ///< lossless: element of the buffer where the stream's first one goes
   const exact_weight* exact = nullptr;  ///< weights that take the place of decoded ones, by elements of the buffer
   std::uint64_t exact_count = 0;
 

@@ -53,9 +53,9 @@ class weights_view {
   }
 
   /// The same weights, of which those at `positions` (row * columns() + column of this view) are to be kept exact:
-  /// load() gives 0 in their place, so that no scale is chosen for them. Methods that are lossless anyhow take no notice.
-  /// Positions ascend strictly and must outlive the view; what breaks that is an error once a matrix is compressed.
-  /// Precondition: the view is whole, no range or selection of rows.
+  /// load() gives 0 in their place, so that no scale is chosen for them. Methods that are lossless anyhow take no
+  /// notice. Positions ascend strictly and must outlive the view; what breaks that is an error once a matrix is
+  /// compressed. Precondition: the view is whole, no range or selection of rows.
   weights_view with_exact(std::span<const std::uint64_t> positions) const noexcept {
     weights_view part = *this;
     part.exact_ = positions;

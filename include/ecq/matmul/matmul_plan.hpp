@@ -98,9 +98,9 @@ class matmul_input {
 /// that it adds to them. It does not change, so any number of threads may use it.
 ///
 /// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
-/// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and of chunks that
-/// the row lies in. y depends on the instruction set, but neither on the number of threads nor on the order of tasks.
-/// NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
+/// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and
+/// of chunks that the row lies in. y depends on the instruction set, but neither on the number of threads nor on the
+/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
@@ -273,7 +273,7 @@ class matmul_plan {
   std::size_t columns_ = 0;
   std::vector<part> parts_;
   std::vector<task_range> tasks_;
-  std::vector<exact_term> exact_;  ///< by task
+  std::vector<exact_term> exact_;                                       ///< by task
   std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;

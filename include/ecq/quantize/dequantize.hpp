@@ -58,13 +58,23 @@ class weight_table {
     // that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds infinity.
     bits sums = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      sums = static_cast<bits>(sums | static_cast<bits>((std::bit_cast<bits>(out[i]) & magnitude) + beyond));
+      sums = static_cast<bits>(sums | static_cast<bits>((bits_of(out[i]) & magnitude) + beyond));
     }
     return sums <= magnitude;
   }
 
  private:
   using bits = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+
+  /// A bit_cast of a class would keep g++ 12 from vectorising.
+  static constexpr bits bits_of(Element element) noexcept {
+    if constexpr (std::is_same_v<Element, float>) {
+      return std::bit_cast<bits>(element);
+    } else {
+      return element.bits;
+    }
+  }
+
   static constexpr bits magnitude = (std::numeric_limits<bits>::max)() >> 1;
   static constexpr bits nan_bits = magnitude;
   static constexpr bits infinity = std::is_same_v<Element, float>  ? 0x7F800000U
