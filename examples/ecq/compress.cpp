@@ -56,8 +56,7 @@ ecq::result<void> run_lambda(const tool::compress_arguments& given) {
   how.method = {format, ecq::entquant{.target_bits = given.bits}};
   how.selection = given.selection;
   how.fallback_names = given.fallback;
-  ECQ_TRY(exact, given.exact_weights());
-  how.exact = std::move(exact);
+  ECQ_CHECK(given.read_sidecars(how));
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(lambda, tool::naming(given.input, ecq::find_lambda_of(given.backend(), given.input, how, bar.callback())));
   bar.clear();
@@ -99,6 +98,7 @@ void tool::add_lambda(CLI::App& app, action& chosen) {
   add_format(*command, *given);
   add_choice(*command, *given);
   add_exact(*command, *given);
+  add_sensitivity(*command, *given);
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run_lambda(*given); }; });
 }

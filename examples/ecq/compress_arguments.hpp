@@ -32,7 +32,7 @@ struct compress_arguments : common_options {
   std::uint64_t chunk = 0, max_shard_bytes = 0;
   ecq::tensor_selection selection;
   std::vector<std::string> fallback;
-  std::string exact;
+  std::string exact, sensitivity;
   double outliers = 0;
 
   bool is_entrollm() const { return method == "entrollm"; }
@@ -40,12 +40,25 @@ struct compress_arguments : common_options {
   /// The options of the library. Errors: those that make no sense for what is compressed.
   ecq::result<ecq::compress_options> to_options() const;
 
-  ecq::result<ecq::exact_choice> exact_weights() const {
-    if (exact.empty()) return ecq::exact_choice{.outlier_ratio = outliers};
-    ECQ_TRY(places, ecq::read_weight_places(exact));
-    return ecq::exact_choice{std::move(places), outliers};
-  }
+  /// Reads the files that say something of single weights or tensors.
+  ecq::result<void> read_sidecars(ecq::compress_options& how) const;
 };
+
+inline ecq::result<void> compress_arguments::read_sidecars(ecq::compress_options& how) const {
+  how.exact.outlier_ratio = outliers;
+  if (!exact.empty()) {
+    ECQ_TRY(places, ecq::read_weight_places(exact));
+    how.exact.places = std::move(places);
+  }
+  if (!sensitivity.empty()) {
+    ECQ_TRY(sensitivities, ecq::read_sensitivities(sensitivity));
+    if (sensitivities.empty()) {
+      return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(sensitivity), ": no sensitivities");
+    }
+    how.sensitivities = std::move(sensitivities);
+  }
+  return {};
+}
 
 /// The names of entropy coders on the command line.
 inline constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 4> coders{
@@ -98,6 +111,14 @@ inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_argumen
               ->check(number_between(2, 1e9))};
 }
 
+inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given) {
+  return command
+      .add_option("--sensitivity", given.sensitivity,
+                  "Divide bits among tensors by how much the loss depends on them, as a JSON file says: {\"tensor\": "
+                  "number, ...}. 'ecq-llama calibrate' writes such a file")
+      ->check(CLI::ExistingFile);
+}
+
 /// The options that say which tensors are compressed. Returns that of the fallback.
 inline CLI::Option* add_choice(CLI::App& command, compress_arguments& given) {
   command
@@ -136,8 +157,7 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
   how.goal = std::find_if(goals.begin(), goals.end(), [&](const auto& each) { return each.first == goal; })->second;
   how.selection = selection;
   how.fallback_names = fallback;
-  ECQ_TRY(kept, exact_weights());
-  how.exact = std::move(kept);
+  ECQ_CHECK(read_sidecars(how));
   if (!lossless && !is_entrollm()) how.fallback = {codes, ecq::entquant{.lambda = 0.0}};
   how.chunk_bits = chunk == 0 ? 0U : static_cast<unsigned>(std::countr_zero(chunk));
   how.keep_non_finite = keep_non_finite;
@@ -218,10 +238,12 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
   add_choice(*command, *given)->excludes(lossless);
   for (CLI::Option* each : add_exact(*command, *given)) each->excludes(lossless);
+  CLI::Option* sensitivity = add_sensitivity(*command, *given)->excludes(lossless);
   CLI::Option* per_tensor =
       command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
           ->excludes(lambda)
           ->excludes(lossless);
+  per_tensor->excludes(sensitivity);
   command
       ->add_option("--max-shard-size", given->max_shard_bytes,
                    "Of a folder, write files of this size at most, such as 5GB, counting a byte a weight before coding "
@@ -237,7 +259,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   command->final_callback([=] {
     given->lambda_given = lambda->count() != 0;
     if (given->method == "entrollm") {
-      for (const CLI::Option* other : {bits, lambda, format, per_tensor}) {
+      for (const CLI::Option* other : {bits, lambda, format, per_tensor, sensitivity}) {
         if (other->count() != 0) throw CLI::ExcludesError("--method entrollm", other->get_name());
       }
       given->format = given->width == 4 ? "uint4" : "uint8";

@@ -3,11 +3,14 @@
 //   ecq-llama generate model-3bit --prompt 'The ' --mode block
 //   ecq-llama perplexity model-3bit text.txt
 //   ecq-llama super-weights model -o super.json
+//   ecq-llama calibrate model -o sensitivities.json
 //
 // Exit codes are those of ecq. An error is one line on stderr: "ecq-llama: <what>: <where>".
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +27,7 @@
 #include "../ecq/program.hpp"
 #include "../ecq/progress_bar.hpp"
 #include "../ecq/text.hpp"
+#include "calibration.hpp"
 #include "ecq/io/model_files.hpp"
 #include "forward.hpp"
 #include "generation.hpp"
@@ -206,15 +211,21 @@ struct super_weights_arguments : model_options {
   llama::super_weight_options how;
 };
 
-/// Opens the file that will hold the list of super weights. Errors: those of ecq::output_file::create and
+/// Opens a file that will hold what was found in the model at `path`. Errors: those of ecq::output_file::create and
 /// ecq::refuse_to_overwrite.
-ecq::result<ecq::output_file> open_list(const super_weights_arguments& given) {
-  ECQ_TRY(files, ecq::model_files::of(given.path));
+ecq::result<ecq::output_file> open_list(const std::string& path, const std::string& output) {
+  ECQ_TRY(files, ecq::model_files::of(path));
   std::vector<std::filesystem::path> inputs{files.folder / "config.json", files.folder / "tokenizer.json"};
   if (!files.index.empty()) inputs.push_back(files.folder / files.index);
   for (const auto& shard : files.shards) inputs.push_back(files.folder / shard);
-  ECQ_CHECK(ecq::refuse_to_overwrite(given.output, inputs));
-  return ecq::output_file::create(given.output);
+  ECQ_CHECK(ecq::refuse_to_overwrite(output, inputs));
+  return ecq::output_file::create(output);
+}
+
+ecq::result<void> write_list(ecq::output_file& list, const tool::json& content) {
+  const std::string text = content.dump() + "\n";
+  ECQ_CHECK(list.append(std::as_bytes(std::span(text))));
+  return list.commit();
 }
 
 /// Pairs of row and column by the name of their tensor.
@@ -259,16 +270,12 @@ ecq::result<void> find_super_weights(const super_weights_arguments& given) {
   ECQ_TRY(prompt, prompt_tokens(given.text, words, model.config()));
   std::optional<ecq::output_file> list;
   if (!given.output.empty()) {
-    ECQ_TRY(opened, open_list(given));
+    ECQ_TRY(opened, open_list(given.path, given.output));
     list.emplace(std::move(opened));
   }
   llama::thread_pool pool(given.common.threads);
   ECQ_TRY(seen, tool::naming(given.path, llama::find_super_weights(model, pool, prompt, given.how)));
-  if (list) {
-    const std::string text = list_of(seen.found).dump() + "\n";
-    ECQ_CHECK(list->append(std::as_bytes(std::span(text))));
-    ECQ_CHECK(list->commit());
-  }
+  if (list) ECQ_CHECK(write_list(*list, list_of(seen.found)));
   if (given.common.as_json) {
     tool::print({{"model", given.path},
                  {"mode", given.mode},
@@ -284,6 +291,53 @@ ecq::result<void> find_super_weights(const super_weights_arguments& given) {
     std::cout << seen.found.size() << (seen.found.size() == 1 ? " super weight" : " super weights")
               << ", whose input and output exceed " << tool::significant(given.how.threshold, 4) << " in a text of "
               << prompt.size() << " tokens\n";
+  }
+  return {};
+}
+
+struct calibrate_arguments {
+  std::string path, output;
+  llama::calibration_options how;
+  tool::common_options common;
+};
+
+ecq::result<void> calibrate(const calibrate_arguments& given) {
+  tool::progress_bar bar(given.common.quiet);
+  ECQ_TRY(model, tool::naming(given.path, llama::model::open(given.path, llama::weight_mode::dense,
+                                                             given.common.backend(), bar.callback())));
+  ECQ_TRY(words, llama::tokenizer::load(llama::folder_of(given.path), model.config().vocabulary));
+  ECQ_TRY(prompt, prompt_tokens("", words, model.config()));
+  ECQ_TRY(list, open_list(given.path, given.output));
+  llama::thread_pool pool(given.common.threads);
+  llama::calibration_options how = given.how;
+  how.window = (std::min)({how.window, model.config().positions, llama::forward_pass::most_tokens});
+  tool::progress_bar steps(given.common.quiet, "steps");
+  const auto start = std::chrono::steady_clock::now();
+  ECQ_TRY(measured,
+          tool::naming(given.path, llama::calibrate(model, pool, prompt, how,
+                                                    [&](std::string_view stage, std::size_t done, std::size_t total) {
+                                                      steps.update({stage, "", done, total});
+                                                    })));
+  steps.clear();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  tool::json content = tool::json::object(), details = tool::json::array();
+  tool::table shown({"tensor", "relative error", "divergence", "sensitivity"}, 1);
+  for (const llama::matrix_sensitivity& one : measured) {
+    const std::string name = llama::tensor_name(one.layer, one.which);
+    content[name] = one.sensitivity;
+    details.push_back({{"tensor", name},
+                       {"relative_error", one.relative_error},
+                       {"divergence", one.divergence},
+                       {"sensitivity", one.sensitivity}});
+    shown.add({name, tool::significant(one.relative_error, 3), tool::significant(one.divergence, 3),
+               tool::significant(one.sensitivity, 3)});
+  }
+  ECQ_CHECK(write_list(list, content));
+  if (given.common.as_json) {
+    tool::print({{"model", given.path}, {"tensors", details}, {"seconds", seconds}});
+  } else if (!given.common.quiet) {
+    std::cout << shown << given.output << ": sensitivities of " << measured.size() << " tensors, in "
+              << tool::duration(seconds) << '\n';
   }
   return {};
 }
@@ -333,10 +387,35 @@ void add_super_weights(CLI::App& app, tool::action& chosen) {
   command->callback([given, &chosen] { chosen = [given] { return find_super_weights(*given); }; });
 }
 
+void add_calibrate(CLI::App& app, tool::action& chosen) {
+  auto* const command = app.add_subcommand(
+      "calibrate", "Measure how much the predictions depend on each matrix, for 'ecq compress --sensitivity'");
+  const auto given = std::make_shared<calibrate_arguments>();
+  command->add_option("MODEL", given->path, "Folder with config.json and weights, plain or compressed by ecq")
+      ->required();
+  command->add_option("-o,--output", given->output, "File for the sensitivities, as JSON by the names of tensors")
+      ->check(tool::seekable_name())
+      ->required();
+  command
+      ->add_option("--tokens", given->how.tokens,
+                   "Text that the model writes, and then reads once for each matrix and once for each layer")
+      ->check(tool::number_between(1, 1e9))
+      ->capture_default_str();
+  command->add_option("--window", given->how.window, "Tokens of each text, at most the context and 1024")
+      ->check(tool::number_between(2, 1e9))
+      ->capture_default_str();
+  command->add_option("--seed", given->how.seed, "Seed of the texts")
+      ->check(tool::number_between(0, 1e15))
+      ->capture_default_str();
+  tool::add_common_options(*command, given->common);
+  command->callback([given, &chosen] { chosen = [given] { return calibrate(*given); }; });
+}
+
 void add_all(CLI::App& app, tool::action& chosen) {
   add_generate(app, chosen);
   add_perplexity(app, chosen);
   add_super_weights(app, chosen);
+  add_calibrate(app, chosen);
 }
 
 }  // namespace

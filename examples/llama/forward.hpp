@@ -42,6 +42,14 @@ class forward_pass {
   /// Has run() call `observer` in each layer from now on.
   void observe_down(down_observer observer) { observe_down_ = std::move(observer); }
 
+  /// Has run() multiply by `other`, which outlives the pass, in the place of a matrix from now on; with null, by the
+  /// model's own. One matrix at a time, in the modes dense and block.
+  void replace(std::size_t layer, projection which, const linear_layer* other) noexcept {
+    replaced_layer_ = layer;
+    replaced_ = which;
+    replacement_ = other;
+  }
+
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
   /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
   /// no tokens or more than most_tokens, for tokens beyond the vocabulary or the context; those of layer_source::layer,
@@ -59,6 +67,9 @@ class forward_pass {
     }
     for (std::size_t layer = 0; layer < config_.layers; ++layer) {
       ECQ_TRY(matrices, model_.layers().layer(layer));
+      if (replacement_ != nullptr && layer == replaced_layer_) {
+        matrices[static_cast<std::size_t>(replaced_)] = replacement_;
+      }
       ECQ_CHECK(attend(layer, matrices, cache, count));
       ECQ_CHECK(feed_forward(layer, matrices, count));
     }
@@ -249,6 +260,9 @@ class forward_pass {
   std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
   std::vector<float> scores_, logits_;
   down_observer observe_down_;
+  std::size_t replaced_layer_ = 0;
+  projection replaced_{};
+  const linear_layer* replacement_ = nullptr;
 };
 
 }  // namespace llama

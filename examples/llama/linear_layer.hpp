@@ -38,6 +38,7 @@ class dense_layer final : public linear_layer {
   explicit dense_layer(ecq::matrix_view<const ecq::bf16> weights) : weights_(weights) {}
 
   void set(ecq::matrix_view<const ecq::bf16> weights) noexcept { weights_ = weights; }
+  ecq::matrix_view<const ecq::bf16> weights() const noexcept { return weights_; }
 
   std::size_t rows() const noexcept override { return weights_.rows(); }
 

@@ -203,6 +203,70 @@ TEST_F(ExactInCheckpoint, WrongPlacesAreAnError) {
   EXPECT_TRUE(compress({.method = ecq::lossless_weights{}, .exact = {.outlier_ratio = 64}}));
 }
 
+/// Sensitivities of what the small model compresses: `of_first` for the first layer, 1 for the second.
+ecq::sensitivity_map sensitivities_of(const std::vector<tensor>& model, double of_first) {
+  ecq::sensitivity_map made;
+  for (const tensor& each : model) {
+    const bool layer = each.name.starts_with("model.layers.") && each.name.find("norm") == std::string::npos;
+    if (layer) made[each.name] = each.name.starts_with("model.layers.0") ? of_first : 1.0;
+  }
+  return made;
+}
+
+TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
+  const ecq::any_method method = entquant{.target_bits = 4.0};
+  const auto alike = compress({.method = method});
+  ASSERT_TRUE(alike);
+  const std::string bytes = ecq_test::read_file(packed);
+  ASSERT_TRUE(compress({.method = method, .sensitivities = sensitivities_of(model, 1)}));
+  EXPECT_EQ(ecq_test::read_file(packed), bytes);
+  // 16 times as sensitive: an eighth of the lambda of the others, about 1.5 bits more.
+  const auto divided = compress({.method = method, .sensitivities = sensitivities_of(model, 16)});
+  ASSERT_TRUE(divided) << divided.error().to_string();
+  EXPECT_NEAR(divided->bits_per_weight, 4.0, 0.02);
+  double entropy[2] = {};
+  for (const auto& one : divided->tensors) {
+    if (one.name.ends_with("q_proj.weight")) entropy[one.name.starts_with("model.layers.1")] = one.entropy;
+  }
+  EXPECT_NEAR(entropy[0] - entropy[1], 1.5, 0.25);
+  // The lambda that was found gives the same file where it is given, in parts or by other processes.
+  const std::string of_bits = ecq_test::read_file(packed);
+  const auto lambda =
+      ecq::find_lambda_of(cpu{}, original, {.method = method, .sensitivities = sensitivities_of(model, 16)});
+  ASSERT_TRUE(lambda) << lambda.error().to_string();
+  const auto again =
+      compress({.method = entquant{.lambda = divided->lambda}, .sensitivities = sensitivities_of(model, 16)});
+  ASSERT_TRUE(again);
+  EXPECT_NEAR(std::log2(*lambda / divided->lambda), 0, 0.5);  // before the rate of so small a model was corrected
+  EXPECT_EQ(again->compressed_bytes, divided->compressed_bytes);
+  // Of other sensitivities, ratios matter.
+  auto scaled = sensitivities_of(model, 16);
+  for (auto& each : scaled) each.second *= 1e-5;
+  ASSERT_TRUE(compress({.method = method, .sensitivities = scaled}));
+  EXPECT_EQ(ecq_test::read_file(packed), of_bits);
+}
+
+TEST_F(WholeCheckpoint, WrongSensitivitiesAreAnError) {
+  const auto error_of = [&](const ecq::sensitivity_map& sensitivities, const ecq::any_method& method) {
+    const auto report = compress({.method = method, .sensitivities = sensitivities});
+    return report ? ecq::error(errc::ok, "") : report.error();
+  };
+  const ecq::any_method method = entquant{.target_bits = 4.0};
+  auto sensitivities = sensitivities_of(model, 2);
+  sensitivities["nobody"] = 1;
+  EXPECT_EQ(error_of(sensitivities, method).code(), errc::not_found);
+  sensitivities = sensitivities_of(model, 2);
+  sensitivities.erase("model.layers.1.conv.weight");
+  const auto missing = error_of(sensitivities, method);
+  EXPECT_EQ(missing.code(), errc::not_found);
+  EXPECT_NE(missing.message().find("model.layers.1.conv.weight"), std::string::npos);
+  for (const double bad :
+       {0.0, -1.0, 1e13, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(error_of(sensitivities_of(model, bad), method).code(), errc::invalid_argument) << bad;
+  }
+  EXPECT_EQ(error_of(sensitivities_of(model, 2), ecq::lossless_weights{}).code(), errc::ok);
+}
+
 // Scale times code may round above the largest number of the original's type.
 TEST(ExtremeWeights, StayFiniteInTheirOwnType) {
   const temporary_folder folder;

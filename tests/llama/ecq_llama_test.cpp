@@ -160,6 +160,55 @@ TEST_F(EcqLlama, FindsSuperWeights) {
   EXPECT_EQ(answer({"super-weights", path("super"), "--text", "a"})["prompt_tokens"], json{97});
 }
 
+TEST_F(EcqLlama, KeepsSuperWeightsExact) {
+  llama_test::tiny_model model;
+  llama_test::plant_super_weight(model);
+  model.write(path("super"));
+  ASSERT_EQ(llama({"super-weights", path("super"), "-o", path("super.json"), "-q"}).exit_code, 0);
+  const outcome packed =
+      run({"compress", path("super"), "-o", path("packed"), "--bits", "3", "--exact", path("super.json"), "--json"});
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_EQ(packed.answer()["totals"]["exact"], 1);
+  for (const char* const mode : {"dense", "block", "fused"}) {
+    const json seen = answer({"super-weights", path("packed"), "--mode", mode});
+    ASSERT_EQ(seen["super_weights"].size(), 1U) << mode;
+    EXPECT_EQ(seen["super_weights"][0]["weight"], 200) << mode;
+  }
+}
+
+TEST_F(EcqLlama, CalibratesForTheToolThatCompresses) {
+  const std::vector<std::string> calibrate{"calibrate", path("model"), "-o",       path("s.json"),
+                                           "--tokens",  "60",          "--window", "20"};
+  const json measured = answer(calibrate);
+  ASSERT_EQ(measured["tensors"].size(), 14U);
+  const json list = json::parse(tool_test::read_text(path("s.json")));
+  ASSERT_EQ(list.size(), 14U);
+  for (const json& one : measured["tensors"]) {
+    EXPECT_EQ(list[one["tensor"].get<std::string>()], one["sensitivity"]);
+  }
+  const outcome text = llama(calibrate);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("s.json: sensitivities of 14 tensors, in "), std::string::npos) << text.out;
+  const auto compress = [&](const std::string& file) {
+    return run({"compress", path("model"), "-o", path("packed"), "--bits", "4", "--sensitivity", file, "-q"});
+  };
+  EXPECT_EQ(compress(path("s.json")).exit_code, 0);
+  EXPECT_EQ(run({"lambda", path("model"), "--bits", "4", "--sensitivity", path("s.json"), "-q"}).exit_code, 0);
+  tool_test::write_text(path("empty.json"), "{}");
+  EXPECT_EQ(compress(path("empty.json")).exit_code, 1);
+  tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
+  const outcome other = compress(path("other.json"));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.err.find("model.layers.9.mlp.up_proj.weight"), std::string::npos) << other.err;
+  EXPECT_EQ(run({"compress", path("model"), "-o", path("packed"), "--bits", "4", "--sensitivity", path("s.json"),
+                 "--per-tensor"})
+                .exit_code,
+            2);
+  EXPECT_EQ(llama({"calibrate", path("model"), "-o", path("s.json"), "--tokens", "0"}).exit_code, 2);
+  EXPECT_EQ(llama({"calibrate", path("model")}).exit_code, 2);
+  EXPECT_EQ(llama({"calibrate", path("model"), "-o", path("model/config.json")}).exit_code, 1);
+}
+
 TEST_F(EcqLlama, RefusesToLookForSuperWeights) {
   EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", ""}), 1, "--text: no text"));
   EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", std::string(49, 'a')}), 1,

@@ -12,6 +12,7 @@
 #include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
+#include "ecq/checkpoint/sensitivities.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/stream/stream_options.hpp"
@@ -43,6 +44,9 @@ struct compress_options {
   std::optional<coder_id> coder = coder_id::rans;
   tensor_selection selection{};
   exact_choice exact{};
+  /// Other than empty: how methods with a lambda divide bits among tensors. There must be one for every tensor that the
+  /// method compresses, and the model must have every tensor that is named.
+  sensitivity_map sensitivities{};
   unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
   /// What streams of codes are made for. With another goal than size and without a coder, another coder than rANS has
   /// to save 2 percent of a stream.

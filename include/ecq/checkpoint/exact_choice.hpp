@@ -13,9 +13,7 @@
 
 #include "ecq/base/result.hpp"
 #include "ecq/io/json.hpp"
-#include "ecq/io/limits.hpp"
-#include "ecq/io/mapped_file.hpp"
-#include "ecq/io/output_file.hpp"
+#include "ecq/io/json_file.hpp"
 
 namespace ecq {
 
@@ -76,17 +74,9 @@ inline result<weight_places> parse_weight_places(std::string_view text) {
   }
 }
 
-/// Reads such a file. Errors name it: those of mapped_file::open and parse_weight_places, limit_exceeded for more than
-/// file_limits::header_bytes.
+/// Reads such a file. Errors: those of parse_json_file and parse_weight_places.
 inline result<weight_places> read_weight_places(const std::filesystem::path& path) {
-  ECQ_TRY(file, mapped_file::open(path));
-  const auto bytes = file.bytes();
-  if (bytes.size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, detail::quoted(path), ": ", bytes.size(), " bytes of JSON");
-  }
-  auto places = parse_weight_places({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (!places) return std::move(places).error().within(detail::quoted(path));
-  return places;
+  return parse_json_file(path, parse_weight_places);
 }
 
 }  // namespace ecq

@@ -3,6 +3,7 @@
 /// Definition of the choice of tensors.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -22,6 +23,7 @@
 #include "ecq/format/dtype.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/stream_header.hpp"
 #include "ecq/stream/stream_view.hpp"
@@ -141,6 +143,34 @@ ECQ_INLINE result<named_weights> model_selection::with_exact(const cpu& backend,
   return made;
 }
 
+ECQ_INLINE result<void> model_selection::divide_bits(const sensitivity_map& sensitivities) {
+  if (sensitivities.empty()) return {};
+  double logs = 0;
+  std::size_t tensors = 0;
+  for (const selected_block& block : blocks_) {
+    for (const named_weights& matrix : block.matrices) {
+      if (block.falls_back) continue;
+      const auto found = sensitivities.find(matrix.name);
+      if (found == sensitivities.end()) {
+        return error(errc::not_found, "no sensitivity of tensor '", matrix.name, "'");
+      }
+      if (!(found->second >= least_sensitivity && found->second <= greatest_sensitivity)) {
+        return error(errc::invalid_argument, "tensor '", matrix.name, "': a sensitivity of ", found->second);
+      }
+      logs += std::log(found->second);
+      ++tensors;
+    }
+  }
+  for (selected_block& block : blocks_) {
+    for (named_weights& matrix : block.matrices) {
+      if (block.falls_back) continue;
+      const double relative = std::log(sensitivities.find(matrix.name)->second) - logs / static_cast<double>(tensors);
+      matrix.lambda_factor = short_lambda(std::exp(-0.75 * relative));
+    }
+  }
+  return {};
+}
+
 /// The files to write. Tensors of chosen weights count a byte a weight, which coding makes no larger by more than
 /// scales and tables.
 ECQ_INLINE file_plan model_selection::plan_files(const compress_options& options, const model_files* files) const {
@@ -188,6 +218,10 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     if (model.find(each.first) != nullptr) continue;
     return error(errc::not_found, "no tensor '", each.first, "', which has weights to keep exact");
   }
+  for (const auto& each : options.sensitivities) {
+    if (model.find(each.first) != nullptr) continue;
+    return error(errc::not_found, "no tensor '", each.first, "', which has a sensitivity");
+  }
   tensor_selection rules = options.selection;
   rules.embeddings = rules.embeddings || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
@@ -224,6 +258,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
       made.blocks_.push_back(std::move(part));
     }
   }
+  if (!method.lossless()) ECQ_CHECK(made.divide_bits(options.sensitivities));
   made.list_kept();
   if (made.blocks_.empty() && !method.lossless()) return made.nothing_selected();
   return made;

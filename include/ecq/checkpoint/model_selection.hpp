@@ -52,8 +52,8 @@ class model_selection {
   /// Chooses by the rules of `options`; `method` and `fallback` are those of the options. `files` are the model's if it
   /// is to lie in several again: no stream then holds tensors of several. Without them it becomes one file. Errors:
   /// invalid_argument (no tensor selected, a wrong pattern, an exact weight outside of its tensor), not_found (exact
-  /// weights of a tensor that is not there), unsupported (quantized_tensors::weights_of), and those of
-  /// reading weights.
+  /// weights or a sensitivity of a tensor that is not there, or no sensitivity of a selected one), unsupported
+  /// (quantized_tensors::weights_of), and those of reading weights.
   static result<model_selection> of(const cpu& backend, const checkpoint& model, const compress_options& options,
                                     const compression_method& method, const compression_method& fallback,
                                     const model_files* files);
@@ -85,6 +85,8 @@ class model_selection {
   /// The matrix, with the weights that the options keep exact.
   result<named_weights> with_exact(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                                    const exact_choice& choice);
+  /// Sets what the tensors' sensitivities make of lambda.
+  result<void> divide_bits(const sensitivity_map& sensitivities);
   result<bool> is_left_out(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                            const compress_options& options) const;
   file_plan plan_files(const compress_options& options, const model_files* files) const;

@@ -116,6 +116,14 @@ class json_reader {
     return value;
   }
 
+  /// Reads a number and returns its text, which may stand for one that no type holds.
+  result<std::string_view> number_text() {
+    skip_space();
+    const std::size_t start = at_;
+    ECQ_CHECK(number());
+    return text_.substr(start, at_ - start);
+  }
+
   /// Reads any value and discards it.
   result<void> skip(int depth = 0) {
     skip_space();

@@ -43,7 +43,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     for (const named_weights& matrix : streams[stream]) {
       symbols[stream] += matrix.weights.size();
       matrices.push_back(&matrix);
-      inputs.push_back({matrix.weights, stream});
+      inputs.push_back({matrix.weights, stream, matrix.lambda_factor});
     }
   }
   const auto overhead_bits = [&](std::uint64_t count) {

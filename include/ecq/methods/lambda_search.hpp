@@ -12,9 +12,10 @@
 
 namespace ecq::detail {
 
-/// The lambda of every matrix: one lambda by which all matrices together take `target` bits per weight or, with
-/// `each_matrix`, one for each matrix by which it takes them alone. Tables, states and indexes of the streams count,
-/// and so do scales. Errors: those of lambda_for_bits, which name the matrix if only one is wrong.
+/// The lambda of every matrix, before its factor (named_weights::lambda_factor): one lambda by which all matrices
+/// together take `target` bits per weight or, with `each_matrix`, one for each matrix by which it takes them alone.
+/// Tables, states and indexes of the streams count, and so do scales. Errors: those of lambda_for_bits, which name the
+/// matrix if only one is wrong.
 result<std::vector<double>> find_lambdas(const cpu& backend, matrix_streams streams, double target, bool each_matrix,
                                          const method_setting& setting, const quantizer_at_lambda& quantizer);
 

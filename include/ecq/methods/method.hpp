@@ -29,6 +29,7 @@ struct named_weights {
   weights_view weights;
   std::vector<std::uint64_t> shape{};  ///< of the model's tensor, rows first; empty: rows x columns
   std::string_view element_type{};     ///< of a tensor whose bytes are coded (packed_matrix::element_type)
+  double lambda_factor = 1;  ///< methods with a lambda take this many times that of the others; above 0, finite
 };
 
 /// The matrices of a model, grouped by the stream that they share. Methods number them consecutively through all
@@ -77,7 +78,7 @@ class prepared_method {
   /// otherwise nothing.
   virtual std::optional<std::span<const std::byte>> in_place(const weights_view&) const { return std::nullopt; }
 
-  /// The largest lambda of all matrices; 0 without one.
+  /// The largest lambda of all matrices, before their factors; 0 without one.
   virtual double lambda(const rate_correction&) const { return 0; }
 
   /// The options of the streams: `given`, and what the method decides. What they point to lives as long as the method.

@@ -21,6 +21,7 @@
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
 
@@ -40,9 +41,10 @@ namespace detail {
 template <class Format, class Quantizer>
 class prepared_quantizer final : public prepared_method {
  public:
-  /// `lambdas` holds one for each matrix, or none if the quantiser needs none.
-  prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas)
-      : quantizer_(quantizer), lambdas_(std::move(lambdas)) {}
+  /// A matrix's lambda is one of `lambdas` times its factor; there is one of each for every matrix, or none if the
+  /// quantiser needs none.
+  prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas, std::vector<double> factors)
+      : quantizer_(quantizer), lambdas_(std::move(lambdas)), factors_(std::move(factors)) {}
 
   void describe(std::size_t, const weights_view& weights, packed_matrix& described) const override {
     described.template set_format<Format>();
@@ -55,7 +57,7 @@ class prepared_quantizer final : public prepared_method {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
     if constexpr (rate_targeted<Quantizer>) {
       if (!lambdas_.empty()) {
-        return quantizer_.at(correction.at(lambdas_[index]))
+        return quantizer_.at(lambda_of(correction.at(lambdas_[index]), factors_[index]))
             .template quantize<Format>(backend, weights, codes, described.scales);
       }
     }
@@ -76,6 +78,7 @@ class prepared_quantizer final : public prepared_method {
  private:
   Quantizer quantizer_;
   std::vector<double> lambdas_;
+  std::vector<double> factors_;
 };
 
 template <class Format, class Quantizer>
@@ -109,18 +112,23 @@ class quantizer_method final : public compression_method {
 
   result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                          const method_setting& setting) const override {
-    std::vector<double> lambdas;
+    std::vector<double> lambdas, factors;
     if constexpr (rate_targeted<Quantizer>) {
+      for (const auto& matrices : streams) {
+        for (const named_weights& matrix : matrices) factors.push_back(matrix.lambda_factor);
+      }
       if (const auto target = target_bits()) {
         bool each_matrix = false;
         if constexpr (requires { static_cast<bool>(quantizer_.each_matrix); }) each_matrix = quantizer_.each_matrix;
         const auto at_lambda = quantizer_at_lambda::of<Format>([this](double lambda) { return quantizer_.at(lambda); });
         ECQ_TRY(found, find_lambdas(backend, streams, *target, each_matrix, setting, at_lambda));
         lambdas = std::move(found);
+      } else if constexpr (requires { static_cast<double>(*quantizer_.lambda); }) {
+        if (quantizer_.lambda) lambdas.assign(factors.size(), static_cast<double>(*quantizer_.lambda));
       }
     }
-    return std::unique_ptr<const prepared_method>(
-        std::make_unique<const prepared_quantizer<Format, Quantizer>>(quantizer_, std::move(lambdas)));
+    return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_quantizer<Format, Quantizer>>(
+        quantizer_, std::move(lambdas), std::move(factors)));
   }
 
  private:

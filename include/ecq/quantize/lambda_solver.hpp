@@ -18,6 +18,11 @@ ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
   return __builtin_bit_cast(double, (__builtin_bit_cast(std::uint64_t, lambda) + dropped / 2) & ~dropped);
 }
 
+/// The lambda of a matrix whose lambda is `factor` times that of others.
+ECQ_HOST_DEVICE inline double lambda_of(double lambda, double factor) noexcept {
+  return factor == 1.0 ? lambda : short_lambda(lambda * factor);
+}
+
 /// Weights of usual spread need lambdas above 2^-20. Where more rows than balance_limit() takes for outliers are huge,
 /// the others need one that is smaller by as much as FP32 numbers may differ.
 inline constexpr double least_lambda = 0x1p-300;

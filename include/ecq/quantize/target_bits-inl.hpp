@@ -68,7 +68,7 @@ class rate_of_model {
     for (const sample& part : samples_) {
       codes.resize(part.weights.size());
       scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
-      ECQ_CHECK(quantizer_.quantize(lambda, backend_, part.weights, codes, scales));
+      ECQ_CHECK(quantizer_.quantize(lambda_of(lambda, part.lambda_factor), backend_, part.weights, codes, scales));
       ECQ_TRY(counts, count_codes(backend_, codes));
       for (std::size_t value = 0; value < 256; ++value) {
         streams[part.stream].counts[value] += count_of_matrix(counts.counts[value], part.stands_for);
@@ -87,13 +87,14 @@ class rate_of_model {
     weights_view weights;
     std::size_t stream = 0;
     double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
+    double lambda_factor = 1;
   };
 
   static sample sample_of(const rate_input& input, const row_sample& looked_at) {
     const weights_view& all = input.weights;
     const auto rows = static_cast<std::size_t>(looked_at.rows);
     const auto columns = static_cast<std::size_t>(looked_at.columns);
-    sample part{std::vector<float>(rows * columns), {}, input.stream, looked_at.stands_for};
+    sample part{std::vector<float>(rows * columns), {}, input.stream, looked_at.stands_for, input.lambda_factor};
     for (std::size_t row = 0; row < rows; ++row) {
       all.load(static_cast<std::size_t>(looked_at.row(row)), 0, std::span(part.values).subspan(row * columns, columns));
     }

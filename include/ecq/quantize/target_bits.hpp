@@ -21,7 +21,8 @@ namespace ecq {
 /// A matrix of the model and the stream its codes go into; the matrices of one stream share one frequency table.
 struct rate_input {
   weights_view weights;
-  std::size_t stream = 0;  ///< below the number of inputs
+  std::size_t stream = 0;    ///< below the number of inputs
+  double lambda_factor = 1;  ///< the matrix is quantised at this many times the lambda; above 0
 };
 
 /// No overhead: the rate is the entropy of the codes (and the scales, if they count).
@@ -70,7 +71,7 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 
 }  // namespace detail
 
-/// Finds one lambda for all `inputs` such that
+/// Finds one lambda for all `inputs`, each of which takes it times its lambda_factor, such that
 ///
 ///   (sum over streams of entropy of the codes * their number + overhead_bits(stream, codes) + bits of the scales)
 ///

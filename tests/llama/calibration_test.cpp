@@ -1,0 +1,112 @@
+// Sensitivities that a model shows by itself: more where more depends on a matrix, and the same for any threads.
+
+#include "../../examples/llama/calibration.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "llama/tiny_model.hpp"
+
+namespace {
+
+using ecq::errc;
+using llama::matrix_sensitivity;
+using llama::projection;
+using llama_test::tiny_model;
+
+constexpr std::uint32_t prompt[] = {10};
+constexpr llama::calibration_options quick{.tokens = 60, .window = 20};
+
+class LlamaCalibration : public testing::Test {
+ protected:
+  ecq::result<std::vector<matrix_sensitivity>> measured(const tiny_model& written, unsigned threads = 1,
+                                                        const llama::calibration_options& how = quick,
+                                                        llama::weight_mode mode = llama::weight_mode::dense) {
+    written.write(folder / "model");
+    ECQ_TRY(model, llama::model::open(folder / "model", mode, ecq::cpu{}));
+    llama::thread_pool pool(threads);
+    return llama::calibrate(model, pool, prompt, how);
+  }
+
+  ecq_test::temporary_folder folder;
+};
+
+TEST_F(LlamaCalibration, MeasuresEveryMatrixOnce) {
+  const auto all = measured(tiny_model());
+  ASSERT_TRUE(all) << all.error().to_string();
+  ASSERT_EQ(all->size(), 2 * llama::projections);
+  double logs = 0;
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    const matrix_sensitivity& one = (*all)[i];
+    EXPECT_EQ(one.layer, i / llama::projections);
+    EXPECT_EQ(static_cast<std::size_t>(one.which), i % llama::projections);
+    EXPECT_GT(one.divergence, 0);
+    EXPECT_GT(one.relative_error, 0.001);
+    EXPECT_LT(one.relative_error, 0.1);
+    logs += std::log(one.sensitivity);
+  }
+  EXPECT_NEAR(logs, 0, 1e-9);
+}
+
+TEST_F(LlamaCalibration, GivesTheSameNumbersForAnyThreads) {
+  const auto one = measured(tiny_model()), three = measured(tiny_model(), 3);
+  const auto other = measured(tiny_model(), 1, {.tokens = 60, .window = 20, .seed = 9});
+  ASSERT_TRUE(one && three && other);
+  bool differs = false;
+  for (std::size_t i = 0; i < one->size(); ++i) {
+    EXPECT_EQ((*one)[i].sensitivity, (*three)[i].sensitivity);
+    EXPECT_EQ((*one)[i].divergence, (*three)[i].divergence);
+    differs = differs || (*one)[i].divergence != (*other)[i].divergence;
+  }
+  EXPECT_TRUE(differs);
+}
+
+// Values that no output takes up do not matter, nor do the keys and queries that choose among them.
+TEST_F(LlamaCalibration, FindsWhatDoesNotMatter) {
+  tiny_model model;
+  for (std::size_t row = 0; row < tiny_model::hidden; ++row) {
+    model.scale_row("model.layers.1.self_attn.o_proj.weight", row, 0);
+  }
+  const auto all = measured(model);
+  ASSERT_TRUE(all) << all.error().to_string();
+  for (const matrix_sensitivity& one : *all) {
+    const bool attends = one.which == projection::query || one.which == projection::key ||
+                         one.which == projection::value || one.which == projection::output;
+    if (one.layer == 1 && attends) {
+      EXPECT_EQ(one.divergence, 0);
+      EXPECT_EQ(one.sensitivity, 1e-6);
+    } else {
+      EXPECT_GT(one.sensitivity, 1e-3);
+    }
+  }
+}
+
+TEST_F(LlamaCalibration, DivergenceIsZeroForEqualPredictionsAndKnownForTwo) {
+  const std::vector<float> same{1, 2, 3}, shifted{11, 12, 13};
+  EXPECT_EQ(llama::detail::divergence_of(same, same), 0);
+  EXPECT_NEAR(llama::detail::divergence_of(same, shifted), 0, 1e-12);
+  const std::vector<float> even{0, 0}, odd{0, std::log(3.0F)};  // 1/2, 1/2 and 1/4, 3/4
+  EXPECT_NEAR(llama::detail::divergence_of(even, odd), 0.5 * std::log(2.0) + 0.5 * std::log(2.0 / 3.0), 1e-7);
+}
+
+TEST_F(LlamaCalibration, RefusesWhatItCannotMeasure) {
+  const auto code_of = [&](const llama::calibration_options& how, llama::weight_mode mode = llama::weight_mode::dense) {
+    const auto all = measured(tiny_model(), 1, how, mode);
+    return all ? errc::ok : all.error().code();
+  };
+  EXPECT_EQ(code_of({.tokens = 0}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.tokens = 60, .window = 1}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.tokens = 60, .window = tiny_model::positions + 1}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.tokens = 60, .window = 20, .lambda = -1}), errc::invalid_argument);
+  tiny_model damaged;
+  damaged.set_weight("model.layers.1.mlp.up_proj.weight", 3, 4, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(measured(damaged).error().code(), errc::non_finite);
+}
+
+}  // namespace
