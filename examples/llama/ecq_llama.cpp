@@ -347,7 +347,9 @@ void add_generate(CLI::App& app, tool::action& chosen) {
   const auto given = std::make_shared<generate_arguments>();
   add_model_options(*command, *given);
   command->add_option("--prompt", given->prompt, "The text; without one, the token that begins texts, or a line end");
-  command->add_option("--tokens", given->how.tokens, "How many tokens at most")->capture_default_str();
+  command->add_option("--tokens", given->how.tokens, "How many tokens at most")
+      ->check(tool::number_between(0, 1e9))
+      ->capture_default_str();
   command->add_option("--temperature", given->how.temperature, "0: always the likeliest token")
       ->check(tool::number_between(0, 1e6))
       ->capture_default_str();
@@ -361,8 +363,12 @@ void add_perplexity(CLI::App& app, tool::action& chosen) {
   add_model_options(*command, *given);
   command->add_option("FILE", given->file, "The text")->required();
   command->add_flag("--tokens-u16", given->tokens_u16, "FILE holds tokens: little-endian numbers of 16 bits");
-  command->add_option("--window", given->how.window, "Predictions from one beginning")->capture_default_str();
-  command->add_option("--windows", given->how.windows, "How many windows at most; 0: all")->capture_default_str();
+  command->add_option("--window", given->how.window, "Predictions from one beginning")
+      ->check(tool::number_between(0, 1e9))
+      ->capture_default_str();
+  command->add_option("--windows", given->how.windows, "How many windows at most; 0: all")
+      ->check(tool::number_between(0, 1e9))
+      ->capture_default_str();
   command->callback([given, &chosen] { chosen = [given] { return perplexity(*given); }; });
 }
 

@@ -209,6 +209,12 @@ TEST_F(EcqLlama, CalibratesForTheToolThatCompresses) {
   EXPECT_EQ(llama({"calibrate", path("model"), "-o", path("model/config.json")}).exit_code, 1);
 }
 
+TEST_F(EcqLlama, RefusesNumbersBelowZero) {
+  EXPECT_EQ(llama({"generate", path("model"), "--tokens", "-1"}).exit_code, 2);
+  EXPECT_EQ(llama({"perplexity", path("model"), path("text"), "--window", "-1"}).exit_code, 2);
+  EXPECT_EQ(llama({"perplexity", path("model"), path("text"), "--windows", "-1"}).exit_code, 2);
+}
+
 TEST_F(EcqLlama, RefusesToLookForSuperWeights) {
   EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", ""}), 1, "--text: no text"));
   EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", std::string(49, 'a')}), 1,
