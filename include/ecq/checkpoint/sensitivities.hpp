@@ -23,8 +23,9 @@ namespace ecq {
 /// has -1/2 for steps; at 2 to 3 bits a weight, less has been measured to be better.)
 using sensitivity_map = std::map<std::string, double>;
 
+/// The range of sensitivities.
 inline constexpr double least_sensitivity = 1e-12;
-inline constexpr double greatest_sensitivity = 1e12;
+inline constexpr double greatest_sensitivity = 1e12;  ///< of the same range
 
 /// Reads sensitivities from JSON: {"model.layers.0.mlp.down_proj.weight": 0.93, ...}. Errors: errc::corrupt, naming the
 /// byte, for anything else and for numbers out of range.

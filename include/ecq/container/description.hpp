@@ -56,6 +56,7 @@ struct block_description {
   std::vector<packed_matrix> matrices;  ///< without their scales, values and exact weights
   std::vector<std::uint64_t> exact{};   ///< for each matrix, the number of its exact weights; or empty if none has any
 
+  /// The number of exact weights of a matrix.
   std::uint64_t exact_of(std::size_t matrix) const noexcept { return exact.empty() ? 0 : exact[matrix]; }
 };
 
