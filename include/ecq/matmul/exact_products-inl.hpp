@@ -71,8 +71,9 @@ ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::si
   const auto activation_of = [&](std::size_t b, std::size_t column) {
     return integers ? static_cast<float>(x.quantized_.row(b)[column] * x.quantized_.scales()[b]) : x.row(b)[column];
   };
-  // What the weight of a code adds cannot be taken back where an activation is infinite.
+  // What the weight of a code adds cannot be taken back where an activation is infinite, or the difference is.
   const auto takes_back = [&](const exact_term& term) {
+    if (!fp32::is_finite(std::bit_cast<std::uint32_t>(term.difference))) return false;
     for (std::size_t b = 0; b < x.batch() && !integers; ++b) {
       if (!fp32::is_finite(std::bit_cast<std::uint32_t>(activation_of(b, term.column)))) return false;
     }
