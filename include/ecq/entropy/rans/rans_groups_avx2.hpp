@@ -174,11 +174,11 @@ ECQ_AVX2 [[gnu::always_inline]] inline bool advance_groups(const Table& table, r
       if constexpr (Table::wide) {
         __m256i bytes[2][Chunks];
         ECQ_UNROLL
-        for (int later = 0; later < 2; ++later) {
+        for (auto& of_round : bytes) {
           ECQ_UNROLL
           for (std::size_t c = 0; c < Chunks; ++c) {
             const wide_slot_fields slot = table.look_up(states[c].low);
-            bytes[later][c] = slot.symbol;
+            of_round[c] = slot.symbol;
             states[c].step(slot, word[c]);
           }
         }
