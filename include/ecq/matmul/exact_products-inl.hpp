@@ -63,8 +63,8 @@ ECQ_INLINE result<void> matmul_plan::find_exact_terms(const cpu& backend) {
 ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::size_t task, const matmul_input& x,
                                                     matrix_view<float> y, std::span<float> edges,
                                                     bool accumulate) const {
-  const auto [first, last] = std::ranges::equal_range(exact_, task, {}, &exact_term::task);
-  const std::span<const exact_term> terms(first, last);
+  const auto first = std::ranges::lower_bound(exact_, task, {}, &exact_term::task);
+  const std::span<const exact_term> terms(first, std::ranges::upper_bound(exact_, task, {}, &exact_term::task));
   const task_range& range = tasks_[task];
   const part& source = parts_[range.part];
   const bool integers = takes_integers(source, x);
