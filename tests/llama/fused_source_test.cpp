@@ -109,16 +109,16 @@ TEST_F(LlamaFusedSource, OnePlanGivesTheBitsOfSeveral) {
 TEST_F(LlamaFusedSource, MatricesOfOtherBlocksHavePlansOfTheirOwn) {
   ecq::compress_options how{.method = ecq::entquant{.target_bits = 4.0}};
   how.selection.exclude = {"*k_proj*", "*gate_proj*"};
-  llama::fused_source plain_keys(ecq::activation_type::fp32);
   const llama::stored_tensors mixed = packed(how);
+  llama::fused_source plain_keys(ecq::activation_type::fp32);
   ASSERT_TRUE(plain_keys.add(ecq::cpu{}, layer_of(mixed)));
   EXPECT_EQ(rows_of(plain_keys), (std::vector<std::size_t>{48, 24, 24, 64, 88, 88, 64}));
   EXPECT_EQ(plain_keys.memory().dense, 2U * (24 + 88) * tiny_model::hidden);
 
   how.selection.exclude.clear();
   how.selection.block_pattern = R"(layers\.[0-9]+\.(self_attn\.v_proj|mlp\.up_proj)?)";
-  llama::fused_source own_values(ecq::activation_type::fp32);
   const llama::stored_tensors split = packed(how);
+  llama::fused_source own_values(ecq::activation_type::fp32);
   ASSERT_TRUE(own_values.add(ecq::cpu{}, layer_of(split)));
   EXPECT_EQ(rows_of(own_values), (std::vector<std::size_t>{72, 0, 24, 64, 88, 88, 64}));
 }
