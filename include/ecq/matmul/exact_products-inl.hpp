@@ -81,13 +81,13 @@ ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::si
   };
   if (!std::ranges::all_of(terms, takes_back)) return run_dense(isa, task, x, y, edges, accumulate);
   ECQ_CHECK(run_task(isa, task, x, y, edges, accumulate));
+  const task_output to{task, x.batch(), y, edges, accumulate};
   for (const auto& [of_task, output, column, difference] : terms) {
     const std::uint64_t row_begin = source.begin + std::uint64_t{output - source.first_output} * columns_;
     const bool whole = row_begin >= range.begin && row_begin + columns_ <= range.end;
-    const std::size_t edge = row_begin <= range.begin ? 0 : 1;
+    const std::size_t edge = whole ? 2 : row_begin <= range.begin ? 0 : 1;
     for (std::size_t b = 0; b < x.batch(); ++b) {
-      float& to = whole ? y(b, output) : edges[(2 * task + edge) * x.batch() + b];
-      detail::add_product(to, difference, activation_of(b, column));
+      detail::add_product(to.at(output, edge, b), difference, activation_of(b, column));
     }
   }
   return {};
@@ -97,19 +97,14 @@ ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::si
 ECQ_INLINE result<void> matmul_plan::run_dense(instruction_set isa, std::size_t task, const matmul_input& x,
                                                matrix_view<float> y, std::span<float> edges, bool accumulate) const {
   const part& source = parts_[tasks_[task].part];
+  const task_output to{task, x.batch(), y, edges, accumulate};
   std::vector<float> row(columns_);
   return for_each_segment(tasks_[task], [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     ECQ_CHECK(decoder_.decode(cpu{.isa = isa}, source.number, at.row, matrix_view<float>(row)));
     for (std::size_t b = 0; b < x.batch(); ++b) {
       float sum = 0;
       for (std::size_t i = 0; i < at.columns; ++i) sum += row[at.first_column + i] * x.row(b)[at.first_column + i];
-      if (edge != 2) {
-        edges[(2 * task + edge) * x.batch() + b] = sum;
-      } else if (accumulate) {
-        y(b, at.output) += sum;
-      } else {
-        y(b, at.output) = sum;
-      }
+      to.put(at.output, edge, b, sum);
     }
     return {};
   });

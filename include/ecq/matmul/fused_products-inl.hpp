@@ -107,6 +107,7 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
   const float* from = sums.data();
+  const task_output to{task, x.batch(), y, edges, accumulate};
   const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const float scale =
         matrix.lossless() ? 1 : static_cast<float>(matrix.scales[at.row / matrix.layout.rows_per_group]);
@@ -115,13 +116,7 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
       if (!matrix.lossless() && matrix.zero != 0) {
         sum += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
       }
-      if (edge != 2) {
-        edges[(2 * task + edge) * x.batch() + b] = sum;
-      } else if (accumulate) {
-        y(b, at.output) += sum;
-      } else {
-        y(b, at.output) = sum;
-      }
+      to.put(at.output, edge, b, sum);
     }
     return {};
   };

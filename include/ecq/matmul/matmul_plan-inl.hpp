@@ -267,6 +267,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   }
   const std::byte* const elements = tile + (range.begin - (first << stream.chunk_bits())) * width;
   detail::row_tile& products = detail::row_tile_of_thread();
+  const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiply = [&](const segment& at, std::size_t rows, std::uint64_t offset,
                             std::size_t edge) -> result<void> {
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
@@ -274,14 +275,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
       ECQ_CHECK(product(chosen, source, at, rows, elements + offset * width, x, b, count, products));
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t row = 0; row < rows; ++row) {
-          const float sum = products.sums[row][i];
-          if (edge != 2) {
-            edges[(2 * task + edge) * x.batch() + b + i] = sum;
-          } else if (accumulate) {
-            y(b + i, at.output + row) += sum;
-          } else {
-            y(b + i, at.output + row) = sum;
-          }
+          to.put(at.output + row, edge, b + i, products.sums[row][i]);
         }
       }
     }

@@ -205,6 +205,24 @@ class matmul_plan {
     std::size_t columns;
   };
 
+  /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
+  struct task_output {
+    std::size_t task;
+    std::size_t batch;
+    matrix_view<float> y;
+    std::span<float> edges;
+    bool accumulate;
+
+    /// The place of row `output` of y, of which the task has a whole (`edge` 2) or a part, for row `b` of activations.
+    float& at(std::size_t output, std::size_t edge, std::size_t b) const {
+      return edge == 2 ? y(b, output) : edges[(2 * task + edge) * batch + b];
+    }
+    void put(std::size_t output, std::size_t edge, std::size_t b, float sum) const {
+      float& to = at(output, edge, b);
+      to = edge == 2 && accumulate ? to + sum : sum;
+    }
+  };
+
   /// What an exact weight adds to its row's product with the weights of codes, for each row of activations.
   struct exact_term {
     std::size_t task;
