@@ -168,7 +168,6 @@ class ExactInCheckpoint : public WholeCheckpoint {
 
 TEST_F(ExactInCheckpoint, KeepsWhatIsNamedOrStandsOut) {
   const ecq::weight_places places = {{model[1].name, {{3, 5}, {0, 0}, {3, 5}}}, {model[0].name, {{0, 0}}}};
-  const auto weights = *ecq::safetensors_file::open(original);
   for (const bool outliers : {false, true}) {
     const auto report = compress(
         {.method = entquant{.target_bits = 5.0}, .exact = {.places = places, .outlier_ratio = outliers ? 64.0 : 0.0}});
@@ -239,6 +238,14 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   ASSERT_TRUE(again);
   EXPECT_NEAR(std::log2(*lambda / divided->lambda), 0, 0.5);  // before the rate of so small a model was corrected
   EXPECT_EQ(again->compressed_bytes, divided->compressed_bytes);
+  // Where each tensor meets the bits by itself, there is nothing to divide.
+  const ecq::any_method each = entquant{.target_bits = 4.0, .each_matrix = true};
+  const auto alone = compress({.method = each});
+  const auto alone_divided = compress({.method = each, .sensitivities = sensitivities_of(model, 16)});
+  ASSERT_TRUE(alone && alone_divided);
+  for (std::size_t i = 0; i < alone->tensors.size(); ++i) {
+    EXPECT_NEAR(alone_divided->tensors[i].entropy, alone->tensors[i].entropy, 0.05) << alone->tensors[i].name;
+  }
   // Of other sensitivities, ratios matter.
   auto scaled = sensitivities_of(model, 16);
   for (auto& each : scaled) each.second *= 1e-5;

@@ -62,7 +62,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
   std::vector<double> lambdas;
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const std::uint64_t stream = symbols[inputs[index].stream];
-    const rate_input alone{inputs[index].weights, 0};
+    const rate_input alone{inputs[index].weights, 0, inputs[index].lambda_factor};
     const auto lambda = find_lambda(
         backend, std::span(&alone, 1), target,
         [&](std::size_t, std::uint64_t count) {
