@@ -13,9 +13,11 @@ set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of tests and of the to
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without the sloppiness nothing that uses a precompiled header would be found again.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-                                  "${CCACHE_PROGRAM}"
+  # Without the sloppiness nothing that uses a precompiled header would be found again; with the folder, what another
+  # checkout has compiled is.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+      "${CCACHE_PROGRAM}"
   )
 endif()
 

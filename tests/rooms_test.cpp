@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,7 +62,7 @@ std::vector<fs::path> included_by(const fs::path& file) {
 }
 
 std::map<fs::path, std::vector<fs::path>> all_headers() {
-  const fs::path root = fs::path(ECQ_SOURCE_DIR) / "include" / "ecq";
+  const fs::path root = ecq_test::source_folder() / "include" / "ecq";
   std::map<fs::path, std::vector<fs::path>> found;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (entry.is_regular_file()) found[fs::relative(entry.path(), root)] = included_by(entry.path());
@@ -116,7 +118,7 @@ TEST(Rooms, ADecoderThatIsToldItsCodersIncludesNone) {
 TEST(Rooms, KernelsOfAnInstructionSetSaySoByName) {
   for (const auto& [header, included] : all_headers()) {
     const std::string name = header.filename().string();
-    std::ifstream file(fs::path(ECQ_SOURCE_DIR) / "include" / "ecq" / header);
+    std::ifstream file(ecq_test::source_folder() / "include" / "ecq" / header);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     const bool has_intrinsics =
         text.find("<immintrin.h>") != std::string::npos || text.find("<arm_neon.h>") != std::string::npos;

@@ -17,6 +17,7 @@
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
 #include "support/files.hpp"
+#include "support/places.hpp"
 
 namespace {
 
@@ -55,7 +56,7 @@ rows of_all_streams() {
 
 /// Lines "| name | n | numbers | hash |" below the heading.
 rows of_the_document() {
-  std::ifstream document(std::filesystem::path(ECQ_SOURCE_DIR) / "docs" / "format.md");
+  std::ifstream document(ecq_test::source_folder() / "docs" / "format.md");
   EXPECT_TRUE(document);
   rows all;
   std::string line;

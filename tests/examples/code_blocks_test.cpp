@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,7 +74,7 @@ std::size_t find(const std::vector<std::string>& lines, std::size_t from, const 
 }
 
 std::vector<fs::path> documents() {
-  const fs::path root = ECQ_SOURCE_DIR;
+  const fs::path root = ecq_test::source_folder();
   std::vector<fs::path> found{root / "README.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs")) {
     if (entry.path().extension() == ".md") found.push_back(entry.path());
@@ -81,7 +83,7 @@ std::vector<fs::path> documents() {
 }
 
 TEST(CodeBlocks, ConsistOfLinesOfTheirExample) {
-  const fs::path root = ECQ_SOURCE_DIR;
+  const fs::path root = ecq_test::source_folder();
   for (const fs::path& document : documents()) {
     for (const code_block& block : blocks_of(document)) {
       if (block.example.empty()) continue;
@@ -114,7 +116,7 @@ TEST(CodeBlocks, ShowEveryExample) {
   for (const fs::path& document : documents()) {
     for (const code_block& block : blocks_of(document)) shown.insert(block.example);
   }
-  for (const auto& entry : fs::directory_iterator(fs::path(ECQ_SOURCE_DIR) / "examples")) {
+  for (const auto& entry : fs::directory_iterator(ecq_test::source_folder() / "examples")) {
     if (entry.path().extension() == ".cpp") examples.insert("examples/" + entry.path().filename().string());
   }
   EXPECT_GE(examples.size(), 6U);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "llama/tiny_model.hpp"
+#include "support/places.hpp"
 #include "tool/tool.hpp"
 
 namespace {
@@ -23,7 +24,9 @@ class EcqLlama : public tool_test::Tool {
     tool_test::write_text(path("text"), std::string(100, 'x') + "The quick brown fox jumps over the lazy dog");
   }
 
-  outcome llama(const std::vector<std::string>& arguments) const { return run_program(ECQ_LLAMA_PATH, arguments); }
+  outcome llama(const std::vector<std::string>& arguments) const {
+    return run_program(ecq_test::llama_program(), arguments);
+  }
 
   json answer(std::vector<std::string> arguments) const {
     arguments.emplace_back("--json");
@@ -79,7 +82,7 @@ TEST_F(EcqLlama, GivesTheSameInEveryMode) {
 /// The model beside the example: weights that were trained, coded without loss.
 class EcqLlamaTrained : public EcqLlama {
  protected:
-  const std::string shipped = ECQ_SOURCE_DIR "/examples/llama/model";
+  const std::string shipped = (ecq_test::source_folder() / "examples/llama/model").string();
 
   /// Nats a token over 512 tokens of text that the model was not trained on.
   double loss(const std::string& model, const std::string& mode) const {

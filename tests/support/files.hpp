@@ -16,6 +16,8 @@
 #include <system_error>
 #include <vector>
 
+#include "support/places.hpp"
+
 namespace ecq_test {
 
 /// An empty folder, removed with all it holds.
@@ -71,8 +73,6 @@ inline std::string safetensors_text(std::string_view header, std::string_view da
 }
 
 /// Committed files that readers and writers must agree with for ever.
-inline std::filesystem::path golden(std::string_view name) {
-  return std::filesystem::path(ECQ_SOURCE_DIR) / "tests" / "golden" / name;
-}
+inline std::filesystem::path golden(std::string_view name) { return source_folder() / "tests" / "golden" / name; }
 
 }  // namespace ecq_test

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/places.hpp"
 #include "tool/tool.hpp"
 
 namespace {
@@ -39,9 +40,9 @@ class Mpi : public Tool {
   std::string model() const { return path("model"); }
 
   outcome run_with(int processes, std::vector<std::string> arguments) const {
-    std::vector<std::string> words{ECQ_MPIEXEC_COUNT, std::to_string(processes), ECQ_MPI_PATH};
+    std::vector<std::string> words{ecq_test::mpi_count_option(), std::to_string(processes), ecq_test::mpi_program()};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    return run_program(ECQ_MPIEXEC, words);
+    return run_program(ecq_test::mpi_starter(), words);
   }
 
   static std::map<std::string, std::string> files_of(const std::string& folder) {

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built tool (ECQ_TOOL_PATH) and looks at what it answers and leaves behind.
+// Runs the built tool and looks at what it answers and leaves behind.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,6 +20,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "support/places.hpp"
 
 namespace tool_test {
 
@@ -44,7 +46,7 @@ struct outcome {
 class process {
  public:
   process(const fs::path& folder, const std::vector<std::string>& arguments, rlim_t file_size_limit = RLIM_INFINITY,
-          int stderr_descriptor = -1, int stdout_descriptor = -1, const std::string& program = ECQ_TOOL_PATH)
+          int stderr_descriptor = -1, int stdout_descriptor = -1, const std::string& program = ecq_test::ecq_program())
       : out_(folder / "tool.stdout"), err_(folder / "tool.stderr") {
     std::vector<std::string> words{program};
     words.insert(words.end(), arguments.begin(), arguments.end());

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "support/places.hpp"
 #include "tool/tool.hpp"
 
 namespace {
@@ -186,7 +187,7 @@ TEST_F(Tool, DrawsProgressOnTerminalsAlone) {
 TEST_F(Tool, FailsWhenItsAnswerCannotBeWritten) {
   const std::string model = generated();
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
-  const std::string command = std::string("'") + ECQ_TOOL_PATH + "' inspect '" + model + "' > /dev/full 2>/dev/null";
+  const std::string command = "'" + ecq_test::ecq_program() + "' inspect '" + model + "' > /dev/full 2>/dev/null";
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
