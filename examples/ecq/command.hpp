@@ -9,7 +9,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ecq/base/backend.hpp"
@@ -115,6 +117,12 @@ inline ecq::result<std::optional<ecq::output_file>> open_picture(const std::stri
   ECQ_CHECK(ecq::refuse_to_overwrite(name, model.files()));
   ECQ_TRY(file, ecq::output_file::create(name));
   return std::optional<ecq::output_file>(std::move(file));
+}
+
+/// Gives a file its whole content and its name. Errors: those of ecq::output_file.
+inline ecq::result<void> commit(ecq::output_file& file, std::string_view content) {
+  ECQ_CHECK(file.append(std::as_bytes(std::span(content))));
+  return file.commit();
 }
 
 }  // namespace tool
