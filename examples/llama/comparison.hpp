@@ -67,6 +67,9 @@ inline ecq::result<prediction_difference> compare_predictions(
     std::span<const std::uint32_t> tokens, const window_options& how,
     const std::function<void(std::size_t, std::size_t)>& progress = {}) {
   ECQ_TRY(windows, text_windows::of(config, tokens, how));
+  if (other.vocabulary() != config.vocabulary) {
+    return ecq::error(ecq::errc::invalid_argument, "vocabularies of ", other.vocabulary(), " and ", config.vocabulary);
+  }
   std::array<window_reader, 2> readers{std::move(original), std::move(other)};
   struct costs {
     double original_loss = 0, loss = 0, divergence = 0;
@@ -105,8 +108,8 @@ inline ecq::result<prediction_difference> compare_predictions(
   return measured;
 }
 
-/// The unbiased error (ecq::measure_unbiased_error) of the matrices of all layers of models of the same shape. Memory
-/// holds those of one layer, twice, as FP32. Calls `progress(layers done, of all)` before each. Errors: those of
+/// The unbiased error (ecq::measure_unbiased_error) of the matrices of all layers. Memory holds those of one layer,
+/// twice, as FP32. Calls `progress(layers done, of all)` before each. Errors: those of check_same_shape and
 /// tensor_decoder.
 inline ecq::result<ecq::weight_error> compare_layers(
     const ecq::cpu& backend, const model& original, const model& other,
@@ -126,6 +129,7 @@ inline ecq::result<ecq::weight_error> compare_layers(
       return decoder.decode(on, weights.data());
     }
   };
+  ECQ_CHECK(check_same_shape(original.config(), other.config()));
   const std::size_t layers = original.config().layers;
   ecq::weight_error total;
   for (std::size_t layer = 0; layer < layers; ++layer) {

@@ -150,6 +150,18 @@ TEST_F(LlamaComparison, RefusesOtherShapes) {
             std::string::npos);
 }
 
+TEST_F(LlamaComparison, RefusesOtherVocabularies) {
+  tiny_model other;
+  other.config["vocab_size"] = 100;
+  for (const char* const name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    other.tensor_named(name).shape[0] = 100;
+    other.tensor_named(name).bytes.resize(100 * tiny_model::hidden * sizeof(ecq::bf16));
+  }
+  other.write(folder / "other");
+  EXPECT_EQ(compared("other").error().code(), errc::invalid_argument);
+  EXPECT_EQ(weights_compared("other").error().code(), errc::invalid_argument);
+}
+
 TEST_F(LlamaComparison, NamesWhatFails) {
   EXPECT_EQ(compared("model", {.window = 49}).error().code(), errc::invalid_argument);
   EXPECT_EQ(compared("model", {}, weight_mode::dense, 1, some_tokens(20)).error().code(), errc::invalid_argument);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../../ecq/command.hpp"
+#include "../../ecq/answer.hpp"
 #include "../model.hpp"
 #include "../model_config.hpp"
 #include "../text_windows.hpp"
