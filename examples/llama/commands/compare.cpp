@@ -182,9 +182,10 @@ ecq::result<void> compare(const compare_arguments& given) {
   if (given.common.quiet) return {};
   std::cout
       << "\nloss: nats a token over " << tool::grouped(seen.predictions) << " predictions in " << seen.windows
-      << " windows. difference, KL: of the loss from that of the first model, and of\nthe first model's predictions "
-         "from these (Kullback and Leibler), in thousandths of a nat a token; largest KL: of a window. SQNR: of the\n"
-         "matrices of the layers, unbiased: each row of weights q multiplied by <w,w>/<w,q> first.\n";
+      << " windows. difference: of the loss; KL: divergence\n"
+         "of the predictions (Kullback and Leibler), on average and in the worst window. Both are from the first\n"
+         "model, in thousandths of a nat a token. SQNR: unbiased, of the matrices of the layers; each row q of\n"
+         "coded weights is multiplied by <w,w> / <w,q> first.\n";
   if (picture) std::cout << "picture: " << tool::printable(given.picture) << '\n';
   return {};
 }
