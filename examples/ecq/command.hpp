@@ -1,38 +1,23 @@
 #pragma once
 /// \file
-/// Common code of the tool's commands: their declaration, their common options and their output.
+/// Common code of the tool's commands: their declaration, their options and their files.
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <filesystem>
 #include <functional>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "ecq/base/backend.hpp"
+#include "answer.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/base/utf8.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/output_file.hpp"
 
 namespace tool {
 
-using json = nlohmann::ordered_json;
-
 /// The action that the command line asks for; runs once the whole command line is known to be right.
 using action = std::function<ecq::result<void>()>;
-
-/// Options of every command.
-struct common_options {
-  bool as_json = false;
-  bool quiet = false;
-  unsigned threads = 0;
-
-  ecq::cpu backend() const { return {.threads = threads}; }
-};
 
 /// Each declares a command: it adds its subcommand to `app`, which sets `chosen` when it is the one given.
 void add_compress(CLI::App& app, action& chosen);
@@ -62,30 +47,6 @@ inline CLI::Validator number_between(double low, double high) {
         return text + " is not a number from " + CLI::detail::to_string(low) + " to " + CLI::detail::to_string(high);
       },
       "", "");
-}
-
-/// Numbers that are not finite, for which JSON has no notation, become the strings "inf", "-inf" and "nan".
-inline void name_non_finite(json& value) {
-  if (value.is_structured()) {
-    for (json& member : value) name_non_finite(member);
-  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
-    const auto number = value.get<double>();
-    value = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-  }
-}
-
-/// Prints JSON, in ASCII: names in a hostile file could steer a terminal otherwise. In strings that are not UTF-8,
-/// invalid bytes become U+FFFD.
-inline void print(json answer) {
-  name_non_finite(answer);
-  std::cout << answer.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
-}
-
-/// Returns `outcome`; its error, if any, names the file.
-template <class Value>
-ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
-  if (outcome || outcome.error().message().find(ecq::printable(file)) != std::string::npos) return outcome;
-  return std::move(outcome).error().within("'", file, "'");
 }
 
 /// Whether the output of a model in several files is a folder: unless it is called like one file.

@@ -451,11 +451,7 @@ ecq::result<void> run(const options& given) {
   auto outcome = measure_all(given, work);
   bar.clear();
   ECQ_TRY(rows, tool::naming(given.input, std::move(outcome)));
-  if (picture) {
-    const std::string svg = tool::to_svg(as_plot(given, rows, tensors));
-    ECQ_CHECK(picture->append(std::as_bytes(std::span(svg))));
-    ECQ_CHECK(picture->commit());
-  }
+  if (picture) ECQ_CHECK(tool::commit(*picture, tool::to_svg(as_plot(given, rows, tensors))));
   if (given.as_json) {
     tool::json list = tool::json::array();
     for (const row& each : rows) list.push_back(as_json(each));

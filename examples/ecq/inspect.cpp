@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -97,11 +96,7 @@ ecq::result<void> run_exponents(const options& given) {
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(report, tool::naming(given.input, ecq::inspect_exponents(given.backend(), given.input, bar.callback())));
   bar.clear();
-  if (picture) {
-    const std::string svg = tool::to_svg(as_plot(given, report));
-    ECQ_CHECK(picture->append(std::as_bytes(std::span(svg))));
-    ECQ_CHECK(picture->commit());
-  }
+  if (picture) ECQ_CHECK(tool::commit(*picture, tool::to_svg(as_plot(given, report))));
   if (given.as_json) {
     tool::print({{"input", given.input},
                  {"container", report.container},

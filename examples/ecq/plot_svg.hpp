@@ -87,13 +87,13 @@ struct axis {
 
 }  // namespace detail
 
-/// The chart as an SVG document of 860 x 540: white background, grid, legend at the right. Each series has a marker and
-/// a colour of its own (Okabe and Ito's palette, which people with any kind of colour vision can tell apart). Points
-/// that are not finite are left out.
+/// The chart as an SVG document of 860 x 540, or wider for long names: white background, grid, legend at the right.
+/// Each series has a marker and a colour of its own (Okabe and Ito's palette, which people with any kind of colour
+/// vision can tell apart). Points that are not finite are left out.
 inline std::string to_svg(const plot& chart) {
   static constexpr std::array<std::string_view, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                            "#E69F00", "#56B4E9", "#000000"};
-  static constexpr double width = 860, height = 540, left = 76, right = 690, top = 76, bottom = 470;
+  static constexpr double height = 540, left = 76, right = 690, top = 76, bottom = 470;
 
   std::vector<plot_series> series;
   for (const plot_series& given : chart.series) {
@@ -115,6 +115,11 @@ inline std::string to_svg(const plot& chart) {
       y_high = first ? point.y : (std::max)(y_high, point.y);
       first = false;
     }
+  }
+  double width = 860;
+  for (const plot_series& one : series) {
+    constexpr double of_character = 8;
+    width = (std::max)(width, right + 80 + of_character * static_cast<double>(display_width(one.name)));
   }
   const detail::axis x_axis(x_low, x_high, 7), y_axis(y_low, y_high, 8);
   const auto x_at = [&](double x) { return left + (x - x_axis.low) / (x_axis.high - x_axis.low) * (right - left); };

@@ -46,7 +46,7 @@ inline std::string significant(double value, int digits) {
 /// 1234567 -> "1,234,567".
 inline std::string grouped(std::uint64_t value) {
   std::string text = std::to_string(value);
-  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
   return text;
 }
 

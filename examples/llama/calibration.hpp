@@ -28,6 +28,7 @@
 #include "layer_source.hpp"
 #include "linear_layer.hpp"
 #include "model.hpp"
+#include "prediction.hpp"
 #include "sampling.hpp"
 #include "thread_pool.hpp"
 
@@ -50,23 +51,6 @@ struct matrix_sensitivity {
 };
 
 namespace detail {
-
-/// sum of p log(p / q) for the probabilities p and q that logits make by softmax.
-inline double divergence_of(std::span<const float> of_p, std::span<const float> of_q) noexcept {
-  const auto log_sum = [](std::span<const float> logits) {
-    const auto highest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-    return highest + std::log(sum);
-  };
-  const double sum_p = log_sum(of_p), sum_q = log_sum(of_q);
-  double divergence = 0;
-  for (std::size_t i = 0; i < of_p.size(); ++i) {
-    const double log_p = static_cast<double>(of_p[i]) - sum_p;
-    divergence += std::exp(log_p) * (log_p - (static_cast<double>(of_q[i]) - sum_q));
-  }
-  return (std::max)(divergence, 0.0);  // rounding aside, it is never negative
-}
 
 /// A matrix as EntQuant leaves it.
 class quantized_matrix {
@@ -209,8 +193,8 @@ inline ecq::result<std::vector<matrix_sensitivity>> calibrate(
         if (!changed) return std::move(changed).error();
         constexpr std::size_t work_of_exponential = 32;
         pool.run(changed->rows(), work_of_exponential * changed->size(), [&](std::size_t row, std::size_t) {
-          divergences[row] = detail::divergence_of({expected.data() + row * config.vocabulary, config.vocabulary},
-                                                   {&(*changed)(row, 0), config.vocabulary});
+          divergences[row] = divergence_of({expected.data() + row * config.vocabulary, config.vocabulary},
+                                           {&(*changed)(row, 0), config.vocabulary});
         });
         for (const double divergence : divergences) of_layer[index].divergence += divergence;
       }

@@ -77,6 +77,8 @@ class model {
   const std::vector<float>& final_norm() const noexcept { return final_norm_; }
   const linear_layer& head() const noexcept { return *head_; }
   layer_source& layers() const noexcept { return *layers_; }
+  /// The weights as they are stored.
+  const stored_tensors& tensors() const noexcept { return *tensors_; }
   /// The bytes of all weights.
   memory_use memory() const noexcept { return memory_; }
 

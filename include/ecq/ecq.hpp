@@ -12,6 +12,7 @@
 #include "ecq/analysis/exponent_law.hpp"
 #include "ecq/analysis/hadamard.hpp"
 #include "ecq/analysis/outliers.hpp"
+#include "ecq/analysis/unbiased_error.hpp"
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"

@@ -87,14 +87,6 @@ TEST_F(LlamaCalibration, FindsWhatDoesNotMatter) {
   }
 }
 
-TEST_F(LlamaCalibration, DivergenceIsZeroForEqualPredictionsAndKnownForTwo) {
-  const std::vector<float> same{1, 2, 3}, shifted{11, 12, 13};
-  EXPECT_EQ(llama::detail::divergence_of(same, same), 0);
-  EXPECT_NEAR(llama::detail::divergence_of(same, shifted), 0, 1e-12);
-  const std::vector<float> even{0, 0}, odd{0, std::log(3.0F)};  // 1/2, 1/2 and 1/4, 3/4
-  EXPECT_NEAR(llama::detail::divergence_of(even, odd), 0.5 * std::log(2.0) + 0.5 * std::log(2.0 / 3.0), 1e-7);
-}
-
 TEST_F(LlamaCalibration, RefusesWhatItCannotMeasure) {
   const auto code_of = [&](const llama::calibration_options& how, llama::weight_mode mode = llama::weight_mode::dense) {
     const auto all = measured(tiny_model(), 1, how, mode);

@@ -120,6 +120,88 @@ TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
   EXPECT_LT(two, plain + 0.5);
 }
 
+TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
+  ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
+  for (const char* const bits : {"4", "2.1"}) {
+    ASSERT_EQ(run({"compress", path("plain"), "-o", path(bits), "--bits", bits, "-q"}).exit_code, 0);
+  }
+  const std::vector<std::string> compare{
+      "compare", path("plain"), shipped, path("4"), path("2.1"), "--text", shipped + "/heldout.txt", "--windows", "2"};
+  std::vector<std::string> drawn = compare;
+  drawn.insert(drawn.end(), {"--svg", path("rates.svg")});
+  const json seen = answer(drawn);
+  EXPECT_EQ(seen["windows"], 2);
+  EXPECT_EQ(seen["predictions"], 512);
+  ASSERT_EQ(seen["rows"].size(), 4U);
+  for (const json& row : seen["rows"]) {
+    EXPECT_EQ(row.size(), 7U);
+    EXPECT_GE(row["divergence_mnat"], 0);
+    EXPECT_GE(row["largest_divergence_mnat"], row["divergence_mnat"]);
+    EXPECT_NEAR(row["loss"].get<double>() - seen["rows"][0]["loss"].get<double>(),
+                row["loss_difference_mnat"].get<double>() / 1000, 1e-12);
+  }
+  for (const std::size_t exact : {0U, 1U}) {
+    EXPECT_EQ(seen["rows"][exact]["divergence_mnat"], 0);
+    EXPECT_EQ(seen["rows"][exact]["loss_difference_mnat"], 0);
+    EXPECT_EQ(seen["rows"][exact]["unbiased_sqnr_db"], "inf");
+  }
+  const json &four = seen["rows"][2], &two = seen["rows"][3];
+  EXPECT_EQ(seen["rows"][0]["bits_per_weight"], 16);
+  EXPECT_EQ(four["bits_per_weight"], ask({"inspect", path("4")})["totals"]["bits_per_weight"]);
+  EXPECT_EQ(four["loss"].get<double>(), loss(path("4"), "dense"));
+  EXPECT_GT(two["divergence_mnat"].get<double>(), 4 * four["divergence_mnat"].get<double>());
+  EXPECT_GT(four["unbiased_sqnr_db"].get<double>(), two["unbiased_sqnr_db"].get<double>() + 6);
+  const std::string picture = tool_test::read_text(path("rates.svg"));
+  for (const char* const words : {"KL divergence", ">2.1</text>", "</svg>"}) {
+    EXPECT_NE(picture.find(words), std::string::npos) << words;
+  }
+  std::vector<std::string> fused = compare;
+  fused.insert(fused.end(), {"--mode", "fused"});
+  EXPECT_NEAR(answer(fused)["rows"][3]["divergence_mnat"].get<double>() / two["divergence_mnat"].get<double>(), 1,
+              0.02);
+}
+
+TEST_F(EcqLlama, ComparesInText) {
+  const std::vector<std::string> compare{"compare",    path("model"), path("model"), "--text",
+                                         path("text"), "--window",    "20"};
+  const outcome shown = llama(compare);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_TRUE(shown.out.starts_with("model ")) << shown.out;
+  EXPECT_NE(shown.out.find(" over 120 predictions in 6 windows"), std::string::npos) << shown.out;
+  std::vector<std::string> quiet = compare;
+  quiet.emplace_back("-q");
+  const outcome table = llama(quiet);
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 4) << table.out;
+}
+
+TEST_F(EcqLlama, RefusesToCompare) {
+  const auto compare = [&](const std::string& coded, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"compare", path("model"), coded, "--text", path("text"), "--window", "20"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llama(arguments);
+  };
+  tiny_model other;
+  other.config["vocab_size"] = 100;
+  for (const char* const name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    other.tensor_named(name).shape[0] = 100;
+    other.tensor_named(name).bytes.resize(100 * tiny_model::hidden * 2);
+  }
+  other.write(path("other"));
+  EXPECT_TRUE(fails(compare(path("other")), 1, "other': vocab_size is 100, that of the original is 271"));
+  EXPECT_TRUE(fails(compare(path("none")), 1, "No such file or directory"));
+  EXPECT_EQ(compare(path("text")).exit_code, 1);
+  EXPECT_TRUE(fails(llama({"compare", path("model"), path("model"), "--text", path("text")}), 1,
+                    "windows of 256 predictions, not 1 to 48, the context of the model"));
+  tool_test::write_text(path("short"), "abc");
+  EXPECT_TRUE(fails(llama({"compare", path("model"), path("model"), "--text", path("short"), "--window", "20"}), 1,
+                    "text of 3 tokens, one window takes 21"));
+  const std::string before = tool_test::read_text(path("model/config.json"));
+  EXPECT_EQ(compare(path("model"), {"--svg", path("model/config.json")}).exit_code, 1);
+  EXPECT_EQ(tool_test::read_text(path("model/config.json")), before);
+  EXPECT_TRUE(fails(llama({"compare", path("model"), "--text", path("text")}), 2,
+                    "CODED is required (see ecq-llama compare --help)"));
+}
+
 TEST_F(EcqLlama, AnswersInText) {
   const outcome made = llama({"generate", path("model"), "--prompt", "The", "--tokens", "3"});
   EXPECT_EQ(made.exit_code, 0) << made.err;

@@ -37,7 +37,7 @@ class LlamaGeneration : public testing::Test {
     return llama::generate(pass, model.config(), prompt, how);
   }
 
-  ecq::result<llama::perplexity_result> measured(const tokens& text, const llama::perplexity_options& how,
+  ecq::result<llama::perplexity_result> measured(const tokens& text, const llama::window_options& how,
                                                  const std::string& name = "model",
                                                  llama::weight_mode mode = llama::weight_mode::dense,
                                                  ecq::activation_type activations = ecq::activation_type::fp32) {
@@ -66,7 +66,7 @@ TEST_F(LlamaGeneration, IsGreedyByTheReference) {
 
 TEST_F(LlamaGeneration, ModesGiveTheSameTokensAndLosses) {
   const tokens text = some_tokens(3 * 33);
-  const llama::perplexity_options windows{.window = 32};
+  const llama::window_options windows{.window = 32};
   for (const ecq::any_method& method :
        {ecq::any_method(ecq::lossless_weights{}), ecq::any_method(ecq::entquant{.target_bits = 3.0})}) {
     std::filesystem::remove_all(folder / "packed");

@@ -27,7 +27,11 @@ namespace ecq {
 
 namespace detail {
 
-inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+inline std::string quoted(const std::filesystem::path& path) {
+  std::string text = "'";  // operator+ makes GCC 12 warn where it inlines all of it (GCC bug 105651)
+  text.append(path.string()).push_back('\'');
+  return text;
+}
 
 /// "'<path>': <what>: <text of the error number>"; errc::not_found for ENOENT, else errc::io_error.
 inline error file_error(const std::filesystem::path& path, std::string_view what, int number) {

@@ -1,0 +1,193 @@
+// ecq-llama compare: what rates and methods cost a model, in weights and in predictions.
+
+#include "compare.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../ecq/plot_svg.hpp"
+#include "../../ecq/progress_bar.hpp"
+#include "../../ecq/text.hpp"
+#include "../comparison.hpp"
+#include "../forward.hpp"
+#include "../thread_pool.hpp"
+#include "ecq/checkpoint/inspect_checkpoint.hpp"
+
+namespace llama_tool {
+
+namespace {
+
+/// A model and what it costs; of the original, that is nothing.
+struct row {
+  std::string model;
+  double bits_per_weight = 0;
+  double sqnr_db = std::numeric_limits<double>::infinity();
+  double loss = 0;
+  double loss_difference = 0, divergence = 0, largest_divergence = 0;  ///< thousandths of a nat a token
+};
+
+/// The bits of a compressed weight; those of all weights if none is compressed.
+ecq::result<double> bits_per_weight(const compare_arguments& given, const std::string& path) {
+  tool::progress_bar bar(given.common.quiet);
+  ECQ_TRY(report, tool::naming(path, ecq::inspect_checkpoint(given.common.backend(), path, bar.callback())));
+  if (report.container) return report.bits_per_weight;
+  double bits = 0, weights = 0;
+  for (const ecq::tensor_report& tensor : report.tensors) {
+    bits += tensor.bits_per_weight * static_cast<double>(tensor.weights);
+    weights += static_cast<double>(tensor.weights);
+  }
+  return weights == 0 ? 0 : bits / weights;
+}
+
+/// Has all coded models, one after another, predict the text beside the original.
+class comparison {
+ public:
+  comparison(const compare_arguments& given, const llama::model& original, std::span<const std::uint32_t> tokens)
+      : given_(given), original_(original), tokens_(tokens), pool_(given.common.threads) {}
+
+  /// Adds a row to those that rows() gives. Errors name the model or the text.
+  ecq::result<void> add(const std::string& path) {
+    ECQ_TRY(model, open_model(given_, path, given_.activation_type()));
+    ECQ_CHECK(tool::naming(path, llama::check_same_shape(original_.config(), model.config())));
+    ECQ_CHECK(tool::naming(path, check_tokens(path, model.config())));
+    row added{.model = path};
+    ECQ_TRY(bits, bits_per_weight(given_, path));
+    added.bits_per_weight = bits;
+    ECQ_TRY(error, tool::naming(path, error_of(path, model)));
+    added.sqnr_db = error.sqnr_db();
+    ECQ_TRY(seen, tool::naming(given_.file, predict(path, model)));
+    constexpr double thousandths = 1000;
+    added.loss = seen.loss;
+    added.loss_difference = thousandths * (seen.loss - seen.original_loss);
+    added.divergence = thousandths * seen.divergence;
+    added.largest_divergence = thousandths * seen.largest_divergence;
+    rows_.push_back(std::move(added));
+    seen_ = seen;
+    return {};
+  }
+
+  const std::vector<row>& rows() const noexcept { return rows_; }
+  /// The last model's, whose counts and whose loss of the original are those of all.
+  const llama::prediction_difference& seen() const noexcept { return seen_; }
+
+ private:
+  /// Models that take a text for other tokens do not predict the same.
+  ecq::result<void> check_tokens(const std::string& path, const llama::model_config& config) const {
+    ECQ_TRY(tokens, tokens_of(given_, path, config));
+    if (std::ranges::equal(tokens, tokens_)) return {};
+    return ecq::error(ecq::errc::invalid_argument, "its tokenizer makes other tokens of '", given_.file, "'");
+  }
+
+  ecq::result<ecq::weight_error> error_of(const std::string& path, const llama::model& model) const {
+    tool::progress_bar bar(given_.common.quiet, "layers");
+    return llama::compare_layers(given_.common.backend(), original_, model, [&](std::size_t done, std::size_t all) {
+      bar.update({"comparing weights", path, done, all});
+    });
+  }
+
+  ecq::result<llama::prediction_difference> predict(const std::string& path, const llama::model& model) {
+    tool::progress_bar bar(given_.common.quiet, "tokens");
+    const std::size_t window = given_.how.window;
+    llama::forward_pass original(original_, pool_), other(model, pool_);
+    return llama::compare_predictions({original, original_.config(), given_.path}, {other, model.config(), path}, pool_,
+                                      original_.config(), tokens_, given_.how, [&](std::size_t done, std::size_t all) {
+                                        bar.update({"predicting", path, done * window, all * window});
+                                      });
+  }
+
+  const compare_arguments& given_;
+  const llama::model& original_;
+  std::span<const std::uint32_t> tokens_;
+  llama::thread_pool pool_;
+  std::vector<row> rows_;
+  llama::prediction_difference seen_;
+};
+
+tool::json as_json(const row& shown) {
+  return {{"model", shown.model},
+          {"bits_per_weight", shown.bits_per_weight},
+          {"unbiased_sqnr_db", shown.sqnr_db},
+          {"loss", shown.loss},
+          {"loss_difference_mnat", shown.loss_difference},
+          {"divergence_mnat", shown.divergence},
+          {"largest_divergence_mnat", shown.largest_divergence}};
+}
+
+tool::table as_table(const std::vector<row>& rows) {
+  tool::table shown({"model", "bits/weight", "SQNR dB", "loss", "difference", "KL", "largest KL"}, 1);
+  for (const row& each : rows) {
+    shown.add({each.model, tool::decimal(each.bits_per_weight, 3), tool::decimal(each.sqnr_db, 2),
+               tool::decimal(each.loss, 4), tool::decimal(each.loss_difference, 1), tool::decimal(each.divergence, 1),
+               tool::decimal(each.largest_divergence, 1)});
+  }
+  return shown;
+}
+
+/// The coded models, each by its name.
+tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows, std::size_t predictions) {
+  tool::plot chart;
+  chart.title = "Divergence of predictions by bits per weight";
+  chart.subtitle = tool::short_name(given.path) + " and what was made of it: " + tool::grouped(predictions) +
+                   " predictions; scales, tables and all other overhead counted";
+  chart.x_label = "bits per weight (fewer is better)";
+  chart.y_label = "KL divergence in milli-nats a token (fewer is better)";
+  for (const row& each : rows) {
+    chart.series.push_back({tool::short_name(each.model), {{each.bits_per_weight, each.divergence}}});
+  }
+  return chart;
+}
+
+}  // namespace
+
+ecq::result<void> compare(const compare_arguments& given) {
+  ECQ_TRY(original, open_model(given, given.path, ecq::activation_type::fp32));
+  ECQ_TRY(tokens, tokens_of(given, given.path, original.config()));
+  ECQ_CHECK(tool::naming(given.file, llama::text_windows::of(original.config(), tokens, given.how)));
+  std::optional<ecq::output_file> picture;
+  if (!given.picture.empty()) {
+    std::vector<std::string> inputs = given.coded;
+    inputs.push_back(given.path);
+    ECQ_TRY(opened, open_output(inputs, given.picture));
+    picture.emplace(std::move(opened));
+  }
+  comparison work(given, original, tokens);
+  ECQ_TRY(bits, bits_per_weight(given, given.path));
+  for (const std::string& path : given.coded) ECQ_CHECK(work.add(path));
+  const llama::prediction_difference& seen = work.seen();
+  if (picture) ECQ_CHECK(tool::commit(*picture, tool::to_svg(as_plot(given, work.rows(), seen.predictions))));
+  std::vector<row> rows{{.model = given.path, .bits_per_weight = bits, .loss = seen.original_loss}};
+  rows.insert(rows.end(), work.rows().begin(), work.rows().end());
+  if (given.common.as_json) {
+    tool::json list = tool::json::array();
+    for (const row& each : rows) list.push_back(as_json(each));
+    tool::print({{"model", given.path},
+                 {"mode", given.mode},
+                 {"activations", given.activations},
+                 {"file", given.file},
+                 {"windows", seen.windows},
+                 {"window", given.how.window},
+                 {"predictions", seen.predictions},
+                 {"rows", list}});
+    return {};
+  }
+  std::cout << as_table(rows);
+  if (given.common.quiet) return {};
+  std::cout
+      << "\nloss: nats a token over " << tool::grouped(seen.predictions) << " predictions in " << seen.windows
+      << " windows. difference: of the loss; KL: divergence\n"
+         "of the predictions (Kullback and Leibler), on average and in the worst window. Both are from the first\n"
+         "model, in thousandths of a nat a token. SQNR: unbiased, of the matrices of the layers; each row q of\n"
+         "coded weights is multiplied by <w,w> / <w,q> first.\n";
+  if (picture) std::cout << "picture: " << tool::printable(given.picture) << '\n';
+  return {};
+}
+
+}  // namespace llama_tool

@@ -1,0 +1,72 @@
+#pragma once
+/// \file
+/// What the commands of ecq-llama share: models and texts that they read, and files that they write about them.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../../ecq/answer.hpp"
+#include "../model.hpp"
+#include "../model_config.hpp"
+#include "../text_windows.hpp"
+#include "../tokenizer.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/io/output_file.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
+
+namespace llama_tool {
+
+/// The options of most commands.
+struct model_options {
+  std::string path;
+  std::string mode = "dense";
+  std::string activations = "fp32";
+  tool::common_options common;
+
+  ecq::activation_type activation_type() const {
+    return activations == "int8" ? ecq::activation_type::int8 : ecq::activation_type::fp32;
+  }
+};
+
+/// Opens the model at `path` as the options say, but for the activations. Shows its progress. Errors: those of
+/// llama::model::open.
+ecq::result<llama::model> open_model(const model_options& given, const std::string& path,
+                                     ecq::activation_type activations);
+inline ecq::result<llama::model> open_model(const model_options& given) {
+  return open_model(given, given.path, given.activation_type());
+}
+
+/// The tokenizer beside the model at `path`. Errors: those of llama::tokenizer::load.
+ecq::result<llama::tokenizer> open_tokenizer(const std::string& path, const llama::model_config& config);
+
+/// The tokens of the prompt, behind those that begin every text. A model that would have none gets a line end.
+ecq::result<std::vector<std::uint32_t>> prompt_tokens(const std::string& prompt, const llama::tokenizer& words,
+                                                      const llama::model_config& config);
+
+/// A text and its windows.
+struct text_options {
+  std::string file;
+  bool tokens_u16 = false;
+  llama::window_options how;
+};
+
+/// The tokens of the text as the tokenizer beside the model at `path` makes them. Errors name the file.
+ecq::result<std::vector<std::uint32_t>> tokens_of(const text_options& given, const std::string& path,
+                                                  const llama::model_config& config);
+
+/// Opens a file that will hold what was found in the models at `paths`. Errors: those of ecq::output_file::create and
+/// ecq::refuse_to_overwrite.
+ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output);
+
+/// What the weights take, and the most memory that the process has had.
+tool::json memory_json(const llama::model& model);
+std::string memory_text(const llama::model& model);
+
+inline double rate(std::size_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+}
+
+}  // namespace llama_tool

@@ -1,0 +1,59 @@
+#pragma once
+/// \file
+/// How far reconstructed weights are from the original ones, once each row has the gain that makes it unbiased.
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ecq/analysis/weight_error.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
+
+namespace ecq {
+
+/// The gain g = <w,w> / <w,v> of a row w and its reconstruction v, with which <w, gv> = <w,w>: on average, a product
+/// with gv is then as large as one with w. 1 where no such gain is finite and above 0, as for a row that became 0.
+/// Pairs that are not finite are left out. Precondition: both spans have the same length.
+ECQ_EXACT_FLOAT inline double unbiased_gain(std::span<const float> original,
+                                            std::span<const float> reconstructed) noexcept {
+  ECQ_EXACT_FLOAT_BODY
+  double square = 0, product = 0;
+  for (std::size_t index = 0; index < original.size(); ++index) {
+    if (!std::isfinite(original[index]) || !std::isfinite(reconstructed[index])) continue;
+    const double weight = static_cast<double>(original[index]);
+    square += weight * weight;
+    product += weight * static_cast<double>(reconstructed[index]);
+  }
+  const double gain = square / product;
+  return std::isfinite(gain) && gain > 0 ? gain : 1.0;
+}
+
+/// measure_error() of rows that are multiplied by their unbiased_gain() first, rounded to FP32. Coarse rates shrink
+/// weights; what this measures is the noise beside that. No error for equal matrices, and the same for every thread
+/// count. Errors: errc::invalid_argument if the shapes differ.
+inline result<weight_error> measure_unbiased_error(const cpu& backend, weights_view original,
+                                                   weights_view reconstructed) {
+  if (original.rows() != reconstructed.rows() || original.columns() != reconstructed.columns()) {
+    return error(errc::invalid_argument, "original is ", original.rows(), " x ", original.columns(),
+                 ", reconstructed is ", reconstructed.rows(), " x ", reconstructed.columns());
+  }
+  std::vector<weight_error> rows(original.rows());
+  ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
+    std::vector<float> before(original.columns()), after(original.columns());
+    original.load(row, 0, before);
+    reconstructed.load(row, 0, after);
+    const double gain = unbiased_gain(before, after);
+    for (float& weight : after) weight = static_cast<float>(gain * static_cast<double>(weight));
+    rows[row].add(before, after);
+    return {};
+  }));
+  weight_error total;
+  for (const weight_error& row : rows) total += row;
+  return total;
+}
+
+}  // namespace ecq
