@@ -1,7 +1,5 @@
-#include "ecq/checkpoint/checkpoint_compressor-inl.hpp"
-#include "ecq/checkpoint/compress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_exponents-inl.hpp"
-#include "ecq/checkpoint/model_selection-inl.hpp"
+#include "ecq/checkpoint/segment_queue-inl.hpp"
 #include "ecq/checkpoint/verify_checkpoint-inl.hpp"
