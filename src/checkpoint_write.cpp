@@ -5,5 +5,4 @@
 #include "ecq/checkpoint/model_parts-inl.hpp"
 #include "ecq/checkpoint/model_selection-inl.hpp"
 #include "ecq/checkpoint/quantized_tensors-inl.hpp"
-#include "ecq/checkpoint/selection-inl.hpp"
 #include "ecq/checkpoint/sensitivities-inl.hpp"
