@@ -3,8 +3,6 @@
 /// How often the exponents of weights take each value, in the weights' own format and in another.
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +10,11 @@
 #include <span>
 #include <vector>
 
-#include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/hadamard.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/entropy/symbol_map.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/number_format.hpp"
 #include "ecq/format/weights_view.hpp"
@@ -46,18 +42,7 @@ struct exponent_counts {
 
   /// A histogram of the same weights' exponent fields in `format`, a floating-point format that holds the weights
   /// exactly. A lossless stream codes these fields. Subnormal weights join the zeros in field 0.
-  histogram fields_in(dtype format) const noexcept {
-    return visit_split(format, [&]<class Split>() {
-      constexpr int top = (1 << Split::symbol_bits) - 1;
-      constexpr int bias = top / 2;
-      histogram folded;
-      for (int field = 0; field < 256; ++field) {
-        const int here = field == 255 ? top : (std::clamp)(field - fp32_bias + bias, 0, top);
-        folded.counts[static_cast<std::size_t>(here)] += fields.counts[static_cast<std::size_t>(field)];
-      }
-      return folded;
-    });
-  }
+  histogram fields_in(dtype format) const noexcept;
 
   exponent_counts& operator+=(const exponent_counts& other) noexcept {
     fields += other.fields;
@@ -68,36 +53,18 @@ struct exponent_counts {
 };
 
 /// Entropy of the counted weights' exponent fields in `format`, in bits a weight.
-inline double exponent_entropy(const exponent_counts& counts, dtype format) noexcept {
-  return entropy_of(counts.fields_in(format));
-}
+double exponent_entropy(const exponent_counts& counts, dtype format) noexcept;
 
 /// Bits a weight of `format` takes when its exponents are coded at their entropy and sign and mantissa stay as they
 /// are (DFloat11, ECF8).
-inline double lossless_bits(const exponent_counts& counts, dtype format) noexcept {
-  const unsigned raw = visit_split(format, [&]<class Split>() { return low_bits<Split>; });
-  return exponent_entropy(counts, format) + static_cast<double>(raw);
-}
+double lossless_bits(const exponent_counts& counts, dtype format) noexcept;
 
 namespace detail {
 
 inline constexpr std::size_t exponents_at_once = largest_hadamard_block;
 
 /// Adds the exponent fields of `weights` to `counts`.
-inline void add_exponents(std::span<const float> weights, histogram& counts) noexcept {
-  std::array<std::uint8_t, exponents_at_once> fields;
-  if (weights.size() < 256) {  // histogram::add would be slower for so few
-    for (const float weight : weights) ++counts.counts[(std::bit_cast<std::uint32_t>(weight) >> 23) & 0xFFU];
-    return;
-  }
-  for (; !weights.empty(); weights = weights.subspan((std::min)(weights.size(), fields.size()))) {
-    const std::size_t count = (std::min)(weights.size(), fields.size());
-    for (std::size_t index = 0; index < count; ++index) {
-      fields[index] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(weights[index]) >> 23);
-    }
-    counts.add(std::span(fields).first(count));
-  }
-}
+void add_exponents(std::span<const float> weights, histogram& counts) noexcept;
 
 /// Calls `count(row, buffer, histogram)` for each row, on all threads; `buffer` is scratch memory for exponents_at_once
 /// floats. Returns the sum of all histograms.
@@ -124,15 +91,7 @@ result<exponent_counts> count_rows(const cpu& backend, const weights_view& weigh
 
 /// Counts the exponents of `weights` in their own format. Needs memory for a few thousand weights per thread, however
 /// many weights there are.
-inline result<exponent_counts> count_weight_exponents(const cpu& backend, weights_view weights) {
-  return detail::count_rows(backend, weights, [&](std::size_t row, std::span<float> buffer, histogram& counts) {
-    for (std::size_t column = 0; column < weights.columns(); column += buffer.size()) {
-      const auto piece = buffer.first((std::min)(buffer.size(), weights.columns() - column));
-      weights.load(row, column, piece);
-      detail::add_exponents(piece, counts);
-    }
-  });
-}
+result<exponent_counts> count_weight_exponents(const cpu& backend, weights_view weights);
 
 /// Counts the exponents that `weights` would have in `Format` if each row were scaled so that its largest weight became
 /// Format::largest (AbsMax). With `block` above 1, every `block` weights of a row go through a Hadamard transform
@@ -171,3 +130,7 @@ result<exponent_counts> count_scaled_exponents(const cpu& backend, weights_view 
 }
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/analysis/exponent_counts-inl.hpp"
+#endif

@@ -5,12 +5,10 @@
 /// and what do they cost? With estimators of alpha, and with what we found when we checked the paper's statements.
 
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <limits>
-#include <numbers>
 
 #include "ecq/analysis/exponent_counts.hpp"
+#include "ecq/base/config.hpp"
 
 namespace ecq {
 
@@ -69,43 +67,16 @@ inline double shortest_float_bits(double alpha = 2, double mantissa_bits = 1) no
 /// analogue of the Laplace distribution, J. Statistical Planning and Inference 136, 2006). Zeros and weights that are
 /// not finite are left out. The entropy of the exponents is at most that of the law, and coding them by the law costs
 /// the law's entropy. alpha is NaN if there are no exponents.
-inline two_sided_geometric fit_two_sided_geometric(const exponent_counts& counts) noexcept {
-  const std::uint64_t total = counts.weights() - counts.zeros() - counts.non_finite();
-  if (total == 0) return {std::numeric_limits<double>::quiet_NaN(), 0};
-  two_sided_geometric law;
-  law.centre = -126;
-  for (std::uint64_t upto = counts.at(law.centre); upto < total - upto;) upto += counts.at(++law.centre);
-  double distance = 0;
-  for (int exponent = -126; exponent <= 127; ++exponent) {
-    distance += static_cast<double>(counts.at(exponent)) * std::abs(exponent - law.centre);
-  }
-  distance /= static_cast<double>(total);
-  law.alpha = distance == 0 ? std::numeric_limits<double>::infinity()
-                            : -std::log2(distance / (1 + std::sqrt(1 + distance * distance)));
-  return law;
-}
+two_sided_geometric fit_two_sided_geometric(const exponent_counts& counts) noexcept;
 
 /// alpha of the symmetric stable law, 0 < alpha <= 2, from the variance of the exponents: for such a law Var(ln |w|) =
 /// pi^2 / 6 * (1 / alpha^2 + 1 / 2), whatever its scale (Ma and Nikias, IEEE Trans. Signal Processing 43, 1995; Nikias
 /// and Shao, section 5.7), and rounding log2 |w| down to an integer adds 1/12 (Sheppard). Variances below that of
 /// Gaussian weights give 2. Zeros and weights that are not finite are left out; NaN if there are no exponents.
-inline double fit_stable_alpha(const exponent_counts& counts) noexcept {
-  double total = 0;
-  double sum = 0;
-  for (int exponent = -126; exponent <= 127; ++exponent) {
-    total += static_cast<double>(counts.at(exponent));
-    sum += static_cast<double>(counts.at(exponent)) * exponent;
-  }
-  if (total == 0) return std::numeric_limits<double>::quiet_NaN();
-  const double mean = sum / total;
-  double squares = 0;
-  for (int exponent = -126; exponent <= 127; ++exponent) {
-    squares += static_cast<double>(counts.at(exponent)) * (exponent - mean) * (exponent - mean);
-  }
-  constexpr double pi = std::numbers::pi, ln2 = std::numbers::ln2;
-  const double variance = (squares / total - 1.0 / 12) * ln2 * ln2;
-  const double inverse_square = 6 * variance / (pi * pi) - 0.5;
-  return inverse_square <= 0.25 ? 2.0 : 1 / std::sqrt(inverse_square);
-}
+double fit_stable_alpha(const exponent_counts& counts) noexcept;
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/analysis/exponent_law-inl.hpp"
+#endif

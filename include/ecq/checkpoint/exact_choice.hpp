@@ -5,15 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <new>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/io/json.hpp"
-#include "ecq/io/json_file.hpp"
 
 namespace ecq {
 
@@ -36,47 +33,15 @@ struct exact_choice {
   double outlier_ratio = 0;
 };
 
-namespace detail {
-
-/// Reads [row, column].
-inline result<weight_place> read_place(json_reader& json) {
-  std::vector<std::uint64_t> numbers;
-  ECQ_CHECK(json.array([&]() -> result<void> {
-    if (numbers.size() == 2) return json.fail("more than a row and a column");
-    ECQ_TRY(number, json.integer());
-    numbers.push_back(number);
-    return {};
-  }));
-  if (numbers.size() != 2) return json.fail("expected a row and a column before");
-  return weight_place{numbers[0], numbers[1]};
-}
-
-}  // namespace detail
-
 /// Reads places from JSON: {"model.layers.2.mlp.down_proj.weight": [[row, column], ...], ...}. Errors: errc::corrupt,
 /// naming the byte.
-inline result<weight_places> parse_weight_places(std::string_view text) {
-  try {
-    weight_places places;
-    json_reader json(text);
-    ECQ_CHECK(json.object([&](const std::string& tensor) -> result<void> {
-      std::vector<weight_place>& of_tensor = places[tensor];
-      return json.array([&]() -> result<void> {
-        ECQ_TRY(place, detail::read_place(json));
-        of_tensor.push_back(place);
-        return {};
-      });
-    }));
-    ECQ_CHECK(json.finish());
-    return places;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the places of weights");
-  }
-}
+result<weight_places> parse_weight_places(std::string_view text);
 
 /// Reads such a file. Errors: those of parse_json_file and parse_weight_places.
-inline result<weight_places> read_weight_places(const std::filesystem::path& path) {
-  return parse_json_file(path, parse_weight_places);
-}
+result<weight_places> read_weight_places(const std::filesystem::path& path);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/checkpoint/exact_choice-inl.hpp"
+#endif

@@ -2,17 +2,15 @@
 /// \file
 /// Parts of a model, which many jobs compress.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <new>
-#include <numeric>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 
 namespace ecq {
@@ -38,20 +36,7 @@ namespace detail {
 
 /// The parts of `count`, one for each file, so that all have about as many bytes: the largest files are dealt first,
 /// each to the part that has least. The same files give the same parts.
-inline std::vector<std::size_t> deal_files(std::span<const std::uint64_t> bytes, std::size_t count) {
-  std::vector<std::size_t> order(bytes.size()), part_of(bytes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t file) { return bytes[file]; });
-  std::vector<std::pair<std::uint64_t, std::size_t>> heap;  // bytes of each part, and its number
-  for (std::size_t part = 0; part < (std::min)(count, bytes.size()); ++part) heap.emplace_back(0, part);
-  for (const std::size_t file : order) {
-    std::ranges::pop_heap(heap, std::greater());
-    part_of[file] = heap.back().second;
-    heap.back().first += bytes[file];
-    std::ranges::push_heap(heap, std::greater());
-  }
-  return part_of;
-}
+std::vector<std::size_t> deal_files(std::span<const std::uint64_t> bytes, std::size_t count);
 
 /// Calls `work`, and makes a lack of memory an error. Processes that work together agree on errors, so none may leave
 /// by an exception.
@@ -65,16 +50,14 @@ auto without_exceptions(std::string_view needed_for, Work&& work) -> decltype(wo
 }
 
 /// What all parts of a model have in `mine`, or the error of one.
-inline result<part_size> agree_on(const part_agreement& agree, const result<part_size>& mine) {
-  return agree ? agree(mine) : mine;
-}
+result<part_size> agree_on(const part_agreement& agree, const result<part_size>& mine);
 
 /// Agrees whether all parts have come as far as `mine`.
-inline result<void> agree_on(const part_agreement& agree, const result<void>& mine) {
-  ECQ_TRY(all, agree_on(agree, mine ? result<part_size>(part_size{}) : result<part_size>(mine.error())));
-  static_cast<void>(all);
-  return {};
-}
+result<void> agree_on(const part_agreement& agree, const result<void>& mine);
 
 }  // namespace detail
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/checkpoint/model_parts-inl.hpp"
+#endif

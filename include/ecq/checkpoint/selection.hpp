@@ -6,15 +6,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
 
@@ -93,141 +91,15 @@ constexpr bool matches_any(const Patterns& patterns, std::string_view name) noex
 }
 
 /// True if the rules choose this tensor.
-inline bool is_selected(const tensor_selection& rules, const tensor_summary& tensor) {
-  const bool of_weights = tensor.type && is_floating_point(*tensor.type) && tensor.shape.size() >= 2;
-  if (!of_weights && !tensor.as_bytes) return false;
-  if (std::any_of(tensor.shape.begin(), tensor.shape.end(), [](std::uint64_t extent) { return extent == 0; })) {
-    return false;
-  }
-  if (matches_any(rules.exclude, tensor.name)) return false;
-  return rules.embeddings || matches_any(rules.include, tensor.name) || !matches_any(embedding_patterns, tensor.name);
-}
-
-namespace detail {
-
-/// A place in a name that counts down `steps` whenever std::regex copies it, compares it or looks there, and stops the
-/// matching, by an exception, when none are left. std::regex backtracks without bound, but it tries nothing without one
-/// of these, except for back-references.
-class counted_position {
- public:
-  using iterator_category = std::bidirectional_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  counted_position() = default;
-  counted_position(const char* at, std::uint64_t& steps) noexcept : at_(at), steps_(&steps) {}
-  counted_position(const counted_position& other) : at_(other.at_), steps_(other.steps_) { count(); }
-  counted_position& operator=(const counted_position& other) {
-    if (this != &other) {
-      at_ = other.at_;
-      steps_ = other.steps_;
-    }
-    count();
-    return *this;
-  }
-  ~counted_position() = default;
-
-  const char* address() const noexcept { return at_; }
-
-  reference operator*() const {
-    count();
-    return *at_;
-  }
-  counted_position& operator++() noexcept {
-    ++at_;
-    return *this;
-  }
-  counted_position& operator--() noexcept {
-    --at_;
-    return *this;
-  }
-  counted_position operator++(int) { return {at_++, *steps_}; }
-  counted_position operator--(int) { return {at_--, *steps_}; }
-  friend bool operator==(const counted_position& left, const counted_position& right) {
-    left.count();
-    return left.at_ == right.at_;
-  }
-
- private:
-  void count() const {
-    if (steps_ == nullptr) return;
-    if (*steps_ == 0) throw std::regex_error(std::regex_constants::error_complexity);
-    --*steps_;
-  }
-
-  const char* at_ = nullptr;
-  std::uint64_t* steps_ = nullptr;
-};
-
-/// Whether a regular expression has a back-reference, from \1 to \9.
-constexpr bool has_back_reference(std::string_view pattern) noexcept {
-  for (std::size_t at = 0; at + 1 < pattern.size(); ++at) {
-    if (pattern[at] != '\\') continue;
-    ++at;
-    if (pattern[at] >= '1' && pattern[at] <= '9') return true;
-  }
-  return false;
-}
-
-/// The text of the pattern's first match in `name`, or nothing. Throws std::regex_error (error_complexity) if it takes
-/// more than `steps`, which it counts down.
-inline std::string_view first_match(const std::regex& pattern, std::string_view name, std::uint64_t& steps) {
-  const counted_position begin(name.data(), steps), end(name.data() + name.size(), steps);
-  std::match_results<counted_position> match;
-  if (!std::regex_search(begin, end, match, pattern)) return {};
-  return {match[0].first.address(), match[0].second.address()};
-}
-
-}  // namespace detail
+bool is_selected(const tensor_selection& rules, const tensor_summary& tensor);
 
 /// Groups the chosen tensors into blocks, ordered by their first tensor. Fails with errc::invalid_argument if the block
 /// pattern is not a regular expression, has back-references or takes more than matching_steps.
-inline result<std::vector<tensor_block>> select_tensors(const tensor_selection& rules,
-                                                        std::span<const tensor_summary> tensors) {
-  if (detail::has_back_reference(rules.block_pattern)) {
-    return error(errc::invalid_argument, "block pattern '", rules.block_pattern, "': back-references are not allowed");
-  }
-  std::regex pattern;
-  try {
-    pattern.assign(rules.block_pattern, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& failure) {
-    return error(errc::invalid_argument, "block pattern '", rules.block_pattern, "': ", failure.what());
-  }
-  std::uint64_t steps = matching_steps;
-  for (const tensor_summary& tensor : tensors) steps += tensor.name.size() * matching_steps_per_byte;
-  std::vector<tensor_block> blocks;
-  std::map<std::string, std::size_t, std::less<>> index_of;
-  std::size_t shared_blocks = 0;
-  std::uint64_t room = 0;  // weights that the last shared block still takes
-  for (std::size_t position = 0; position < tensors.size(); ++position) {
-    const tensor_summary& tensor = tensors[position];
-    if (!is_selected(rules, tensor)) continue;
-    std::string name(tensor.name);
-    try {
-      const bool matched = !rules.block_pattern.empty() && name.size() <= longest_matched_name;
-      name = matched ? detail::first_match(pattern, tensor.name, steps) : std::string_view();
-    } catch (const std::regex_error& failure) {
-      const bool too_long = failure.code() == std::regex_constants::error_complexity;
-      return error(errc::invalid_argument, "block pattern '", rules.block_pattern, "' on tensor '", name, "': ",
-                   too_long ? "takes too long; avoid quantifiers within quantifiers, as in (a+)+" : failure.what());
-    }
-    if (name.empty()) {
-      if (room == 0) {
-        ++shared_blocks;
-        room = shared_block_weights;
-      }
-      std::uint64_t weights = 1;
-      for (const std::uint64_t extent : tensor.shape) weights = extent > room / weights ? room : weights * extent;
-      room -= weights;
-      name = detail::text_of("tensors.", shared_blocks - 1);
-    }
-    const auto [entry, added] = index_of.try_emplace(name, blocks.size());
-    if (added) blocks.push_back({name, {}});
-    blocks[entry->second].tensors.push_back(position);
-  }
-  return blocks;
-}
+result<std::vector<tensor_block>> select_tensors(const tensor_selection& rules,
+                                                 std::span<const tensor_summary> tensors);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/checkpoint/selection-inl.hpp"
+#endif

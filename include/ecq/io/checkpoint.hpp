@@ -2,27 +2,19 @@
 /// \file
 /// A model's tensors, in one file or in many.
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <new>
-#include <numeric>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
-#include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
-#include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/safetensors.hpp"
 
@@ -44,10 +36,7 @@ class checkpoint {
   std::span<const tensor_entry> tensors() const noexcept { return tensors_; }
 
   /// The tensor called `name`, or null.
-  const tensor_entry* find(std::string_view name) const noexcept {
-    const auto found = index_.find(name);
-    return found == index_.end() ? nullptr : &tensors_[found->second];
-  }
+  const tensor_entry* find(std::string_view name) const noexcept;
 
   /// The metadata of all files together; if two files have the same key, the first in the order of the index wins.
   const string_map& metadata() const noexcept { return metadata_; }
@@ -55,23 +44,13 @@ class checkpoint {
   std::span<const safetensors_file> shards() const noexcept { return shards_; }
 
   /// Where the index or, with a single file, the file lies.
-  std::filesystem::path folder() const {
-    return (index_path_.empty() ? shards_.front().path() : index_path_).parent_path();
-  }
+  std::filesystem::path folder() const;
 
   /// The files that the checkpoint consists of: the index, if there is one, and the shards.
-  std::vector<std::filesystem::path> files() const {
-    std::vector<std::filesystem::path> paths;
-    if (!index_path_.empty()) paths.push_back(index_path_);
-    for (const safetensors_file& shard : shards_) paths.push_back(shard.path());
-    return paths;
-  }
+  std::vector<std::filesystem::path> files() const;
 
   /// Total size of all shards, headers included.
-  std::uint64_t size_bytes() const noexcept {
-    return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, const safetensors_file& shard) { return sum + shard.size_bytes(); });
-  }
+  std::uint64_t size_bytes() const noexcept;
 
   /// The data of one of tensors(), little endian, at any address.
   std::span<const std::byte> bytes(const tensor_entry& tensor) const noexcept {
@@ -89,10 +68,7 @@ class checkpoint {
 
   static result<checkpoint> open_index(const std::filesystem::path& path);
   void merge_metadata();
-  void add_tensor(tensor_entry tensor) {
-    index_.emplace(tensor.name, tensors_.size());
-    tensors_.push_back(std::move(tensor));
-  }
+  void add_tensor(tensor_entry tensor);
 
   std::filesystem::path index_path_;  ///< empty for a single file
   std::vector<safetensors_file> shards_;
@@ -104,155 +80,14 @@ class checkpoint {
 namespace detail {
 
 /// The path of the index, or of the only file, in `folder`.
-inline result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> indexes, files;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(".safetensors.index.json")) indexes.push_back(entry->path());
-    if (name.ends_with(".safetensors")) files.push_back(entry->path());
-  }
-  if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
-  if (indexes.size() == 1) return indexes.front();
-  if (indexes.empty() && files.size() == 1) return files.front();
-  return error(errc::not_found, quoted(folder), ": holds ", indexes.size(), " indexes and ", files.size(),
-               " .safetensors files; name the one to read");
-}
-
-/// Whether `path` stays below the folder of the index that names it.
-inline bool stays_below(const std::filesystem::path& path) {
-  return !path.empty() && path.has_filename() && !path.has_root_path() &&
-         std::none_of(path.begin(), path.end(), [](const std::filesystem::path& part) { return part == ".."; });
-}
-
-/// Parses the index: pairs of tensor and file, in the order of the index.
-inline result<string_map> parse_weight_map(std::string_view text) {
-  string_map map;
-  bool found = false;
-  json_reader json(text);
-  ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
-    if (key != "weight_map") return json.skip();
-    found = true;
-    return json.object([&](const std::string& tensor) -> result<void> {
-      if (map.size() == file_limits::tensors) {
-        return error(errc::limit_exceeded, "more than ", map.size(), " tensors");
-      }
-      ECQ_TRY(file, json.string());
-      // The operating system would take the name of a file to end there.
-      if (tensor.find('\0') != std::string::npos || file.find('\0') != std::string::npos) {
-        return error(errc::corrupt, "tensor '", tensor, "' in file '", file, "': a name with the character NUL");
-      }
-      map.emplace_back(tensor, std::move(file));
-      return {};
-    });
-  }));
-  ECQ_CHECK(json.finish());
-  if (!found) return error(errc::corrupt, "no weight_map");
-  return map;
-}
+result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder);
 
 /// Reads an index: pairs of tensor and file, in the order of the index. Files lie below the index; there are no more
 /// than file_limits::shards of them.
-inline result<string_map> read_index(const std::filesystem::path& path) {
-  const std::string label = quoted(path);
-  ECQ_TRY(file, mapped_file::open(path));
-  if (file.bytes().size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, an index has at most ",
-                 file_limits::header_bytes);
-  }
-  auto parsed = parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-  if (!parsed) return std::move(parsed).error().within(label);
-  if (parsed->empty()) return error(errc::corrupt, label, ": its weight_map is empty");
-  std::set<std::string_view> shards;
-  for (const auto& [name, shard] : *parsed) {
-    if (!shards.insert(shard).second) continue;
-    if (!stays_below(shard)) {
-      return error(errc::corrupt, label, ": tensor '", name, "' is said to be in '", shard,
-                   "', not the relative path of a file below the index");
-    }
-    if (shards.size() > file_limits::shards) {
-      return error(errc::limit_exceeded, label, ": more than ", file_limits::shards, " files");
-    }
-  }
-  return parsed;
-}
-
-}  // namespace detail
-
-inline result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
-  try {
-    std::filesystem::path file = path;
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) {
-      ECQ_TRY(found, detail::model_in_folder(path));
-      file = std::move(found);
-    }
-    if (file.extension() == ".json") return open_index(file);
-    checkpoint model;
-    ECQ_TRY(only, safetensors_file::open(file));
-    model.shards_.push_back(std::move(only));
-    model.merge_metadata();
-    for (const tensor_entry& tensor : model.shards_.front().tensors()) model.add_tensor(tensor);
-    return model;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its headers");
-  }
-}
-
-inline void checkpoint::merge_metadata() {
-  std::set<std::string_view> keys;
-  for (const safetensors_file& shard : shards_) {
-    for (const auto& entry : shard.metadata()) {
-      if (keys.insert(entry.first).second) metadata_.push_back(entry);
-    }
-  }
-}
-
-inline result<checkpoint> checkpoint::open_index(const std::filesystem::path& path) {
-  const std::string label = detail::quoted(path);
-  ECQ_TRY(weight_map, detail::read_index(path));
-  checkpoint model;
-  model.index_path_ = path;
-  std::map<std::string, std::size_t, std::less<>> shard_index;
-  for (const auto& [name, shard] : weight_map) {
-    const auto [position, added] = shard_index.emplace(shard, model.shards_.size());
-    if (added) {
-      auto opened = safetensors_file::open(path.parent_path() / shard);
-      if (!opened) return std::move(opened).error().within(label);
-      model.shards_.push_back(std::move(*opened));
-    }
-    const tensor_entry* tensor = model.shards_[position->second].find(name);
-    if (tensor == nullptr) {
-      return error(errc::not_found, label, ": tensor '", name, "' is not in '", shard, "'");
-    }
-    tensor_entry indexed = *tensor;
-    indexed.shard = position->second;
-    model.add_tensor(std::move(indexed));
-  }
-  for (std::size_t shard = 0; shard < model.shards_.size(); ++shard) {
-    for (const tensor_entry& tensor : model.shards_[shard].tensors()) {
-      const tensor_entry* indexed = model.find(tensor.name);
-      if (indexed != nullptr && indexed->shard == shard) continue;
-      return error(errc::corrupt, label, ": tensor '", tensor.name, "' of ",
-                   detail::quoted(model.shards_[shard].path()),
-                   (indexed == nullptr ? " is not in the index" : " is in another file, too"));
-    }
-  }
-  model.merge_metadata();
-  return model;
-}
-
-namespace detail {
+result<string_map> read_index(const std::filesystem::path& path);
 
 /// The tensor as a matrix of elements of `type`, of which `bytes` are the tensor's data; precondition: it has as many.
-inline weights_view as_matrix(const tensor_entry& tensor, dtype type, std::span<const std::byte> bytes) {
-  // The header's check bounds every product of non-empty extents by the size of the mapping.
-  std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
-  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)
-    columns *= static_cast<std::size_t>(tensor.shape[axis]);
-  return {type, bytes.data(), static_cast<std::size_t>(tensor.shape[0]), columns, static_cast<std::ptrdiff_t>(columns)};
-}
+weights_view as_matrix(const tensor_entry& tensor, dtype type, std::span<const std::byte> bytes);
 
 /// Whether elements of `type` in files can be read where they lie.
 constexpr bool readable_in_place(dtype type) noexcept {
@@ -264,17 +99,10 @@ constexpr bool readable_in_place(dtype type) noexcept {
 /// The tensor as a matrix: its first axis gives the rows, all others together the columns; a vector has one column.
 /// `bytes` are the tensor's data. Errors: errc::unsupported if its type is not a weight format (F32, F16, BF16,
 /// F8_E4M3, F8_E5M2) or this machine is not little endian, errc::invalid_argument for a scalar.
-inline result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes) {
-  const auto type = dtype_from_safetensors(tensor.dtype);
-  if (!type || *type == dtype::int8 || *type == dtype::uint8) {
-    return error(errc::unsupported, "tensor '", tensor.name, "': ", tensor.dtype, " is no weight format");
-  }
-  if (!detail::readable_in_place(*type)) {
-    return error(errc::unsupported, "tensor '", tensor.name,
-                 "': weights of more than a byte need a little-endian machine");
-  }
-  if (tensor.shape.empty()) return error(errc::invalid_argument, "tensor '", tensor.name, "' is a scalar");
-  return detail::as_matrix(tensor, *type, bytes);
-}
+result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/io/checkpoint-inl.hpp"
+#endif

@@ -2,23 +2,12 @@
 /// \file
 /// The files of a model on disk: shards, their index, and everything that lies beside them.
 
-#include <algorithm>
-#include <cstddef>
 #include <filesystem>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/io/limits.hpp"
-#include "ecq/io/mapped_file.hpp"
-#include "ecq/io/output_file.hpp"
 
 namespace ecq {
 
@@ -35,27 +24,10 @@ struct model_files {
 };
 
 /// Copies a file piece by piece; `to` appears once it is whole. Errors name the file.
-inline result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to) {
-  ECQ_CHECK(refuse_to_overwrite(to, std::span(&from, 1)));
-  ECQ_TRY(copy, output_file::create(to));
-  std::error_code failure;
-  if (std::filesystem::is_empty(from, failure) && !failure) return copy.commit();  // nothing to map
-  ECQ_TRY(file, mapped_file::open(from));
-  for (auto bytes = file.bytes(); !bytes.empty();) {
-    const auto piece = bytes.first((std::min)(bytes.size(), file_limits::piece_bytes));
-    ECQ_CHECK(copy.append(piece));
-    bytes = bytes.subspan(piece.size());
-  }
-  return copy.commit();
-}
+result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Creates the folder `path` and those above it. Errors: io_error.
-inline result<void> create_folder(const std::filesystem::path& path) {
-  std::error_code failure;
-  std::filesystem::create_directories(path, failure);
-  if (!failure && std::filesystem::is_directory(path, failure)) return {};
-  return error(errc::io_error, detail::quoted(path), ": cannot create the folder: ", failure.message());
-}
+result<void> create_folder(const std::filesystem::path& path);
 
 /// Copies index and other files of a model to `folder`. Errors name the file.
 result<void> copy_others(const model_files& model, const std::filesystem::path& folder);
@@ -64,77 +36,8 @@ result<void> copy_others(const model_files& model, const std::filesystem::path& 
 /// another, never into it. Folders that do not exist lie nowhere.
 result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out);
 
-namespace detail {
-
-/// All files in `folder` and below, except hidden ones and `known`, relative to it.
-inline result<std::vector<std::filesystem::path>> other_files(const std::filesystem::path& folder,
-                                                              const std::set<std::filesystem::path>& known) {
-  std::vector<std::filesystem::path> found;
-  std::error_code failure;
-  std::filesystem::recursive_directory_iterator entry(folder, failure);
-  for (const std::filesystem::recursive_directory_iterator end; !failure && entry != end; entry.increment(failure)) {
-    std::error_code ignored;
-    if (entry->path().filename().string().starts_with('.')) {
-      if (entry->is_directory(ignored)) entry.disable_recursion_pending();
-      continue;
-    }
-    if (!entry->is_regular_file(ignored)) continue;
-    auto name = entry->path().lexically_relative(folder);
-    if (!known.contains(name)) found.push_back(std::move(name));
-  }
-  if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-}  // namespace detail
-
-inline result<model_files> model_files::of(const std::filesystem::path& path) {
-  model_files model;
-  std::error_code ignored;
-  const bool whole_folder = std::filesystem::is_directory(path, ignored);
-  std::filesystem::path file = path;
-  if (whole_folder) {
-    ECQ_TRY(found, detail::model_in_folder(path));
-    file = std::move(found);
-  }
-  model.folder = file.parent_path();
-  if (file.extension() != ".json") {
-    model.shards.push_back(file.filename());
-    if (!whole_folder) return model;
-  } else {
-    model.index = file.filename();
-    ECQ_TRY(weight_map, detail::read_index(file));
-    std::set<std::string_view> seen;
-    for (const auto& [tensor, shard] : weight_map) {
-      if (seen.insert(shard).second) model.shards.emplace_back(shard);
-    }
-  }
-  std::set<std::filesystem::path> known{model.index};
-  for (const auto& shard : model.shards) known.insert(shard.lexically_normal());
-  ECQ_TRY(others, detail::other_files(model.folder, known));
-  model.others = std::move(others);
-  return model;
-}
-
-inline result<void> copy_others(const model_files& model, const std::filesystem::path& folder) {
-  for (const auto& other : model.others) {
-    ECQ_CHECK(create_folder((folder / other).parent_path()));
-    ECQ_CHECK(copy_whole_file(model.folder / other, folder / other));
-  }
-  if (model.index.empty()) return {};
-  return copy_whole_file(model.folder / model.index, folder / model.index);
-}
-
-inline result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out) {
-  std::error_code failure;
-  const auto one = std::filesystem::weakly_canonical(std::filesystem::absolute(in, failure), failure);
-  const auto other = std::filesystem::weakly_canonical(std::filesystem::absolute(out, failure), failure);
-  const auto begins_with = [](const std::filesystem::path& path, const std::filesystem::path& start) {
-    return std::mismatch(start.begin(), start.end(), path.begin(), path.end()).first == start.end();
-  };
-  if (!begins_with(one, other) && !begins_with(other, one)) return {};
-  return error(errc::invalid_argument, detail::quoted(out), ": the folder of the input, or one in or above it");
-}
-
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/io/model_files-inl.hpp"
+#endif

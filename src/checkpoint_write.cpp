@@ -1,0 +1,8 @@
+#include "ecq/checkpoint/checkpoint_compressor-inl.hpp"
+#include "ecq/checkpoint/compress_checkpoint-inl.hpp"
+#include "ecq/checkpoint/exact_choice-inl.hpp"
+#include "ecq/checkpoint/file_plan-inl.hpp"
+#include "ecq/checkpoint/model_parts-inl.hpp"
+#include "ecq/checkpoint/model_selection-inl.hpp"
+#include "ecq/checkpoint/quantized_tensors-inl.hpp"
+#include "ecq/checkpoint/sensitivities-inl.hpp"
