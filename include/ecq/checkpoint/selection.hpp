@@ -65,7 +65,7 @@ inline constexpr std::size_t longest_matched_name = 1024;
 
 /// The steps that matching all names against the block pattern may take, besides those for each byte of a name. The
 /// default pattern takes about twenty a byte. Others, such as `(a+)+$`, take twice the steps for each byte more.
-inline constexpr std::uint64_t matching_steps = std::uint64_t{1} << 24;
+inline constexpr std::uint64_t matching_steps = std::uint64_t{1} << 22;
 /// The steps that matching may take for each byte of a name.
 inline constexpr std::uint64_t matching_steps_per_byte = std::uint64_t{1} << 10;
 
