@@ -239,9 +239,9 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   EXPECT_NEAR(std::log2(*lambda / divided->lambda), 0, 0.5);  // before the rate of so small a model was corrected
   EXPECT_EQ(again->compressed_bytes, divided->compressed_bytes);
   // Where each tensor meets the bits by itself, there is nothing to divide.
-  const ecq::any_method each = entquant{.target_bits = 4.0, .each_matrix = true};
-  const auto alone = compress({.method = each});
-  const auto alone_divided = compress({.method = each, .sensitivities = sensitivities_of(model, 16)});
+  const ecq::any_method by_itself = entquant{.target_bits = 4.0, .each_matrix = true};
+  const auto alone = compress({.method = by_itself});
+  const auto alone_divided = compress({.method = by_itself, .sensitivities = sensitivities_of(model, 16)});
   ASSERT_TRUE(alone && alone_divided);
   for (std::size_t i = 0; i < alone->tensors.size(); ++i) {
     EXPECT_NEAR(alone_divided->tensors[i].entropy, alone->tensors[i].entropy, 0.05) << alone->tensors[i].name;
