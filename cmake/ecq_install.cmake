@@ -27,6 +27,7 @@ endfunction()
 
 install_target(ecq library)
 install_target(ecq_lbfgs library)
+install_target(ecq_calibrated library)
 if(ECQ_INSTALL_COMPILED)
   set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
   install_target(ecq_compiled compiled)

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// From the ground up. What is in no folder is named by itself.
-constexpr std::array<std::string_view, 15> floors = {
+constexpr std::array<std::string_view, 16> floors = {
     "base",        // what every room uses
     "format",      // codes and their values
     "entropy",     // symbols and words
@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 15> floors = {
     "io",                                                                                  // files of others
     "container",                                                                           // our own
     "checkpoint",                                                                          // whole models
+    "calibrated",                                                                          // by what layers see
     "cuda",                                                                                // devices
     "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                                           // what users include
 

@@ -1,0 +1,240 @@
+#pragma once
+/// \file
+/// What error feedback needs of the moments of a layer's inputs, made once for all matrices with these inputs. Needs
+/// Eigen 3.3 (target ecq::calibrated).
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/calibrated/input_moments.hpp"
+#include "ecq/calibrated/panel_product.hpp"
+#include "ecq/calibrated/reversed_cholesky.hpp"
+
+namespace ecq {
+
+/// How moments are trusted.
+struct factor_options {
+  /// Added to E[x^2] of every column: this share of their mean. Above 0, at most 1000.
+  double damping = 0.01;
+  /// The tokens that there have to be for each column. Fewer show what those tokens have in common, not what inputs
+  /// have; the more there are, up to 20, the better. 0 takes any number: with one token, an error goes to where that
+  /// token does not see it, and the weights become worse for all others.
+  double least_tokens_per_column = 1;
+};
+
+/// H = E[x x^T] with damping d, factorised as H + d = R R^T with R upper triangular. Let w be the weights of a row and
+/// q those that are chosen, one after another; then
+///
+///   E|sum (w - q) x|^2 + d |w - q|^2 = sum over k of R_kk^2 (w_k - q_k + sum over j < k of (w_j - q_j) R_jk / R_kk)^2,
+///
+/// so each q_k should be near w_k + sum over j < k of (w_j - q_j) R_jk / R_kk. (With U = R^-1, which is the upper
+/// Cholesky factor of (H + d)^-1, this is GPTQ's W[:, j+1:] -= e U[j, j+1:] with e = (w - q) / U_jj, without an
+/// inverse.) A column of zeros gets no feedback and gives none, so it is rounded to nearest; so are all columns if H is
+/// a multiple of the identity or 0.
+class input_factor {
+ public:
+  /// Memory: 8 bytes for every pair of columns while it is made, and then 2 bytes; with cross moments 8. Errors: those
+  /// of input_moments::check; errc::invalid_argument for options out of range, for too few tokens, and for second
+  /// moments that are indefinite in spite of damping; errc::out_of_memory.
+  static result<input_factor> make(const cpu& backend, const input_moments& moments, const factor_options& how = {});
+
+  std::size_t width() const noexcept { return width_; }
+  /// Whether the inputs differ from those of the original model.
+  bool corrects() const noexcept { return !difference_.empty(); }
+
+  /// Makes weights that see these inputs give what they gave with the inputs of the original model: `weights` are
+  /// width x lanes_of_rows, and become W + share * (W (C + d) (H + d)^-1 - W), with C = E[y x^T].
+  void correct(double share, std::vector<float>& weights, instruction_set isa) const;
+
+  /// R_jk / R_kk for the panel_columns columns k of a panel: a row for every column j up to the panel's last, 0 unless
+  /// j < k.
+  std::span<const float> feedback_of_panel(std::size_t panel) const noexcept {
+    return std::span(upper_).subspan(panel_begin(panel), rows_of_panel(panel) * detail::panel_columns);
+  }
+
+ private:
+  std::size_t panels() const noexcept { return (width_ + detail::panel_columns - 1) / detail::panel_columns; }
+  /// The rows of panel `panel` of an upper triangle.
+  static std::size_t rows_of_panel(std::size_t panel) noexcept { return (panel + 1) * detail::panel_columns; }
+  static std::size_t panel_begin(std::size_t panel) noexcept {
+    return detail::panel_columns * detail::panel_columns * (panel * (panel + 1) / 2);
+  }
+
+  result<void> take_panels(const cpu& backend, const std::vector<double>& lower, bool both);
+  result<void> take_difference(const cpu& backend, const input_moments& moments, double mean);
+
+  std::size_t width_ = 0;
+  std::vector<float> upper_;       ///< R_jk / R_kk, by panels of k: rows j = 0 ... the last k, 0 where j > k
+  std::vector<float> lower_;       ///< R_kj / R_kk for j > k, by panels of k: rows j = the first k ... width
+  std::vector<float> diagonal_;    ///< 1 / R_kk
+  std::vector<float> difference_;  ///< H - C by panels, divided by the mean of E[x^2]; empty: 0
+};
+
+namespace detail {
+
+/// Solves for the columns of a panel, one after another: tile[k] = right[k] - sum over the solved i of
+/// coefficients[i * panel_columns + k] * tile[i], in ascending or descending order.
+ECQ_EXACT_FLOAT inline void solve_panel(float* tile, const float* coefficients, bool ascending) {
+  ECQ_EXACT_FLOAT_BODY
+  for (std::size_t step = 0; step < panel_columns; ++step) {
+    const std::size_t solved = ascending ? step : panel_columns - 1 - step;
+    const float* const from = tile + solved * lanes_of_rows;
+    const std::size_t begin = ascending ? solved + 1 : 0;
+    const std::size_t end = ascending ? panel_columns : solved;
+    for (std::size_t column = begin; column < end; ++column) {
+      const float factor = coefficients[solved * panel_columns + column];
+      float* const to = tile + column * lanes_of_rows;
+      for (std::size_t row = 0; row < lanes_of_rows; ++row) to[row] -= factor * from[row];
+    }
+  }
+}
+
+/// values[k][row] *= factors[k].
+ECQ_EXACT_FLOAT inline void scale_columns(float* values, std::span<const float> factors) {
+  ECQ_EXACT_FLOAT_BODY
+  for (std::size_t column = 0; column < factors.size(); ++column) {
+    for (std::size_t row = 0; row < lanes_of_rows; ++row) values[column * lanes_of_rows + row] *= factors[column];
+  }
+}
+
+ECQ_EXACT_FLOAT inline void add_share(float* to, const float* from, std::size_t count, float share) {
+  ECQ_EXACT_FLOAT_BODY
+  for (std::size_t at = 0; at < count; ++at) to[at] += share * from[at];
+}
+
+}  // namespace detail
+
+inline result<input_factor> input_factor::make(const cpu& backend, const input_moments& moments,
+                                               const factor_options& how) {
+  if (!(how.damping > 0) || !(how.damping <= 1000) || !(how.least_tokens_per_column >= 0)) {
+    return error(errc::invalid_argument, "a damping of ", how.damping, ", at least ", how.least_tokens_per_column,
+                 " tokens a column");
+  }
+  ECQ_CHECK(moments.check(backend));
+  const std::size_t width = moments.width;
+  if (static_cast<double>(moments.tokens) < how.least_tokens_per_column * static_cast<double>(width)) {
+    return error(errc::invalid_argument, moments.tokens, " tokens for ", width, " columns, where each needs ",
+                 how.least_tokens_per_column);
+  }
+  try {
+    double mean = 0;
+    for (std::size_t column = 0; column < width; ++column) {
+      mean += moments.second[column * width + column] / static_cast<double>(width);
+    }
+    if (!(mean < (std::numeric_limits<double>::max)() / 2)) {
+      return error(errc::non_finite, "the mean of E[x^2] is beyond FP64");
+    }
+    input_factor made;
+    made.width_ = width;
+    // The factor of the matrix with rows and columns in reverse order is R in reverse order.
+    std::vector<double> lower(width * width);
+    const double unit = mean == 0 ? 1 : mean;
+    ECQ_CHECK(parallel_for(backend, width, [&](std::size_t row) -> result<void> {
+      const double* const from = &moments.second[(width - 1 - row) * width];
+      for (std::size_t column = 0; column <= row; ++column)
+        lower[row * width + column] = from[width - 1 - column] / unit;
+      lower[row * width + row] += how.damping;
+      return {};
+    }));
+    ECQ_TRY(factorized, detail::factorize(backend, width, lower));
+    if (factorized != width) {
+      const std::size_t last = width - 1 - factorized;
+      return error(errc::invalid_argument, "the second moments are indefinite, at column ", last,
+                   " or up to 127 before");
+    }
+    ECQ_CHECK(made.take_panels(backend, lower, !moments.cross.empty()));
+    if (!moments.cross.empty()) {
+      lower = {};
+      ECQ_CHECK(made.take_difference(backend, moments, unit));
+    }
+    return made;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for the factor of ", width, " columns");
+  }
+}
+
+inline result<void> input_factor::take_panels(const cpu& backend, const std::vector<double>& lower, bool both) {
+  using detail::panel_columns;
+  const auto r = [&](std::size_t row, std::size_t column) {
+    return lower[(width_ - 1 - row) * width_ + (width_ - 1 - column)];
+  };
+  const std::size_t padded = panels() * panel_columns;
+  upper_.resize(panel_begin(panels()));
+  if (both) lower_.resize(padded * padded - panel_begin(panels() - 1));
+  diagonal_.resize(padded);
+  return parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
+    const std::size_t first = panel * panel_columns;
+    const std::size_t columns = (std::min)(panel_columns, width_ - first);
+    float* const up = &upper_[panel_begin(panel)];
+    float* const down =
+        both ? &lower_[panel * padded * panel_columns - (panel == 0 ? 0 : panel_begin(panel - 1))] : nullptr;
+    for (std::size_t at = 0; at < columns; ++at) {
+      const std::size_t column = first + at;
+      const double inverse = 1 / r(column, column);
+      diagonal_[column] = static_cast<float>(inverse);
+      for (std::size_t row = 0; row < column; ++row) {
+        up[row * panel_columns + at] = static_cast<float>(r(row, column) * inverse);
+      }
+      for (std::size_t row = column + 1; both && row < width_; ++row) {
+        down[(row - first) * panel_columns + at] = static_cast<float>(r(column, row) * inverse);
+      }
+    }
+    return {};
+  });
+}
+
+inline result<void> input_factor::take_difference(const cpu& backend, const input_moments& moments, double mean) {
+  using detail::panel_columns;
+  if (moments.cross == moments.second) return {};
+  difference_.resize(panels() * panel_columns * width_);
+  return parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
+    const std::size_t first = panel * panel_columns;
+    for (std::size_t row = 0; row < width_; ++row) {
+      for (std::size_t at = 0; at < (std::min)(panel_columns, width_ - first); ++at) {
+        const std::size_t place = row * width_ + first + at;
+        difference_[(panel * width_ + row) * panel_columns + at] =
+            static_cast<float>((moments.second[place] - moments.cross[place]) / mean);
+      }
+    }
+    return {};
+  });
+}
+
+inline void input_factor::correct(double share, std::vector<float>& weights, instruction_set isa) const {
+  using detail::lanes_of_rows, detail::panel_columns;
+  if (difference_.empty() || share == 0) return;
+  const std::size_t padded = panels() * panel_columns;
+  // W (C - H) = X R R^T: first Y = X R from the last column to the first, then X from the first to the last.
+  std::vector<float> solved(padded * lanes_of_rows);
+  for (std::size_t panel = 0; panel < panels(); ++panel) {
+    detail::subtract_products(&solved[panel * panel_columns * lanes_of_rows],
+                              &difference_[panel * width_ * panel_columns], weights.data(), width_, isa);
+  }
+  detail::scale_columns(solved.data(), diagonal_);
+  for (std::size_t panel = panels(); panel-- > 0;) {
+    float* const tile = &solved[panel * panel_columns * lanes_of_rows];
+    const float* const down = &lower_[panel * padded * panel_columns - (panel == 0 ? 0 : panel_begin(panel - 1))];
+    detail::subtract_products(tile, down + panel_columns * panel_columns, tile + panel_columns * lanes_of_rows,
+                              padded - (panel + 1) * panel_columns, isa);
+    detail::solve_panel(tile, down, false);
+  }
+  detail::scale_columns(solved.data(), diagonal_);
+  for (std::size_t panel = 0; panel < panels(); ++panel) {
+    float* const tile = &solved[panel * panel_columns * lanes_of_rows];
+    const float* const up = &upper_[panel_begin(panel)];
+    detail::subtract_products(tile, up, solved.data(), panel * panel_columns, isa);
+    detail::solve_panel(tile, up + panel * panel_columns * panel_columns, true);
+  }
+  detail::add_share(weights.data(), solved.data(), width_ * lanes_of_rows, static_cast<float>(share));
+}
+
+}  // namespace ecq
