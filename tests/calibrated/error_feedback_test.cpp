@@ -201,7 +201,7 @@ TEST(ErrorFeedbackOfInt8, IsThatOfTheInverse) {
     for (index row = 0; row < left.rows(); ++row) {
       const double q = std::nearbyint(left(row, column) / step) * step;
       const double e = (left(row, column) - q) / u(column, column);
-      different += std::fabs(q - made.weights(row, column)) > step / 2 ? 1 : 0;
+      if (std::fabs(q - made.weights(row, column)) > step / 2) ++different;
       for (index later = column + 1; later < left.cols(); ++later) left(row, later) -= e * u(column, later);
     }
   }
