@@ -17,8 +17,8 @@
 #include "commands/calibrate.hpp"
 #include "commands/compare.hpp"
 #include "commands/generate.hpp"
-#include "commands/perplexity.hpp"
 #include "commands/inputs.hpp"
+#include "commands/perplexity.hpp"
 #include "commands/super_weights.hpp"
 
 namespace {

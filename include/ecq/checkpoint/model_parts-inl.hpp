@@ -15,9 +15,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/model_parts.hpp"
 
-namespace ecq {
-
-namespace detail {
+namespace ecq::detail {
 
 ECQ_INLINE std::vector<std::size_t> deal_files(std::span<const std::uint64_t> bytes, std::size_t count) {
   std::vector<std::size_t> order(bytes.size()), part_of(bytes.size());
@@ -44,6 +42,4 @@ ECQ_INLINE result<void> agree_on(const part_agreement& agree, const result<void>
   return {};
 }
 
-}  // namespace detail
-
-}  // namespace ecq
+}  // namespace ecq::detail
