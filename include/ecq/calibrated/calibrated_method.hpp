@@ -1,0 +1,256 @@
+#pragma once
+/// \file
+/// Compression by error feedback, matrix after matrix in the order of computation. Needs Eigen 3.3 (target
+/// ecq::calibrated).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/base/text.hpp"
+#include "ecq/calibrated/error_feedback.hpp"
+#include "ecq/calibrated/input_factor.hpp"
+#include "ecq/calibrated/input_moments.hpp"
+#include "ecq/calibrated/step_by_rms.hpp"
+#include "ecq/calibrated/uniform_format.hpp"
+#include "ecq/format/affine_uint.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/int8.hpp"
+#include "ecq/methods/lambda_search.hpp"
+#include "ecq/methods/method.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
+#include "ecq/quantize/target_bits.hpp"
+
+namespace ecq {
+
+/// An engine's forward pass over texts, through the original model and through the one that is quantised so far. It
+/// stops wherever matrices need to know their input.
+class calibration_pass {
+ public:
+  calibration_pass() = default;
+  calibration_pass(const calibration_pass&) = delete;
+  calibration_pass& operator=(const calibration_pass&) = delete;
+  virtual ~calibration_pass() = default;
+
+  /// Goes back to where the texts begin; no matrix is quantised any more.
+  virtual result<void> restart() = 0;
+
+  /// Goes on to the next input, in the order of computation, and returns the names of the matrices that are multiplied
+  /// with it; none behind the last one. Of the matrices named before, the quantised model has what replace() was given.
+  virtual result<std::vector<std::string>> next() = 0;
+
+  /// The moments of that input.
+  virtual result<input_moments> moments() = 0;
+
+  /// Has the quantised model multiply with `weights` from now on, in the place of a matrix that next() has just named.
+  /// They are gone after the call.
+  virtual result<void> replace(const std::string& name, matrix_view<const float> weights) = 0;
+};
+
+/// The options of calibrated_method. Either target_bits or lambda is set.
+struct calibration {
+  std::shared_ptr<calibration_pass> pass;
+  std::optional<double> target_bits{};  ///< bits a weight over the whole model, everything counted
+  std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
+  factor_options factor{};
+  double correction = 0.75;  ///< error_feedback::correction
+};
+
+namespace detail {
+
+/// The codes of matrices, made as the pass gets to them. They wait for whoever packs them, so blocks in the order of
+/// computation need memory for the codes of one; any other order needs more, and gives the same codes.
+template <uniform_format Format>
+class calibrated_codes {
+ public:
+  calibrated_codes(const calibration& options, std::vector<named_weights> matrices)
+      : options_(options), matrices_(std::move(matrices)) {
+    for (std::size_t index = 0; index < matrices_.size(); ++index) numbers_[matrices_[index].name] = index;
+  }
+
+  /// Fails with errc::invalid_argument if matrices cannot be told by their names.
+  result<void> check() const {
+    if (numbers_.size() == matrices_.size()) return {};
+    return error(errc::invalid_argument, "calibration of ", matrices_.size(), " matrices by ", numbers_.size(),
+                 " names");
+  }
+
+  /// Hands out the codes and the scale of a matrix at a lambda. The pass starts over for another lambda, and for a
+  /// matrix that was handed out before.
+  result<void> take(const cpu& backend, std::size_t index, double lambda, std::span<std::byte> codes, bf16& scale) {
+    if (lambda_ != lambda || handed_out_.contains(index)) {
+      lambda_.reset();
+      waiting_.clear();
+      handed_out_.clear();
+      ECQ_CHECK(options_.pass->restart());
+      lambda_ = lambda;
+    }
+    while (!waiting_.contains(index)) ECQ_CHECK(advance(backend));
+    const auto made = waiting_.find(index);
+    std::memcpy(codes.data(), made->second.codes.data(), codes.size());
+    scale = made->second.scale;
+    waiting_.erase(made);
+    handed_out_.insert(index);
+    return {};
+  }
+
+ private:
+  struct coded_matrix {
+    std::vector<std::uint8_t> codes;
+    bf16 scale;
+  };
+
+  /// Quantises the matrices of the next input.
+  result<void> advance(const cpu& backend) {
+    ECQ_TRY(names, options_.pass->next());
+    if (names.empty()) return error(errc::not_found, "the calibration has no input of it");
+    std::optional<input_factor> factor;
+    for (const std::string& name : names) {
+      const auto known = numbers_.find(name);
+      if (known == numbers_.end()) continue;  // stays as it is
+      if (waiting_.contains(known->second) || handed_out_.contains(known->second)) {
+        return error(errc::invalid_argument, "the calibration has named tensor '", name, "' twice");
+      }
+      if (!factor) {
+        ECQ_TRY(moments, options_.pass->moments());
+        auto made = input_factor::make(backend, moments, options_.factor);
+        if (!made) return std::move(made).error().within("input of tensor '", name, "'");
+        factor = std::move(*made);
+      }
+      if (auto done = quantize(backend, known->second, *factor); !done) {
+        return std::move(done).error().within("tensor '", name, "'");
+      }
+    }
+    return {};
+  }
+
+  result<void> quantize(const cpu& backend, std::size_t index, const input_factor& input) {
+    const named_weights& matrix = matrices_[index];
+    const weights_view& weights = matrix.weights;
+    coded_matrix made{std::vector<std::uint8_t>(weights.size()), bf16(1.0F)};
+    if (!weights.empty()) {
+      const step_by_rms rule{lambda_of(*lambda_, matrix.lambda_factor)};
+      ECQ_TRY(scale, rule.scale_of<Format>(backend, weights));
+      const error_feedback feedback{.input = &input, .scale = scale, .correction = options_.correction};
+      ECQ_CHECK(feedback.quantize<Format>(backend, weights, made.codes, std::span(&made.scale, 1)));
+    }
+    std::vector<float> decoded(weights.size());
+    const auto step = static_cast<float>(made.scale);
+    std::transform(made.codes.begin(), made.codes.end(), decoded.begin(),
+                   [&](std::uint8_t code) { return Format::decode(code) * step; });
+    const weights_view all = weights.with_exact({});
+    for (const std::uint64_t position : weights.exact()) {
+      if (position >= weights.size()) break;  // an error where the matrix is packed
+      const auto at = static_cast<std::size_t>(position);
+      all.load(at / weights.columns(), at % weights.columns(), {&decoded[at], 1});
+    }
+    ECQ_CHECK(options_.pass->replace(matrix.name, {decoded.data(), weights.rows(), weights.columns()}));
+    waiting_.emplace(index, std::move(made));
+    return {};
+  }
+
+  calibration options_;
+  std::vector<named_weights> matrices_;
+  std::map<std::string, std::size_t, std::less<>> numbers_;
+  std::optional<double> lambda_;  ///< of the pass that is under way
+  std::map<std::size_t, coded_matrix> waiting_;
+  std::set<std::size_t> handed_out_;
+};
+
+template <uniform_format Format>
+class prepared_calibration final : public prepared_method {
+ public:
+  prepared_calibration(const calibration& options, std::vector<named_weights> matrices, double lambda)
+      : codes_(std::make_unique<calibrated_codes<Format>>(options, std::move(matrices))), lambda_(lambda) {}
+
+  result<void> check() const { return codes_->check(); }
+
+  void describe(std::size_t, const weights_view& weights, packed_matrix& described) const override {
+    described.template set_format<Format>();
+    described.layout = per_tensor{}.layout(weights.rows(), weights.columns());
+  }
+
+  result<void> encode(const cpu& backend, std::size_t index, const weights_view&, const rate_correction& correction,
+                      packed_matrix& described, std::span<std::byte> elements) const override {
+    bf16 scale(1.0F);
+    ECQ_CHECK(codes_->take(backend, index, correction.at(lambda_), elements, scale));
+    std::ranges::fill(described.scales, scale);
+    return {};
+  }
+
+  double lambda(const rate_correction& correction) const override { return correction.at(lambda_); }
+
+ private:
+  std::unique_ptr<calibrated_codes<Format>> codes_;  // a pass goes on as matrices are asked for
+  double lambda_;
+};
+
+}  // namespace detail
+
+/// Error feedback under the moments that an engine's own forward pass gives, with correction for what was quantised
+/// before; one step a matrix, by step_by_rms and named_weights::lambda_factor. A target of bits takes a second pass
+/// where feedback changes the rate by more than rate_correction::tried_again_above. Matrices that the pass does not
+/// name are errors (errc::not_found); those that it names and nobody compresses stay as they are.
+///
+///   any_method(std::make_shared<const calibrated_method<int8>>(calibration{.pass = engine, .target_bits = 3.0}))
+template <uniform_format Format>
+  requires(!affine_format<Format>)
+class calibrated_method final : public compression_method {
+ public:
+  explicit calibrated_method(calibration options) : options_(std::move(options)) {}
+
+  std::string settings() const override {
+    const std::string_view format = Format::name;
+    const std::string what = detail::text_of(format, ", ", error_feedback::name);
+    return options_.target_bits ? detail::text_of(what, ", bits ", *options_.target_bits)
+                                : detail::text_of(what, ", lambda ", options_.lambda.value_or(0));
+  }
+
+  result<void> check() const override {
+    if (options_.pass == nullptr) return error(errc::invalid_argument, "calibration without a forward pass");
+    if (options_.target_bits.has_value() == options_.lambda.has_value()) {
+      return error(errc::invalid_argument, "calibration takes target bits or a lambda");
+    }
+    if (options_.lambda && !(*options_.lambda >= 0)) {
+      return error(errc::invalid_argument, "a lambda of ", *options_.lambda);
+    }
+    return {};
+  }
+
+  std::optional<double> target_bits() const override { return options_.target_bits; }
+  std::string_view stage() const override { return target_bits() ? "searching lambda" : std::string_view(); }
+
+  result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
+                                                         const method_setting& setting) const override {
+    double lambda = options_.lambda.value_or(0);
+    if (options_.target_bits) {
+      const auto rounding = detail::quantizer_at_lambda::of<Format>([](double at) { return step_by_rms{at}; });
+      ECQ_TRY(found, detail::find_lambdas(backend, streams, *options_.target_bits, false, setting, rounding));
+      if (!found.empty()) lambda = found.front();
+    }
+    std::vector<named_weights> matrices;
+    for (const auto& of_stream : streams) matrices.insert(matrices.end(), of_stream.begin(), of_stream.end());
+    auto prepared = std::make_unique<const detail::prepared_calibration<Format>>(options_, std::move(matrices), lambda);
+    ECQ_CHECK(prepared->check());
+    return std::unique_ptr<const prepared_method>(std::move(prepared));
+  }
+
+ private:
+  calibration options_;
+};
+
+}  // namespace ecq

@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// The step of an evenly spaced grid, by what the weights of a matrix are like on the whole. Needs Eigen 3.3 (target
+/// ecq::calibrated).
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/calibrated/error_feedback.hpp"
+#include "ecq/calibrated/uniform_format.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/quantizer.hpp"
+
+namespace ecq {
+
+/// Rounds to nearest, one scale for a matrix: its steps are sqrt(lambda) times the root of the mean square of its
+/// weights, times a constant by which a lambda stands for about the rate that it stands for in EntQuant. No weight lies
+/// beyond the grid, so at lambda 0 the largest one is at its end (AbsMax).
+struct step_by_rms {
+  static constexpr std::string_view name = "step by rms";
+
+  double lambda = 0;  ///< at least 0
+
+  constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
+    return per_tensor{}.layout(rows, columns);
+  }
+
+  /// The scale for `weights`, before it is rounded to what can be stored.
+  template <uniform_format Format>
+  result<float> scale_of(const cpu& backend, const weights_view& weights) const {
+    constexpr uniform_grid grid = uniform_grid_of<Format>;
+    // Gaussian weights take 3 bits at steps of 0.516 of their deviation, and at EntQuant's lambda of 14.5.
+    constexpr double rms_of_step = 0.1355;
+    struct row_extent {
+      double square = 0;
+      float most = 0;
+    };
+    std::vector<row_extent> rows(weights.rows());
+    ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
+      std::vector<float> values(weights.columns());
+      weights.load(row, 0, values);
+      for (const float value : values) {
+        rows[row].square += static_cast<double>(value) * static_cast<double>(value);
+        rows[row].most = (std::max)(rows[row].most, std::fabs(value));
+      }
+      return {};
+    }));
+    double square = 0, most = 0;
+    for (const row_extent& row : rows) {
+      square += row.square;
+      most = (std::max)(most, static_cast<double>(row.most));
+    }
+    const double rms = weights.empty() ? 0 : std::sqrt(square / static_cast<double>(weights.size()));
+    const double step = (std::max)(rms_of_step * std::sqrt(lambda) * rms,
+                                   most / static_cast<double>((std::min)(grid.highest, -grid.lowest)));
+    return static_cast<float>(step / static_cast<double>(grid.step));
+  }
+
+  /// As error_feedback::quantize does without an input.
+  template <uniform_format Format>
+  result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
+                        std::span<bf16> scales) const {
+    ECQ_TRY(scale, scale_of<Format>(backend, weights));
+    return error_feedback{.scale = scale}.quantize<Format>(backend, weights, codes, scales);
+  }
+};
+
+static_assert(quantizer<step_by_rms, int8>);
+
+}  // namespace ecq
