@@ -28,6 +28,7 @@
 #include "layer_source.hpp"
 #include "linear_layer.hpp"
 #include "model.hpp"
+#include "own_texts.hpp"
 #include "prediction.hpp"
 #include "sampling.hpp"
 #include "thread_pool.hpp"
@@ -35,10 +36,8 @@
 namespace llama {
 
 struct calibration_options {
-  std::size_t tokens = 16384;  ///< of all texts together, about; at least 1
-  std::size_t window = 256;    ///< tokens of a text, at most the context and forward_pass::most_tokens; at least 2
-  std::uint64_t seed = 0;      ///< of the first text; others follow
-  double lambda = 14.5;        ///< with which a matrix is quantised; this takes about 3 bits a weight
+  own_text_options texts{};
+  double lambda = 14.5;  ///< with which a matrix is quantised; this takes about 3 bits a weight
 };
 
 /// What the model loses if one matrix is quantised, and no other.
@@ -91,27 +90,6 @@ class quantized_matrix {
   double relative_error_ = 0;
 };
 
-/// Texts that the model writes behind `prompt`, each of its own seed.
-inline ecq::result<std::vector<std::vector<std::uint32_t>>> own_texts(
-    forward_pass& pass, const model_config& config, std::span<const std::uint32_t> prompt,
-    const calibration_options& how, const std::function<void(std::size_t tokens)>& progress) {
-  std::vector<std::vector<std::uint32_t>> texts;
-  std::size_t done = 0;
-  for (std::uint64_t seed = how.seed; done < how.tokens; ++seed) {
-    if (progress) progress(done);
-    ECQ_TRY(made,
-            generate(pass, config, prompt, {.tokens = how.window - prompt.size(), .temperature = 1, .seed = seed}));
-    if (made.tokens.empty() && texts.empty() && seed - how.seed == 100) {
-      return ecq::error(ecq::errc::invalid_argument, "the model ends each of 100 texts at once");
-    }
-    if (made.tokens.empty()) continue;
-    auto& text = texts.emplace_back(prompt.begin(), prompt.end());
-    text.insert(text.end(), made.tokens.begin(), made.tokens.end());
-    done += text.size();
-  }
-  return texts;
-}
-
 /// The logits of all tokens of a text; valid until the pass computes others.
 inline ecq::result<ecq::matrix_view<const float>> logits_of(forward_pass& pass, kv_cache& cache,
                                                             std::span<const std::uint32_t> text) {
@@ -150,18 +128,10 @@ inline ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how = {},
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress = {}) {
   const model_config& config = from.config();
-  const std::size_t longest = (std::min)(config.positions, forward_pass::most_tokens);
-  if (how.tokens == 0 || how.window < 2 || how.window > longest) {
-    return ecq::error(ecq::errc::invalid_argument, how.tokens, " tokens in texts of ", how.window,
-                      ", not at least 1, in texts of 2 to ", longest);
-  }
-  if (prompt.empty() || prompt.size() >= how.window) {
-    return ecq::error(ecq::errc::invalid_argument, "texts of ", how.window, " tokens that begin with ", prompt.size());
-  }
   if (!(how.lambda >= 0)) return ecq::error(ecq::errc::invalid_argument, "a lambda of ", how.lambda);
   forward_pass pass(from, pool);
-  ECQ_TRY(texts, detail::own_texts(pass, config, prompt, how, [&](std::size_t done) {
-            if (progress) progress("writing texts", done, how.tokens);
+  ECQ_TRY(texts, own_texts(pass, config, prompt, how.texts, [&](std::size_t done) {
+            if (progress) progress("writing texts", done, how.texts.tokens);
           }));
   std::vector<matrix_sensitivity> measured;
   std::vector<std::size_t> weights;

@@ -5,6 +5,7 @@
 //   ecq-llama compare model model-3bit --text text.txt
 //   ecq-llama super-weights model -o super.json
 //   ecq-llama calibrate model -o sensitivities.json
+//   ecq-llama compress model -o model-2bit --bits 2.1 --sensitivity sensitivities.json
 //
 // Exit codes are those of ecq. An error is one line on stderr: "ecq-llama: <what>: <where>".
 
@@ -16,6 +17,7 @@
 #include "../ecq/program.hpp"
 #include "commands/calibrate.hpp"
 #include "commands/compare.hpp"
+#include "commands/compress.hpp"
 #include "commands/generate.hpp"
 #include "commands/inputs.hpp"
 #include "commands/perplexity.hpp"
@@ -96,6 +98,38 @@ void add_super_weights(CLI::App& app, tool::action& chosen) {
   command->callback([given, &chosen] { chosen = [given] { return llama_tool::find_super_weights(*given); }; });
 }
 
+void add_text_options(CLI::App& command, llama::own_text_options& options, const std::string& tokens) {
+  command.add_option("--tokens", options.tokens, tokens)->check(tool::number_between(1, 1e9))->capture_default_str();
+  command.add_option("--window", options.window, "Tokens of each text, at most the context and 1024")
+      ->check(tool::number_between(2, 1e9))
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "Seed of the texts")
+      ->check(tool::number_between(0, 1e15))
+      ->capture_default_str();
+}
+
+void add_compress(CLI::App& app, tool::action& chosen) {
+  auto* const command = app.add_subcommand(
+      "compress", "Compress a model to 8-bit integers with error feedback, by what its layers see in its own texts");
+  const auto given = std::make_shared<llama_tool::compress_arguments>();
+  command->add_option("MODEL", given->path, "Folder with config.json and plain weights")->required();
+  command->add_option("-o,--output", given->output, "Folder of the compressed model")->required();
+  command->add_option("--bits", given->bits, "Bits a weight over all matrices, everything counted")
+      ->check(tool::number_between(0.01, 8))
+      ->capture_default_str();
+  command->add_option("--sensitivity", given->sensitivities,
+                      "Divide the bits by this file of 'ecq-llama calibrate': JSON, a number a tensor");
+  command
+      ->add_option("--correction", given->correction,
+                   "How much each matrix makes up for what was quantised before it, 0 to 1")
+      ->check(tool::number_between(0, 1))
+      ->capture_default_str();
+  add_text_options(*command, given->texts,
+                   "Text that the model writes, and then reads four times, as it is and as far as it is quantised");
+  tool::add_common_options(*command, given->common);
+  command->callback([given, &chosen] { chosen = [given] { return llama_tool::compress(*given); }; });
+}
+
 void add_calibrate(CLI::App& app, tool::action& chosen) {
   auto* const command = app.add_subcommand(
       "calibrate", "Measure how much the predictions depend on each matrix, for 'ecq compress --sensitivity'");
@@ -105,17 +139,8 @@ void add_calibrate(CLI::App& app, tool::action& chosen) {
   command->add_option("-o,--output", given->output, "File for the sensitivities, as JSON by the names of tensors")
       ->check(tool::seekable_name())
       ->required();
-  command
-      ->add_option("--tokens", given->how.tokens,
-                   "Text that the model writes, and then reads once for each matrix and once for each layer")
-      ->check(tool::number_between(1, 1e9))
-      ->capture_default_str();
-  command->add_option("--window", given->how.window, "Tokens of each text, at most the context and 1024")
-      ->check(tool::number_between(2, 1e9))
-      ->capture_default_str();
-  command->add_option("--seed", given->how.seed, "Seed of the texts")
-      ->check(tool::number_between(0, 1e15))
-      ->capture_default_str();
+  add_text_options(*command, given->how.texts,
+                   "Text that the model writes, and then reads once for each matrix and once for each layer");
   tool::add_common_options(*command, given->common);
   command->callback([given, &chosen] { chosen = [given] { return llama_tool::calibrate(*given); }; });
 }
@@ -139,6 +164,7 @@ void add_all(CLI::App& app, tool::action& chosen) {
   add_compare(app, chosen);
   add_super_weights(app, chosen);
   add_calibrate(app, chosen);
+  add_compress(app, chosen);
 }
 
 }  // namespace

@@ -57,9 +57,7 @@ class forward_pass {
   ecq::result<ecq::matrix_view<const float>> run(std::span<const std::uint32_t> tokens, kv_cache& cache) {
     ECQ_CHECK(check(tokens, cache));
     const std::size_t count = tokens.size();
-    resize(count);
-    cache.extend(count);
-    rotations(cache.length(), count);
+    begin(count, cache);
     for (std::size_t token = 0; token < count; ++token) {
       const ecq::bf16* const row = &model_.embedding()(tokens[token], 0);
       std::transform(row, row + config_.hidden, &states_[token * config_.hidden],
@@ -70,12 +68,15 @@ class forward_pass {
       if (replacement_ != nullptr && layer == replaced_layer_) {
         matrices[static_cast<std::size_t>(replaced_)] = replacement_;
       }
-      ECQ_CHECK(attend(layer, matrices, cache, count));
-      ECQ_CHECK(feed_forward(layer, matrices, count));
+      attention_input(layer);
+      ECQ_CHECK(attention(layer, matrices, cache));
+      ECQ_CHECK(add_attention(matrices));
+      feed_forward_input(layer);
+      ECQ_CHECK(gate(matrices));
+      ECQ_CHECK(add_feed_forward(layer, matrices));
     }
     cache.advance(count);
-    normalize(model_.final_norm(), count);
-    return ecq::matrix_view<const float>(normed_.data(), count, config_.hidden);
+    return normalize(model_.final_norm());
   }
 
   /// The logits (rows of `states` x vocabulary) of final states that run() has returned, valid until the next call.
@@ -84,6 +85,87 @@ class forward_pass {
     const ecq::matrix_view<float> out(logits_.data(), states.rows(), config_.vocabulary);
     ECQ_CHECK(model_.head().multiply(pool_, states, out));
     return ecq::matrix_view<const float>(out);
+  }
+
+  // The steps of run(), for whoever has to see what matrices are multiplied with: resume() begins, and each layer takes
+  // the six others in their order. What they return is valid until the next step.
+
+  using layer_matrices = by_projection<const linear_layer*>;
+
+  /// Takes up the states (tokens x hidden) that the tokens of a text, from its beginning on, have before a layer. Its
+  /// other layers leave the cache, which becomes empty, alone. Precondition: at most most_tokens, and the context.
+  void resume(ecq::matrix_view<const float> states, kv_cache& cache) {
+    cache.clear();
+    begin(states.rows(), cache);
+    for (std::size_t token = 0; token < count_; ++token) {
+      std::copy_n(&states(token, 0), config_.hidden, &states_[token * config_.hidden]);
+    }
+  }
+
+  /// The states (tokens x hidden).
+  ecq::matrix_view<const float> states() const noexcept { return {states_.data(), count_, config_.hidden}; }
+
+  /// What queries, keys and values are made of (tokens x hidden).
+  ecq::matrix_view<const float> attention_input(std::size_t layer) { return normalize(model_.attention_norm(layer)); }
+
+  /// What heads make of the values of all tokens (tokens x query width). Errors: those of linear_layer::multiply, as in
+  /// the steps behind it.
+  ecq::result<ecq::matrix_view<const float>> attention(std::size_t layer, const layer_matrices& matrices,
+                                                       kv_cache& cache) {
+    const std::size_t count = count_, query_width = config_.query_width(), key_width = config_.key_width();
+    const std::size_t first = cache.length();
+    ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, config_.hidden},
+                       {attention_.data(), count, attention_width()}));
+    for (std::size_t token = 0; token < count; ++token) {
+      float* const query = &attention_[token * attention_width()];
+      float* const key = cache.key(layer, first + token);
+      std::copy_n(query + query_width, key_width, key);
+      std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
+      rotate(query, config_.heads, token);
+      rotate(key, config_.key_heads, token);
+    }
+    scores_.resize(pool_.size() * (first + count));
+    const std::size_t work = 2 * count * (first + count) * query_width;
+    pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
+      mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
+    });
+    return ecq::matrix_view<const float>(mixed_.data(), count, query_width);
+  }
+
+  /// Multiplies what attention() returned, and adds it to the states.
+  ecq::result<void> add_attention(const layer_matrices& matrices) {
+    ECQ_CHECK(multiply(matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
+                       {delta_.data(), count_, config_.hidden}));
+    add_delta();
+    return {};
+  }
+
+  /// What gate and up are multiplied with (tokens x hidden).
+  ecq::matrix_view<const float> feed_forward_input(std::size_t layer) {
+    return normalize(model_.feed_forward_norm(layer));
+  }
+
+  /// What SwiGLU makes of them (tokens x intermediate).
+  ecq::result<ecq::matrix_view<const float>> gate(const layer_matrices& matrices) {
+    const std::size_t count = count_, wide = config_.intermediate;
+    ECQ_CHECK(multiply(matrices, projection::gate, {normed_.data(), count, config_.hidden},
+                       {gated_.data(), count, 2 * wide}));
+    constexpr std::size_t work_of_exponential = 16;
+    pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
+      float* const gate = &gated_[token * 2 * wide];
+      const float* const up = gate + wide;
+      for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
+    });
+    return down_input();
+  }
+
+  /// Multiplies what gate() returned, and adds it to the states.
+  ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
+    const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
+    ECQ_CHECK(multiply(matrices, projection::down, down_input(), out));
+    if (observe_down_) observe_down_(layer, down_input(), out);
+    add_delta();
+    return {};
   }
 
  private:
@@ -105,7 +187,11 @@ class forward_pass {
   /// The widths of a token's query, key and value together.
   std::size_t attention_width() const noexcept { return config_.query_width() + 2 * config_.key_width(); }
 
-  void resize(std::size_t count) {
+  /// Makes room for tokens that follow those in the cache.
+  void begin(std::size_t count, kv_cache& cache) {
+    count_ = count;
+    cache.extend(count);
+    rotations(cache.length(), count);
     states_.resize(count * config_.hidden);
     normed_.resize(count * config_.hidden);
     delta_.resize(count * config_.hidden);
@@ -144,9 +230,13 @@ class forward_pass {
     }
   }
 
+  ecq::matrix_view<const float> down_input() const noexcept {
+    return {gated_.data(), count_, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
+  }
+
   /// normed_ = RMSNorm of states_.
-  void normalize(const std::vector<float>& weight, std::size_t count) {
-    const std::size_t width = config_.hidden;
+  ecq::matrix_view<const float> normalize(const std::vector<float>& weight) {
+    const std::size_t count = count_, width = config_.hidden;
     pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
       const float* const state = &states_[token * width];
       float square = 0;
@@ -155,9 +245,8 @@ class forward_pass {
       const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
       for (std::size_t at = 0; at < width; ++at) normed_[token * width + at] = state[at] * scale * weight[at];
     });
+    return {normed_.data(), count, width};
   }
-
-  using layer_matrices = by_projection<const linear_layer*>;
 
   /// The products of activations and the matrices from `which` on that share an input: side by side, in the order of
   /// the matrices.
@@ -170,31 +259,6 @@ class forward_pass {
       ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
       column += matrix->rows();
     } while (++index < projections && shares_input(index));
-    return {};
-  }
-
-  ecq::result<void> attend(std::size_t layer, const layer_matrices& matrices, kv_cache& cache, std::size_t count) {
-    const std::size_t hidden = config_.hidden, query_width = config_.query_width(), key_width = config_.key_width();
-    const std::size_t first = cache.length();
-    normalize(model_.attention_norm(layer), count);
-    ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, hidden},
-                       {attention_.data(), count, attention_width()}));
-    for (std::size_t token = 0; token < count; ++token) {
-      float* const query = &attention_[token * attention_width()];
-      float* const key = cache.key(layer, first + token);
-      std::copy_n(query + query_width, key_width, key);
-      std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
-      rotate(query, config_.heads, token);
-      rotate(key, config_.key_heads, token);
-    }
-    scores_.resize(pool_.size() * (first + count));
-    const std::size_t work = 2 * count * (first + count) * query_width;
-    pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
-      mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
-    });
-    ECQ_CHECK(
-        multiply(matrices, projection::output, {mixed_.data(), count, query_width}, {delta_.data(), count, hidden}));
-    add_delta();
     return {};
   }
 
@@ -227,24 +291,6 @@ class forward_pass {
     }
   }
 
-  ecq::result<void> feed_forward(std::size_t layer, const layer_matrices& matrices, std::size_t count) {
-    const std::size_t hidden = config_.hidden, wide = config_.intermediate;
-    normalize(model_.feed_forward_norm(layer), count);
-    ECQ_CHECK(multiply(matrices, projection::gate, {normed_.data(), count, hidden}, {gated_.data(), count, 2 * wide}));
-    constexpr std::size_t work_of_exponential = 16;
-    pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
-      float* const gate = &gated_[token * 2 * wide];
-      const float* const up = gate + wide;
-      for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
-    });
-    const ecq::matrix_view<const float> in(gated_.data(), count, wide, static_cast<std::ptrdiff_t>(2 * wide));
-    const ecq::matrix_view<float> out(delta_.data(), count, hidden);
-    ECQ_CHECK(multiply(matrices, projection::down, in, out));
-    if (observe_down_) observe_down_(layer, in, out);
-    add_delta();
-    return {};
-  }
-
   void add_delta() noexcept {
     for (std::size_t at = 0; at < states_.size(); ++at) states_[at] += delta_[at];
   }
@@ -253,6 +299,7 @@ class forward_pass {
   const model_config& config_;
   thread_pool& pool_;
   bool vectors_ = has_vectors();
+  std::size_t count_ = 0;                       ///< tokens of the pass
   std::vector<float> states_, normed_, delta_;  ///< tokens x hidden
   std::vector<float> attention_;                ///< tokens x attention_width: query, key, value
   std::vector<float> mixed_;                    ///< tokens x query_width

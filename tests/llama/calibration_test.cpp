@@ -21,7 +21,7 @@ using llama::projection;
 using llama_test::tiny_model;
 
 constexpr std::uint32_t prompt[] = {10};
-constexpr llama::calibration_options quick{.tokens = 60, .window = 20};
+constexpr llama::calibration_options quick{.texts = {.tokens = 60, .window = 20}};
 
 class LlamaCalibration : public testing::Test {
  protected:
@@ -56,7 +56,7 @@ TEST_F(LlamaCalibration, MeasuresEveryMatrixOnce) {
 
 TEST_F(LlamaCalibration, GivesTheSameNumbersForAnyThreads) {
   const auto one = measured(tiny_model()), three = measured(tiny_model(), 3);
-  const auto other = measured(tiny_model(), 1, {.tokens = 60, .window = 20, .seed = 9});
+  const auto other = measured(tiny_model(), 1, {.texts = {.tokens = 60, .window = 20, .seed = 9}});
   ASSERT_TRUE(one && three && other);
   bool differs = false;
   for (std::size_t i = 0; i < one->size(); ++i) {
@@ -92,10 +92,10 @@ TEST_F(LlamaCalibration, RefusesWhatItCannotMeasure) {
     const auto all = measured(tiny_model(), 1, how, mode);
     return all ? errc::ok : all.error().code();
   };
-  EXPECT_EQ(code_of({.tokens = 0}), errc::invalid_argument);
-  EXPECT_EQ(code_of({.tokens = 60, .window = 1}), errc::invalid_argument);
-  EXPECT_EQ(code_of({.tokens = 60, .window = tiny_model::positions + 1}), errc::invalid_argument);
-  EXPECT_EQ(code_of({.tokens = 60, .window = 20, .lambda = -1}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.texts = {.tokens = 0}}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.texts = {.tokens = 60, .window = 1}}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.texts = {.tokens = 60, .window = tiny_model::positions + 1}}), errc::invalid_argument);
+  EXPECT_EQ(code_of({.texts = {.tokens = 60, .window = 20}, .lambda = -1}), errc::invalid_argument);
   tiny_model damaged;
   damaged.set_weight("model.layers.1.mlp.up_proj.weight", 3, 4, std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(measured(damaged).error().code(), errc::non_finite);

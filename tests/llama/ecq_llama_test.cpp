@@ -120,6 +120,18 @@ TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
   EXPECT_LT(two, plain + 0.5);
 }
 
+TEST_F(EcqLlamaTrained, FeedbackLosesLessAtTheSameBits) {
+  ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
+  ASSERT_EQ(run({"compress", path("plain"), "-o", path("2.1"), "--bits", "2.1", "-q"}).exit_code, 0);
+  ASSERT_EQ(
+      llama({"compress", path("plain"), "-o", path("fed"), "--bits", "2.1", "--tokens", "1024", "-q"}).exit_code, 0);
+  const json rows = answer({"compare", path("plain"), path("2.1"), path("fed"), "--text", shipped + "/heldout.txt",
+                            "--windows", "4"})["rows"];
+  EXPECT_NEAR(rows[2]["bits_per_weight"].get<double>(), 2.1, 0.02);
+  EXPECT_LT(rows[2]["divergence_mnat"].get<double>(), 0.9 * rows[1]["divergence_mnat"].get<double>());
+  EXPECT_LT(rows[2]["loss"], rows[1]["loss"]);
+}
+
 TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
   ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
   for (const char* const bits : {"4", "2.1"}) {
@@ -292,6 +304,29 @@ TEST_F(EcqLlama, CalibratesForTheToolThatCompresses) {
   EXPECT_EQ(llama({"calibrate", path("model"), "-o", path("s.json"), "--tokens", "0"}).exit_code, 2);
   EXPECT_EQ(llama({"calibrate", path("model")}).exit_code, 2);
   EXPECT_EQ(llama({"calibrate", path("model"), "-o", path("model/config.json")}).exit_code, 1);
+}
+
+TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
+  const auto compress = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"compress", path("model"), "-o", path("fed")};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const json report = answer(compress({"--bits", "4", "--tokens", "2000", "--window", "40"}));
+  EXPECT_NEAR(report["bits_per_weight"].get<double>(), 4, 0.03);
+  EXPECT_GE(report["tokens"], 2000);
+  EXPECT_EQ(run({"verify", path("fed"), "--against", path("model")}).exit_code, 0);
+  EXPECT_EQ(llama({"perplexity", path("fed"), path("text"), "--window", "40", "--mode", "fused"}).exit_code, 0);
+  EXPECT_TRUE(fails(llama(compress({"--tokens", "30", "--window", "30"})), 1,
+                    "30 tokens for 64 columns, where each needs 1.000000"));
+  EXPECT_TRUE(fails(llama(compress({"--bits", "0.3", "--tokens", "200"})), 1, "is the least that these weights reach"));
+  tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
+  EXPECT_TRUE(fails(llama(compress({"--sensitivity", path("other.json")})), 1,
+                    "'model.layers.9.mlp.up_proj.weight', which has a sensitivity"));
+  EXPECT_EQ(llama(compress({"--bits", "0"})).exit_code, 2);
+  EXPECT_EQ(llama(compress({"--correction", "2"})).exit_code, 2);
+  EXPECT_EQ(llama({"compress", path("model")}).exit_code, 2);
+  EXPECT_EQ(llama({"compress", path("model"), "-o", path("model"), "--tokens", "200"}).exit_code, 1);
 }
 
 TEST_F(EcqLlama, RefusesNumbersBelowZero) {

@@ -24,7 +24,7 @@ ecq::result<void> calibrate(const calibrate_arguments& given) {
   ECQ_TRY(list, open_output({&given.path, 1}, given.output));
   llama::thread_pool pool(given.common.threads);
   llama::calibration_options how = given.how;
-  how.window = (std::min)({how.window, model.config().positions, llama::forward_pass::most_tokens});
+  how.texts.window = (std::min)({how.texts.window, model.config().positions, llama::forward_pass::most_tokens});
   tool::progress_bar steps(given.common.quiet, "steps");
   const auto start = std::chrono::steady_clock::now();
   ECQ_TRY(measured,
