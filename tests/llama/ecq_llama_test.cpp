@@ -123,8 +123,8 @@ TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
 TEST_F(EcqLlamaTrained, FeedbackLosesLessAtTheSameBits) {
   ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
   ASSERT_EQ(run({"compress", path("plain"), "-o", path("2.1"), "--bits", "2.1", "-q"}).exit_code, 0);
-  ASSERT_EQ(
-      llama({"compress", path("plain"), "-o", path("fed"), "--bits", "2.1", "--tokens", "1024", "-q"}).exit_code, 0);
+  ASSERT_EQ(llama({"compress", path("plain"), "-o", path("fed"), "--bits", "2.1", "--tokens", "1024", "-q"}).exit_code,
+            0);
   const json rows = answer({"compare", path("plain"), path("2.1"), path("fed"), "--text", shipped + "/heldout.txt",
                             "--windows", "4"})["rows"];
   EXPECT_NEAR(rows[2]["bits_per_weight"].get<double>(), 2.1, 0.02);
