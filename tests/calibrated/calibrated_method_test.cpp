@@ -205,6 +205,15 @@ TEST_F(CalibratedMethod, TakesLambdasTimesFactorsAndExactWeights) {
   for (const std::uint64_t position : exact) EXPECT_EQ(weights[position], net.inner[position]);
 }
 
+TEST_F(CalibratedMethod, TakesMatricesWithoutRowsAndOfZeros) {
+  const std::vector<float> zeros(width * width);
+  const std::vector<named_weights> matrices{{"inner", matrix_view<const float>(zeros.data(), width, width)},
+                                            {"outer", matrix_view<const float>(zeros.data(), 0, width)}};
+  const auto made = calibrated({.pass = pass, .lambda = 14.5}, matrices);
+  ASSERT_TRUE(made) << made.error().to_string();
+  EXPECT_EQ(decoded(*made, 0), zeros);
+}
+
 TEST_F(CalibratedMethod, RefusesWhatMakesNoSense) {
   const auto refused = [&](const calibration& how, const std::vector<named_weights>& matrices, errc code,
                            const std::string& said) {

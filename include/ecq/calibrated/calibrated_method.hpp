@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,8 +71,8 @@ struct calibration {
 
 namespace detail {
 
-/// The codes of matrices, made as the pass gets to them. They wait for whoever packs them, so blocks in the order of
-/// computation need memory for the codes of one; any other order needs more, and gives the same codes.
+/// The codes of matrices, made in the order of computation and kept until they are packed. Blocks that are packed in
+/// that order need memory for the codes of one; any other order needs more, and gives the same codes.
 template <uniform_format Format>
 class calibrated_codes {
  public:
@@ -101,7 +100,7 @@ class calibrated_codes {
     }
     while (!waiting_.contains(index)) ECQ_CHECK(advance(backend));
     const auto made = waiting_.find(index);
-    std::memcpy(codes.data(), made->second.codes.data(), codes.size());
+    std::ranges::copy(std::as_bytes(std::span(made->second.codes)), codes.begin());
     scale = made->second.scale;
     waiting_.erase(made);
     handed_out_.insert(index);

@@ -65,7 +65,7 @@ struct step_by_rms {
     return static_cast<float>(step / static_cast<double>(grid.step));
   }
 
-  /// As error_feedback::quantize does without an input.
+  /// Writes rows * columns codes, row-major, and one scale. Errors: those of error_feedback::quantize.
   template <uniform_format Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                         std::span<bf16> scales) const {
