@@ -118,6 +118,20 @@ TYPED_TEST(WeightsView, LeavesExactWeightsOut) {
   expect(view.row_range(1, 4).every_row(3).row_range(1, 1), 0, 4);
 }
 
+// Whoever packs such weights is told; until then, nothing outside of `out` may be written.
+TEST(WeightsViewOfUnsortedPositions, StaysInside) {
+  const std::vector<float> weights = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<std::uint64_t> positions = {2, 7, 0, 1};
+  const weights_view view = weights_view(matrix_view<const float>(weights.data(), 2, 4)).with_exact(positions);
+  std::vector<float> room(16, -1);
+  for (std::size_t row = 0; row < 2; ++row) view.load(row, 1, std::span(room).subspan(8, 3));
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    if (i < 8 || i >= 11) {
+      EXPECT_EQ(room[i], -1) << i;
+    }
+  }
+}
+
 TEST(WeightsViewOfSpecialValues, ComeThroughUnchanged) {
   const std::vector<std::uint16_t> codes = {0x7f80, 0xff80, 0x7fc0, 0x8000, 0x0001};
   const weights_view view(dtype::bf16, codes.data(), 1, codes.size(), static_cast<std::ptrdiff_t>(codes.size()));

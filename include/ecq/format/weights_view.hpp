@@ -154,7 +154,8 @@ class weights_view {
   void leave_exact_out(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept {
     const std::uint64_t begin = std::uint64_t{first_row_ + row * row_step_} * columns_ + first_column;
     auto next = std::ranges::lower_bound(exact_, begin);
-    for (; next != exact_.end() && *next < begin + out.size(); ++next) {
+    // Positions of a user may not ascend, which is reported where they are packed; until then none may lead outside.
+    for (; next != exact_.end() && *next >= begin && *next < begin + out.size(); ++next) {
       out[static_cast<std::size_t>(*next - begin)] = 0;
     }
   }

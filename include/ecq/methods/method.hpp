@@ -74,6 +74,15 @@ class prepared_method {
                               const rate_correction& correction, packed_matrix& described,
                               std::span<std::byte> elements) const = 0;
 
+  /// encode() for methods whose elements depend on those `before` them in the block, which end where
+  /// described.first_symbol is.
+  virtual result<void> encode_behind(std::span<const std::byte> before, const cpu& backend, std::size_t index,
+                                     const weights_view& weights, const rate_correction& correction,
+                                     packed_matrix& described, std::span<std::byte> elements) const {
+    static_cast<void>(before);
+    return encode(backend, index, weights, correction, described, elements);
+  }
+
   /// The elements of the weights if they lie in memory as encode() would write them, so that they need not be written;
   /// otherwise nothing.
   virtual std::optional<std::span<const std::byte>> in_place(const weights_view&) const { return std::nullopt; }

@@ -109,8 +109,9 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
     for (std::size_t index = 0; index < matrices.size(); ++index) {
       packed_matrix& matrix = packed.matrices[index];
       const weights_view& weights = matrices[index].weights;
+      const std::span before(made.get(), matrix.first_symbol * width);
       const std::span part(made.get() + matrix.first_symbol * width, weights.size() * width);
-      if (auto done = method.encode(backend, first + index, weights, correction, matrix, part); !done) {
+      if (auto done = method.encode_behind(before, backend, first + index, weights, correction, matrix, part); !done) {
         return std::move(done).error().within(label_of(matrices[index], index));
       }
       if (observer) ECQ_CHECK(observer(index, matrix, part));

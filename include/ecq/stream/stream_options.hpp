@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ecq/entropy/histogram.hpp"
+#include "ecq/entropy/trellis.hpp"
 
 namespace ecq {
 
@@ -48,6 +49,9 @@ struct stream_options {
   /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
   /// one byte; not with `pairs`.
   std::optional<unsigned> narrow_pairs = {};
+  /// The trellis on which codes of one byte lie: their indices are coded instead. Codes that do not lie on it are an
+  /// error. Chunks have at least 2^period_bits codes.
+  std::optional<ecq::trellis> trellis = {};
 };
 
 /// How carefully a stream is read.

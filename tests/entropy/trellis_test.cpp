@@ -1,0 +1,51 @@
+#include "ecq/entropy/trellis.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+
+namespace {
+
+using ecq::trellis;
+
+TEST(Trellis, HasACodeForEachIndexOfEachQuantizer) {
+  for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
+    for (int index = -63; index <= 63; ++index) {
+      const int sign = (index > 0) - (index < 0);
+      const std::uint8_t code = trellis::code(quantizer, static_cast<std::uint8_t>(index));
+      EXPECT_EQ(static_cast<std::int8_t>(code), 2 * index - static_cast<int>(quantizer) * sign);
+      EXPECT_EQ(static_cast<std::int8_t>(trellis::index(quantizer, code)), index);
+    }
+  }
+}
+
+// Codes of the other quantiser are told by their index having another code.
+TEST(Trellis, KnowsTheCodesOfTheOtherQuantizer) {
+  for (int code = -126; code <= 126; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
+      const bool has = code == 0 || (static_cast<unsigned>(code) & 1U) == quantizer;
+      EXPECT_EQ(trellis::code(quantizer, trellis::index(quantizer, byte)) == byte, has) << code << ' ' << quantizer;
+    }
+  }
+}
+
+// Two ways lead into each state, and steps are linear, on which decoders rely to take four at once.
+TEST(Trellis, StepsAreLinear) {
+  for (unsigned bits = trellis::min_state_bits; bits <= trellis::max_state_bits; ++bits) {
+    const trellis walk{.state_bits = bits};
+    std::multiset<unsigned> reached;
+    for (unsigned state = 0; state < walk.states(); ++state) {
+      EXPECT_NE(walk.next(state, 0), walk.next(state, 1));
+      for (unsigned parity = 0; parity < 2; ++parity) {
+        EXPECT_LT(walk.next(state, parity), walk.states());
+        EXPECT_EQ(walk.next(state, parity), walk.next(state, 0) ^ walk.next(0, parity));
+        reached.insert(walk.next(state, parity));
+      }
+    }
+    for (unsigned state = 0; state < walk.states(); ++state) EXPECT_EQ(reached.count(state), 2U);
+  }
+}
+
+}  // namespace
