@@ -12,6 +12,7 @@
 #include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
+#include "ecq/format/packed_scales.hpp"
 #include "ecq/quantize/granularity.hpp"
 
 namespace ecq {
@@ -60,9 +61,10 @@ struct packed_matrix {
     values.assign(table.begin(), table.end());
   }
 
-  /// The size in bytes of scales, values and exact weights.
+  /// The size in bytes of scales, values and exact weights in a file.
   std::uint64_t side_bytes() const noexcept {
-    return scales.size() * sizeof(bf16) + values.size() * sizeof(float) + exact.size() * exact_weight_bytes;
+    return (lossless() ? 0 : packed_scale_bytes(scales)) + values.size() * sizeof(float) +
+           exact.size() * exact_weight_bytes;
   }
 
   /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open or
@@ -93,7 +95,7 @@ struct packed_block {
     for (const packed_matrix& matrix : matrices) sum += matrix.weights();
     return sum;
   }
-  /// The size in bytes of the stream with all that it holds, of scales, tables of values, and exact weights.
+  /// The size in bytes of the stream with all that it holds, of packed scales, tables of values, and exact weights.
   std::uint64_t size_bytes() const noexcept {
     std::uint64_t sum = stream.size();
     for (const packed_matrix& matrix : matrices) sum += matrix.side_bytes();

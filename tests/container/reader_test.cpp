@@ -29,8 +29,11 @@ errc outcome(const std::filesystem::path& path) {
   return verified ? errc::ok : verified.error().code();
 }
 
-TEST(ContainerReader, ReadsTheGoldenFile) {
-  const auto reader = container_reader::open(golden("container/sample.safetensors"));
+// With packed scales, and with scales as they are.
+class GoldenContainer : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenContainer, IsRead) {
+  const auto reader = container_reader::open(golden(GetParam()));
   ASSERT_TRUE(reader) << reader.error().to_string();
   const auto plan = ecq_test::sample_plan();
   EXPECT_EQ(reader->metadata(), plan.metadata);
@@ -74,6 +77,12 @@ TEST(ContainerReader, ReadsTheGoldenFile) {
     EXPECT_EQ(data, tensor.data);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(ContainerReader, GoldenContainer,
+                         testing::Values("container/sample.safetensors", "container/plain_scales.safetensors"),
+                         [](const auto& instance) {
+                           return std::string(instance.index == 0 ? "Packed" : "Plain") + "Scales";
+                         });
 
 TEST(ContainerReader, VerifyTellsHowFarItIsAndStopsWhenTold) {
   const auto reader = container_reader::open(golden("container/sample.safetensors"));
@@ -206,7 +215,11 @@ class forgery {
     }
     EXPECT_TRUE(writer->commit());
     const auto reader = container_reader::open(folder / "forged");
-    return reader ? errc::ok : reader.error().code();
+    if (!reader) return reader.error().code();
+    for (std::size_t index = 0; index < reader->blocks().size(); ++index) {
+      if (const auto block = reader->load(index); !block) return block.error().code();
+    }
+    return errc::ok;
   }
 
   ecq_test::sample_tensor& tensor(std::string_view name) {
@@ -254,10 +267,13 @@ TEST(ContainerReader, DescriptionsThatDoNotFitTheTensorsAreRefused) {
               file.tensor("layers.0.ecq_stream").declared.shape = shape{2, 64};
             }),
             errc::corrupt);
-  EXPECT_EQ(forged([](forgery& file) { file.tensor("layers.0.up.ecq_scale").declared.dtype = "F16"; }), errc::corrupt);
+  EXPECT_EQ(forged([](forgery& file) { file.tensor("layers.0.up.ecq_scale").declared.dtype = "I8"; }), errc::corrupt);
   EXPECT_EQ(forged([](forgery& file) {
-              file.tensor("layers.0.up.ecq_scale").declared.shape = shape{3, 1};
+              auto& scales = file.tensor("layers.0.up.ecq_scale");
+              scales.declared.shape = shape{scales.data.size(), 1};
             }),
+            errc::corrupt);
+  EXPECT_EQ(forged([](forgery& file) { file.description["blocks"][0]["matrices"][0]["columns_per_group"] = 1; }),
             errc::corrupt);
   EXPECT_EQ(forged([](forgery& file) { file.tensor("ecq.header_checksum").declared.dtype = "I8"; }), errc::corrupt);
   EXPECT_EQ(forged([](forgery& file) { file.tensor("ecq.header_checksum").declared.name = "ecq.other"; }),

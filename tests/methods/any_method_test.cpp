@@ -209,7 +209,7 @@ TEST(EachMatrix, MeetsTargetBitsByItself) {
   };
   const double together = difference(false);
   EXPECT_GT(together, 0.1);
-  EXPECT_LT(difference(true), 0.01);
+  EXPECT_LT(difference(true), ecq::rate_correction::tolerance);
 }
 
 }  // namespace

@@ -18,11 +18,8 @@ TEST(ChunkIndex, ReadsWhatItWrote) {
 }
 
 TEST(ChunkIndex, ChunksGrowWithTheStream) {
-  EXPECT_EQ(ecq::default_chunk_bits(0), 13U);
-  EXPECT_EQ(ecq::default_chunk_bits(1), 13U);
-  EXPECT_EQ(ecq::default_chunk_bits((1U << 20) - 1), 13U);
-  EXPECT_EQ(ecq::default_chunk_bits(1U << 20), 14U);
-  EXPECT_EQ(ecq::default_chunk_bits(1U << 21), 15U);
+  EXPECT_EQ(ecq::default_chunk_bits(0), 15U);
+  EXPECT_EQ(ecq::default_chunk_bits((1U << 22) - 1), 15U);
   EXPECT_EQ(ecq::default_chunk_bits(1U << 22), 16U);
   EXPECT_EQ(ecq::default_chunk_bits(~std::uint64_t{0}), 16U);
 }

@@ -25,7 +25,7 @@ const std::filesystem::path tests_directory = ecq_test::golden("").parent_path()
 struct golden {
   std::string name;
   std::vector<std::uint8_t> codes;
-  unsigned chunk_bits = 0;
+  unsigned chunk_bits = 13;
   std::vector<std::uint16_t> classes = {};
   bool stored = false;
 };

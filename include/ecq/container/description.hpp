@@ -33,7 +33,7 @@ inline constexpr std::uint64_t container_version = 1;
 /// Name of the U8 tensor that holds a block's stream.
 inline std::string stream_tensor_name(std::string_view block) { return std::string(block) + ".ecq_stream"; }
 
-/// Name of the BF16 tensor that holds a matrix's scales.
+/// Name of the tensor that holds a matrix's scales.
 inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
 
 /// Name of the F32 tensor that holds the values of a matrix's codes if its format is dtype::table.

@@ -23,6 +23,7 @@
 #include "ecq/container/description.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/format/exact_weight.hpp"
+#include "ecq/format/packed_scales.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/safetensors.hpp"
 #include "ecq/packed.hpp"
@@ -147,10 +148,15 @@ ECQ_INLINE result<void> container_reader::match_tensors() {
       }
       if (matrix.lossless()) continue;
       std::string scale = scale_tensor_name(matrix.name);
-      ECQ_TRY(tensor, expect_tensor(scale, "BF16"));
-      if (tensor->shape[0] != matrix.layout.count()) {
-        return error(errc::corrupt, "tensor '", scale, "': ", tensor->shape[0], " scales for ", matrix.layout.count(),
-                     " groups");
+      const tensor_entry* found = file_.find(scale);
+      const bool plain = found != nullptr && found->dtype == "BF16";
+      ECQ_TRY(tensor, expect_tensor(scale, plain ? "BF16" : "U8"));
+      const std::uint64_t extent = tensor->shape[0], groups = matrix.layout.count();
+      const scale_packing widest{.bits = scale_packing::most_bits};
+      if (plain ? extent != groups
+                : extent < scale_packing{}.size_bytes(groups) || extent > widest.size_bytes(groups)) {
+        return error(errc::corrupt, "tensor '", scale, "': ", extent, plain ? " scales for " : " bytes of scales for ",
+                     groups, " groups");
       }
       ECQ_CHECK(claim(std::move(scale)));
     }
@@ -220,13 +226,22 @@ ECQ_INLINE result<mapped_block> container_reader::load(std::size_t index) const 
       ECQ_CHECK(read(*file_.find(value_tensor_name(matrix.name)), take));
     }
     if (matrix.lossless()) continue;
-    matrix.scales.reserve(matrix.layout.count());  // as many as the file holds
-    ECQ_CHECK(read(*file_.find(scale_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
-      for (std::size_t at = 0; at < piece.size(); at += 2) {
-        matrix.scales.push_back(bf16::from_bits(load_le<std::uint16_t>(piece.data() + at)));
-      }
+    const tensor_entry& stored = *file_.find(scale_tensor_name(matrix.name));
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<std::size_t>(stored.size_bytes()));
+    ECQ_CHECK(read(stored, [&](std::span<const std::byte> piece) -> result<void> {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
       return {};
     }));
+    if (stored.dtype == "BF16") {
+      for (std::size_t at = 0; at < bytes.size(); at += 2) {
+        matrix.scales.push_back(bf16::from_bits(load_le<std::uint16_t>(bytes.data() + at)));
+      }
+    } else {
+      auto unpacked = unpack_scales(bytes, matrix.layout.count());
+      if (!unpacked) return std::move(unpacked).error().within("tensor '", stored.name, "'");
+      matrix.scales = std::move(*unpacked);
+    }
   }
   return loaded;
 }

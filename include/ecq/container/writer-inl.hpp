@@ -24,6 +24,7 @@
 #include "ecq/container/description.hpp"
 #include "ecq/container/writer.hpp"
 #include "ecq/format/exact_weight.hpp"
+#include "ecq/format/packed_scales.hpp"
 #include "ecq/io/safetensors_writer.hpp"
 #include "ecq/packed.hpp"
 
@@ -98,7 +99,7 @@ ECQ_INLINE result<container_writer> container_writer::create(const std::filesyst
     for (const container_plan::matrix& matrix : block.matrices) {
       if (matrix.exact != 0) tensors.push_back({exact_tensor_name(matrix.name), "U8"});
       if (matrix.table) tensors.push_back({value_tensor_name(matrix.name), "F32"});
-      if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "BF16"});
+      if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "U8"});
       if (!names.insert(matrix.name).second) return bad("matrix '", matrix.name, "' is there twice");
     }
   }
@@ -195,12 +196,7 @@ ECQ_INLINE result<void> container_writer::write_block(std::string_view name, pac
     ECQ_CHECK(write_tensor(value_tensor_name(matrix.name), bytes));
   }
   for (const packed_matrix& matrix : block.matrices) {
-    if (matrix.lossless()) continue;
-    bytes.resize(matrix.scales.size() * 2);
-    for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
-      store_le<std::uint16_t>(bytes.data() + 2 * index, matrix.scales[index].bits);
-    }
-    ECQ_CHECK(write_tensor(scale_tensor_name(matrix.name), bytes));
+    if (!matrix.lossless()) ECQ_CHECK(write_tensor(scale_tensor_name(matrix.name), pack_scales(matrix.scales)));
   }
   blocks_[found->second] = std::move(described);
   return {};

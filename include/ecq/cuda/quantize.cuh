@@ -342,7 +342,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
     const auto add = [&](const device_weights& matrix, const detail::row_sample& sample) -> result<void> {
       if (sample.rows != 0) ECQ_CHECK(plan.add(matrix, sample, first_number));
       first_number += matrix.size();
-      if (options.count_scales) fixed_bits += 16.0 * static_cast<double>(matrix.rows);
+      if (options.count_scales) fixed_bits += options.scale_bits * static_cast<double>(matrix.rows);
       return {};
     };
     ECQ_CHECK(detail::for_each_sample(matrices, options, add));

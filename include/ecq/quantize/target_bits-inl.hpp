@@ -46,7 +46,8 @@ class rate_of_model {
       if (options.finished_reading) options.finished_reading(index);
       codes_[input.stream] += input.weights.size();
       if (options.count_scales) {
-        fixed_bits_ += 16.0 * static_cast<double>(quantizer.scales(input.weights.rows(), input.weights.columns()));
+        fixed_bits_ +=
+            options.scale_bits * static_cast<double>(quantizer.scales(input.weights.rows(), input.weights.columns()));
         fixed_bits_ += 8.0 * static_cast<double>(exact_weight_bytes * input.weights.exact().size());
       }
     }

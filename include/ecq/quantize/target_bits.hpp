@@ -33,7 +33,8 @@ struct no_overhead {
 /// How the rate of a model is measured.
 struct rate_options {
   std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights to look at, about; of a smaller model, all
-  bool count_scales = true;                             ///< count 16 bits per scale, and exact weights
+  bool count_scales = true;                             ///< count scales and exact weights
+  double scale_bits = 16;                               ///< of each scale that counts
   /// Called when inputs[index] has been read, once for each input that has weights. The search has then copied what it
   /// looks at, so that memory of a mapped file can be given back: a system may map 2 MiB for every row that is touched.
   std::function<void(std::size_t)> finished_reading{};
