@@ -18,6 +18,7 @@
 #include "ecq/calibrated/calibrated_method.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/checkpoint/sensitivities.hpp"
+#include "ecq/container/reader.hpp"
 #include "ecq/io/model_files.hpp"
 
 namespace llama_tool {
@@ -32,6 +33,10 @@ ecq::result<void> compress(const compress_arguments& given) {
   // Before the model writes texts, which takes a while.
   ECQ_TRY(files, ecq::model_files::of(given.path));
   ECQ_CHECK(ecq::check_apart(files.folder, given.output));
+  ECQ_TRY(compressed, ecq::is_container(files.folder));
+  if (compressed) {
+    return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(given.path), ": it is compressed already");
+  }
   ECQ_TRY(model, open_model(given));
   ECQ_TRY(words, open_tokenizer(given.path, model.config()));
   ECQ_TRY(prompt, prompt_tokens("", words, model.config()));

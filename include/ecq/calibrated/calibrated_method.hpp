@@ -65,8 +65,8 @@ struct calibration {
   std::shared_ptr<calibration_pass> pass;
   std::optional<double> target_bits{};  ///< bits a weight over the whole model, everything counted
   std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
-  factor_options factor{};
-  double correction = 0.75;  ///< error_feedback::correction
+  factor_options factor{};              ///< damping is raised to that of the step (step_by_rms::damping)
+  double correction = 0.75;             ///< error_feedback::correction
 };
 
 namespace detail {
@@ -126,7 +126,9 @@ class calibrated_codes {
       }
       if (!factor) {
         ECQ_TRY(moments, options_.pass->moments());
-        auto made = input_factor::make(backend, moments, options_.factor);
+        factor_options how = options_.factor;
+        how.damping = (std::max)(how.damping, step_by_rms{*lambda_}.damping());
+        auto made = input_factor::make(backend, moments, how);
         if (!made) return std::move(made).error().within("input of tensor '", name, "'");
         factor = std::move(*made);
       }
