@@ -29,7 +29,7 @@ namespace ecq {
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
 ///
 /// Target bits count all bytes of a packed block: streams with tables, states, indexes and checksums, and scales. They
-/// are met within rate_correction::tolerance, or are an error. Fewer than 10,000 weights may miss them by 200 bits in
+/// are met within rate_correction::tolerance, or are an error. Fewer than 25,600 weights may miss them by 512 bits in
 /// all, and AbsMax is the result if it takes less than the target. The matrices of a block share one lambda, one stream
 /// and one frequency table.
 ///

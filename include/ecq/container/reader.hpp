@@ -78,7 +78,7 @@ class container_reader {
   template <class Use>
   result<void> read(const tensor_entry& tensor, Use&& use) const;
 
-  /// Reads everything and checks every checksum. Calls `progress(name, done, total)`, with counts in bytes of data,
+  /// Reads everything, checks every checksum, and unpacks all scales. Calls `progress(name, done, total)`, with counts in bytes of data,
   /// before each piece; if it returns false, verify ends with errc::invalid_argument ("interrupted").
   template <class Progress>
   result<void> verify(Progress&& progress) const;
@@ -134,6 +134,7 @@ result<void> container_reader::verify(Progress&& progress) const {
       return {};
     }));
   }
+  for (std::size_t index = 0; index < blocks().size(); ++index) ECQ_CHECK(load(index));
   return {};
 }
 
