@@ -33,7 +33,7 @@ double rate_of(const ecq::packed_block& packed) {
   double bits = 8.0 * static_cast<double>(packed.stream.size());
   double weights = 0;
   for (const auto& matrix : packed.matrices) {
-    bits += 16.0 * static_cast<double>(matrix.scales.size());
+    bits += 8.0 * static_cast<double>(ecq::packed_scale_bytes(matrix.scales));
     weights += static_cast<double>(matrix.layout.rows * matrix.layout.columns);
   }
   EXPECT_EQ(packed.bits_per_weight(), bits / weights);

@@ -173,7 +173,7 @@ TEST_F(CalibratedMethod, BeginsAgainForAnotherLambda) {
   described.scales.resize(1);
   const auto codes_at = [&](std::size_t number, double bits_too_many) {
     ecq::rate_correction correction(3);
-    EXPECT_EQ(correction.again(3 + bits_too_many, false), bits_too_many != 0);
+    EXPECT_EQ(correction.again({3 + bits_too_many, 1U << 24, false}), bits_too_many != 0);
     std::vector<std::byte> codes(width * width);
     EXPECT_TRUE((*prepared)->encode({}, number, matrices[number].weights, correction, described, codes));
     return codes;

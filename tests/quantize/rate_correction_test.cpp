@@ -15,14 +15,14 @@ TEST(RateCorrection, LeavesAloneWhatMeetsTheRate) {
   rate_correction correction(3.0);
   EXPECT_EQ(correction.at(8.0), 8.0);
   EXPECT_EQ(correction.at(-1.0), -1.0) << "whether a lambda is one is not asked here";
-  EXPECT_FALSE(correction.again(3.01, false));
+  EXPECT_FALSE(correction.again({3.01, many, false}));
   EXPECT_EQ(correction.at(8.0), 8.0);
-  EXPECT_TRUE(correction.check(many));
+  EXPECT_TRUE(correction.check());
 }
 
 TEST(RateCorrection, BeginsWithFourTimesLambdaForABit) {
   rate_correction correction(2.0);
-  EXPECT_TRUE(correction.again(3.0, false));
+  EXPECT_TRUE(correction.again({3.0, many, false}));
   EXPECT_EQ(correction.at(8.0), 32.0);
 }
 
@@ -32,37 +32,44 @@ TEST(RateCorrection, MeetsRatesOfAnySlope) {
     for (const double start : {-0.4, 0.2, 0.41}) {
       rate_correction correction(3.0);
       const auto rate_at = [&](double lambda) { return 3.0 + start - slope * std::log2(lambda / 8.0); };
-      while (correction.again(rate_at(correction.at(8.0)), false)) {
+      while (correction.again({rate_at(correction.at(8.0)), many, false})) {
       }
       EXPECT_NEAR(rate_at(correction.at(8.0)), 3.0, rate_correction::tolerance) << slope << ' ' << start;
-      EXPECT_TRUE(correction.check(many));
+      EXPECT_TRUE(correction.check());
     }
   }
 }
 
 TEST(RateCorrection, TakesLessThanWasAskedForOfAbsmax) {
   rate_correction correction(6.5);
-  EXPECT_FALSE(correction.again(6.0, true));
+  EXPECT_FALSE(correction.again({6.0, many, true}));
   EXPECT_EQ(correction.at(0.0), 0.0);
-  EXPECT_TRUE(correction.check(many));
+  EXPECT_TRUE(correction.check());
 }
 
 TEST(RateCorrection, LeavesAbsmaxWhereThatTakesMore) {
   rate_correction correction(6.0);
-  EXPECT_TRUE(correction.again(6.5, true));
+  EXPECT_TRUE(correction.again({6.5, many, true}));
   EXPECT_GT(correction.at(0.0), 0.0);
 }
 
 TEST(RateCorrection, SaysWhatWasMissed) {
   rate_correction correction(3.0);
   int passes = 1;
-  while (correction.again(3.4, false)) ++passes;
+  while (correction.again({3.4, many, false})) ++passes;
   EXPECT_EQ(passes, rate_correction::most_attempts);
-  const auto missed = correction.check(many);
+  const auto missed = correction.check();
   ASSERT_FALSE(missed);
   EXPECT_EQ(missed.error().code(), errc::unreachable_target);
   EXPECT_NE(missed.error().message().find("3.4"), std::string::npos) << missed.error().message();
-  EXPECT_TRUE(correction.check(100)) << "few weights have few rates";
+}
+
+// The sizes of their streams are multiples of 64 bytes.
+TEST(RateCorrection, DoesNotAskForMoreThanFewWeightsCanMeet) {
+  rate_correction correction(3.0);
+  EXPECT_FALSE(correction.again({3.05, 10000, false}));
+  EXPECT_TRUE(correction.check());
+  EXPECT_TRUE(correction.again({3.06, 10000, false}));
 }
 
 }  // namespace

@@ -98,12 +98,13 @@ TEST(LambdaForBits, ASampleNeedsAtMostOneCorrection) {
       ASSERT_TRUE(lambda);
       double measured = whole.rate<ecq::fp8_e4m3>(*lambda);
       EXPECT_NEAR(measured, target, limit == 40000U ? 0.02 : 0.15);
+      constexpr std::uint64_t many = 1U << 24;
       ecq::rate_correction correction(target);
-      if (!correction.again(measured, *lambda == 0)) continue;
+      if (!correction.again({measured, many, *lambda == 0})) continue;
       ++corrected;
       measured = whole.rate<ecq::fp8_e4m3>(correction.at(*lambda));
       EXPECT_NEAR(measured, target, ecq::rate_correction::tried_again_above);
-      EXPECT_FALSE(correction.again(measured, false));
+      EXPECT_FALSE(correction.again({measured, many, false}));
     }
   }
   EXPECT_GE(corrected, 5);

@@ -14,6 +14,13 @@
 
 namespace ecq {
 
+/// The rate that a pass over all weights reached.
+struct measured_rate {
+  double bits_per_weight = 0;
+  std::uint64_t weights = 0;
+  bool at_absmax = false;  ///< every lambda was 0, which no factor changes
+};
+
 /// Corrects lambda, or the lambdas of many matrices alike, by what the compressed whole really takes: a search sees
 /// only a sample of a large model's rows, and estimates what streams cost besides their codes. meet_rate() runs the
 /// correction.
@@ -33,15 +40,15 @@ class rate_correction {
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
 
-  /// Takes the bits per weight that a pass reached; true if another pass promises a better rate. `at_absmax` says that
-  /// every lambda was 0, which no factor changes.
-  bool again(double measured, bool at_absmax) noexcept {
-    const double excess = measured - target_;
-    absmax_ = at_absmax;
-    measured_ = measured;
-    if (std::fabs(excess) <= tried_again_above || (at_absmax && excess < 0) || ++attempts_ >= most_attempts)
+  /// Takes the rate that a pass reached; true if another pass promises a better one.
+  bool again(const measured_rate& made) noexcept {
+    const double excess = made.bits_per_weight - target_;
+    made_ = made;
+    if (std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0) ||
+        ++attempts_ >= most_attempts) {
       return false;
-    if (at_absmax) {
+    }
+    if (made.at_absmax) {
       least_ = detail::expected_lambda(target_);
       return true;
     }
@@ -57,31 +64,28 @@ class rate_correction {
     return true;
   }
 
-  /// Fails with errc::unreachable_target if the last pass missed the target. Sizes of streams are multiples of 64
-  /// bytes, so the tolerance is 512 bits in all where that is more: below 25,600 weights. A rate below the target is no
-  /// miss if lambda is 0, since AbsMax takes no more.
-  result<void> check(std::uint64_t weights) const {
-    const double allowed = (std::max)(tolerance, 512.0 / static_cast<double>((std::max)(weights, std::uint64_t{1})));
-    if (std::fabs(measured_ - target_) <= allowed || (absmax_ && measured_ < target_)) return {};
-    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", measured_, " were met at best");
+  /// Fails with errc::unreachable_target if the last pass missed the target. A rate below the target is no miss if
+  /// lambda is 0, since AbsMax takes no more.
+  result<void> check() const {
+    const double missed = made_.bits_per_weight - target_;
+    if (std::fabs(missed) <= least_step_or(tolerance) || (made_.at_absmax && missed < 0)) return {};
+    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", made_.bits_per_weight,
+                 " were met at best");
   }
 
  private:
+  /// `bits`, or by how much the rate of few weights jumps: sizes of streams are multiples of 64 bytes.
+  double least_step_or(double bits) const noexcept {
+    return (std::max)(bits, 512.0 / static_cast<double>((std::max)(made_.weights, std::uint64_t{1})));
+  }
+
   double target_;
-  double least_ = 0;  ///< lambda
-  double place_ = 0;  ///< log2 of the factor of all lambdas
-  double measured_ = 0;
+  measured_rate made_{};
+  double least_ = 0;           ///< lambda
+  double place_ = 0;           ///< log2 of the factor of all lambdas
   double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
   double previous_excess_ = 0;
   int attempts_ = 0;
-  bool absmax_ = false;
-};
-
-/// The rate that a pass over all weights reached.
-struct measured_rate {
-  double bits_per_weight = 0;
-  std::uint64_t weights = 0;
-  bool at_absmax = false;  ///< every lambda was 0
 };
 
 /// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a
@@ -93,7 +97,7 @@ result<void> meet_rate(std::optional<double> target, Pass&& pass) {
   for (;;) {
     ECQ_TRY(made, pass(std::as_const(correction)));
     if (!target || made.weights == 0) return {};
-    if (!correction.again(made.bits_per_weight, made.at_absmax)) return correction.check(made.weights);
+    if (!correction.again(made)) return correction.check();
   }
 }
 
