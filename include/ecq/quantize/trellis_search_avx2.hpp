@@ -19,18 +19,18 @@ namespace ecq::detail::avx2 {
 
 /// What search_eight_lanes reads and writes. Arrays for steps have eight elements a step, one for each lane.
 struct eight_lanes {
-  const float* cells;               ///< path_costs::cells(), 8 numbers each
-  const std::int32_t* codes;        ///< path_costs::codes()
-  float per_step;                   ///< cells in a step of the codes
-  float limit;                      ///< of the magnitude of weights
-  const float* weights;             ///< of the first lane's first step; a group is group_codes further
+  const float* cells;         ///< path_costs::cells(), 8 numbers each
+  const std::int32_t* codes;  ///< path_costs::codes()
+  float per_step;             ///< cells in a step of the codes
+  float limit;                ///< of the magnitude of weights
+  const float* weights;       ///< of the first lane's first step; a group is group_codes further
   std::size_t groups;
   const std::int32_t* first_steps;  ///< the steps of each lane that exist
   const std::int32_t* last_steps;
-  const std::uint8_t* states;       ///< where the lanes begin
-  std::int32_t* places;             ///< room for all steps
-  std::int32_t* decisions;          ///< room for all steps
-  std::uint8_t* out;                ///< codes, as weights are
+  const std::uint8_t* states;  ///< where the lanes begin
+  std::int32_t* places;        ///< room for all steps
+  std::int32_t* decisions;     ///< room for all steps
+  std::uint8_t* out;           ///< codes, as weights are
 };
 
 /// Rows a to h become columns.
@@ -102,8 +102,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
       const std::size_t at = (group * codes_of_lane + step) * 8;
       const __m256 magnitude = _mm256_min_ps(_mm256_andnot_ps(sign, weights[step]), _mm256_set1_ps(run.limit));
       const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(magnitude, _mm256_set1_ps(run.per_step)));
-      const __m256 middle =
-          _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
+      const __m256 middle = _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
       const __m256 away = _mm256_sub_ps(magnitude, middle);
       alignas(32) std::int32_t cells[8];
       _mm256_store_si256(reinterpret_cast<__m256i*>(cells), place);
@@ -132,7 +131,8 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.decisions + at), decided);
       if (at_end) {
         const __m256 stay = _mm256_castsi256_ps(lanes_without(run, group * codes_of_lane + step));
-        for (unsigned state = 0; state < states; ++state) next[state] = _mm256_blendv_ps(next[state], costs[state], stay);
+        for (unsigned state = 0; state < states; ++state)
+          next[state] = _mm256_blendv_ps(next[state], costs[state], stay);
       }
       ECQ_UNROLL
       for (unsigned state = 0; state < states; ++state) costs[state] = next[state];
