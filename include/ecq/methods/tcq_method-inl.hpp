@@ -29,6 +29,7 @@
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/quantize/trellis_codes.hpp"
+#include "ecq/quantize/trellis_indices.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 #include "ecq/quantize/trellis_search.hpp"
 

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +24,7 @@
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/stored_scale.hpp"
+#include "ecq/quantize/trellis_indices.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 #include "ecq/quantize/trellis_search.hpp"
 #include "ecq/quantize/weights_extent.hpp"
@@ -102,9 +101,6 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
   return {};
 }
 
-/// The index that a code of a path has.
-inline std::uint8_t index_of_path_code(std::uint8_t code) noexcept { return trellis::index(code & 1U, code); }
-
 /// Bits of indices that occur as often as `counts` says, by their magnitudes. Those that do not occur take more than
 /// the others.
 inline index_bits bits_of_indices(std::span<const double, largest_index + 1> counts) {
@@ -149,11 +145,11 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
       codes.resize(each.weights.size());
       ECQ_CHECK(find_trellis_codes(backend, walk, costs, each.weights, each.step, 0, {}, codes));
       ECQ_TRY(made, count_codes(backend, codes));
-      for (unsigned code = 0; code < 256; ++code) {
-        if (made.counts[code] == 0) continue;
-        const auto index = static_cast<std::int8_t>(index_of_path_code(static_cast<std::uint8_t>(code)));
-        counts[static_cast<std::size_t>(index < 0 ? -index : index)] +=
-            static_cast<double>(made.counts[code]) * each.stands_for;
+      const histogram indices = counts_of_indices(made);
+      for (std::size_t index = 0; index < 256; ++index) {
+        const std::size_t magnitude = (std::min)(index, 256 - index);
+        if (indices.counts[index] == 0) continue;
+        counts[magnitude] += static_cast<double>(indices.counts[index]) * each.stands_for;
       }
     }
     bits = bits_of_indices(counts);

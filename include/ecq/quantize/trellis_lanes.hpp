@@ -15,10 +15,6 @@ namespace ecq::detail {
 /// The states of all lanes.
 using lane_states = std::array<std::uint8_t, lane_count>;
 
-/// The codes of a group: four of each lane, one lane after another.
-inline constexpr std::size_t codes_of_lane = 4;
-inline constexpr std::size_t group_codes = codes_of_lane * lane_count;
-
 /// The state from which an index of `parity` leads to `state`. Both of them have the same quantiser: the highest bit of
 /// `state`.
 constexpr unsigned state_before(const trellis& walk, unsigned state, unsigned parity) noexcept {

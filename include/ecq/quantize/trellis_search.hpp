@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -90,20 +89,20 @@ class path_search {
   void find(std::uint64_t position, std::span<const float> weights, const lane_states& states,
             std::span<std::uint8_t> codes) {
     if (weights.empty()) return;
-    const auto before = static_cast<std::size_t>(position % group_codes);
+    const auto before = static_cast<std::size_t>(position % group_symbols);
     const std::size_t end = before + weights.size();
-    const std::size_t groups = (end + group_codes - 1) / group_codes;
-    weights_.resize(groups * group_codes);
-    codes_.resize(groups * group_codes);
+    const std::size_t groups = (end + group_symbols - 1) / group_symbols;
+    weights_.resize(groups * group_symbols);
+    codes_.resize(groups * group_symbols);
     std::fill_n(weights_.begin(), before, 0.0F);
     std::copy(weights.begin(), weights.end(), weights_.begin() + static_cast<std::ptrdiff_t>(before));
     std::fill(weights_.begin() + static_cast<std::ptrdiff_t>(end), weights_.end(), 0.0F);
-    const std::size_t last_group = (groups - 1) * group_codes;
+    const std::size_t last_group = (groups - 1) * group_symbols;
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
-      const std::size_t at = lane * codes_of_lane;
-      first_steps_[lane] = static_cast<std::int32_t>(std::clamp(before, at, at + codes_of_lane) - at);
-      last_steps_[lane] = static_cast<std::int32_t>((groups - 1) * codes_of_lane +
-                                                    std::clamp(end - last_group, at, at + codes_of_lane) - at);
+      const std::size_t at = lane * rounds_per_group;
+      first_steps_[lane] = static_cast<std::int32_t>(std::clamp(before, at, at + rounds_per_group) - at);
+      last_steps_[lane] = static_cast<std::int32_t>((groups - 1) * rounds_per_group +
+                                                    std::clamp(end - last_group, at, at + rounds_per_group) - at);
     }
     search(groups, states);
     std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(before), codes.size(), codes.begin());
@@ -115,7 +114,7 @@ class path_search {
   void search(std::size_t groups, const lane_states& states) {
 #if ECQ_X86
     if (isa_ >= instruction_set::avx2) {
-      const std::size_t steps = groups * codes_of_lane;
+      const std::size_t steps = groups * rounds_per_group;
       places_.resize(steps * 8);
       decisions_.resize(steps * 8);
       for (std::size_t lane = 0; lane < lane_count; lane += 8) {
@@ -123,14 +122,14 @@ class path_search {
                                     costs_->codes(),
                                     path_costs::cells_per_step,
                                     path_costs::limit,
-                                    weights_.data() + lane * codes_of_lane,
+                                    weights_.data() + lane * rounds_per_group,
                                     groups,
                                     first_steps_.data() + lane,
                                     last_steps_.data() + lane,
                                     states.data() + lane,
                                     places_.data(),
                                     decisions_.data(),
-                                    codes_.data() + lane * codes_of_lane};
+                                    codes_.data() + lane * rounds_per_group};
         switch (walk_.state_bits) {
           case 2: avx2::search_eight_lanes<2>(run, unreachable); break;
           case 3: avx2::search_eight_lanes<3>(run, unreachable); break;
@@ -141,7 +140,7 @@ class path_search {
       return;
     }
 #endif
-    decisions_.resize(groups * codes_of_lane);
+    decisions_.resize(groups * rounds_per_group);
     for (std::size_t lane = 0; lane < lane_count; ++lane) search_lane(lane, groups, states[lane]);
   }
 
@@ -156,7 +155,7 @@ class path_search {
 
   /// The place of a lane's step in weights_ and codes_.
   static std::size_t place_of(std::size_t lane, std::size_t step) noexcept {
-    return step / codes_of_lane * group_codes + lane * codes_of_lane + step % codes_of_lane;
+    return step / rounds_per_group * group_symbols + lane * rounds_per_group + step % rounds_per_group;
   }
 
   bool has_step(std::size_t lane, std::size_t step) const noexcept {
@@ -170,7 +169,7 @@ class path_search {
     costs.fill(unreachable);
     costs[begin] = 0;
     const auto least = [&] { return std::min_element(costs.begin(), costs.begin() + states); };
-    for (std::size_t step = 0; step < groups * codes_of_lane; ++step) {
+    for (std::size_t step = 0; step < groups * rounds_per_group; ++step) {
       if (has_step(lane, step)) {
         const float magnitude = magnitude_of(weights_[place_of(lane, step)]);
         const std::size_t at = cell_of(magnitude);
@@ -189,13 +188,13 @@ class path_search {
         std::copy_n(next.begin(), states, costs.begin());
         decisions_[step] = static_cast<std::int32_t>(decided);
       }
-      if (step % codes_of_lane == codes_of_lane - 1) {
+      if (step % rounds_per_group == rounds_per_group - 1) {
         const float lowest = *least();
         for (unsigned state = 0; state < states; ++state) costs[state] -= lowest;
       }
     }
     auto state = static_cast<unsigned>(least() - costs.begin());
-    for (std::size_t step = groups * codes_of_lane; step-- > 0;) {
+    for (std::size_t step = groups * rounds_per_group; step-- > 0;) {
       if (!has_step(lane, step)) continue;
       const float weight = weights_[place_of(lane, step)];
       const unsigned parity = (static_cast<std::uint32_t>(decisions_[step]) >> state) & 1U;

@@ -23,7 +23,7 @@ struct eight_lanes {
   const std::int32_t* codes;  ///< path_costs::codes()
   float per_step;             ///< cells in a step of the codes
   float limit;                ///< of the magnitude of weights
-  const float* weights;       ///< of the first lane's first step; a group is group_codes further
+  const float* weights;       ///< of the first lane's first step; a group is group_symbols further
   std::size_t groups;
   const std::int32_t* first_steps;  ///< the steps of each lane that exist
   const std::int32_t* last_steps;
@@ -97,9 +97,9 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
   for (std::size_t group = 0; group < run.groups; ++group) {
     const bool at_end = group == 0 || group + 1 == run.groups;
     __m256 weights[4];
-    load_steps(run.weights + group * group_codes, weights);
-    for (std::size_t step = 0; step < codes_of_lane; ++step) {
-      const std::size_t at = (group * codes_of_lane + step) * 8;
+    load_steps(run.weights + group * group_symbols, weights);
+    for (std::size_t step = 0; step < rounds_per_group; ++step) {
+      const std::size_t at = (group * rounds_per_group + step) * 8;
       const __m256 magnitude = _mm256_min_ps(_mm256_andnot_ps(sign, weights[step]), _mm256_set1_ps(run.limit));
       const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(magnitude, _mm256_set1_ps(run.per_step)));
       const __m256 middle = _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
@@ -130,7 +130,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
       }
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.decisions + at), decided);
       if (at_end) {
-        const __m256 stay = _mm256_castsi256_ps(lanes_without(run, group * codes_of_lane + step));
+        const __m256 stay = _mm256_castsi256_ps(lanes_without(run, group * rounds_per_group + step));
         for (unsigned state = 0; state < states; ++state)
           next[state] = _mm256_blendv_ps(next[state], costs[state], stay);
       }
@@ -165,8 +165,8 @@ ECQ_AVX2 inline void search_eight_lanes(const eight_lanes& run, float unreachabl
   for (std::size_t group = run.groups; group-- > 0;) {
     const bool at_end = group == 0 || group + 1 == run.groups;
     __m256i four = _mm256_setzero_si256();
-    for (std::size_t step = codes_of_lane; step-- > 0;) {
-      const std::size_t at = (group * codes_of_lane + step) * 8;
+    for (std::size_t step = rounds_per_group; step-- > 0;) {
+      const std::size_t at = (group * rounds_per_group + step) * 8;
       const __m256i decided = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run.decisions + at));
       const __m256i place = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run.places + at));
       const __m256i parity = _mm256_and_si256(_mm256_srlv_epi32(decided, state), one);
@@ -182,9 +182,9 @@ ECQ_AVX2 inline void search_eight_lanes(const eight_lanes& run, float unreachabl
       const __m256i by_parity = _mm256_and_si256(_mm256_sub_epi32(_mm256_setzero_si256(), parity), from_parity);
       const __m256i rest = _mm256_xor_si256(_mm256_xor_si256(state, by_state), by_parity);
       const __m256i before = _mm256_and_si256(_mm256_or_si256(_mm256_slli_epi32(rest, 1), quantizer), mask);
-      state = at_end ? _mm256_blendv_epi8(before, state, lanes_without(run, group * codes_of_lane + step)) : before;
+      state = at_end ? _mm256_blendv_epi8(before, state, lanes_without(run, group * rounds_per_group + step)) : before;
     }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.out + group * group_codes), four);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.out + group * group_symbols), four);
   }
 }
 
