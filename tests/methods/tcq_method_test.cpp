@@ -85,6 +85,14 @@ TEST_F(Tcq, MeetsBits) {
   }
 }
 
+TEST_F(Tcq, IsAMethodOfTheCompressor) {
+  const ecq::compressor<ecq::int8, ecq::rans, tcq> codec{{.lambda = 20.0}};
+  const auto block = codec.compress(cpu{}, matrices);
+  const auto other = compress(cpu{}, tcq{.lambda = 20.0}, matrices);
+  ASSERT_TRUE(block && other);
+  EXPECT_EQ(block->stream, other->stream);
+}
+
 TEST_F(Tcq, HasLessNoiseThanEntQuant) {
   for (const double bits : {2.1, 3.0}) {
     const auto block = compress(cpu{}, tcq{.target_bits = bits}, std::span(matrices).first(1));

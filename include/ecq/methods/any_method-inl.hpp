@@ -33,7 +33,7 @@ std::shared_ptr<const compression_method> method_by_codes(dtype codes, const Qua
 
 }  // namespace detail
 
-ECQ_INLINE any_method::any_method(const tcq& how) : method_(detail::make_tcq_method(how)) {}
+ECQ_INLINE any_method::any_method(const tcq& how) : method_(std::make_shared<const detail::tcq_method>(how)) {}
 
 ECQ_INLINE any_method::any_method(const lossless_weights& how)
     : method_(std::make_shared<const detail::lossless_method>(how)) {}

@@ -84,93 +84,75 @@ class prepared_tcq final : public prepared_method {
   path_costs costs_;
 };
 
-class tcq_method final : public compression_method {
- public:
-  explicit tcq_method(const tcq& how) : how_(how) {}
+ECQ_INLINE std::string tcq_method::settings() const {
+  const std::string what = text_of(int8::name, ", ", tcq::name, " of ", 1U << how_.state_bits, " states");
+  return how_.target_bits ? text_of(what, ", bits ", *how_.target_bits)
+                          : text_of(what, ", lambda ", how_.lambda.value_or(0));
+}
 
-  std::string settings() const override {
-    const std::string what = text_of(int8::name, ", ", tcq::name, " of ", 1U << how_.state_bits, " states");
-    return how_.target_bits ? text_of(what, ", bits ", *how_.target_bits)
-                            : text_of(what, ", lambda ", how_.lambda.value_or(0));
-  }
-
-  result<void> check() const override { return how_.check(); }
-  std::optional<double> target_bits() const override { return how_.target_bits; }
-  std::string_view stage() const override { return target_bits() ? "searching lambda" : "sampling weights"; }
-
-  result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
-                                                         const method_setting& setting) const override {
-    tcq_plan plan;
-    plan.walk = {how_.state_bits, how_.period_bits};
-    std::vector<rate_input> inputs;
-    std::vector<const named_weights*> matrices;
-    for (std::size_t stream = 0; stream < streams.size(); ++stream) {
-      std::uint64_t symbols = 0;
-      for (const named_weights& matrix : streams[stream]) {
-        symbols += matrix.weights.size();
-        inputs.push_back({matrix.weights, stream, matrix.lambda_factor});
-        matrices.push_back(&matrix);
-        plan.factors.push_back(matrix.lambda_factor);
-      }
-      plan.walk.period_bits = (std::min)(plan.walk.period_bits, setting.chunk_bits_of(symbols));
+ECQ_INLINE result<std::unique_ptr<const prepared_method>> tcq_method::prepare(const cpu& backend,
+                                                                              matrix_streams streams,
+                                                                              const method_setting& setting) const {
+  tcq_plan plan;
+  plan.walk = {how_.state_bits, how_.period_bits};
+  std::vector<rate_input> inputs;
+  std::vector<const named_weights*> matrices;
+  for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+    std::uint64_t symbols = 0;
+    for (const named_weights& matrix : streams[stream]) {
+      symbols += matrix.weights.size();
+      inputs.push_back({matrix.weights, stream, matrix.lambda_factor});
+      matrices.push_back(&matrix);
+      plan.factors.push_back(matrix.lambda_factor);
     }
-    if (how_.target_bits) {
-      ECQ_CHECK(search_lambda(backend, streams, setting, plan));
-    } else {
-      plan.lambda = how_.lambda.value_or(0);
-      ECQ_CHECK(look_at_sample(backend, inputs, matrices, setting, plan));
-    }
-    return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_tcq>(how_, std::move(plan)));
+    plan.walk.period_bits = (std::min)(plan.walk.period_bits, setting.chunk_bits_of(symbols));
   }
+  if (how_.target_bits) {
+    ECQ_CHECK(search_lambda(backend, streams, setting, plan));
+  } else {
+    plan.lambda = how_.lambda.value_or(0);
+    ECQ_CHECK(look_at_sample(backend, inputs, matrices, setting, plan));
+  }
+  return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_tcq>(how_, std::move(plan)));
+}
 
- private:
-  /// Sets the lambda of the target, and bits.
-  result<void> search_lambda(const cpu& backend, matrix_streams streams, const method_setting& setting,
-                             tcq_plan& plan) const {
-    std::map<double, index_bits> tried;  // by lambda; the search returns one of those
-    std::optional<path_costs> costs;
-    quantizer_at_lambda quantizer;
-    quantizer.scales = [this](std::size_t rows, std::size_t columns) { return how_.layout(rows, columns).count(); };
-    quantizer.begin = [&](double lambda, const cpu& where, std::span<const sampled_weights> samples) -> result<void> {
-      ECQ_TRY(bits, find_index_bits(where, plan.walk, samples, lambda));
-      tried[lambda] = bits;
-      costs.emplace(bits, trellis_rate_weight);
-      return {};
-    };
-    quantizer.quantize = [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
-                             std::span<bf16>) -> result<void> {
-      ECQ_TRY(step, trellis_step(where, weights, lambda));
-      ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, step, 0, {}, codes));
-      std::transform(codes.begin(), codes.end(), codes.begin(), index_of_path_code);
-      return {};
-    };
-    ECQ_TRY(found, find_lambdas(backend, streams, *how_.target_bits, false, setting, quantizer));
-    if (!found.empty()) plan.lambda = found.front();
-    if (const auto bits = tried.find(plan.lambda); bits != tried.end()) plan.bits = bits->second;
+ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_streams streams,
+                                                  const method_setting& setting, tcq_plan& plan) const {
+  std::map<double, index_bits> tried;  // by lambda; the search returns one of those
+  std::optional<path_costs> costs;
+  quantizer_at_lambda quantizer;
+  quantizer.scales = [this](std::size_t rows, std::size_t columns) { return how_.layout(rows, columns).count(); };
+  quantizer.begin = [&](double lambda, const cpu& where, std::span<const sampled_weights> samples) -> result<void> {
+    ECQ_TRY(bits, find_index_bits(where, plan.walk, samples, lambda));
+    tried[lambda] = bits;
+    costs.emplace(bits, trellis_rate_weight);
     return {};
-  }
-
-  /// Sets bits for the lambda of the plan.
-  static result<void> look_at_sample(const cpu& backend, std::span<const rate_input> inputs,
-                                     std::span<const named_weights* const> matrices, const method_setting& setting,
-                                     tcq_plan& plan) {
-    constexpr std::uint64_t sample_limit = std::uint64_t{1} << 20;
-    try {
-      auto bits =
-          find_index_bits(backend, plan.walk, sample_model(inputs, sample_limit, setting.finished), plan.lambda);
-      if (!bits) return name_non_finite(backend, matrices, bits.error());
-      plan.bits = *bits;
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for a sample of the weights");
-    }
+  };
+  quantizer.quantize = [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
+                           std::span<bf16>) -> result<void> {
+    ECQ_TRY(step, trellis_step(where, weights, lambda));
+    ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, step, 0, {}, codes));
+    std::transform(codes.begin(), codes.end(), codes.begin(), index_of_path_code);
     return {};
+  };
+  ECQ_TRY(found, find_lambdas(backend, streams, *how_.target_bits, false, setting, quantizer));
+  if (!found.empty()) plan.lambda = found.front();
+  if (const auto bits = tried.find(plan.lambda); bits != tried.end()) plan.bits = bits->second;
+  return {};
+}
+
+ECQ_INLINE result<void> tcq_method::look_at_sample(const cpu& backend, std::span<const rate_input> inputs,
+                                                   std::span<const named_weights* const> matrices,
+                                                   const method_setting& setting, tcq_plan& plan) {
+  constexpr std::uint64_t sample_limit = std::uint64_t{1} << 20;
+  try {
+    auto bits = find_index_bits(backend, plan.walk, sample_model(inputs, sample_limit, setting.finished), plan.lambda);
+    if (!bits) return name_non_finite(backend, matrices, bits.error());
+    plan.bits = *bits;
+  } catch (const std::bad_alloc&) {
+    return error(errc::out_of_memory, "no memory for a sample of the weights");
   }
-
-  tcq how_;
-};
-
-ECQ_INLINE std::shared_ptr<const compression_method> make_tcq_method(const tcq& how) {
-  return std::make_shared<const tcq_method>(how);
+  return {};
 }
 
 }  // namespace ecq::detail

@@ -34,14 +34,15 @@ namespace ecq::detail {
 /// The cost of a bit in squares of the step of the codes.
 inline constexpr float trellis_rate_weight = 0.4F;
 
-/// The step between neighbouring codes at a lambda: a normal number. Errors: errc::non_finite.
+/// The step between neighbouring codes at a lambda, within the bounds of stored scales. Errors: errc::non_finite.
 inline result<float> trellis_step(const cpu& backend, const weights_view& weights, double lambda) {
   // Gaussian weights take 3 bits at steps of 0.276 of their deviation, and at EntQuant's lambda of 14.5.
   constexpr double rms_of_step = 0.0724;
   ECQ_TRY(extent, extent_of_weights(backend, weights));
   const double step = extent.step(rms_of_step * std::sqrt(lambda), static_cast<double>(largest_path_code));
   if (step == 0) return 1.0F;
-  return static_cast<float>(std::clamp(step, static_cast<double>(smallest_normal_float), 0x1p120));
+  constexpr auto largest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
+  return static_cast<float>(std::clamp(step, static_cast<double>(smallest_normal_float), largest));
 }
 
 /// Writes a code for each weight, row-major. The first one is at `position` of the stream, where lanes are in `states`.
