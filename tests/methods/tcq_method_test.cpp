@@ -156,8 +156,11 @@ TEST_F(Tcq, TakesWeightsOfAnySize) {
       for (std::size_t i = 0; i < out.size(); ++i) {
         ASSERT_TRUE(std::isfinite(out[i])) << size;
         // Scales are normal numbers; those of the greatest weights may be lower by their rounding.
-        if (size >= 1e-20F) ASSERT_NEAR(out[i] / size, weights[i] / size, 0.3F) << size << ' ' << lambda;
-        if (size < 1e-20F) ASSERT_LE(std::fabs(out[i]), 2e-38F) << size;
+        if (size >= 1e-20F) {
+          ASSERT_NEAR(out[i] / size, weights[i] / size, 0.3F) << size << ' ' << lambda;
+        } else {
+          ASSERT_LE(std::fabs(out[i]), 2e-38F) << size;
+        }
       }
     }
   }
