@@ -100,7 +100,7 @@ TYPED_TEST(TrellisStream, DecodesAlikeWithEveryInstructionSetAndByTheDocument) {
   for (stream_options options : pairings()) {
     for (const trellis& walk : walks()) {
       options.trellis = walk;
-      const auto path = random_path(walk, 9'001, 3);
+      const auto path = random_path(walk, 3'001, 3);
       const bytes blob = encoded<TypeParam>(path.codes, options);
       EXPECT_EQ(ecq::encoded_stream::parse(blob)->coder(), TypeParam::id);
       for (const auto isa : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
