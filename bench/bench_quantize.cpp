@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,7 +13,9 @@
 #include "context.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/methods/any_method.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/trellis_codes.hpp"
 #if __has_include(<LBFGS.h>) && __has_include(<Eigen/Core>)
 #define ECQ_BENCH_LBFGS 1
 #include "ecq/quantize/lbfgs.hpp"
@@ -76,6 +79,40 @@ void lambda_for_bits(benchmark::State& state) {
   count_weights(state);
 }
 
+/// Codes on a trellis of range(0) states, and their scale, at known costs of indices.
+void trellis_codes(benchmark::State& state) {
+  const ecq::trellis walk{.state_bits = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(state.range(0))))};
+  const ecq::rate_input input{weights()};
+  const auto samples = ecq::detail::sample_model({&input, 1}, rows * columns, {});
+  const auto bits = ecq::detail::find_index_bits(cpu{}, walk, samples, 14.5);
+  if (!bits) return state.SkipWithError(bits.error().message().c_str());
+  const ecq::detail::path_costs costs(*bits, ecq::detail::trellis_rate_weight);
+  std::vector<std::uint8_t> codes(rows * columns);
+  std::vector<ecq::bf16> scales(rows);
+  for (auto _ : state) {
+    const auto step = ecq::detail::trellis_step(threads_of(state), weights(), 14.5);
+    const auto done = ecq::detail::find_trellis_codes(threads_of(state), walk, costs, weights(), *step, 0, {}, codes);
+    const auto scaled = ecq::detail::set_trellis_scales(threads_of(state), weights(), codes, *step, scales);
+    if (!done || !scaled) state.SkipWithError("no codes");
+    benchmark::DoNotOptimize(codes.data());
+  }
+  count_weights(state);
+}
+
+/// The whole of trellis-coded quantisation to range(0) / 10 bits a weight, with the search for them, and coding.
+void compress_on_trellis(benchmark::State& state) {
+  const ecq::any_method chosen = ecq::tcq{.target_bits = static_cast<double>(state.range(0)) / 10};
+  const auto method = chosen.get();
+  const ecq::named_weights matrix{{}, weights()};
+  for (auto _ : state) {
+    const auto packed = ecq::detail::compress_block(threads_of(state), **method, {&matrix, 1}, {},
+                                                    ecq::detail::encode_function_of<ecq::rans>);
+    if (!packed) state.SkipWithError(packed.error().message().c_str());
+    benchmark::DoNotOptimize(packed);
+  }
+  count_weights(state);
+}
+
 /// A matrix packed at range(0) / 10 bits a weight, to weights of BF16.
 void decompress(benchmark::State& state) {
   using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
@@ -109,6 +146,8 @@ const bool added = [] {
   add("search/lbfgs", search<ecq::lbfgs<>>, "lambda_x10", lambdas, 1);
 #endif
   add("quantize/entquant", quantize, "lambda_x10", lambdas);
+  add("quantize/trellis", trellis_codes, "states", {4, 8, 16, 32});
+  add("compress/tcq8", compress_on_trellis, "bits_x10", {21, 30, 40});
   add("lambda_for_bits", lambda_for_bits, "bits_x10", {21, 30, 40});
   add("decompress/bf16", decompress, "bits_x10", {21, 30, 40});
   return true;

@@ -2,3 +2,4 @@
 #include "ecq/methods/joint_code-inl.hpp"
 #include "ecq/methods/lambda_search-inl.hpp"
 #include "ecq/methods/pack-inl.hpp"
+#include "ecq/methods/tcq_method-inl.hpp"

@@ -43,6 +43,7 @@ std::vector<ecq::any_method> methods() {
           {ecq::dtype::int8, ecq::entquant{.lambda = 10.0}},
           ecq::any_method::of<ecq::fp8_e4m3>(
               ecq::basic_entquant<ecq::row_root<>, ecq::per_group>{.lambda = 10.0, .granularity = {.size = 32}}),
+          ecq::tcq{.lambda = 10.0},
           ecq::entrollm{},
           {ecq::dtype::uint4, ecq::entrollm{}}};
 }

@@ -20,13 +20,13 @@
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/output_file.hpp"
-#include "ecq/quantize/entquant.hpp"
+#include "ecq/methods/any_method.hpp"
+#include "ecq/methods/pack.hpp"
 #include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/hqq.hpp"
 #include "ecq/quantize/nf4.hpp"
 #include "ecq/quantize/rate_correction.hpp"
 #include "ecq/quantize/rtn.hpp"
-#include "ecq/quantize/target_bits.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 #include "plot_svg.hpp"
 #include "progress_bar.hpp"
@@ -34,9 +34,9 @@
 
 namespace {
 
-const std::vector<std::string> default_methods{"entquant", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
-const std::vector<std::string> all_methods{"entquant", "absmax", "rtn",        "nf4",
-                                           "nf4-dq",   "hqq",    "entrollm-8", "entrollm-4"};
+const std::vector<std::string> default_methods{"entquant", "tcq8", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
+const std::vector<std::string> all_methods{"entquant", "tcq8", "absmax",     "rtn",       "nf4",
+                                           "nf4-dq",   "hqq",  "entrollm-8", "entrollm-4"};
 
 struct options : tool::common_options {
   std::string input, tensor, picture;
@@ -98,8 +98,6 @@ ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, 
   return result;
 }
 
-using format = ecq::fp8_e4m3;
-
 /// Decodes `codes` row by row and compares the result with the weights. `scales` has one scale per row, or one in all.
 template <class Format>
 ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
@@ -145,45 +143,27 @@ class comparison {
     return rows;
   }
 
-  /// Does the same for FP8 codes that are really entropy-coded: the bits are those of streams and scales.
-  template <class Quantizer>
-  ecq::result<std::vector<row>> run_coded(const std::string& name, const Quantizer& quantizer) {
-    begin(name);
-    std::vector<row> rows;
-    measurement total;
-    ecq::checkpoint_report report;
+  /// Does the same for a method of `compress`, whose codes are really entropy-coded: the bits are those of streams and
+  /// scales.
+  ecq::result<std::vector<row>> run_coded(const std::string& name, const ecq::any_method& chosen) {
+    ECQ_TRY(method, chosen.get());
+    std::vector<std::vector<ecq::named_weights>> matrices;
     for (const block& tensors : blocks_) {
-      const std::size_t first_row = rows.size();
-      ECQ_CHECK(code_block(quantizer, tensors, report, rows));
-      for (std::size_t index = first_row; index < rows.size(); ++index) {
-        rows[index].method = name;
-        total += rows[index].measured;
-      }
+      auto& of_block = matrices.emplace_back();
+      for (const source& tensor : tensors) of_block.push_back({tensor.entry->name, tensor.weights});
     }
-    total.entropy_bits = report.entropy * static_cast<double>(total.weights);
-    rows.push_back({"*", name, total});
+    const std::vector<std::span<const ecq::named_weights>> streams(matrices.begin(), matrices.end());
+    ECQ_TRY(prepared, method->prepare(backend_, streams, {}));
+    std::vector<row> rows;
+    ECQ_CHECK(ecq::meet_rate(
+        method->target_bits(), [&](const ecq::rate_correction& correction) -> ecq::result<ecq::measured_rate> {
+          begin(name);
+          ECQ_TRY(made, code_all(name, *prepared, correction, streams));
+          rows = std::move(made);
+          const measurement& total = rows.back().measured;
+          return ecq::measured_rate{total.per_weight(total.bits), total.weights, prepared->lambda(correction) == 0};
+        }));
     return rows;
-  }
-
-  /// Applies EntQuant at the one lambda that makes the total `bits` a weight.
-  ecq::result<std::vector<row>> run_entquant(double bits) {
-    std::vector<ecq::rate_input> inputs;
-    for (std::size_t stream = 0; stream < blocks_.size(); ++stream) {
-      for (const source& tensor : blocks_[stream]) inputs.push_back({tensor.weights, stream});
-    }
-    const auto overhead = [](std::size_t, std::uint64_t symbols) {
-      return 8.0 * static_cast<double>(ecq::stream_overhead_bytes(symbols, ecq::default_chunk_bits(symbols)));
-    };
-    ECQ_TRY(lambda, ecq::lambda_for_bits<format>(backend_, inputs, bits, overhead));
-    ecq::rate_correction correction(bits);
-    for (;;) {
-      const double corrected = correction.at(lambda);
-      ECQ_TRY(rows, run_coded("entquant", ecq::entquant{}.at(corrected)));
-      const measurement& total = rows.back().measured;
-      if (correction.again(total.per_weight(total.bits), corrected == 0)) continue;
-      ECQ_CHECK(correction.check(total.weights));
-      return std::move(rows);
-    }
   }
 
   /// Applies EntroLLM: every tensor has a grid and a stream of its own, and all share one Huffman code.
@@ -262,50 +242,41 @@ class comparison {
     return outcome;
   }
 
-  template <class Quantizer>
-  ecq::result<measurement> code_tensor(const Quantizer& quantizer, const ecq::weights_view& weights,
-                                       std::span<std::uint8_t> codes, std::span<ecq::bf16> scales) const {
-    ECQ_CHECK(quantizer.template quantize<format>(backend_, weights, codes, scales));
-    ECQ_TRY(error, error_of<format>(backend_, weights, codes, scales));
-    ECQ_TRY(counts, ecq::count_codes(backend_, codes));
-    measurement result;
-    result.weights = weights.size();
-    result.zeros = counts.counts[0];
-    result.codes = counts;
-    result.error = error;
-    return result;
-  }
-
-  template <class Quantizer>
-  ecq::result<void> code_block(const Quantizer& quantizer, const block& tensors, ecq::checkpoint_report& report,
-                               std::vector<row>& rows) {
-    std::size_t size = 0;
-    for (const source& tensor : tensors) size += tensor.weights.size();
-    std::vector<std::uint8_t> codes(size);
-    ecq::packed_block packed;
-    std::vector<ecq::histogram> counts;
-    std::size_t first = 0;
-    for (const source& tensor : tensors) {
-      const ecq::weights_view& weights = tensor.weights;
-      ecq::packed_matrix& matrix = packed.matrices.emplace_back();
-      matrix.layout = quantizer.layout(weights.rows(), weights.columns());
-      matrix.scales.resize(matrix.layout.count());
-      const auto part = std::span(codes).subspan(first, weights.size());
-      ECQ_TRY(measured, about(tensor, code_tensor(quantizer, weights, part, matrix.scales)));
-      counts.push_back(measured.codes);
-      rows.push_back({tensor.entry->name, {}, std::move(measured)});
-      first += weights.size();
+  ecq::result<std::vector<row>> code_all(const std::string& name, const ecq::prepared_method& method,
+                                         const ecq::rate_correction& correction, ecq::matrix_streams streams) {
+    std::vector<row> rows;
+    measurement total;
+    ecq::checkpoint_report report;
+    for (std::size_t number = 0; number < blocks_.size(); ++number) {
+      const std::size_t first = rows.size();
+      std::vector<ecq::histogram> counts;
+      const auto measure_codes = [&](std::size_t index, const ecq::packed_matrix& matrix,
+                                     std::span<const std::byte> elements) -> ecq::result<void> {
+        const source& tensor = blocks_[number][index];
+        const std::span codes(reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size());
+        ECQ_TRY(error, about(tensor, ecq::visit_code_format(matrix.format, [&]<class Format>() {
+                               return error_of<Format>(backend_, tensor.weights, codes, matrix.scales, matrix.zero);
+                             })));
+        ECQ_TRY(counted, ecq::count_codes(backend_, codes));
+        counts.push_back(counted);
+        rows.push_back({tensor.entry->name, name, {.zeros = counted.counts[0], .codes = counted, .error = error}});
+        return {};
+      };
+      ECQ_TRY(packed, ecq::detail::pack_block(backend_, method, first, correction, streams[number], {},
+                                              ecq::detail::encode_function_of<ecq::rans>, measure_codes));
+      report.add_block({}, packed, counts);
+      for (std::size_t index = first; index < rows.size(); ++index) {
+        const ecq::tensor_report& share = report.tensors[index];
+        measurement& measured = rows[index].measured;
+        measured.weights = share.weights;
+        measured.bits = share.bits_per_weight * static_cast<double>(share.weights);
+        measured.entropy_bits = share.entropy * static_cast<double>(share.weights);
+        total += measured;
+      }
     }
-    ECQ_TRY(stream, ecq::encode_stream<ecq::rans>(backend_, std::span<const std::uint8_t>(codes)));
-    packed.stream = std::move(stream);
-    report.add_block({}, packed, counts);
-    for (std::size_t index = 0; index < tensors.size(); ++index) {
-      const ecq::tensor_report& share = report.tensors[report.tensors.size() - tensors.size() + index];
-      measurement& measured = rows[rows.size() - tensors.size() + index].measured;
-      measured.bits = share.bits_per_weight * static_cast<double>(share.weights);
-      measured.entropy_bits = share.entropy * static_cast<double>(share.weights);
-    }
-    return {};
+    total.entropy_bits = report.entropy * static_cast<double>(total.weights);
+    rows.push_back({"*", name, total});
+    return rows;
   }
 
   ecq::cpu backend_;
@@ -371,9 +342,13 @@ ecq::result<std::vector<row>> measure_all(const options& given, comparison& work
   };
   for (const std::string& method : given.methods) {
     if (method == "entquant") {
-      for (const double bits : given.bits) ECQ_CHECK(keep(work.run_entquant(bits)));
+      for (const double bits : given.bits) {
+        ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.target_bits = bits})));
+      }
+    } else if (method == "tcq8") {
+      for (const double bits : given.bits) ECQ_CHECK(keep(work.run_coded(method, ecq::tcq{.target_bits = bits})));
     } else if (method == "absmax") {
-      ECQ_CHECK(keep(work.run_coded(method, ecq::absmax{})));
+      ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.lambda = 0.0})));
     } else if (method == "entrollm-8") {
       ECQ_CHECK(keep(work.run_entrollm<ecq::uint8>(method)));
     } else if (method == "entrollm-4") {
@@ -476,7 +451,8 @@ void tool::add_compare(CLI::App& app, action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--methods", given->methods,
-                   "Of entquant, absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and "
+                   "Of entquant, tcq8 (trellis-coded), absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), "
+                   "hqq, entrollm-8 and "
                    "entrollm-4 (uint8 and uint4, one code for the model)")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -51,9 +51,8 @@ ecq::result<void> run(const options& given) {
 }
 
 ecq::result<void> run_lambda(const tool::compress_arguments& given) {
-  const ecq::dtype format = *ecq::dtype_from_string(given.format);
   ecq::compress_options how;
-  how.method = {format, ecq::entquant{.target_bits = given.bits}};
+  how.method = given.at_bits();
   how.selection = given.selection;
   how.fallback_names = given.fallback;
   ECQ_CHECK(given.read_sidecars(how));
@@ -95,10 +94,14 @@ void tool::add_lambda(CLI::App& app, action& chosen) {
   command->add_option("--bits", given->bits, "Bits per weight, 1.3 to 6.5, all overhead counted")
       ->check(number_between(1.3, 6.5))
       ->capture_default_str();
-  add_format(*command, *given);
+  add_method(*command, *given, "The method whose lambda it is");
+  CLI::Option* format = add_format(*command, *given);
   add_choice(*command, *given);
   add_exact(*command, *given);
   add_sensitivity(*command, *given);
   add_common_options(*command, *given);
-  command->final_callback([given, &chosen] { chosen = [given] { return run_lambda(*given); }; });
+  command->final_callback([given, format, &chosen] {
+    given->choose_format(*format);
+    chosen = [given] { return run_lambda(*given); };
+  });
 }

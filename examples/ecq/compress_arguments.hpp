@@ -20,9 +20,14 @@
 #include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/entropy/tans/tans.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/methods/any_method.hpp"
 #include "ecq/stream/chunk_index.hpp"
 
 namespace tool {
+
+/// The names of trellis-coded quantisation, with 4 states and more.
+inline constexpr std::array<std::string_view, 4> trellises{"tcq4", "tcq8", "tcq16", "tcq32"};
 
 struct compress_arguments : common_options {
   std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans", goal = "size";
@@ -36,6 +41,31 @@ struct compress_arguments : common_options {
   double outliers = 0;
 
   bool is_entrollm() const { return method == "entrollm"; }
+
+  /// log2 of the states of the trellis; nothing for other methods.
+  std::optional<unsigned> trellis_bits() const {
+    const auto found = std::find(trellises.begin(), trellises.end(), method);
+    if (found == trellises.end()) return std::nullopt;
+    return ecq::trellis::min_state_bits + static_cast<unsigned>(found - trellises.begin());
+  }
+
+  /// The method that meets `bits`.
+  ecq::any_method at_bits() const {
+    if (const auto states = trellis_bits()) return ecq::tcq{.state_bits = *states, .target_bits = bits};
+    return {*ecq::dtype_from_string(format), ecq::entquant{.target_bits = bits, .each_matrix = per_tensor}};
+  }
+
+  ecq::any_method at_lambda() const {
+    if (const auto states = trellis_bits()) return ecq::tcq{.state_bits = *states, .lambda = lambda};
+    return {*ecq::dtype_from_string(format), ecq::entquant{.lambda = lambda}};
+  }
+
+  /// Once the command line is read: codes on a trellis are of Int8. Throws what CLI11 throws if `format` is given.
+  void choose_format(const CLI::Option& format_option) {
+    if (!trellis_bits()) return;
+    if (format_option.count() != 0) throw CLI::ExcludesError("--method " + method, format_option.get_name());
+    format = "int8";
+  }
 
   /// The options of the library. Errors: those that make no sense for what is compressed.
   ecq::result<ecq::compress_options> to_options() const;
@@ -97,6 +127,14 @@ inline CLI::Option* add_format(CLI::App& command, compress_arguments& given) {
       ->capture_default_str();
 }
 
+/// --method: entquant, the trellises, and `others`.
+inline CLI::Option* add_method(CLI::App& command, compress_arguments& given, const std::string& description,
+                               std::vector<std::string> others = {}) {
+  others.emplace_back("entquant");
+  others.insert(others.end(), trellises.begin(), trellises.end());
+  return command.add_option("--method", given.method, description)->check(CLI::IsMember(others))->capture_default_str();
+}
+
 /// The options that say which weights are kept exact, of methods that change weights.
 inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_arguments& given) {
   return {command
@@ -148,10 +186,8 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
     how.method = ecq::lossless_weights{.pairs = pairs};
   } else if (is_entrollm()) {
     how.method = {codes, ecq::entrollm{}};
-  } else if (lambda_given) {
-    how.method = {codes, ecq::entquant{.lambda = lambda}};
   } else {
-    how.method = {codes, ecq::entquant{.target_bits = bits, .each_matrix = per_tensor}};
+    how.method = lambda_given ? at_lambda() : at_bits();
   }
   how.coder = std::find_if(coders.begin(), coders.end(), [&](const auto& each) { return each.first == coder; })->second;
   how.goal = std::find_if(goals.begin(), goals.end(), [&](const auto& each) { return each.first == goal; })->second;
@@ -181,13 +217,11 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
           "a folder or an index is a folder: a container for each file, all other files copied")
       ->check(seekable_name())
       ->required();
-  CLI::Option* method =
-      command
-          ->add_option("--method", given->method,
-                       "entquant = scales chosen for few bits; entrollm = unsigned integers on one grid a tensor, one "
-                       "code for the whole model")
-          ->check(CLI::IsMember({"entquant", "entrollm"}))
-          ->capture_default_str();
+  CLI::Option* method = add_method(*command, *given,
+                                   "entquant = scales chosen for few bits; tcq8 = 8-bit integers on a trellis of 8 "
+                                   "states, less noise for the same bits (tcq4, tcq16, tcq32: of other sizes); "
+                                   "entrollm = unsigned integers on one grid a tensor, one code for the whole model",
+                                   {"entrollm"});
   CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits of an integer before coding")
                            ->check(CLI::IsMember({8U, 4U}))
                            ->capture_default_str();
@@ -258,6 +292,10 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   add_common_options(*command, *given);
   command->final_callback([=] {
     given->lambda_given = lambda->count() != 0;
+    given->choose_format(*format);
+    if (given->trellis_bits() && per_tensor->count() != 0) {
+      throw CLI::ExcludesError("--method " + given->method, per_tensor->get_name());
+    }
     if (given->method == "entrollm") {
       for (const CLI::Option* other : {bits, lambda, format, per_tensor, sensitivity}) {
         if (other->count() != 0) throw CLI::ExcludesError("--method entrollm", other->get_name());

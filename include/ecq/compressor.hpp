@@ -27,6 +27,7 @@ namespace ecq {
 ///   auto packed = codec.compress(weights);
 ///
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
+///   ecq::compressor<ecq::int8, ecq::rans, ecq::tcq> codec{{.target_bits = 2.1}};  // ecq/methods/tcq_method.hpp
 ///
 /// Target bits count all bytes of a packed block: streams with tables, states, indexes and checksums, and scales. They
 /// are met within rate_correction::tolerance, or are an error. Fewer than 25,600 weights may miss them by 512 bits in
@@ -39,7 +40,8 @@ struct compressor {
   static_assert(code_format<Format>,
                 "compressor: Format is no number format of one byte a code (ecq/format/number_format.hpp)");
   static_assert(entropy_coder<Coder>, "compressor: Coder is no entropy coder (ecq/entropy/entropy_coder.hpp)");
-  static_assert(ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format>,
+  static_assert(ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format> ||
+                    detail::has_own_method<Format, Quantizer>,
                 "compressor: Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");
 
   Quantizer quantizer{};

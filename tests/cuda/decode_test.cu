@@ -124,6 +124,16 @@ TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfRans) { expect_narrow_pairs<ecq::ra
 TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfTans) { expect_narrow_pairs<ecq::tans>(); }
 TEST_F(DecodeOnDevice, GivesBackNarrowPairsOfHuffman) { expect_narrow_pairs<ecq::huffman>(); }
 
+TEST_F(DecodeOnDevice, RefusesCodesOnATrellis) {
+  const bytes zeros(50000);
+  const bytes blob = encoded<ecq::rans>({}, zeros, {.trellis = ecq::trellis{}});
+  const auto stream = ecq::encoded_stream::parse(blob);
+  ASSERT_TRUE(stream && stream->trellis());
+  const auto image = ecq::device_image::of(*stream);
+  ASSERT_FALSE(image);
+  EXPECT_EQ(image.error().code(), ecq::errc::unsupported);
+}
+
 TEST_F(DecodeOnDevice, RefusesNarrowPairsOfGapArrays) {
   const bytes blob = encoded<ecq::huffman_gaps>({}, elements_of({}, 50000), {.narrow_pairs = 2});
   const auto stream = ecq::encoded_stream::parse(blob);

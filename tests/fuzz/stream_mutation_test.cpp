@@ -16,6 +16,7 @@
 #include "fuzz/stream_readers.hpp"
 #include "support/codes.hpp"
 #include "support/files.hpp"
+#include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -82,6 +83,12 @@ std::vector<bytes> own_streams() {
     auto codes = code_source(10 + raw_bits).bell(2301, (1U << raw_bits) / 2 + 1);
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(codes[i] + (i % 90 == 7) * 50);
     add(ecq::encode_stream<Coder>(backend, codes, {.chunk_bits = 10, .narrow_pairs = raw_bits}));
+  }
+  for (unsigned state_bits = ecq::trellis::min_state_bits; state_bits <= ecq::trellis::max_state_bits; ++state_bits) {
+    const ecq::trellis walk{state_bits, 10};
+    ecq::stream_options options{.chunk_bits = 11, .trellis = walk};
+    if (state_bits % 2 != 0) options.narrow_pairs = 1;
+    add(ecq::encode_stream<Coder>(backend, ecq_test::random_path(walk, 2301, 2).codes, options));
   }
   return all;
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
+#include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -46,9 +48,9 @@ struct known_block {
 };
 
 /// Codes of `format` with scales and a zero point, for each layout a matrix. Streams are of single codes, or of narrow
-/// pairs.
-known_block coded(dtype format, const std::vector<group_layout>& layouts, unsigned chunk_bits = 12,
-                  bool pairs = false) {
+/// pairs; with a trellis, codes lie on it.
+known_block coded(dtype format, const std::vector<group_layout>& layouts, unsigned chunk_bits = 12, bool pairs = false,
+                  std::optional<ecq::trellis> walk = {}) {
   std::mt19937 random(17);
   known_block made;
   for (const group_layout& layout : layouts) {
@@ -71,8 +73,9 @@ known_block coded(dtype format, const std::vector<group_layout>& layouts, unsign
       made.codes.push_back(code);
     }
   }
-  ecq::stream_options how{.chunk_bits = chunk_bits};
+  ecq::stream_options how{.chunk_bits = chunk_bits, .trellis = walk};
   if (pairs) how.narrow_pairs = 1;
+  if (walk) made.codes = ecq_test::random_path(*walk, made.codes.size(), 2).codes;
   auto stream = ecq::encode_stream<ecq::rans>(cpu{}, made.codes, how);
   EXPECT_TRUE(stream) << stream.error().to_string();
   made.block.stream = std::move(*stream);
@@ -187,6 +190,23 @@ TEST(IntegerProducts, AreExactInEveryLayout) {
             expect_products(of, {{}}, x, y, batch, true);
           }
         }
+      }
+    }
+  }
+}
+
+TEST(IntegerProducts, TakeCodesOnATrellis) {
+  for (const bool pairs : {false, true}) {
+    const known_block of = coded(dtype::int8, {{70, 256, 1, 256}}, 12, pairs, ecq::trellis{3, 11});
+    const auto plan = matmul_plan::of(cpu{}, of.block);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    for (const std::size_t batch : {1U, 5U}) {
+      const auto x = gaussian(batch, 256, 99, 1.0F);
+      for (const instruction_set isa : every_set) {
+        std::vector<float> y(batch * 70, std::numeric_limits<float>::quiet_NaN());
+        ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, 256),
+                                matrix_view(y.data(), batch, 70), int8_activations));
+        expect_products(of, {{}}, x, y, batch, false);
       }
     }
   }

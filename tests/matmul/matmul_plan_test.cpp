@@ -18,6 +18,7 @@
 #include "ecq/matmul/eigen_product.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
+#include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -206,6 +207,23 @@ TEST(MatmulPlan, TakesCodesAndExponents) {
     }
     expect_fused(packed({ecq::dtype::uint4, ecq::entrollm{}}, {one, {3, one.columns}}, {.chunk_bits = 11}),
                  one.columns);
+  }
+}
+
+// Registers would hold indices, so weights are stored first.
+TEST(MatmulPlan, TakesCodesOnATrellis) {
+  for (const ecq::stream_options& how : {ecq::stream_options{.chunk_bits = 11},
+                                         {.chunk_bits = 11, .narrow_pairs = 0},
+                                         {.chunk_bits = 11, .narrow_pairs = 1}}) {
+    packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 14.5}}, {{37, 512}, {3, 512}}, how);
+    std::vector<std::uint8_t> indices = ecq_test::code_source(5).bell(40 * 512, 2);
+    for (std::uint8_t& index : indices) index = static_cast<std::uint8_t>(index - 128U);
+    ecq::stream_options options = how;
+    options.trellis = ecq::trellis{3, 10};
+    auto stream = ecq::encode_stream(cpu{}, ecq_test::path_of(*options.trellis, indices), options);
+    ASSERT_TRUE(stream) << stream.error().to_string();
+    block.stream = std::move(*stream);
+    expect_fused(block, 512);
   }
 }
 

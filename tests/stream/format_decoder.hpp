@@ -24,6 +24,7 @@ class format_decoder {
     for (std::uint64_t chunk = 0; chunk < chunks_; ++chunk) {
       if (!decode_chunk(chunk, codes)) return std::nullopt;
     }
+    if (trellis_ != 0) walk_trellis(codes);
     return codes;
   }
 
@@ -108,7 +109,13 @@ class format_decoder {
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
     if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
     if (number(32, 8) != bytes_.size() || bytes_.size() % 64 != 0 || tables_listed_ > chunks_) return false;
-    return tables_listed_ <= 65536 && number(45, 8) == 0 && number(53, 3) == 0;
+    trellis_ = number(45, 1);
+    period_ = number(46, 1);
+    if (trellis_ == 0 ? period_ != 0 : trellis_ < 2 || trellis_ > 5 || period_ < 10 || period_ > chunk_bits_) {
+      return false;
+    }
+    if (trellis_ != 0 && format != 0) return false;
+    return tables_listed_ <= 65536 && number(47, 8) == 0 && number(55, 1) == 0;
   }
 
   bool read_directory() {
@@ -362,6 +369,23 @@ class format_decoder {
     return escape == last_escape;
   }
 
+  // Indices become codes on the trellis.
+  void walk_trellis(std::vector<std::uint8_t>& indices) const {
+    constexpr std::uint64_t a[] = {0, 0, 2, 5, 9, 18};
+    constexpr std::uint64_t b[] = {0, 0, 1, 2, 2, 4};
+    std::vector<std::uint64_t> states(32, 0);
+    for (std::uint64_t position = 0; position < indices.size(); ++position) {
+      if (position % (std::uint64_t{1} << period_) == 0) states.assign(32, 0);
+      std::uint64_t& s = states[position % (std::uint64_t{1} << chunk_bits_) % 128 / 4];
+      const int k = indices[position] < 128 ? indices[position] : indices[position] - 256;
+      int code = 2 * k;
+      if (s % 2 == 1 && k > 0) code -= 1;
+      if (s % 2 == 1 && k < 0) code += 1;
+      indices[position] = static_cast<std::uint8_t>(code);
+      s = (s >> 1) ^ (s % 2 == 1 ? a[trellis_] : 0) ^ (k % 2 != 0 ? b[trellis_] : 0);
+    }
+  }
+
   bool decode_symbols(const table& with, std::uint64_t states, std::uint64_t word, std::uint64_t last_word,
                       std::vector<std::uint32_t>& coded) const {
     std::uint64_t state[32];
@@ -499,6 +523,8 @@ class format_decoder {
   std::vector<std::uint64_t> list_;  // what nibbles stand for: 15 if 15 is the escape
   unsigned raw_bits_ = 0;
   unsigned chunk_bits_ = 0;
+  std::uint64_t trellis_ = 0;
+  std::uint64_t period_ = 0;
   std::uint64_t sections_listed_ = 0;
   std::uint64_t codes_ = 0;
   std::uint64_t chunks_ = 0;

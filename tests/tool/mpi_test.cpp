@@ -55,8 +55,11 @@ class Mpi : public Tool {
 };
 
 TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
-  const std::vector<std::vector<std::string>> ways = {
-      {"--bits", "3"}, {"--lossless"}, {"--bits", "2.2", "--max-shard-size", "200kB"}, {"--method", "entrollm"}};
+  const std::vector<std::vector<std::string>> ways = {{"--bits", "3"},
+                                                      {"--lossless"},
+                                                      {"--bits", "2.2", "--max-shard-size", "200kB"},
+                                                      {"--method", "entrollm"},
+                                                      {"--method", "tcq8", "--bits", "2.5"}};
   for (const auto& way : ways) {
     std::vector<std::string> arguments{"compress", model(), "-o", path("alone")};
     arguments.insert(arguments.end(), way.begin(), way.end());

@@ -141,6 +141,27 @@ TEST_F(Tool, CompressesToUnsignedIntegersWithOneCode) {
             std::string::npos);
 }
 
+TEST_F(Tool, CompressesOnATrellis) {
+  const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
+  double before = 0;
+  for (const char* method : {"tcq4", "tcq8"}) {
+    const json compressed = ask({"compress", model, "-o", packed, "--method", method, "--bits", "2.5"});
+    EXPECT_EQ(compressed["method"], method);
+    EXPECT_EQ(compressed["format"], "int8");
+    const json& totals = compressed["totals"];
+    EXPECT_NEAR(totals["bits_per_weight"].get<double>(), 2.5, 0.025);
+    EXPECT_LT(totals["entropy"], totals["bits_per_weight"]);
+    const json inspected = ask({"inspect", packed});
+    EXPECT_EQ(inspected["totals"]["bits_per_weight"], totals["bits_per_weight"]);
+    ask({"verify", packed, "--against", model});
+    ask({"decompress", packed, "-o", back});
+    const std::string lambda = run({"lambda", model, "--bits", "2.5", "--method", method}).out;
+    EXPECT_GT(std::stod(lambda), 1);
+    EXPECT_NE(std::stod(lambda), before);
+    before = std::stod(lambda);
+  }
+}
+
 TEST_F(Tool, DoesTheWholeJob) {
   const std::string model = generated(), packed = path("packed.safetensors"), back = path("back.safetensors");
 
@@ -373,8 +394,8 @@ TEST_F(Tool, CompressesAShardedCheckpoint) {
 
 TEST_F(Tool, ComparesMethods) {
   const std::string model = generated(), picture = path("rate.svg");
-  const json answer =
-      ask({"compare", model, "--bits", "4,2.1", "--methods", "entquant,absmax,rtn,nf4,nf4-dq,hqq", "--svg", picture});
+  const json answer = ask(
+      {"compare", model, "--bits", "4,2.1", "--methods", "entquant,tcq8,absmax,rtn,nf4,nf4-dq,hqq", "--svg", picture});
   ASSERT_TRUE(answer["rows"].is_array());
   std::map<std::string, std::vector<json>> totals;
   std::set<std::string> tensors;
@@ -389,6 +410,11 @@ TEST_F(Tool, ComparesMethods) {
   EXPECT_NEAR(totals["entquant"][0]["bits_per_weight"].get<double>(), 4.0, 0.02);
   EXPECT_NEAR(totals["entquant"][1]["bits_per_weight"].get<double>(), 2.1, 0.02);
   EXPECT_GT(totals["entquant"][0]["sqnr_db"], totals["entquant"][1]["sqnr_db"]);
+  ASSERT_EQ(totals["tcq8"].size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(totals["tcq8"][i]["bits_per_weight"].get<double>(), i == 0 ? 4.0 : 2.1, 0.02);
+    EXPECT_GT(totals["tcq8"][i]["sqnr_db"].get<double>(), totals["entquant"][i]["sqnr_db"].get<double>());
+  }
   ASSERT_EQ(totals["nf4"].size(), 1U);
   EXPECT_NEAR(totals["nf4"][0]["bits_per_weight"].get<double>(), 4.5, 0.01);
   EXPECT_EQ(totals["nf4-dq"].size(), 1U);

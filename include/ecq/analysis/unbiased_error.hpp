@@ -15,24 +15,44 @@
 
 namespace ecq {
 
-/// The gain g = <w,w> / <w,v> of a row w and its reconstruction v, with which <w, gv> = <w,w>: on average, a product
-/// with gv is then as large as one with w. 1 where no such gain is finite and above 0, as for a row that became 0.
-/// Pairs that are not finite are left out. Precondition: both spans have the same length.
-ECQ_EXACT_FLOAT inline double unbiased_gain(std::span<const float> original,
-                                            std::span<const float> reconstructed) noexcept {
-  ECQ_EXACT_FLOAT_BODY
-  double square = 0, product = 0;
-  for (std::size_t index = 0; index < original.size(); ++index) {
-    if (!std::isfinite(original[index]) || !std::isfinite(reconstructed[index])) continue;
-    const double weight = static_cast<double>(original[index]);
-    square += weight * weight;
-    product += weight * static_cast<double>(reconstructed[index]);
+/// The gain g = <w,w> / <w,v> of weights w and their reconstruction v, with which <w, gv> = <w,w>: on average, a
+/// product with gv is then as large as one with w.
+struct unbiased_gain {
+  double square = 0;   ///< <w,w>
+  double product = 0;  ///< <w,v>
+
+  /// Takes more weights; pairs that are not finite are left out. Precondition: both spans have the same length.
+  ECQ_EXACT_FLOAT void add(std::span<const float> original, std::span<const float> reconstructed) noexcept {
+    ECQ_EXACT_FLOAT_BODY
+    for (std::size_t index = 0; index < original.size(); ++index) {
+      if (!std::isfinite(original[index]) || !std::isfinite(reconstructed[index])) continue;
+      const double weight = static_cast<double>(original[index]);
+      square += weight * weight;
+      product += weight * static_cast<double>(reconstructed[index]);
+    }
   }
-  const double gain = square / product;
-  return std::isfinite(gain) && gain > 0 ? gain : 1.0;
+
+  unbiased_gain& operator+=(const unbiased_gain& other) noexcept {
+    square += other.square;
+    product += other.product;
+    return *this;
+  }
+
+  /// 1 where no such gain is finite and above 0, as for a row that became 0.
+  double value() const noexcept {
+    const double gain = square / product;
+    return std::isfinite(gain) && gain > 0 ? gain : 1.0;
+  }
+};
+
+/// The unbiased gain of a row.
+inline double unbiased_gain_of(std::span<const float> original, std::span<const float> reconstructed) noexcept {
+  unbiased_gain gain;
+  gain.add(original, reconstructed);
+  return gain.value();
 }
 
-/// measure_error() of rows that are multiplied by their unbiased_gain() first, rounded to FP32. Coarse rates shrink
+/// measure_error() of rows that are multiplied by their unbiased_gain first, rounded to FP32. Coarse rates shrink
 /// weights; what this measures is the noise beside that. No error for equal matrices, and the same for every thread
 /// count. Errors: errc::invalid_argument if the shapes differ.
 inline result<weight_error> measure_unbiased_error(const cpu& backend, weights_view original,
@@ -46,7 +66,7 @@ inline result<weight_error> measure_unbiased_error(const cpu& backend, weights_v
     std::vector<float> before(original.columns()), after(original.columns());
     original.load(row, 0, before);
     reconstructed.load(row, 0, after);
-    const double gain = unbiased_gain(before, after);
+    const double gain = unbiased_gain_of(before, after);
     for (float& weight : after) weight = static_cast<float>(gain * static_cast<double>(weight));
     rows[row].add(before, after);
     return {};

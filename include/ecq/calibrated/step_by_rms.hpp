@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
@@ -19,6 +18,7 @@
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/quantizer.hpp"
+#include "ecq/quantize/weights_extent.hpp"
 
 namespace ecq {
 
@@ -48,28 +48,9 @@ struct step_by_rms {
   template <uniform_format Format>
   result<float> scale_of(const cpu& backend, const weights_view& weights) const {
     constexpr uniform_grid grid = uniform_grid_of<Format>;
-    struct row_extent {
-      double square = 0;
-      float most = 0;
-    };
-    std::vector<row_extent> rows(weights.rows());
-    ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
-      std::vector<float> values(weights.columns());
-      weights.load(row, 0, values);
-      for (const float value : values) {
-        rows[row].square += static_cast<double>(value) * static_cast<double>(value);
-        rows[row].most = (std::max)(rows[row].most, std::fabs(value));
-      }
-      return {};
-    }));
-    double square = 0, most = 0;
-    for (const row_extent& row : rows) {
-      square += row.square;
-      most = (std::max)(most, static_cast<double>(row.most));
-    }
-    const double rms = weights.empty() ? 0 : std::sqrt(square / static_cast<double>(weights.size()));
-    const double step = (std::max)(rms_of_step * std::sqrt(lambda) * rms,
-                                   most / static_cast<double>((std::min)(grid.highest, -grid.lowest)));
+    ECQ_TRY(extent, detail::extent_of_weights(backend, weights));
+    const double step =
+        extent.step(rms_of_step * std::sqrt(lambda), static_cast<double>((std::min)(grid.highest, -grid.lowest)));
     return static_cast<float>(step / static_cast<double>(grid.step));
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/trellis_indices.hpp"
 #include "ecq/stream/stream_header.hpp"
 
 namespace ecq {
@@ -27,8 +29,9 @@ struct tensor_report {
   std::string format;
   std::string original;  ///< number format before compression; of bytes, the file's type ("I32")
   std::uint64_t weights = 0;
-  double bits_per_weight = 0;   ///< its share of the block's stream, its scales, values and exact weights
-  double entropy = 0;           ///< of its codes alone, bits per weight; 0 if not compressed, as are the next two
+  double bits_per_weight = 0;  ///< its share of the block's stream, its scales, values and exact weights
+  /// Of its codes alone, or of their indices in a trellis, bits per weight; 0 if not compressed, as are the next two.
+  double entropy = 0;
   double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 if lossless
   std::uint64_t exact = 0;      ///< weights that are kept exact
   unsigned unique_values = 0;   ///< number of different codes that occur; if lossless, of exponents or bytes
@@ -72,6 +75,11 @@ inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
 
 inline void checkpoint_report::add_block(const std::string& name, packed_block_view block,
                                          std::span<const histogram> counts) {
+  std::vector<histogram> indices;
+  if (const auto header = stream_header::read(block.stream); header && header->trellis) {
+    std::transform(counts.begin(), counts.end(), std::back_inserter(indices), counts_of_indices);
+    counts = indices;
+  }
   histogram all;
   for (const histogram& part : counts) all += part;
   const auto symbols = static_cast<double>(all.total());

@@ -76,7 +76,7 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 /// for it. The search sees a sample of a large model; there, packed_block::bits_per_weight() of the fetched block gives
 /// the rate that was reached.
 /// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; each_matrix,
-/// chunk classes, shared counts, pairs), limit_exceeded, out_of_memory, device_error.
+/// chunk classes, shared counts, pairs, a trellis), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format>
 result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
@@ -89,7 +89,7 @@ class compression_plan {
  public:
   static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
     if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs ||
-        stream.goal != stream_goal::size || stream.narrow_pairs) {
+        stream.goal != stream_goal::size || stream.narrow_pairs || stream.trellis) {
       return error(errc::unsupported, "devices encode single symbols with one table of their own");
     }
     compression_plan plan;

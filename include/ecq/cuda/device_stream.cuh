@@ -61,10 +61,11 @@ inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
 class device_tables {
  public:
   /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
-  /// pairs, and for pairs of codes with raw bits; limit_exceeded for more than `most` entries; out_of_memory.
+  /// pairs, and for codes on a trellis; limit_exceeded for more than `most` entries; out_of_memory.
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
     made.most_ = most;
+    if (stream.trellis()) return error(errc::unsupported, "codes on a trellis have no decoder on a device");
     try {
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
     } catch (const std::bad_alloc&) {
@@ -147,7 +148,7 @@ class device_tables {
 class device_image {
  public:
   /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
-  /// pairs, and for pairs of codes with raw bits; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
+  /// pairs, and for codes on a trellis; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     ECQ_TRY(tables, detail::device_tables::of(stream));
     return device_image(stream, std::move(tables));

@@ -78,6 +78,7 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   } else if (detail::avx512::bf16_writer::takes(stream.join())) {
     how = detail::fusion::bf16;
   }
+  if (stream.trellis()) how = detail::fusion::none;  // registers hold indices, and lanes would have states to keep
   if (how == detail::fusion::none || stream.coder() != rans::id || columns_ % detail::group_of(how) != 0) return;
   for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
     fused_tables_.emplace_back(stream.table<rans>(index), stream.map());

@@ -11,6 +11,7 @@
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/lossless_method.hpp"
 #include "ecq/methods/method_of.hpp"
+#include "ecq/methods/tcq_method.hpp"
 #include "ecq/quantize/quantizer.hpp"
 
 namespace ecq {
@@ -31,6 +32,8 @@ std::shared_ptr<const compression_method> method_by_codes(dtype codes, const Qua
 }
 
 }  // namespace detail
+
+ECQ_INLINE any_method::any_method(const tcq& how) : method_(std::make_shared<const detail::tcq_method>(how)) {}
 
 ECQ_INLINE any_method::any_method(const lossless_weights& how)
     : method_(std::make_shared<const detail::lossless_method>(how)) {}

@@ -15,6 +15,7 @@
 #include "ecq/methods/method_of.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/entrollm.hpp"
+#include "ecq/quantize/tcq.hpp"
 
 namespace ecq {
 
@@ -23,6 +24,7 @@ namespace ecq {
 ///   any_method(entquant{.target_bits = 3.0})                          // codes of FP8 E4M3
 ///   any_method(dtype::int8, entquant{.lambda = 14.5})
 ///   any_method(dtype::uint4, entrollm{})
+///   any_method(tcq{.target_bits = 2.1})                               // codes of Int8 on a trellis
 ///   any_method(lossless_weights{.pairs = true})
 ///   any_method::of<my_format>(my_quantizer{})                         // a user's policies
 ///   any_method(std::make_shared<const my_method>())                   // or a whole method
@@ -33,6 +35,7 @@ class any_method {
   any_method() : any_method(entquant{}) {}
   any_method(const entquant& quantizer) : any_method(dtype::fp8_e4m3, quantizer) {}
   any_method(const entrollm& quantizer) : any_method(dtype::uint8, quantizer) {}
+  any_method(const tcq& how);
   any_method(const lossless_weights& how);
   /// `codes` is fp8_e4m3, fp8_e5m2 or int8.
   any_method(dtype codes, const entquant& quantizer);

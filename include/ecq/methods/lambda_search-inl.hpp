@@ -21,8 +21,6 @@
 
 namespace ecq::detail {
 
-/// Returns `found`; if that is errc::non_finite, returns the same error for the matrices themselves, since the search
-/// sees only samples of their rows.
 ECQ_INLINE error name_non_finite(const cpu& backend, std::span<const named_weights* const> matrices,
                                  const error& found) {
   if (found.code() != errc::non_finite) return found;

@@ -2,6 +2,7 @@
 /// \file
 /// The lambdas with which the matrices of a model meet a rate.
 
+#include <span>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
@@ -18,6 +19,10 @@ namespace ecq::detail {
 /// matrix if only one is wrong.
 result<std::vector<double>> find_lambdas(const cpu& backend, matrix_streams streams, double target, bool each_matrix,
                                          const method_setting& setting, const quantizer_at_lambda& quantizer);
+
+/// Returns `found`; if that is errc::non_finite, returns the same error for the matrices themselves, since searches see
+/// only samples of their rows.
+error name_non_finite(const cpu& backend, std::span<const named_weights* const> matrices, const error& found);
 
 }  // namespace ecq::detail
 

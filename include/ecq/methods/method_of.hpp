@@ -11,6 +11,13 @@
 
 namespace ecq::detail {
 
+/// Is specialised for what is no quantiser but has a method, its `type`.
+template <class Format, class Options>
+struct own_method {};
+
+template <class Format, class Options>
+concept has_own_method = requires { typename own_method<Format, Options>::type; };
+
 template <class Format, class Quantizer>
 struct method_of_quantizer {
   static_assert(code_format<Format>, "Format is no number format of one byte a code (ecq/format/number_format.hpp)");
@@ -18,6 +25,12 @@ struct method_of_quantizer {
                 "Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");
   using type = std::conditional_t<affine_quantizer<Quantizer, Format>, grid_method<Format, Quantizer>,
                                   quantizer_method<Format, Quantizer>>;
+};
+
+template <class Format, class Options>
+  requires has_own_method<Format, Options>
+struct method_of_quantizer<Format, Options> {
+  using type = typename own_method<Format, Options>::type;
 };
 
 /// The compression_method that quantises with `Quantizer` to codes of `Format`.

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <new>
 #include <span>
@@ -17,7 +16,7 @@
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
-#include "ecq/quantize/row_sample.hpp"
+#include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/target_bits.hpp"
 
 namespace ecq::detail {
@@ -28,22 +27,10 @@ class rate_of_model {
   rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
                 const quantizer_at_lambda& quantizer)
       : backend_(backend), quantizer_(quantizer) {
-    std::vector<std::uint64_t> rows;  // by stream
     for (const rate_input& input : inputs) {
       if (input.weights.empty()) continue;
       weights_ += input.weights.size();
-      if (input.stream >= rows.size()) rows.resize(input.stream + 1);
-      rows[input.stream] += input.weights.rows();
-    }
-    std::vector<row_sampler> samplers;
-    for (const std::uint64_t each : rows) samplers.emplace_back(weights_, options.sample_limit, each);
-    codes_.resize(rows.size());
-    for (std::size_t index = 0; index < inputs.size(); ++index) {
-      const rate_input& input = inputs[index];
-      if (input.weights.empty()) continue;
-      const auto looked_at = samplers[input.stream].next(input.weights.rows(), input.weights.columns());
-      if (looked_at.rows != 0) samples_.push_back(sample_of(input, looked_at));
-      if (options.finished_reading) options.finished_reading(index);
+      if (input.stream >= codes_.size()) codes_.resize(input.stream + 1);
       codes_[input.stream] += input.weights.size();
       if (options.count_scales) {
         fixed_bits_ +=
@@ -51,6 +38,7 @@ class rate_of_model {
         fixed_bits_ += 8.0 * static_cast<double>(exact_weight_bytes * input.weights.exact().size());
       }
     }
+    samples_ = sample_model(inputs, options.sample_limit, options.finished_reading);
   }
 
   void add_overhead(const std::function<double(std::size_t, std::uint64_t)>& overhead_bits) {
@@ -66,7 +54,8 @@ class rate_of_model {
     std::vector<histogram> streams(codes_.size());
     std::vector<std::uint8_t> codes;
     std::vector<bf16> scales;
-    for (const sample& part : samples_) {
+    if (quantizer_.begin) ECQ_CHECK(quantizer_.begin(lambda, backend_, samples_));
+    for (const sampled_weights& part : samples_) {
       codes.resize(part.weights.size());
       scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
       ECQ_CHECK(quantizer_.quantize(lambda_of(lambda, part.lambda_factor), backend_, part.weights, codes, scales));
@@ -83,29 +72,9 @@ class rate_of_model {
   }
 
  private:
-  struct sample {
-    std::vector<float> values;  ///< of `weights`, row-major
-    weights_view weights;
-    std::size_t stream = 0;
-    double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
-    double lambda_factor = 1;
-  };
-
-  static sample sample_of(const rate_input& input, const row_sample& looked_at) {
-    const weights_view& all = input.weights;
-    const auto rows = static_cast<std::size_t>(looked_at.rows);
-    const auto columns = static_cast<std::size_t>(looked_at.columns);
-    sample part{std::vector<float>(rows * columns), {}, input.stream, looked_at.stands_for, input.lambda_factor};
-    for (std::size_t row = 0; row < rows; ++row) {
-      all.load(static_cast<std::size_t>(looked_at.row(row)), 0, std::span(part.values).subspan(row * columns, columns));
-    }
-    part.weights = matrix_view<const float>(part.values.data(), rows, columns);
-    return part;
-  }
-
   const cpu& backend_;
   const quantizer_at_lambda& quantizer_;
-  std::vector<sample> samples_;
+  std::vector<sampled_weights> samples_;
   std::vector<std::uint64_t> codes_;  ///< by stream
   std::uint64_t weights_ = 0;
   double fixed_bits_ = 0;

@@ -13,17 +13,11 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/number_format.hpp"
 #include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
 namespace ecq {
-
-/// A matrix of the model and the stream its codes go into; the matrices of one stream share one frequency table.
-struct rate_input {
-  weights_view weights;
-  std::size_t stream = 0;    ///< below the number of inputs
-  double lambda_factor = 1;  ///< the matrix is quantised at this many times the lambda; above 0
-};
 
 /// No overhead: the rate is the entropy of the codes (and the scales, if they count).
 struct no_overhead {
@@ -53,6 +47,9 @@ struct quantizer_at_lambda {
   std::function<result<void>(double lambda, const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                              std::span<bf16> scales)>
       quantize;
+  /// Called, if there is one, before quantize() is called for the samples of a model: `lambda` is theirs before their
+  /// factors.
+  std::function<result<void>(double lambda, const cpu& backend, std::span<const sampled_weights> samples)> begin{};
 
   /// The quantiser that quantizer_at(lambda) makes, to codes of `Format`. Copies `quantizer_at`.
   template <code_format Format, class QuantizerAt>
@@ -61,7 +58,8 @@ struct quantizer_at_lambda {
             [=](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
                 std::span<bf16> stored) {
               return quantizer_at(lambda).template quantize<Format>(where, weights, codes, stored);
-            }};
+            },
+            {}};
   }
 };
 

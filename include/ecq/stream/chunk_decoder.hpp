@@ -8,6 +8,7 @@
 #include <span>
 
 #include "ecq/base/backend.hpp"
+#include "ecq/entropy/trellis_walk.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/coder_set.hpp"
 #include "ecq/stream/pair_io.hpp"
@@ -67,6 +68,10 @@ class chunk_decoder {
       }
       if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
         return stream_error(verdict, "chunk ", first + i, " has other escapes than its pairs");
+      }
+      if (stream_.trellis()) {
+        codes_of_indices(*stream_.trellis(), {reinterpret_cast<std::uint8_t*>(out[i]), stream_.symbols_in(first + i)},
+                         isa_);
       }
     }
     return {};

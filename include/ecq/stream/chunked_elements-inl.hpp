@@ -14,6 +14,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/entropy/trellis_walk.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/pair_io.hpp"
@@ -64,13 +65,25 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   if (chunked.size() > max_stream_symbols) {
     return stream_error(errc::limit_exceeded, chunked.size(), " symbols, more than 2^43");
   }
-  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(chunked.size());
+  const unsigned fewest = options.trellis ? options.trellis->period_bits : min_chunk_bits;
+  const unsigned bits =
+      options.chunk_bits != 0 ? options.chunk_bits : (std::max)(default_chunk_bits(chunked.size()), fewest);
   if (bits < min_chunk_bits || bits > max_chunk_bits) {
     return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
   }
   if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
     return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
                         " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);
+  }
+  if (options.trellis) {
+    const auto& [state_bits, period_bits] = *options.trellis;
+    if (format || state_bits < trellis::min_state_bits || state_bits > trellis::max_state_bits ||
+        period_bits < min_chunk_bits || period_bits > bits) {
+      return stream_error(errc::invalid_argument, "a trellis of 2^", state_bits, " states and periods of 2^",
+                          period_bits, " codes in chunks of 2^", bits,
+                          ": it is for codes of one byte, with 2^2..2^5 states and periods of 2^10 to a chunk");
+    }
+    chunked.trellis = options.trellis;
   }
   chunked.chunk_bits = bits;
   if (options.class_of_chunk.empty()) {
@@ -94,6 +107,20 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
     chunked.table_of_chunk.push_back(static_cast<std::uint16_t>(at - classes.begin()));
   }
   return chunked;
+}
+
+ECQ_INLINE result<std::vector<std::byte>> indices_of(const cpu& backend, const chunked_elements& codes) {
+  std::vector<std::byte> indices(codes.bytes.size());
+  ECQ_CHECK(parallel_for(backend, codes.chunks(), [&](std::size_t index) -> result<void> {
+    const std::size_t first = index << codes.chunk_bits;
+    const std::span chunk(reinterpret_cast<const std::uint8_t*>(codes.chunk(index)), codes.size_of_chunk(index));
+    auto* const to = reinterpret_cast<std::uint8_t*>(indices.data() + first);
+    const std::size_t done = indices_of_codes(*codes.trellis, chunk, to);
+    if (done == chunk.size()) return {};
+    return stream_error(errc::invalid_argument, "code ", unsigned{chunk[done]}, " at ", first + done,
+                        " does not lie on the trellis");
+  }));
+  return indices;
 }
 
 ECQ_INLINE result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements& chunked) {

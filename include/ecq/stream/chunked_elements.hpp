@@ -16,6 +16,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/limits.hpp"
@@ -50,6 +51,7 @@ struct chunked_elements {
   std::vector<std::uint16_t> table_of_chunk;  ///< empty: all use table 0
   std::size_t tables = 0;
   std::optional<symbol_pairing> pairing;  ///< nothing: symbols are coded singly
+  std::optional<ecq::trellis> trellis;    ///< of which `bytes` are indices
 
   std::size_t size() const { return bytes.size() / element_bytes; }
   std::size_t chunks() const { return static_cast<std::size_t>(chunks_of(size(), chunk_bits)); }
@@ -82,10 +84,15 @@ struct chunked_elements {
   unsigned most_raw_bits() const { return pairing ? 0 : 7; }
 };
 
-/// Cuts elements into chunks. Their symbols are exponents of `format` or, without a format, the codes themselves.
+/// Cuts elements into chunks. Their symbols are exponents of `format` or, without a format, the codes themselves. With
+/// a trellis, their indices have yet to take their place.
 /// Errors: invalid_argument, limit_exceeded.
 result<chunked_elements> cut_into_chunks(std::span<const std::byte> elements, std::optional<dtype> format,
                                          const stream_options& options);
+
+/// The indices of codes that have been cut into chunks with a trellis. Memory: a byte a code. Errors: invalid_argument,
+/// with the position of the first code that does not lie on the trellis.
+result<std::vector<std::byte>> indices_of(const cpu& backend, const chunked_elements& codes);
 
 /// The histogram of each class of chunks.
 result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements& chunked);

@@ -79,6 +79,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   if (header.pairs) header.pairs_raw_bits = chunked.pairing->raw_bits;
   header.map = coding.map;
   const unsigned bits_kept = header.raw_bits();
+  header.trellis = chunked.trellis;
   header.chunk_bits = chunked.chunk_bits;
   header.symbols = chunked.size();
   header.chunks = chunks;
@@ -207,6 +208,12 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
                                                           encode_function encode) {
   try {
     ECQ_TRY(chunked, cut_into_chunks(elements, format, options));
+    std::vector<std::byte> indices;
+    if (chunked.trellis) {
+      ECQ_TRY(found, indices_of(backend, chunked));
+      indices = std::move(found);
+      chunked.bytes = indices;
+    }
     ECQ_TRY(classes, count_classes(backend, chunked));
     ECQ_CHECK(check_shared_counts(options, classes));
     const auto store = [&] {

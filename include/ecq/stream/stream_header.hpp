@@ -15,6 +15,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/limits.hpp"
@@ -97,6 +98,8 @@ struct fixed_header {
   std::uint64_t chunks;
   std::uint64_t total_bytes;
   std::uint32_t tables;
+  std::uint8_t state_bits = 0;  ///< of the trellis, 0 without one; so is its period
+  std::uint8_t period_bits = 0;
 };
 
 /// Writes the header, without its checksum, and the directory; returns the size of the directory in bytes.
@@ -126,7 +129,9 @@ ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_hea
   store_le(to + 32, header.total_bytes);
   store_le(to + 40, header.tables);
   to[44] = static_cast<std::byte>(header.format);
-  for (std::size_t i = 45; i < fixed_header_bytes; ++i) to[i] = std::byte{0};
+  to[45] = static_cast<std::byte>(header.state_bits);
+  to[46] = static_cast<std::byte>(header.period_bits);
+  for (std::size_t i = 47; i < fixed_header_bytes; ++i) to[i] = std::byte{0};
   return entries * directory_entry_bytes;
 }
 
@@ -147,6 +152,7 @@ struct stream_header {
   bool pairs = false;           ///< symbols are coded as two nibbles a byte
   unsigned pairs_raw_bits = 0;  ///< of each code of one byte in pairs, 0..7: they are added to its symbol
   split_map map;  ///< map of the symbols, or of the pairs; its raw bits come above those that no coder sees
+  std::optional<ecq::trellis> trellis;  ///< on which codes of one byte lie; their indices take their place
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -205,7 +211,9 @@ struct stream_header {
                           .symbols = symbols,
                           .chunks = chunks,
                           .total_bytes = total_bytes,
-                          .tables = tables},
+                          .tables = tables,
+                          .state_bits = static_cast<std::uint8_t>(trellis ? trellis->state_bits : 0),
+                          .period_bits = static_cast<std::uint8_t>(trellis ? trellis->period_bits : 0)},
                          sections.data());
     store_le(blob.data() + checksum_offset, checksum(blob));
   }
@@ -241,6 +249,25 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
   const auto bad = std::find_if(begin, end, [](std::byte value) { return value != std::byte{0}; });
   if (bad == end) return {};
   return stream_error(errc::corrupt, "byte ", bad - blob.begin(), " of the padding is not zero");
+}
+
+/// Reads the trellis of the header `from`, of whose format and chunks `header` knows.
+inline result<void> read_trellis(const std::byte* from, stream_header& header) {
+  const auto state_bits = static_cast<unsigned>(from[45]);
+  const auto period_bits = static_cast<unsigned>(from[46]);
+  if (state_bits == 0) {
+    if (period_bits == 0) return {};
+    return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes without a trellis");
+  }
+  if (state_bits < trellis::min_state_bits || state_bits > trellis::max_state_bits) {
+    return stream_error(errc::unsupported, "trellis of 2^", state_bits, " states");
+  }
+  if (header.format) return stream_error(errc::corrupt, "weights of ", to_string(*header.format), " have a trellis");
+  if (period_bits < min_chunk_bits || period_bits > header.chunk_bits) {
+    return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes in chunks of 2^", header.chunk_bits);
+  }
+  header.trellis = trellis{state_bits, period_bits};
+  return {};
 }
 
 /// An entry of the directory, unchecked.
@@ -362,7 +389,8 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   if (header.total_bytes != blob.size() || header.total_bytes % alignment != 0) {
     return stream_error(errc::corrupt, blob.size(), " bytes hold a stream of ", header.total_bytes);
   }
-  ECQ_CHECK(detail::check_zero(blob, 45, checksum_offset));
+  ECQ_CHECK(detail::read_trellis(from, header));
+  ECQ_CHECK(detail::check_zero(blob, 47, checksum_offset));
   ECQ_CHECK(detail::read_directory(blob, detail::entries_said_by(from), header));
   if (header.checksum(blob) != load_le<std::uint64_t>(from + checksum_offset)) {
     return stream_error(errc::checksum_mismatch, "header, tables or chunk index are not what was written");

@@ -33,7 +33,7 @@ struct stream_options {
   std::span<const std::uint16_t> class_of_chunk = {};
   /// The counts for which the one table is made, instead of the counts of the codes at hand. Streams with the same
   /// counts have the same table, byte for byte: one code for a whole model. A code (or exponent) without a count is an
-  /// error. Not with class_of_chunk.
+  /// error. Not with class_of_chunk. With a trellis, they count indices.
   const histogram* shared_counts = nullptr;
   /// With smallest_of: thousandths of its size by which the stream of a coder has to be smaller than the stream of a
   /// coder named before it to be preferred. 0: any byte counts.
@@ -50,7 +50,7 @@ struct stream_options {
   /// one byte; not with `pairs`.
   std::optional<unsigned> narrow_pairs = {};
   /// The trellis on which codes of one byte lie: their indices are coded instead. Codes that do not lie on it are an
-  /// error. Chunks have at least 2^period_bits codes.
+  /// error. Chunks have at least 2^period_bits codes. Encoding then takes a byte a code more.
   std::optional<ecq::trellis> trellis = {};
 };
 

@@ -16,6 +16,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/stream/coder_set.hpp"
 #include "ecq/stream/stream_header.hpp"
 
@@ -47,6 +48,9 @@ class encoded_stream {
   /// The format of the weights whose exponents are the symbols; nothing if elements are codes of one byte.
   std::optional<dtype> format() const noexcept { return header_.format; }
   std::size_t element_bytes() const noexcept { return header_.element_bytes(); }
+  /// The trellis on which codes lie, whose indices are what the coder, pairs and raw bits give; nothing: they give the
+  /// codes.
+  const std::optional<ecq::trellis>& trellis() const noexcept { return header_.trellis; }
   std::uint32_t table_count() const noexcept { return header_.tables; }
   std::span<const std::byte> bytes() const noexcept { return blob_; }
   /// The header with its counts and section offsets, which a device kernel needs.

@@ -42,7 +42,7 @@ struct warp_stream {
 };
 
 /// The warp_stream, except `tables` and `entries`, of the stream whose parsed header is `header` and whose bytes lie at
-/// `bytes` in the memory of the host or of a device.
+/// `bytes` in the memory of the host or of a device. Precondition: no trellis, on which warps would give indices.
 inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
   const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
   const std::uint64_t state_bytes = header.at(section_kind::states).size;

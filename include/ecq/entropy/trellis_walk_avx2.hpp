@@ -1,0 +1,126 @@
+#pragma once
+/// \file
+/// Replaces indices by the codes that they stand for on a trellis, in AVX2 registers.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/trellis.hpp"
+
+namespace ecq::detail::avx2 {
+
+/// Four steps of a lane at once. Steps are linear, so what state and parities lead to is the exclusive or of what
+/// either leads to alone. `Wide`: 32 states.
+template <bool Wide>
+struct trellis_steps {
+  // Bits of a lane's byte: the state, then the quantisers of those steps that the state before does not show as a bit
+  // of its own. The first quantiser is bit 0 of that state, and with 32 states the second one is bit 1. The highest bit
+  // stays 0, so that the byte may pick from a table as it is: by its lowest four bits.
+  static constexpr unsigned shown = Wide ? 2 : 1;
+  static constexpr unsigned top = 7;
+
+  std::uint8_t from_parities[16];
+  std::uint8_t from_state[16];
+  std::uint8_t from_highest[16];  ///< of states 16 to 31, by bit 4 and up
+
+  explicit trellis_steps(const trellis& walk) {
+    for (unsigned i = 0; i < 16; ++i) {
+      from_parities[i] = after(walk, 0, i);
+      from_state[i] = after(walk, i % walk.states(), 0);
+      from_highest[i] = i % 2 != 0 ? after(walk, 16 % walk.states(), 0) : std::uint8_t{0};
+    }
+  }
+
+ private:
+  /// The byte that `state` and `parities`, the first of them lowest, lead to.
+  static std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
+    unsigned quantizers = 0;
+    for (unsigned step = 0; step < rounds_per_group; ++step) {
+      if (step >= shown) quantizers |= trellis::quantizer(state) << (top - rounds_per_group + step);
+      state = walk.next(state, parities >> step & 1U);
+    }
+    return static_cast<std::uint8_t>(quantizers | state);
+  }
+};
+
+constexpr bool second_quantizer_is_bit_1() {
+  constexpr trellis wide{.state_bits = 5};
+  for (unsigned state = 0; state < wide.states(); ++state) {
+    for (unsigned parity = 0; parity < 2; ++parity) {
+      if (trellis::quantizer(wide.next(state, parity)) != (state >> 1 & 1U)) return false;
+    }
+  }
+  return true;
+}
+static_assert(second_quantizer_is_bit_1());
+
+ECQ_AVX2 inline __m256i in_both_halves(const std::uint8_t (&bytes)[16]) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+
+template <bool Wide>
+ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
+                                     std::uint8_t* states) {
+  using steps_of_lane = trellis_steps<Wide>;
+  constexpr unsigned registers = lane_count / 8;
+  const steps_of_lane steps(walk);
+  const __m256i from_parities = in_both_halves(steps.from_parities);
+  const __m256i from_state = in_both_halves(steps.from_state);
+  const __m256i from_highest = in_both_halves(steps.from_highest);
+  const __m256i one = _mm256_set1_epi8(1);
+  const __m256i places = _mm256_set1_epi32(0x08040201);
+  const __m256i sum = _mm256_set1_epi16(1);
+  const __m256i shown = _mm256_set1_epi32((1 << steps_of_lane::shown) - 1);
+  const __m256i others = _mm256_set1_epi32(Wide ? 0x60 : 0x70);
+  const __m256i bit = _mm256_set1_epi32(Wide ? 0x40200201 : 0x40201001);
+  const __m256i to_all_four = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4,
+                                               4, 8, 8, 8, 8, 12, 12, 12, 12);
+  __m256i lanes[registers];
+  for (__m256i& eight : lanes) eight = _mm256_setzero_si256();
+  for (std::size_t at = 0; at < count; at += group_symbols) {
+    ECQ_UNROLL
+    for (unsigned i = 0; i < registers; ++i) {
+      auto* const place = reinterpret_cast<__m256i*>(indices + at + 32 * i);
+      const __m256i index = _mm256_loadu_si256(place);
+      const __m256i parities = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_and_si256(index, one), places), sum);
+      const __m256i before = lanes[i];
+      __m256i after =
+          _mm256_xor_si256(_mm256_shuffle_epi8(from_parities, parities), _mm256_shuffle_epi8(from_state, before));
+      if constexpr (Wide) {
+        after = _mm256_xor_si256(after, _mm256_shuffle_epi8(from_highest, _mm256_srli_epi32(before, 4)));
+      }
+      lanes[i] = after;
+      const __m256i quantizers = _mm256_or_si256(_mm256_and_si256(before, shown), _mm256_and_si256(after, others));
+      const __m256i odd = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(quantizers, to_all_four), bit), bit);
+      const __m256i code = _mm256_add_epi8(_mm256_add_epi8(index, index), _mm256_sign_epi8(odd, index));
+      _mm256_storeu_si256(place, code);
+    }
+  }
+  std::uint32_t bytes[8];
+  for (unsigned i = 0; i < registers; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), lanes[i]);
+    for (unsigned lane = 0; lane < 8; ++lane) {
+      states[8 * i + lane] = static_cast<std::uint8_t>(bytes[lane] & (walk.states() - 1U));
+    }
+  }
+}
+
+/// Replaces `count` indices, a multiple of 128, by their codes, from state 0 on. Writes the lanes' states behind them.
+inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count, std::uint8_t* states) {
+  if (walk.state_bits == trellis::max_state_bits) {
+    codes_of_groups<true>(walk, indices, count, states);
+  } else {
+    codes_of_groups<false>(walk, indices, count, states);
+  }
+}
+
+}  // namespace ecq::detail::avx2
+
+#endif

@@ -1,0 +1,27 @@
+#pragma once
+/// \file
+/// The indices of codes that lie on a trellis. A code tells which quantiser it is of, so no walk is needed.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/entropy/histogram.hpp"
+#include "ecq/entropy/trellis.hpp"
+
+namespace ecq {
+
+/// The index of a code.
+constexpr std::uint8_t index_of_path_code(std::uint8_t code) noexcept {
+  return trellis::index(trellis::quantizer(code), code);
+}
+
+/// Counts of indices, from those of codes.
+inline histogram counts_of_indices(const histogram& codes) noexcept {
+  histogram indices;
+  for (std::size_t code = 0; code < codes.counts.size(); ++code) {
+    indices.counts[index_of_path_code(static_cast<std::uint8_t>(code))] += codes.counts[code];
+  }
+  return indices;
+}
+
+}  // namespace ecq

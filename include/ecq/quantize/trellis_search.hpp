@@ -1,0 +1,218 @@
+#pragma once
+/// \file
+/// The search for the cheapest path through a trellis (Viterbi): codes near the weights, with indices of few bits.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/quantize/trellis_lanes.hpp"
+#include "ecq/quantize/trellis_search_avx2.hpp"
+
+namespace ecq::detail {
+
+/// The largest magnitude of an index and of a code of a path.
+inline constexpr unsigned largest_index = 63;
+inline constexpr float largest_path_code = 2 * largest_index;
+
+/// What an index costs by its magnitude: bits, with that of its sign.
+using index_bits = std::array<float, largest_index + 1>;
+
+/// What a step of a path costs: (weight - code)^2 + rate_weight * bits of the index. Weights are in steps of the codes.
+///
+/// Each quantiser has a best candidate for a weight among its even indices and one among its odd ones. They are found
+/// beforehand for cells of weights, by the middle of a cell. There are four candidates a cell, number 2 * quantiser +
+/// parity, and the cost of each is a straight line: costs leave out what depends on the weight alone.
+class path_costs {
+ public:
+  static constexpr float cells_per_step = 16;
+  static constexpr std::size_t cell_count = 2032;
+  /// Greater magnitudes count as this one, which lies in the last cell.
+  static constexpr float limit = 126.96875F;
+
+  struct alignas(32) cell {
+    std::array<float, 4> costs;   ///< in the middle
+    std::array<float, 4> slopes;  ///< by the distance from there
+  };
+
+  ECQ_EXACT_FLOAT path_costs(const index_bits& bits, float rate_weight) : cells_(cell_count), codes_(cell_count) {
+    ECQ_EXACT_FLOAT_BODY
+    for (std::size_t at = 0; at < cell_count; ++at) {
+      const float middle = (static_cast<float>(at) + 0.5F) * (1 / cells_per_step);
+      std::uint32_t codes = 0;
+      for (unsigned candidate = 0; candidate < 4; ++candidate) {
+        float least = 0;
+        unsigned best = 0;
+        for (unsigned index = candidate & 1; index <= largest_index; index += 2) {
+          const unsigned code = trellis::code(candidate >> 1, static_cast<std::uint8_t>(index));
+          const float away = middle - static_cast<float>(code);
+          const float cost = away * away + rate_weight * bits[index];
+          if (index > 1 && !(cost < least)) continue;
+          least = cost;
+          best = code;
+        }
+        cells_[at].costs[candidate] = least;
+        cells_[at].slopes[candidate] = 2 * (middle - static_cast<float>(best));
+        codes |= best << (8 * candidate);
+      }
+      codes_[at] = static_cast<std::int32_t>(codes);
+    }
+  }
+
+  const cell* cells() const noexcept { return cells_.data(); }
+  /// The magnitude of each candidate's code, 8 bits each, the first one lowest.
+  const std::int32_t* codes() const noexcept { return codes_.data(); }
+
+ private:
+  std::vector<cell> cells_;
+  std::vector<std::int32_t> codes_;
+};
+
+/// Finds paths for runs of weights that lie between two returns to state 0. Keeps memory for a run.
+class path_search {
+ public:
+  path_search(const trellis& walk, const path_costs& costs, instruction_set isa)
+      : walk_(walk), costs_(&costs), isa_(isa) {}
+
+  /// Writes codes for `weights`, whose first is at `position` of the stream; no multiple of 2^period_bits lies behind
+  /// it among them. Lanes begin in `states` and end anywhere. A weight is not NaN. Of paths that cost the same, the one
+  /// whose last state is lowest is taken, then the one with even indices, from the end on. Sums are of FP32, and are
+  /// lowered by the least of a lane behind every group of 128 positions.
+  void find(std::uint64_t position, std::span<const float> weights, const lane_states& states,
+            std::span<std::uint8_t> codes) {
+    if (weights.empty()) return;
+    const auto before = static_cast<std::size_t>(position % group_symbols);
+    const std::size_t end = before + weights.size();
+    const std::size_t groups = (end + group_symbols - 1) / group_symbols;
+    weights_.resize(groups * group_symbols);
+    codes_.resize(groups * group_symbols);
+    std::fill_n(weights_.begin(), before, 0.0F);
+    std::copy(weights.begin(), weights.end(), weights_.begin() + static_cast<std::ptrdiff_t>(before));
+    std::fill(weights_.begin() + static_cast<std::ptrdiff_t>(end), weights_.end(), 0.0F);
+    const std::size_t last_group = (groups - 1) * group_symbols;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      const std::size_t at = lane * rounds_per_group;
+      first_steps_[lane] = static_cast<std::int32_t>(std::clamp(before, at, at + rounds_per_group) - at);
+      last_steps_[lane] = static_cast<std::int32_t>((groups - 1) * rounds_per_group +
+                                                    std::clamp(end - last_group, at, at + rounds_per_group) - at);
+    }
+    search(groups, states);
+    std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(before), codes.size(), codes.begin());
+  }
+
+ private:
+  static constexpr float unreachable = 0x1p60F;
+
+  void search(std::size_t groups, const lane_states& states) {
+#if ECQ_X86
+    if (isa_ >= instruction_set::avx2) {
+      const std::size_t steps = groups * rounds_per_group;
+      places_.resize(steps * 8);
+      decisions_.resize(steps * 8);
+      for (std::size_t lane = 0; lane < lane_count; lane += 8) {
+        const avx2::eight_lanes run{costs_->cells()->costs.data(),
+                                    costs_->codes(),
+                                    path_costs::cells_per_step,
+                                    path_costs::limit,
+                                    weights_.data() + lane * rounds_per_group,
+                                    groups,
+                                    first_steps_.data() + lane,
+                                    last_steps_.data() + lane,
+                                    states.data() + lane,
+                                    places_.data(),
+                                    decisions_.data(),
+                                    codes_.data() + lane * rounds_per_group};
+        switch (walk_.state_bits) {
+          case 2: avx2::search_eight_lanes<2>(run, unreachable); break;
+          case 3: avx2::search_eight_lanes<3>(run, unreachable); break;
+          case 4: avx2::search_eight_lanes<4>(run, unreachable); break;
+          default: avx2::search_eight_lanes<5>(run, unreachable); break;
+        }
+      }
+      return;
+    }
+#endif
+    decisions_.resize(groups * rounds_per_group);
+    for (std::size_t lane = 0; lane < lane_count; ++lane) search_lane(lane, groups, states[lane]);
+  }
+
+  static std::size_t cell_of(float magnitude) noexcept {
+    return static_cast<std::size_t>(magnitude * path_costs::cells_per_step);
+  }
+
+  static float magnitude_of(float weight) noexcept {
+    const float magnitude = std::fabs(weight);
+    return magnitude < path_costs::limit ? magnitude : path_costs::limit;
+  }
+
+  /// The place of a lane's step in weights_ and codes_.
+  static std::size_t place_of(std::size_t lane, std::size_t step) noexcept {
+    return step / rounds_per_group * group_symbols + lane * rounds_per_group + step % rounds_per_group;
+  }
+
+  bool has_step(std::size_t lane, std::size_t step) const noexcept {
+    return step >= static_cast<std::size_t>(first_steps_[lane]) && step < static_cast<std::size_t>(last_steps_[lane]);
+  }
+
+  ECQ_EXACT_FLOAT void search_lane(std::size_t lane, std::size_t groups, unsigned begin) {
+    ECQ_EXACT_FLOAT_BODY
+    const unsigned states = walk_.states();
+    std::array<float, 1U << trellis::max_state_bits> costs, next;
+    costs.fill(unreachable);
+    costs[begin] = 0;
+    const auto least = [&] { return std::min_element(costs.begin(), costs.begin() + states); };
+    for (std::size_t step = 0; step < groups * rounds_per_group; ++step) {
+      if (has_step(lane, step)) {
+        const float magnitude = magnitude_of(weights_[place_of(lane, step)]);
+        const std::size_t at = cell_of(magnitude);
+        const float away = magnitude - (static_cast<float>(at) + 0.5F) * (1 / path_costs::cells_per_step);
+        const path_costs::cell& cell = costs_->cells()[at];
+        std::array<float, 4> added;
+        for (std::size_t i = 0; i < 4; ++i) added[i] = cell.costs[i] + cell.slopes[i] * away;
+        std::uint32_t decided = 0;
+        for (unsigned state = 0; state < states; ++state) {
+          const unsigned quantizer = state >> (walk_.state_bits - 1);
+          const float even = costs[state_before(walk_, state, 0)] + added[2 * quantizer];
+          const float odd = costs[state_before(walk_, state, 1)] + added[2 * quantizer + 1];
+          next[state] = odd < even ? odd : even;
+          decided |= std::uint32_t{odd < even} << state;
+        }
+        std::copy_n(next.begin(), states, costs.begin());
+        decisions_[step] = static_cast<std::int32_t>(decided);
+      }
+      if (step % rounds_per_group == rounds_per_group - 1) {
+        const float lowest = *least();
+        for (unsigned state = 0; state < states; ++state) costs[state] -= lowest;
+      }
+    }
+    auto state = static_cast<unsigned>(least() - costs.begin());
+    for (std::size_t step = groups * rounds_per_group; step-- > 0;) {
+      if (!has_step(lane, step)) continue;
+      const float weight = weights_[place_of(lane, step)];
+      const unsigned parity = (static_cast<std::uint32_t>(decisions_[step]) >> state) & 1U;
+      const unsigned candidate = 2 * (state >> (walk_.state_bits - 1)) + parity;
+      const auto codes = static_cast<std::uint32_t>(costs_->codes()[cell_of(magnitude_of(weight))]);
+      const unsigned code = (codes >> (8 * candidate)) & 0xffU;
+      codes_[place_of(lane, step)] = static_cast<std::uint8_t>(std::signbit(weight) ? 0U - code : code);
+      state = state_before(walk_, state, parity);
+    }
+  }
+
+  trellis walk_;
+  const path_costs* costs_;
+  instruction_set isa_;
+  std::array<std::int32_t, lane_count> first_steps_{}, last_steps_{};
+  std::vector<float> weights_;
+  std::vector<std::uint8_t> codes_;
+  std::vector<std::int32_t> places_, decisions_;
+};
+
+}  // namespace ecq::detail

@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// How large the weights of a matrix are.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "ecq/base/backend.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/finite.hpp"
+
+namespace ecq::detail {
+
+/// The root of the mean square of a matrix's weights, and their largest magnitude; 0 without weights.
+struct weights_extent {
+  double rms = 0;
+  double largest = 0;
+
+  /// The step of an evenly spaced grid whose codes reach `end` on either side: `share` of the root of the mean square,
+  /// but such that no weight lies beyond the grid.
+  double step(double share, double end) const noexcept { return (std::max)(share * rms, largest / end); }
+};
+
+/// The extent of `weights`, the same for every thread count. Errors: errc::non_finite, naming row and column.
+ECQ_EXACT_FLOAT inline result<weights_extent> extent_of_weights(const cpu& backend, const weights_view& weights) {
+  ECQ_EXACT_FLOAT_BODY
+  struct row_extent {
+    double square = 0;
+    float most = 0;
+
+    ECQ_EXACT_FLOAT void add(const std::vector<float>& values) noexcept {
+      ECQ_EXACT_FLOAT_BODY
+      for (const float value : values) {
+        square += static_cast<double>(value) * static_cast<double>(value);
+        most = (std::max)(most, std::fabs(value));
+      }
+    }
+  };
+  std::vector<row_extent> rows(weights.rows());
+  ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
+    std::vector<float> values(weights.columns());
+    weights.load(row, 0, values);
+    rows[row].add(values);
+    return check_finite(values, row);
+  }));
+  double square = 0;
+  weights_extent extent;
+  for (const row_extent& row : rows) {
+    square += row.square;
+    extent.largest = (std::max)(extent.largest, static_cast<double>(row.most));
+  }
+  if (!weights.empty()) extent.rms = std::sqrt(square / static_cast<double>(weights.size()));
+  return extent;
+}
+
+}  // namespace ecq::detail

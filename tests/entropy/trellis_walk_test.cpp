@@ -1,0 +1,68 @@
+#include "ecq/entropy/trellis_walk.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "support/trellis_path.hpp"
+
+namespace {
+
+using ecq::instruction_set;
+using ecq::trellis;
+
+std::vector<trellis> all_walks() {
+  std::vector<trellis> all;
+  for (unsigned state_bits = trellis::min_state_bits; state_bits <= trellis::max_state_bits; ++state_bits) {
+    for (const unsigned period_bits : {10U, 11U, 18U}) all.push_back({state_bits, period_bits});
+  }
+  return all;
+}
+
+constexpr std::size_t lengths[] = {0, 1, 3, 4, 127, 128, 129, 255, 1023, 1024, 1025, 1153, 2048, 5003};
+
+TEST(TrellisWalk, FindsTheIndicesOfAPath) {
+  for (const trellis& walk : all_walks()) {
+    for (const std::size_t length : lengths) {
+      const auto path = ecq_test::random_path(walk, length, 5);
+      std::vector<std::uint8_t> indices(length);
+      EXPECT_EQ(ecq::detail::indices_of_codes(walk, path.codes, indices.data()), length);
+      EXPECT_EQ(indices, path.indices) << walk.state_bits << ' ' << walk.period_bits << ' ' << length;
+      std::vector<std::uint8_t> in_place = path.codes;
+      EXPECT_EQ(ecq::detail::indices_of_codes(walk, in_place, in_place.data()), length);
+      EXPECT_EQ(in_place, path.indices);
+    }
+  }
+}
+
+// The lane's quantiser has codes of the other parity only.
+TEST(TrellisWalk, StopsBeforeTheFirstCodeBesideThePath) {
+  for (const trellis& walk : all_walks()) {
+    const auto path = ecq_test::random_path(walk, 3000, 5);
+    for (const std::size_t at : {0U, 1U, 127U, 1024U, 2999U}) {
+      std::vector<std::uint8_t> codes = path.codes;
+      codes[at] = static_cast<std::uint8_t>(codes[at] == 0 ? 0 : codes[at] ^ 1U);
+      if (codes[at] == 0) continue;
+      std::vector<std::uint8_t> indices(codes.size());
+      EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data()), at) << walk.state_bits;
+    }
+  }
+}
+
+// Any byte is an index to a decoder.
+TEST(TrellisWalk, GivesTheSameCodesWithEveryInstructionSet) {
+  for (const trellis& walk : all_walks()) {
+    for (const std::size_t length : lengths) {
+      const auto indices = ecq_test::code_source(length + walk.state_bits).uniform(length);
+      const auto codes = ecq_test::path_of(walk, indices);
+      for (const auto isa : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+        std::vector<std::uint8_t> walked = indices;
+        ecq::detail::codes_of_indices(walk, walked, isa);
+        EXPECT_EQ(walked, codes) << walk.state_bits << ' ' << walk.period_bits << ' ' << length << ' ' << name_of(isa);
+      }
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// Codes that lie on a trellis, with their indices, walked step by step as docs/format.md says.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ecq/entropy/trellis.hpp"
+#include "support/codes.hpp"
+
+namespace ecq_test {
+
+struct trellis_path {
+  std::vector<std::uint8_t> indices;
+  std::vector<std::uint8_t> codes;
+};
+
+/// The codes of `indices`, the first of which is that of the stream.
+inline std::vector<std::uint8_t> path_of(const ecq::trellis& walk, const std::vector<std::uint8_t>& indices) {
+  std::vector<std::uint8_t> codes;
+  unsigned states[32] = {};
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i % (std::size_t{1} << walk.period_bits) == 0) {
+      for (unsigned& state : states) state = 0;
+    }
+    unsigned& state = states[i % 128 / 4];
+    codes.push_back(ecq::trellis::code(state % 2, indices[i]));
+    state = walk.next(state, indices[i] % 2);
+  }
+  return codes;
+}
+
+/// A path of `count` codes whose indices are a bell around 0 of width `spread`, one in 40 anything from -63 to 63:
+/// those that codes tell from each other.
+inline trellis_path random_path(const ecq::trellis& walk, std::size_t count, unsigned spread) {
+  code_source random(count + spread + walk.state_bits);
+  trellis_path made{random.bell(count, spread), {}};
+  for (std::uint8_t& index : made.indices) {
+    index = static_cast<std::uint8_t>(random.next() % 40 == 0 ? (random.next() >> 32) % 127 - 63 : index - 128U);
+  }
+  made.codes = path_of(walk, made.indices);
+  return made;
+}
+
+}  // namespace ecq_test
