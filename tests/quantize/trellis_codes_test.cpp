@@ -34,16 +34,16 @@ coded code_all(const trellis& walk, const std::vector<float>& weights, std::size
   const ecq::rate_input input{matrix};
   const auto samples = detail::sample_model({&input, 1}, weights.size(), {});
   const auto bits = detail::find_index_bits(cpu{}, walk, samples, lambda);
-  const auto step = detail::trellis_step(cpu{}, matrix, lambda);
-  EXPECT_TRUE(bits && step);
+  const auto steps = detail::trellis_steps(cpu{}, matrix, lambda, false);
+  EXPECT_TRUE(bits && steps && steps->size() == 1);
   coded made{.codes = std::vector<std::uint8_t>(weights.size())};
   const detail::path_costs costs(*bits, detail::trellis_rate_weight);
-  EXPECT_TRUE(detail::find_trellis_codes(cpu{.threads = 2}, walk, costs, matrix, *step, 0, {}, made.codes));
+  EXPECT_TRUE(detail::find_trellis_codes(cpu{.threads = 2}, walk, costs, matrix, *steps, 0, {}, made.codes));
   std::vector<std::uint8_t> indices;
   std::vector<float> decoded;
   for (const std::uint8_t code : made.codes) {
     indices.push_back(ecq::index_of_path_code(code));
-    decoded.push_back(static_cast<float>(static_cast<std::int8_t>(code)) * *step);
+    decoded.push_back(static_cast<float>(static_cast<std::int8_t>(code)) * steps->front());
   }
   made.entropy = ecq::analyse_codes(indices).entropy;
   const auto error = ecq::measure_unbiased_error(
@@ -101,11 +101,12 @@ TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
 TEST(TrellisScales, MakeRowsUnbiased) {
   const auto weights = ecq_test::row_varying(40, 256, 2);
   const matrix_view matrix(weights.data(), 40, 256);
-  const auto step = detail::trellis_step(cpu{}, matrix, 58);
-  ASSERT_TRUE(step);
+  const auto steps = detail::trellis_steps(cpu{}, matrix, 58, false);
+  ASSERT_TRUE(steps);
+  const float step = steps->front();
   std::vector<std::uint8_t> codes;
   for (const float weight : weights) {
-    codes.push_back(static_cast<std::uint8_t>(static_cast<int>(std::trunc(weight / *step))));
+    codes.push_back(static_cast<std::uint8_t>(static_cast<int>(std::trunc(weight / step))));
   }
   const auto gain_left = [&](std::size_t first, std::size_t rows, bf16 scale) {
     double square = 0, product = 0;
@@ -117,15 +118,15 @@ TEST(TrellisScales, MakeRowsUnbiased) {
     return square / product;
   };
   std::vector<bf16> scales(1);
-  ASSERT_TRUE(detail::set_trellis_scales(cpu{}, matrix, codes, *step, scales));
+  ASSERT_TRUE(detail::set_trellis_scales(cpu{}, matrix, codes, *steps, scales));
   EXPECT_NEAR(gain_left(0, 40, scales[0]), 1.0, 0.005);
-  EXPECT_GT(static_cast<float>(scales[0]), 1.05F * *step);
+  EXPECT_GT(static_cast<float>(scales[0]), 1.05F * step);
   scales.resize(40);
-  ASSERT_TRUE(detail::set_trellis_scales({.threads = 2}, matrix, codes, *step, scales));
+  ASSERT_TRUE(detail::set_trellis_scales({.threads = 2}, matrix, codes, std::vector<float>(40, step), scales));
   int met = 0;
   for (std::size_t row = 0; row < 40; ++row) {
-    EXPECT_LE(static_cast<float>(scales[row]), 2.01F * *step);
-    if (static_cast<float>(scales[row]) > 1.99F * *step) continue;  // at the limit
+    EXPECT_LE(static_cast<float>(scales[row]), 2.01F * step);
+    if (static_cast<float>(scales[row]) > 1.99F * step) continue;  // at the limit
     EXPECT_NEAR(gain_left(row, 1, scales[row]), 1.0, 0.005) << row;
     ++met;
   }
@@ -136,7 +137,8 @@ TEST(TrellisScales, OfRowsOfZerosAreTheStep) {
   const std::vector<float> weights(300);
   const std::vector<std::uint8_t> codes(300);
   std::vector<bf16> scales(3);
-  ASSERT_TRUE(detail::set_trellis_scales(cpu{}, matrix_view(weights.data(), 3, 100), codes, 0.25F, scales));
+  ASSERT_TRUE(detail::set_trellis_scales(cpu{}, matrix_view(weights.data(), 3, 100), codes,
+                                         std::vector<float>(3, 0.25F), scales));
   for (const bf16 scale : scales) EXPECT_EQ(static_cast<float>(scale), 0.25F);
 }
 
@@ -145,17 +147,33 @@ TEST(TrellisStep, IsNormalForAnyWeights) {
   for (const float weight : {0.0F, 1e-45F, 1e-38F, 1.0F, huge}) {
     const std::vector<float> weights(10, weight);
     for (const double lambda : {0.0, 14.5, 0x1p20}) {
-      const auto step = detail::trellis_step(cpu{}, matrix_view(weights.data(), 2, 5), lambda);
-      ASSERT_TRUE(step);
-      EXPECT_TRUE(std::isnormal(*step) && std::isnormal(1 / *step)) << weight << ' ' << lambda;
+      for (const bool by_rows : {false, true}) {
+        const auto steps = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), lambda, by_rows);
+        ASSERT_TRUE(steps);
+        ASSERT_EQ(steps->size(), by_rows ? 2U : 1U);
+        for (const float step : *steps) {
+          EXPECT_TRUE(std::isnormal(step) && std::isnormal(1 / step)) << weight << ' ' << lambda;
+        }
+      }
     }
   }
+}
+
+// A large weight makes the step of its own row larger, or that of all rows if they have no scales.
+TEST(TrellisStep, ReachesTheLargestWeight) {
+  std::vector<float> weights(1000, 1.0F);
+  weights[700] = 1000;
+  const auto one = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, false);
+  const auto each = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, true);
+  ASSERT_TRUE(one && each);
+  EXPECT_FLOAT_EQ(one->front(), 1000.0F / 126);
+  for (std::size_t row = 0; row < 10; ++row) EXPECT_FLOAT_EQ((*each)[row], (row == 7 ? 1000.0F : 1.0F) / 126);
 }
 
 TEST(TrellisStep, NamesWeightsThatAreNotFinite) {
   std::vector<float> weights(10, 1.0F);
   weights[7] = std::numeric_limits<float>::quiet_NaN();
-  const auto step = detail::trellis_step(cpu{}, matrix_view(weights.data(), 2, 5), 14.5);
+  const auto step = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), 14.5, false);
   ASSERT_FALSE(step);
   EXPECT_EQ(step.error().code(), ecq::errc::non_finite);
   EXPECT_NE(step.error().message().find("row 1, column 2"), std::string::npos) << step.error().message();

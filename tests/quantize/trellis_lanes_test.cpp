@@ -29,7 +29,7 @@ TEST(TrellisLanes, AStepBackUndoesAStep) {
 TEST(TrellisLanes, FollowCodes) {
   const trellis walk{.state_bits = 4, .period_bits = 10};
   const auto path = ecq_test::random_path(walk, 3000, 9);
-  for (const std::size_t count : {0, 1, 5, 128, 131, 1023, 1024, 1025, 2500}) {
+  for (const std::size_t count : {0U, 1U, 5U, 128U, 131U, 1023U, 1024U, 1025U, 2500U}) {
     auto states = ecq::detail::states_behind(walk, std::as_bytes(std::span(path.codes).first(count)));
     for (std::size_t at = count; at < path.codes.size() && (at == count || at % 1024 != 0); ++at) {
       auto& state = states[trellis::lane(at)];

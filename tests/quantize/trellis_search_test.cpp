@@ -102,7 +102,7 @@ TEST(PathSearch, FindsTheCheapestOfAllPaths) {
       }
       for (const auto isa : {instruction_set::scalar, instruction_set::avx2}) {
         const auto codes = path_for(walk, 1024, weights, begin, isa);
-        for (const std::size_t lane : {0, 7, 13, 31}) {
+        for (const std::size_t lane : {0U, 7U, 13U, 31U}) {
           std::uint8_t state = begin[lane];
           double found = 0;
           const auto place = [&](std::size_t at) { return at / 4 * 128 + lane * 4 + at % 4; };
@@ -134,8 +134,8 @@ TEST(PathSearch, StaysOnTheTrellisAndIsTheSameWithEveryInstructionSet) {
   const auto all = ecq_test::student_t4(50, 100, 3, 4.0F);
   for (unsigned bits = trellis::min_state_bits; bits <= trellis::max_state_bits; ++bits) {
     const trellis walk{.state_bits = bits};
-    for (const std::size_t position : {0, 1, 4, 127, 200, 16384 + 77}) {
-      for (const std::size_t count : {0, 1, 3, 5, 127, 128, 129, 300, 5000}) {
+    for (const std::size_t position : {0U, 1U, 4U, 127U, 200U, 16384U + 77U}) {
+      for (const std::size_t count : {0U, 1U, 3U, 5U, 127U, 128U, 129U, 300U, 5000U}) {
         const std::vector<float> weights(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
         const auto codes = path_for(walk, position, weights, some_states(walk), instruction_set::scalar);
         EXPECT_EQ(path_for(walk, position, weights, some_states(walk), instruction_set::avx2), codes)

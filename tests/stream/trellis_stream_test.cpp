@@ -68,7 +68,7 @@ TYPED_TEST(TrellisStream, BringsEverySizeAndRangeBack) {
         EXPECT_EQ(ecq::encoded_stream::parse(blob)->trellis(), walk);
         EXPECT_EQ(encoded<TypeParam>(path.codes, options, cpu{.threads = 3}), blob);
         for (std::size_t first = 0; first <= count; first += 1 + count / 3) {
-          for (const std::size_t length : {(count - first) / 3, count - first}) {
+          for (const std::size_t length : {(count - first) / 3U, count - first}) {
             const auto begin = path.codes.begin() + static_cast<std::ptrdiff_t>(first);
             EXPECT_EQ(decoded(blob, first, length, cpu{.threads = 2}),
                       codes_of_bytes(begin, begin + static_cast<std::ptrdiff_t>(length)))

@@ -64,10 +64,10 @@ class prepared_tcq final : public prepared_method {
                              std::span<std::byte> elements) const override {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
     const double lambda = lambda_of(correction.at(plan_.lambda), plan_.factors[index]);
-    ECQ_TRY(step, trellis_step(backend, weights, lambda));
+    ECQ_TRY(steps, trellis_steps(backend, weights, lambda, tcq::has_scaled_rows(weights.columns())));
     const lane_states states = states_behind(plan_.walk, before);
-    ECQ_CHECK(find_trellis_codes(backend, plan_.walk, costs_, weights, step, before.size(), states, codes));
-    return set_trellis_scales(backend, weights, codes, step, described.scales);
+    ECQ_CHECK(find_trellis_codes(backend, plan_.walk, costs_, weights, steps, before.size(), states, codes));
+    return set_trellis_scales(backend, weights, codes, steps, described.scales);
   }
 
   double lambda(const rate_correction& correction) const override { return correction.at(plan_.lambda); }
@@ -130,8 +130,8 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
   };
   quantizer.quantize = [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
                            std::span<bf16>) -> result<void> {
-    ECQ_TRY(step, trellis_step(where, weights, lambda));
-    ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, step, 0, {}, codes));
+    ECQ_TRY(steps, trellis_steps(where, weights, lambda, tcq::has_scaled_rows(weights.columns())));
+    ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, steps, 0, {}, codes));
     std::transform(codes.begin(), codes.end(), codes.begin(), index_of_path_code);
     return {};
   };

@@ -16,12 +16,15 @@ namespace ecq {
 
 /// Quantises to codes of Int8 that lie on a trellis, whose indices the stream codes (stream_options::trellis): less
 /// noise than rounding leaves at the same rate. One step a matrix, in proportion to the root of the mean square of its
-/// weights. Every weight is quantised once, by the cheapest path of Viterbi's algorithm, whose cost counts the bits of
-/// indices as a sample of the model takes them. Set exactly one of target_bits and lambda.
+/// weights, and larger in rows with weights beyond the codes. Every weight is quantised once, by the cheapest path of
+/// Viterbi's algorithm, whose cost counts the bits of indices as a sample of the model takes them. Set exactly one of
+/// target_bits and lambda.
 struct tcq {
   static constexpr std::string_view name = "tcq";
   /// Matrices of rows that are shorter have one scale, since one for each row would cost more than it brings.
-  static constexpr std::size_t shortest_scaled_row = 1024;
+  static constexpr std::size_t shortest_scaled_row = 256;
+
+  static constexpr bool has_scaled_rows(std::size_t columns) noexcept { return columns >= shortest_scaled_row; }
 
   unsigned state_bits = trellis{}.state_bits;  ///< log2 of the states, 2..5; more are better, and take longer
   /// log2 of the codes between two returns to state 0, 10..18; streams of shorter chunks take those of a chunk.
@@ -33,7 +36,7 @@ struct tcq {
 
   /// The scales of a matrix. They make rows, or the matrix, unbiased: <w,v> = <w,w> for weights w that become v.
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
-    return columns < shortest_scaled_row ? per_tensor{}.layout(rows, columns) : per_channel{}.layout(rows, columns);
+    return has_scaled_rows(columns) ? per_channel{}.layout(rows, columns) : per_tensor{}.layout(rows, columns);
   }
 
   /// Fails with errc::invalid_argument for options out of range, and unless exactly one of target and lambda is set.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
@@ -24,6 +25,7 @@
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/stored_scale.hpp"
+#include "ecq/quantize/tcq.hpp"
 #include "ecq/quantize/trellis_indices.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 #include "ecq/quantize/trellis_search.hpp"
@@ -34,27 +36,39 @@ namespace ecq::detail {
 /// The cost of a bit in squares of the step of the codes.
 inline constexpr float trellis_rate_weight = 0.4F;
 
-/// The step between neighbouring codes at a lambda, within the bounds of stored scales. Errors: errc::non_finite.
-inline result<float> trellis_step(const cpu& backend, const weights_view& weights, double lambda) {
+/// The steps between neighbouring codes at a lambda, within the bounds of stored scales: one a matrix or, with
+/// `by_rows`, one a row. All are the same but for rows that have a weight beyond the codes. Errors: errc::non_finite.
+inline result<std::vector<float>> trellis_steps(const cpu& backend, const weights_view& weights, double lambda,
+                                                bool by_rows) {
   // Gaussian weights take 3 bits at steps of 0.276 of their deviation, and at EntQuant's lambda of 14.5.
   constexpr double rms_of_step = 0.0724;
+  constexpr auto end = static_cast<double>(largest_path_code);
+  constexpr auto greatest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
   ECQ_TRY(extent, extent_of_weights(backend, weights));
-  const double step = extent.step(rms_of_step * std::sqrt(lambda), static_cast<double>(largest_path_code));
-  if (step == 0) return 1.0F;
-  constexpr auto largest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
-  return static_cast<float>(std::clamp(step, static_cast<double>(smallest_normal_float), largest));
+  const double usual = rms_of_step * std::sqrt(lambda) * extent.rms;
+  const auto step_for = [&](double largest) {
+    const double step = (std::max)(usual, largest / end);
+    return step == 0 ? 1.0F
+                     : static_cast<float>(std::clamp(step, static_cast<double>(smallest_normal_float), greatest));
+  };
+  std::vector<float> steps;
+  if (!by_rows) steps.push_back(step_for(extent.largest));
+  if (by_rows) {
+    for (const float largest : extent.largest_of_rows) steps.push_back(step_for(static_cast<double>(largest)));
+  }
+  return steps;
 }
 
 /// Writes a code for each weight, row-major. The first one is at `position` of the stream, where lanes are in `states`.
 /// Precondition: weights are finite.
 inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, const path_costs& costs,
-                                       const weights_view& weights, float step, std::uint64_t position,
-                                       const lane_states& states, std::span<std::uint8_t> codes) {
+                                       const weights_view& weights, std::span<const float> steps,
+                                       std::uint64_t position, const lane_states& states,
+                                       std::span<std::uint8_t> codes) {
   const instruction_set isa = chosen_instruction_set(backend.isa);
   const std::uint64_t first_period = position >> walk.period_bits;
   const std::uint64_t end = position + weights.size();
   const std::uint64_t periods = ((end - 1) >> walk.period_bits) - first_period + 1;
-  const float per_step = 1.0F / step;
   return parallel_for(
       backend, weights.empty() ? 0 : static_cast<std::size_t>(periods), [&](std::size_t index) -> result<void> {
         const std::uint64_t begin = (std::max)(position, (first_period + index) << walk.period_bits);
@@ -62,24 +76,26 @@ inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, 
         const auto first = static_cast<std::size_t>(begin - position);
         std::vector<float> run(static_cast<std::size_t>(behind - begin));
         for (std::size_t at = 0; at < run.size();) {
-          const std::size_t column = (first + at) % weights.columns();
-          const std::size_t count = (std::min)(weights.columns() - column, run.size() - at);
-          weights.load((first + at) / weights.columns(), column, std::span(run).subspan(at, count));
-          at += count;
+          const std::size_t row = (first + at) / weights.columns(), column = (first + at) % weights.columns();
+          const std::span part = std::span(run).subspan(at, (std::min)(weights.columns() - column, run.size() - at));
+          weights.load(row, column, part);
+          const float per_step = 1.0F / steps[steps.size() == 1 ? 0 : row];
+          for (float& weight : part) weight *= per_step;
+          at += part.size();
         }
-        for (float& weight : run) weight *= per_step;
         path_search search(walk, costs, isa);
         search.find(begin, run, begin == position ? states : lane_states{}, codes.subspan(first, run.size()));
         return {};
       });
 }
 
-/// Sets scales to the step times the unbiased gain of what they cover: rows, or the whole matrix.
+/// Sets scales, one for each step, to the steps times the unbiased gain of what they cover: rows, or the whole matrix.
 inline result<void> set_trellis_scales(const cpu& backend, const weights_view& weights,
-                                       std::span<const std::uint8_t> codes, float step, std::span<bf16> scales) {
+                                       std::span<const std::uint8_t> codes, std::span<const float> steps,
+                                       std::span<bf16> scales) {
   // Rows of which almost nothing is left would be blown up by more than they are known.
   constexpr double greatest_gain = 2;
-  const auto scale_of = [&](const unbiased_gain& gain) {
+  const auto scale_of = [&](const unbiased_gain& gain, float step) {
     return stored_scale<int8>(static_cast<float>((std::min)(gain.value(), greatest_gain) * static_cast<double>(step)));
   };
   std::vector<unbiased_gain> rows(weights.rows());
@@ -87,18 +103,19 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
     std::vector<float> before(weights.columns()), after(weights.columns());
     weights.load(row, 0, before);
     const auto made = codes.subspan(row * weights.columns(), weights.columns());
-    std::transform(made.begin(), made.end(), after.begin(),
-                   [&](std::uint8_t code) { return int8::decode(code) * step; });
+    std::transform(
+        made.begin(), made.end(), after.begin(),
+        [step = steps[steps.size() == 1 ? 0 : row]](std::uint8_t code) { return int8::decode(code) * step; });
     rows[row].add(before, after);
     return {};
   }));
   if (scales.size() == rows.size()) {
-    std::transform(rows.begin(), rows.end(), scales.begin(), scale_of);
+    std::transform(rows.begin(), rows.end(), steps.begin(), scales.begin(), scale_of);
     return {};
   }
   unbiased_gain whole;
   for (const unbiased_gain& row : rows) whole += row;
-  std::fill(scales.begin(), scales.end(), scale_of(whole));
+  std::fill(scales.begin(), scales.end(), scale_of(whole, steps.front()));
   return {};
 }
 
@@ -126,15 +143,16 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
   for (const sampled_weights& sample : samples) all += sample.weights.size();
   struct part {
     weights_view weights;
-    float step;
+    std::vector<float> steps;
     double stands_for;
   };
   std::vector<part> parts;
   for (const sampled_weights& sample : samples) {
     const weights_view some = sample.weights.every_row((all + most_weights - 1) / most_weights);
-    ECQ_TRY(step, trellis_step(backend, some, lambda_of(lambda, sample.lambda_factor)));
+    ECQ_TRY(steps, trellis_steps(backend, some, lambda_of(lambda, sample.lambda_factor),
+                                 tcq::has_scaled_rows(some.columns())));
     const double share = static_cast<double>(sample.weights.size()) / static_cast<double>(some.size());
-    parts.push_back({some, step, sample.stands_for * share});
+    parts.push_back({some, std::move(steps), sample.stands_for * share});
   }
   index_bits bits{};
   for (std::size_t index = 0; index < bits.size(); ++index) bits[index] = 1.5F + 0.7F * static_cast<float>(index);
@@ -144,7 +162,7 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
     std::array<double, largest_index + 1> counts{};
     for (const part& each : parts) {
       codes.resize(each.weights.size());
-      ECQ_CHECK(find_trellis_codes(backend, walk, costs, each.weights, each.step, 0, {}, codes));
+      ECQ_CHECK(find_trellis_codes(backend, walk, costs, each.weights, each.steps, 0, {}, codes));
       ECQ_TRY(made, count_codes(backend, codes));
       const histogram indices = counts_of_indices(made);
       for (std::size_t index = 0; index < 256; ++index) {

@@ -19,6 +19,7 @@ namespace ecq::detail {
 struct weights_extent {
   double rms = 0;
   double largest = 0;
+  std::vector<float> largest_of_rows{};
 
   /// The step of an evenly spaced grid whose codes reach `end` on either side: `share` of the root of the mean square,
   /// but such that no weight lies beyond the grid.
@@ -52,6 +53,7 @@ ECQ_EXACT_FLOAT inline result<weights_extent> extent_of_weights(const cpu& backe
   for (const row_extent& row : rows) {
     square += row.square;
     extent.largest = (std::max)(extent.largest, static_cast<double>(row.most));
+    extent.largest_of_rows.push_back(row.most);
   }
   if (!weights.empty()) extent.rms = std::sqrt(square / static_cast<double>(weights.size()));
   return extent;
