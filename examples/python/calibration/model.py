@@ -93,6 +93,10 @@ def calibrate(given: argparse.Namespace) -> None:
     config = json.loads((given.model / "config.json").read_text())
     if "quantization_config" in config:
         raise Failure(f"{given.model} is quantised already")
+    try:
+        torch.zeros(1, device=given.device)
+    except (RuntimeError, AssertionError) as error:
+        raise Failure(f"device '{given.device}': {str(error).splitlines()[0]}") from error
     torch.manual_seed(given.seed)
     torch.set_grad_enabled(False)
     try:
