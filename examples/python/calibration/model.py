@@ -8,7 +8,7 @@ import json
 import pathlib
 import sys
 import time
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 import torch
 import transformers
@@ -54,7 +54,6 @@ class Calibration:
         self.states = [(call.run(original, states.to(device)).cpu(), call.run(layer, quantised.to(device)).cpu())
                        for call, (states, quantised) in zip(calls, self.states)]
         layer.to("cpu")
-        calls.clear()
 
     def _factor_of(self, name: str, original: torch.nn.Module, layer: torch.nn.Module, calls: List[Call]) -> Factor:
         rows, second, cross = 0, 0, 0
@@ -82,6 +81,17 @@ class Calibration:
         self.codes[name] = codes.cpu()
 
 
+
+
+def quantised_layers(path: str, layers: torch.nn.ModuleList, recording: Recording, scales: Dict[str, float],
+                     types: Dict[str, torch.dtype], given: argparse.Namespace) -> Tuple[Dict[str, torch.Tensor], float]:
+    """Quantises in place. The codes, and their entropy in bits a weight."""
+    work = Calibration(recording, scales, types, given)
+    for number, layer in enumerate(layers):
+        work.quantise_layer(number, f"{path}.{number}", layer)
+    progress()
+    coded = sum(codes.numel() * entropy_of(codes) for codes in work.codes.values())
+    return work.codes, coded / sum(map(torch.numel, work.codes.values()))
 
 
 def calibrate(given: argparse.Namespace) -> None:
@@ -116,8 +126,9 @@ def calibrate(given: argparse.Namespace) -> None:
         raise Failure(f"{given.tokens} tokens for matrices of {widest} columns, each of which needs 1 (--few-tokens)")
     if given.tokens < 20 * widest:
         print(f"warning: {given.tokens / widest:.1f} tokens for each of {widest} columns, better 20", file=sys.stderr)
-    scales = scales_for({name: module.weight.data for name, module in modules.items()},
-                        {name: factors[names[name]] for name in modules}, given.bits)
+    original = {name: module.weight.data for name, module in modules.items()}
+    factors = {name: factors[names[name]] for name in modules}
+    scales = scales_for(original, factors, given.bits)
 
     model.to(given.device)
     batches = list(own_texts(model, given, config).split(BATCH))
@@ -126,17 +137,18 @@ def calibrate(given: argparse.Namespace) -> None:
     model.to("cpu")
     stored = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
     types = {name: stored.get(dtype, torch.float32) for name, _, dtype in tensors_of(given.model)}
-    work = Calibration(recording, scales, {name: types[names[name]] for name in modules}, given)
-    for number, layer in enumerate(layers):
-        work.quantise_layer(number, f"{prefix}.{number}", layer)
-    progress()
+    types = {name: types[names[name]] for name in modules}
+    codes, entropy = quantised_layers(prefix, layers, recording, scales, types, given)
+    if abs(entropy - given.bits) > 0.02:  # feedback changes the rate
+        for name, module in modules.items():
+            module.weight.data = original[name]
+        scales = scales_for(original, factors, 2 * given.bits - entropy)
+        codes, entropy = quantised_layers(prefix, layers, recording, scales, types, given)
     after = loss_of(model.to(given.device), batches)
 
-    weights = sum(codes.numel() for codes in work.codes.values())
-    entropy = sum(codes.numel() * entropy_of(codes) for codes in work.codes.values()) / weights
     ignored = [name for name, module in model.named_modules()
                if isinstance(module, torch.nn.Linear) and name not in modules]
-    coded = {names[name]: (codes, scales[name]) for name, codes in work.codes.items()}
+    coded = {names[name]: (of_matrix, scales[name]) for name, of_matrix in codes.items()}
     write_checkpoint(given.model, given.output, {**config, "quantization_config": quantization_config(ignored)},
                      {name: lambda _, name=name, codes=codes, scale=scale: {
                          name: codes, name + "_scale": torch.tensor([scale]).bfloat16()}
@@ -145,5 +157,6 @@ def calibrate(given: argparse.Namespace) -> None:
         write_checkpoint(given.model, given.dequantized, config,
                          {name: lambda tensor, name=name, codes=codes, scale=scale: {
                              name: (codes.float() * scale).to(tensor.dtype)} for name, (codes, scale) in coded.items()})
+    weights, seconds = sum(map(torch.numel, codes.values())), time.monotonic() - start
     print(f"{given.output}: {weights} weights at {entropy:.3f} bits of entropy; loss on {tokens} own tokens "
-          f"{recording.loss:.4f} nats, quantised {after:.4f}; {time.monotonic() - start:.0f} s")
+          f"{recording.loss:.4f} nats, quantised {after:.4f}; {seconds:.0f} s")

@@ -12,6 +12,14 @@ from .answers import Failure, progress
 BATCH = 16  # texts at a time
 
 
+def sampled(logits: torch.Tensor) -> torch.Tensor:
+    """A token for each row, from rows x tokens x vocabulary, at temperature 1."""
+    last = logits[:, -1].float()
+    if not last.isfinite().all():
+        raise Failure("NaN or infinity in the logits of a text")
+    return torch.multinomial(last.softmax(-1), 1)
+
+
 def own_texts(model: torch.nn.Module, given: argparse.Namespace, config: Dict[str, Any]) -> torch.Tensor:
     """Tokens, texts x window, sampled at temperature 1. A text that ends gives way to another."""
     # Only what the file says: transformers has defaults that need not be tokens of this model.
@@ -24,20 +32,21 @@ def own_texts(model: torch.nn.Module, given: argparse.Namespace, config: Dict[st
         rows = min(BATCH, count - first)
 
         def beginning() -> torch.Tensor:
-            at_random = torch.randint(vocabulary, (rows, 1), device=given.device)
-            return at_random if begin is None else torch.full_like(at_random, begin)
+            if begin is not None:
+                return torch.full((rows, 1), begin, device=given.device)
+            token = torch.randint(vocabulary, (rows, 1), device=given.device)
+            for _ in range(4):  # away from tokens that hardly any text has
+                token = sampled(model(input_ids=token, use_cache=False).logits)
+            return token
 
         text, cache = beginning(), None
         for position in range(1, given.window):
             progress(f"writing texts: {first * given.window + rows * position} of {count * given.window} tokens")
             answer = model(input_ids=text if cache is None else text[:, -1:], past_key_values=cache, use_cache=True)
             cache = getattr(answer, "past_key_values", None)
-            logits = answer.logits[:, -1].float()
-            if not logits.isfinite().all():
-                raise Failure(f"NaN or infinity in the logits of token {position} of a text")
-            token = torch.multinomial(logits.softmax(-1), 1)
+            token = sampled(answer.logits)
             over = (text[:, -1:, None] == ends).any(-1)
-            text = torch.cat((text, torch.where(over, beginning(), token)), 1)
+            text = torch.cat((text, torch.where(over, beginning(), token) if over.any() else token), 1)
         texts.append(text)
     progress()
     return torch.cat(texts)
