@@ -20,7 +20,7 @@ class Ecq(ConanFile):
     default_options = {"compiled": False, "tool": False}
     options_description = {"compiled": "also the static library ecq::compiled", "tool": "also the ecq program"}
     exports_sources = ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "examples/*",
-                       "!examples/llama/model/*", "!examples/llama/train.py")
+                       "!examples/llama/model/*", "!examples/llama/train.py", "!examples/python/*")
     no_copy_source = True
 
     def set_version(self):

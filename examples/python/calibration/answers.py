@@ -1,0 +1,14 @@
+"""What a user is told."""
+
+from __future__ import annotations
+
+import sys
+
+
+class Failure(Exception):
+    """Told in one line."""
+
+
+def progress(text: str = "") -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
