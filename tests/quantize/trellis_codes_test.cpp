@@ -86,9 +86,10 @@ TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
   const auto codes = std::span(stream).subspan(1500);
   const matrix_view weights(all.data(), 70, 333);
   const auto states = detail::states_behind(walk, std::as_bytes(std::span(stream).first(1500)));
-  ASSERT_TRUE(detail::find_trellis_codes(cpu{}, walk, costs, weights, 0.006F, 1500, states, codes));
+  const std::vector<float> steps = {0.006F};
+  ASSERT_TRUE(detail::find_trellis_codes(cpu{}, walk, costs, weights, steps, 1500, states, codes));
   std::vector<std::uint8_t> others(all.size());
-  ASSERT_TRUE(detail::find_trellis_codes({.threads = 3}, walk, costs, weights, 0.006F, 1500, states, others));
+  ASSERT_TRUE(detail::find_trellis_codes({.threads = 3}, walk, costs, weights, steps, 1500, states, others));
   EXPECT_TRUE(std::equal(codes.begin(), codes.end(), others.begin()));
   EXPECT_GT(ecq::analyse_codes(codes).entropy, 3.0);
   std::vector<std::uint8_t> indices(stream.size());
