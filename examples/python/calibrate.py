@@ -6,7 +6,7 @@
 
 MODEL is a folder with config.json and safetensors files of any decoder that transformers loads. OUT is the same
 checkpoint with 8-bit codes and one scale a matrix (compressed-tensors, "int-quantized"), whose codes have about --bits
-bits of entropy a weight: the second command stores them at about that size. Only matrices of the layers are quantised.
+bits of entropy a weight: the second command stores them at about that size. Linear modules of layers are quantised.
 
 Needs PyTorch, transformers and safetensors, and nothing of this project but the folder beside this file. Tried on the
 CPU with PyTorch 1.13 and transformers 4.40, and the models of Llama, Mistral, Mixtral, Qwen2, Gemma, Phi, GPT-2,
@@ -47,6 +47,8 @@ def parsed() -> argparse.Namespace:
     given = parser.parse_args()
     if not 0 < given.bits < 8 or given.tokens < 1 or given.window < 2 or not 0 <= given.correction <= 1:
         parser.error("--bits between 0 and 8, --tokens from 1, --window from 2, --correction from 0 to 1")
+    if given.dequantized == given.output:
+        parser.error("--dequantized needs a folder of its own")
     return given
 
 

@@ -8,7 +8,7 @@ import json
 import pathlib
 import sys
 import time
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 import transformers
@@ -16,7 +16,7 @@ import transformers
 from .answers import Failure, progress
 from .checkpoint import files_of, quantization_config, stored_names, tensors_of, write_checkpoint
 from .error_feedback import MOST, Factor, entropy_of, scales_for, step_factors
-from .layers import Recording, groups_of, inputs_of, is_matrix, layers_of, oriented
+from .layers import Call, Recording, groups_of, inputs_of, is_matrix, layers_of, oriented
 from .texts import BATCH, loss_of, own_texts
 
 
@@ -79,8 +79,6 @@ class Calibration:
         codes = oriented(matrix, codes).contiguous()
         matrix.weight.data = (codes.float() * scale).to(self.types[name]).float()
         self.codes[name] = codes.cpu()
-
-
 
 
 def quantised_layers(path: str, layers: torch.nn.ModuleList, recording: Recording, scales: Dict[str, float],
