@@ -320,7 +320,8 @@ TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
   EXPECT_TRUE(fails(llama({"compress", path("fed"), "-o", path("again")}), 1, "it is compressed already"));
   EXPECT_TRUE(fails(llama(compress({"--tokens", "30", "--window", "30"})), 1,
                     "30 tokens for 64 columns, where each needs 1.000000"));
-  EXPECT_TRUE(fails(llama(compress({"--bits", "0.05", "--tokens", "200"})), 1, "is the least that these weights reach"));
+  EXPECT_TRUE(
+      fails(llama(compress({"--bits", "0.05", "--tokens", "200"})), 1, "is the least that these weights reach"));
   tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
   EXPECT_TRUE(fails(llama(compress({"--sensitivity", path("other.json")})), 1,
                     "'model.layers.9.mlp.up_proj.weight', which has a sensitivity"));

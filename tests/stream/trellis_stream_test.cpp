@@ -140,7 +140,7 @@ TEST(TrellisStreams, ChunksHoldAPeriod) {
     const trellis walk{3, period_bits};
     const auto path = random_path(walk, 300, 2);
     const auto blob = encoded<ecq::rans>(path.codes, {.trellis = walk});
-    EXPECT_EQ(ecq::encoded_stream::parse(blob)->chunk_bits(), (std::max)(13U, period_bits));
+    EXPECT_EQ(ecq::encoded_stream::parse(blob)->chunk_bits(), (std::max)(15U, period_bits));
   }
 }
 

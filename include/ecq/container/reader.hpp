@@ -78,8 +78,8 @@ class container_reader {
   template <class Use>
   result<void> read(const tensor_entry& tensor, Use&& use) const;
 
-  /// Reads everything, checks every checksum, and unpacks all scales. Calls `progress(name, done, total)`, with counts in bytes of data,
-  /// before each piece; if it returns false, verify ends with errc::invalid_argument ("interrupted").
+  /// Reads everything, checks every checksum, and unpacks all scales. Calls `progress(name, done, total)`, with counts
+  /// in bytes of data, before each piece; if it returns false, verify ends with errc::invalid_argument ("interrupted").
   template <class Progress>
   result<void> verify(Progress&& progress) const;
   result<void> verify() const;
