@@ -9,9 +9,10 @@ checkpoint with 8-bit codes and one scale a matrix (compressed-tensors, "int-qua
 bits of entropy a weight: the second command stores them at about that size. Linear modules of layers are quantised.
 
 Needs PyTorch, transformers and safetensors, and nothing of this project but the folder beside this file. Tried on the
-CPU with PyTorch 1.13 and transformers 4.40, and the models of Llama, Mistral, Mixtral, Qwen2, Gemma, Phi, GPT-2,
-GPT-NeoX, OPT, Bloom and Mamba. Memory: the model in FP32, its matrices twice, the states of all tokens twice. A device
-other than the CPU holds the whole model while texts are written, and then one layer at a time.
+CPU alone, with PyTorch 1.13 and transformers 4.40: two trained Llama models, and small ones of random weights of
+Mistral, Mixtral, Qwen2, Gemma, Phi, GPT-2, GPT-NeoX, OPT, Bloom and Mamba. Memory: the model in FP32, its matrices
+twice, the states of all tokens twice. A device other than the CPU holds the whole model while texts are written, and
+then one layer at a time.
 
 Layers are taken in the order of computation, and in each the matrices that share an input. Let x be such an input in
 the original model, x_q in the one quantised so far, H = E[x_q x_q^T], C = E[x x_q^T], d 1 % of the mean of E[x_q^2]. A

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import pathlib
 import sys
 import time
 from typing import Dict, List, Optional, Tuple
