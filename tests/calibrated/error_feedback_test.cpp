@@ -279,12 +279,22 @@ TEST(ErrorFeedbackCorrection, IsTheSolutionOfTheNormalEquations) {
   h.diagonal().array() += damping;
   c.diagonal().array() += damping;
   const matrix expected = exact + 0.75 * (exact * c * h.inverse() - exact);
-  constexpr std::size_t lanes = ecq::detail::lanes_of_rows;
-  std::vector<float> side_by_side(192 * lanes);
+  constexpr std::size_t lanes = ecq::detail::lanes_of_rows, panel_columns = ecq::detail::panel_columns;
+  std::vector<float> side_by_side(192 * lanes), targets(panel_columns * lanes);
   for (std::size_t i = 0; i < weights.size(); ++i) side_by_side[i % columns * lanes + i / columns] = weights[i];
-  factor.correct(0.75, side_by_side, ecq::chosen_instruction_set({}));
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(side_by_side[i % columns * lanes + i / columns]), expected.data()[i], 1e-5) << i;
+  for (std::size_t column = 0; column < columns; ++column) {
+    const std::size_t panel = column / panel_columns, at = column % panel_columns;
+    if (at == 0) factor.load_targets(panel, 0.75, side_by_side.data(), targets.data(), ecq::chosen_instruction_set({}));
+    for (std::size_t row = 0; row < 100; ++row) {
+      // With feedback from the columns before as if these were what they should be.
+      double made = static_cast<double>(targets[at * lanes + row]);
+      for (std::size_t before = 0; before < column; ++before) {
+        const auto i = static_cast<index>(row), j = static_cast<index>(before);
+        const float share = factor.feedback_of_panel(panel)[before * panel_columns + at];
+        made -= static_cast<double>(share) * (expected(i, j) - exact(i, j));
+      }
+      ASSERT_NEAR(made, expected(static_cast<index>(row), static_cast<index>(column)), 1e-5) << row << ' ' << column;
+    }
   }
 }
 

@@ -36,7 +36,7 @@ struct error_feedback {
 
   const input_factor* input = nullptr;  ///< of the matrix's inputs, which it outlives; null: no feedback
   float scale = 1;                      ///< rounded to what can be stored (stored_scale)
-  /// How much of the correction for what lies upstream is made (input_factor::correct), 0 to 1. All of it fits the
+  /// How much of the correction for what lies upstream is made (input_factor::load_targets), 0 to 1. All of it fits the
   /// tokens of the calibration too closely.
   double correction = 0.75;
 
@@ -53,7 +53,7 @@ struct error_feedback {
   /// Writes rows * columns codes, row-major, and one scale (none without weights); weight = decode(code) * scale +
   /// zero_of(scale). Errors: errc::invalid_argument for spans of another size, inputs of another width than the rows,
   /// and options out of range; errc::non_finite for NaN or infinity among the weights, and for weights so large that
-  /// feedback leads beyond FP32. Needs memory for 256 rows a thread, 8 bytes a weight.
+  /// feedback leads beyond FP32. Needs memory for 128 rows a thread, 8 bytes a weight.
   template <class Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                         std::span<bf16> scales) const {
@@ -147,17 +147,19 @@ inline result<void> error_feedback::quantize(const cpu& backend, const weights_v
                       [&](std::size_t block) -> result<void> {
                         const std::size_t first_row = block * lanes_of_rows;
                         const std::size_t rows = (std::min)(lanes_of_rows, weights.rows() - first_row);
-                        std::vector<float> errors(panels * panel_columns * lanes_of_rows);
-                        ECQ_CHECK(detail::load_side_by_side(weights, first_row, rows, errors));
-                        if (input != nullptr) input->correct(correction, errors, isa);
+                        std::vector<float> side_by_side(panels * panel_columns * lanes_of_rows);
+                        ECQ_CHECK(detail::load_side_by_side(weights, first_row, rows, side_by_side));
+                        std::vector<float> errors = side_by_side;  // q - w behind the panels that are quantised
                         std::vector<float> tile(panel_columns * lanes_of_rows);
                         std::vector<std::int16_t> levels(tile.size());
                         for (std::size_t panel = 0; panel < panels; ++panel) {
                           const std::size_t first = panel * panel_columns;
                           const std::size_t some = (std::min)(panel_columns, columns - first);
-                          std::copy_n(&errors[first * lanes_of_rows], tile.size(), tile.begin());
                           const float* own = nullptr;
-                          if (input != nullptr) {
+                          if (input == nullptr) {
+                            std::copy_n(&errors[first * lanes_of_rows], tile.size(), tile.begin());
+                          } else {
+                            input->load_targets(panel, correction, side_by_side.data(), tile.data(), isa);
                             const float* const feedback = input->feedback_of_panel(panel).data();
                             detail::subtract_products(tile.data(), feedback, errors.data(), first, isa);
                             own = feedback + first * panel_columns;

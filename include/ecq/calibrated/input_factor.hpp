@@ -42,18 +42,23 @@ struct factor_options {
 /// a multiple of the identity or 0.
 class input_factor {
  public:
-  /// Memory: 8 bytes for every pair of columns while it is made, and then 2 bytes; with cross moments 8. Errors: those
-  /// of input_moments::check; errc::invalid_argument for options out of range, for too few tokens, and for second
-  /// moments that are indefinite in spite of damping; errc::out_of_memory.
+  /// Memory: 8 bytes for every pair of columns while it is made, and then 2 bytes; with cross moments 14, and then 6.
+  /// Errors: those of input_moments::check; errc::invalid_argument for options out of range, for too few tokens, and
+  /// for second moments that are indefinite in spite of damping; errc::out_of_memory.
   static result<input_factor> make(const cpu& backend, const input_moments& moments, const factor_options& how = {});
 
   std::size_t width() const noexcept { return width_; }
   /// Whether the inputs differ from those of the original model.
-  bool corrects() const noexcept { return !difference_.empty(); }
+  bool corrects() const noexcept { return !shift_.empty(); }
+  /// R_kk^2, which is what the error of w_k - q_k costs, in units of the mean E[x^2].
+  float importance(std::size_t column) const noexcept { return importance_[column]; }
 
-  /// Makes weights that see these inputs give what they gave with the inputs of the original model: `weights` are
-  /// width x lanes_of_rows, and become W + share * (W (C + d) (H + d)^-1 - W), with C = E[y x^T].
-  void correct(double share, std::vector<float>& weights, instruction_set isa) const;
+  /// What the weights of a panel should be near, but for feedback: themselves, for rows that see the inputs of the
+  /// original model. Here they see others, and q x is to be near w y with C = E[y x^T], where y are the original
+  /// inputs. So w becomes w' = w + share * w (C - H) (H + d)^-1. Since w' R is all that counts, each w_k moves by
+  /// share * (w (C - H) R^-T)_k / R_kk, and the feedback remains that of w. `weights` are all columns, side by side;
+  /// `targets` has panel_columns x lanes_of_rows.
+  void load_targets(std::size_t panel, double share, const float* weights, float* targets, instruction_set isa) const;
 
   /// R_jk / R_kk for the panel_columns columns k of a panel: a row for every column j up to the panel's last, 0 unless
   /// j < k.
@@ -69,28 +74,25 @@ class input_factor {
     return detail::panel_columns * detail::panel_columns * (panel * (panel + 1) / 2);
   }
 
-  result<void> take_panels(const cpu& backend, const std::vector<double>& lower, bool both);
-  result<void> take_difference(const cpu& backend, const input_moments& moments, double mean);
+  result<void> take_panels(const cpu& backend, const std::vector<double>& lower);
+  result<void> take_shift(const cpu& backend, const std::vector<double>& lower, const input_moments& moments,
+                          double mean);
 
   std::size_t width_ = 0;
   std::vector<float> upper_;       ///< R_jk / R_kk, by panels of k: rows j = 0 ... the last k, 0 where j > k
-  std::vector<float> lower_;       ///< R_kj / R_kk for j > k, by panels of k: rows j = the first k ... width
-  std::vector<float> diagonal_;    ///< 1 / R_kk
-  std::vector<float> difference_;  ///< H - C by panels, divided by the mean of E[x^2]; empty: 0
+  std::vector<float> importance_;  ///< R_kk^2
+  std::vector<float> shift_;       ///< ((H - C) R^-T)_jk / R_kk, by panels of k: rows j = 0 ... width; empty: 0
 };
 
 namespace detail {
 
-/// Solves for the columns of a panel, one after another: tile[k] = right[k] - sum over the solved i of
-/// coefficients[i * panel_columns + k] * tile[i], in ascending or descending order.
-ECQ_EXACT_FLOAT inline void solve_panel(float* tile, const float* coefficients, bool ascending) {
+/// Solves for the columns of a panel, from the last one to the first: tile[k] -= sum over the solved i > k of
+/// coefficients[i * panel_columns + k] * tile[i].
+ECQ_EXACT_FLOAT inline void solve_panel(float* tile, const float* coefficients) {
   ECQ_EXACT_FLOAT_BODY
-  for (std::size_t step = 0; step < panel_columns; ++step) {
-    const std::size_t solved = ascending ? step : panel_columns - 1 - step;
+  for (std::size_t solved = panel_columns; solved-- > 0;) {
     const float* const from = tile + solved * lanes_of_rows;
-    const std::size_t begin = ascending ? solved + 1 : 0;
-    const std::size_t end = ascending ? panel_columns : solved;
-    for (std::size_t column = begin; column < end; ++column) {
+    for (std::size_t column = 0; column < solved; ++column) {
       const float factor = coefficients[solved * panel_columns + column];
       float* const to = tile + column * lanes_of_rows;
       for (std::size_t row = 0; row < lanes_of_rows; ++row) to[row] -= factor * from[row];
@@ -106,9 +108,10 @@ ECQ_EXACT_FLOAT inline void scale_columns(float* values, std::span<const float> 
   }
 }
 
-ECQ_EXACT_FLOAT inline void add_share(float* to, const float* from, std::size_t count, float share) {
+/// shifts = weights + share * shifts.
+ECQ_EXACT_FLOAT inline void shift_from(const float* weights, float share, std::size_t count, float* shifts) {
   ECQ_EXACT_FLOAT_BODY
-  for (std::size_t at = 0; at < count; ++at) to[at] += share * from[at];
+  for (std::size_t at = 0; at < count; ++at) shifts[at] = weights[at] + share * shifts[at];
 }
 
 }  // namespace detail
@@ -151,10 +154,9 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
       return error(errc::invalid_argument, "the second moments are indefinite, at column ", last,
                    " or up to 127 before");
     }
-    ECQ_CHECK(made.take_panels(backend, lower, !moments.cross.empty()));
-    if (!moments.cross.empty()) {
-      lower = {};
-      ECQ_CHECK(made.take_difference(backend, moments, unit));
+    ECQ_CHECK(made.take_panels(backend, lower));
+    if (!moments.cross.empty() && moments.cross != moments.second) {
+      ECQ_CHECK(made.take_shift(backend, lower, moments, unit));
     }
     return made;
   } catch (const std::bad_alloc&) {
@@ -162,79 +164,96 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
   }
 }
 
-inline result<void> input_factor::take_panels(const cpu& backend, const std::vector<double>& lower, bool both) {
+inline result<void> input_factor::take_panels(const cpu& backend, const std::vector<double>& lower) {
   using detail::panel_columns;
   const auto r = [&](std::size_t row, std::size_t column) {
     return lower[(width_ - 1 - row) * width_ + (width_ - 1 - column)];
   };
-  const std::size_t padded = panels() * panel_columns;
   upper_.resize(panel_begin(panels()));
-  if (both) lower_.resize(padded * padded - panel_begin(panels() - 1));
-  diagonal_.resize(padded);
+  importance_.resize(width_);
   return parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
     const std::size_t first = panel * panel_columns;
     const std::size_t columns = (std::min)(panel_columns, width_ - first);
     float* const up = &upper_[panel_begin(panel)];
-    float* const down =
-        both ? &lower_[panel * padded * panel_columns - (panel == 0 ? 0 : panel_begin(panel - 1))] : nullptr;
     for (std::size_t at = 0; at < columns; ++at) {
       const std::size_t column = first + at;
       const double inverse = 1 / r(column, column);
-      diagonal_[column] = static_cast<float>(inverse);
+      importance_[column] = static_cast<float>(r(column, column) * r(column, column));
       for (std::size_t row = 0; row < column; ++row) {
         up[row * panel_columns + at] = static_cast<float>(r(row, column) * inverse);
       }
-      for (std::size_t row = column + 1; both && row < width_; ++row) {
+    }
+    return {};
+  });
+}
+
+inline result<void> input_factor::take_shift(const cpu& backend, const std::vector<double>& lower,
+                                             const input_moments& moments, double mean) {
+  using detail::lanes_of_rows, detail::panel_columns;
+  const auto r = [&](std::size_t row, std::size_t column) {
+    return lower[(width_ - 1 - row) * width_ + (width_ - 1 - column)];
+  };
+  const std::size_t padded = panels() * panel_columns;
+  // R_kj / R_kk for j > k, by panels of k: rows j = the first k ... the padded width.
+  std::vector<float> coefficients(padded * padded - panel_begin(panels() - 1));
+  const auto of_panel = [&](std::size_t panel) {
+    return &coefficients[panel * padded * panel_columns - (panel == 0 ? 0 : panel_begin(panel - 1))];
+  };
+  std::vector<float> inverse_diagonal(width_);
+  ECQ_CHECK(parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
+    const std::size_t first = panel * panel_columns;
+    float* const down = of_panel(panel);
+    for (std::size_t at = 0; at < (std::min)(panel_columns, width_ - first); ++at) {
+      const std::size_t column = first + at;
+      const double inverse = 1 / r(column, column);
+      inverse_diagonal[column] = static_cast<float>(inverse);
+      for (std::size_t row = column + 1; row < width_; ++row) {
         down[(row - first) * panel_columns + at] = static_cast<float>(r(column, row) * inverse);
       }
     }
     return {};
-  });
-}
-
-inline result<void> input_factor::take_difference(const cpu& backend, const input_moments& moments, double mean) {
-  using detail::panel_columns;
-  if (moments.cross == moments.second) return {};
-  difference_.resize(panels() * panel_columns * width_);
-  return parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
-    const std::size_t first = panel * panel_columns;
-    for (std::size_t row = 0; row < width_; ++row) {
-      for (std::size_t at = 0; at < (std::min)(panel_columns, width_ - first); ++at) {
-        const std::size_t place = row * width_ + first + at;
-        difference_[(panel * width_ + row) * panel_columns + at] =
+  }));
+  // X R^T = H - C, solved for some rows of X at a time, from the last column to the first.
+  shift_.resize(padded * width_);
+  const auto isa = chosen_instruction_set(backend.isa);
+  return parallel_for(backend, (width_ + lanes_of_rows - 1) / lanes_of_rows, [&](std::size_t block) -> result<void> {
+    const std::size_t first_row = block * lanes_of_rows;
+    const std::size_t rows = (std::min)(lanes_of_rows, width_ - first_row);
+    std::vector<float> solved(padded * lanes_of_rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < width_; ++column) {
+        const std::size_t place = (first_row + row) * width_ + column;
+        solved[column * lanes_of_rows + row] =
             static_cast<float>((moments.second[place] - moments.cross[place]) / mean);
       }
+    }
+    detail::scale_columns(solved.data(), inverse_diagonal);
+    for (std::size_t panel = panels(); panel-- > 0;) {
+      float* const tile = &solved[panel * panel_columns * lanes_of_rows];
+      detail::subtract_products(tile, of_panel(panel) + panel_columns * panel_columns,
+                                tile + panel_columns * lanes_of_rows, padded - (panel + 1) * panel_columns, isa);
+      detail::solve_panel(tile, of_panel(panel));
+    }
+    detail::scale_columns(solved.data(), inverse_diagonal);
+    for (std::size_t column = 0; column < width_; ++column) {
+      float* const to = &shift_[(column / panel_columns * width_ + first_row) * panel_columns + column % panel_columns];
+      for (std::size_t row = 0; row < rows; ++row) to[row * panel_columns] = solved[column * lanes_of_rows + row];
     }
     return {};
   });
 }
 
-inline void input_factor::correct(double share, std::vector<float>& weights, instruction_set isa) const {
+inline void input_factor::load_targets(std::size_t panel, double share, const float* weights, float* targets,
+                                       instruction_set isa) const {
   using detail::lanes_of_rows, detail::panel_columns;
-  if (difference_.empty() || share == 0) return;
-  const std::size_t padded = panels() * panel_columns;
-  // W (C - H) = X R R^T: first Y = X R from the last column to the first, then X from the first to the last.
-  std::vector<float> solved(padded * lanes_of_rows);
-  for (std::size_t panel = 0; panel < panels(); ++panel) {
-    detail::subtract_products(&solved[panel * panel_columns * lanes_of_rows],
-                              &difference_[panel * width_ * panel_columns], weights.data(), width_, isa);
+  const float* const own = weights + panel * panel_columns * lanes_of_rows;
+  if (shift_.empty() || share == 0) {
+    std::copy_n(own, panel_columns * lanes_of_rows, targets);
+    return;
   }
-  detail::scale_columns(solved.data(), diagonal_);
-  for (std::size_t panel = panels(); panel-- > 0;) {
-    float* const tile = &solved[panel * panel_columns * lanes_of_rows];
-    const float* const down = &lower_[panel * padded * panel_columns - (panel == 0 ? 0 : panel_begin(panel - 1))];
-    detail::subtract_products(tile, down + panel_columns * panel_columns, tile + panel_columns * lanes_of_rows,
-                              padded - (panel + 1) * panel_columns, isa);
-    detail::solve_panel(tile, down, false);
-  }
-  detail::scale_columns(solved.data(), diagonal_);
-  for (std::size_t panel = 0; panel < panels(); ++panel) {
-    float* const tile = &solved[panel * panel_columns * lanes_of_rows];
-    const float* const up = &upper_[panel_begin(panel)];
-    detail::subtract_products(tile, up, solved.data(), panel * panel_columns, isa);
-    detail::solve_panel(tile, up + panel * panel_columns * panel_columns, true);
-  }
-  detail::add_share(weights.data(), solved.data(), width_ * lanes_of_rows, static_cast<float>(share));
+  std::fill_n(targets, panel_columns * lanes_of_rows, 0.0F);
+  detail::subtract_products(targets, &shift_[panel * width_ * panel_columns], weights, width_, isa);
+  detail::shift_from(own, static_cast<float>(share), panel_columns * lanes_of_rows, targets);
 }
 
 }  // namespace ecq

@@ -1,0 +1,184 @@
+#pragma once
+/// \file
+/// The search for a path through a trellis on which each weight makes up for the errors of those before it: every path
+/// that is still in the running has targets of its own (per-survivor processing; Raheli, Polydoros and Tzou, 1995).
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/calibrated/survivor_paths_avx2.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/quantize/trellis_lanes.hpp"
+#include "ecq/quantize/trellis_search.hpp"
+
+namespace ecq::detail {
+
+/// What paths are made of and what they cost: importance * (target - weight)^2 + the cost of the index, in squares of
+/// the step. Each quantiser offers the nearest of its codes with an even index, and of those with an odd one.
+struct path_rule {
+  trellis walk{};
+  float step = 1;            ///< of weights, between neighbouring codes
+  index_bits index_costs{};  ///< by magnitude
+};
+
+/// Weights of a row that follow one another in a lane.
+struct lane_weights {
+  std::size_t count = 0;
+  const float* weights = nullptr;
+  const float* targets = nullptr;  ///< what they should become, but for the errors of each other
+  const float* importance = nullptr;
+  const float* feedback = nullptr;  ///< of weight j to weight k > j, at j * stride + k
+  std::size_t stride = 0;
+};
+
+/// The largest magnitude of a code that every quantiser has a neighbour of, with indices of either parity.
+inline constexpr float largest_survivor_code = largest_path_code - 2;
+
+/// Takes paths through some weights. `costs` has a number for each state, `futures` room for one for each weight and
+/// state: what errors on the path to that state add to the target of the weight. Writes, for each weight and state, the
+/// code by which the state is reached and, as a bit of `odd`, the parity of its index.
+template <unsigned StateBits>
+ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weights& some, float* costs, float* futures,
+                                         std::int8_t* codes, std::uint32_t* odd) {
+  ECQ_EXACT_FLOAT_BODY
+  constexpr trellis walk{.state_bits = StateBits};
+  constexpr unsigned states = walk.states();
+  constexpr float pushed = 0x1.8p23F;  // adding it rounds to an integer
+  constexpr float offsets[2][2] = {{0, 2}, {-1, 1}};
+  const float per_step = 1.0F / rule.step;
+  std::fill_n(futures, some.count * states, 0.0F);
+  for (std::size_t at = 0; at < some.count; ++at) {
+    float sums[2][states], made[2][states];
+    for (unsigned state = 0; state < states; ++state) {
+      const float exact = (some.targets[at] + futures[at * states + state]) * per_step;
+      const float magnitude = std::fabs(exact);
+      const float bounded = magnitude < largest_survivor_code ? magnitude : largest_survivor_code;
+      const unsigned quantizer = trellis::quantizer(state);
+      for (unsigned parity = 0; parity < 2; ++parity) {
+        const float offset = offsets[quantizer][parity];
+        const float fourth = ((bounded - offset) * 0.25F + pushed) - pushed;
+        float code = fourth * 4.0F + offset;
+        if (quantizer == 1 && parity == 0 && bounded < 1.5F) code = 0;
+        const auto index = static_cast<std::size_t>(static_cast<unsigned>(code) + quantizer) / 2;
+        made[parity][state] = std::copysign(code, exact);
+        const float away = exact - made[parity][state];
+        sums[parity][state] = costs[state] + (away * away * some.importance[at] + rule.index_costs[index]);
+      }
+    }
+    float errors[states];
+    unsigned from[states];
+    odd[at] = 0;
+    for (unsigned state = 0; state < states; ++state) {
+      const unsigned even_from = state_before(walk, state, 0), odd_from = state_before(walk, state, 1);
+      const bool is_odd = sums[1][odd_from] < sums[0][even_from];
+      from[state] = is_odd ? odd_from : even_from;
+      costs[state] = sums[is_odd][from[state]];
+      const float code = made[is_odd][from[state]];
+      errors[state] = code * rule.step - some.weights[at];
+      codes[at * states + state] = static_cast<std::int8_t>(code);
+      odd[at] |= std::uint32_t{is_odd} << state;
+    }
+    for (std::size_t later = at + 1; later < some.count; ++later) {
+      const float factor = some.feedback[at * some.stride + later];
+      float* const future = futures + later * states;
+      float before[states];
+      std::copy_n(future, states, before);
+      for (unsigned state = 0; state < states; ++state) future[state] = before[from[state]] - factor * errors[state];
+    }
+  }
+  const float least = *std::min_element(costs, costs + states);
+  for (unsigned state = 0; state < states; ++state) costs[state] -= least;
+}
+
+/// The paths of one lane, from a state that is known on. Keeps memory from one search to the next.
+class survivor_paths {
+ public:
+  survivor_paths(const path_rule& rule, instruction_set isa) : rule_(rule), isa_(isa) {}
+
+  void begin(unsigned state) {
+    costs_.fill(unreachable);
+    costs_[state] = 0;
+    length_ = 0;
+  }
+
+  void add(const lane_weights& some) {
+    const std::size_t states = rule_.walk.states();
+    futures_.resize((std::max)(futures_.size(), some.count * states));
+    codes_.resize((std::max)(codes_.size(), (length_ + some.count) * states));
+    odd_.resize((std::max)(odd_.size(), length_ + some.count));
+    std::int8_t* const codes = codes_.data() + length_ * states;
+    std::uint32_t* const odd = odd_.data() + length_;
+    switch (rule_.walk.state_bits) {
+      case 2: extend_paths<2>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
+      case 3:
+#if ECQ_X86
+        if (isa_ >= instruction_set::avx2) {
+          const avx2::eight_survivors run{rule_.step,
+                                          rule_.index_costs.data(),
+                                          largest_survivor_code,
+                                          some.count,
+                                          some.weights,
+                                          some.targets,
+                                          some.importance,
+                                          some.feedback,
+                                          some.stride,
+                                          costs_.data(),
+                                          futures_.data(),
+                                          codes,
+                                          odd};
+          avx2::extend_paths(run);
+          break;
+        }
+#endif
+        extend_paths<3>(rule_, some, costs_.data(), futures_.data(), codes, odd);
+        break;
+      case 4: extend_paths<4>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
+      default: extend_paths<5>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
+    }
+    length_ += some.count;
+  }
+
+  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun.
+  struct path {
+    const std::int8_t* codes;
+    unsigned last_state;
+  };
+
+  /// Nothing if a target was beyond FP32. Of last states that cost the same, the lowest one is taken.
+  std::optional<path> finish() {
+    const unsigned states = rule_.walk.states();
+    for (unsigned state = 0; state < states; ++state) {
+      if (!(costs_[state] < 2 * unreachable)) return {};
+    }
+    const auto least = std::min_element(costs_.begin(), costs_.begin() + states);
+    const auto last = static_cast<unsigned>(least - costs_.begin());
+    best_.resize((std::max)(best_.size(), length_));
+    unsigned state = last;
+    for (std::size_t at = length_; at-- > 0;) {
+      best_[at] = codes_[at * states + state];
+      state = state_before(rule_.walk, state, (odd_[at] >> state) & 1U);
+    }
+    return path{best_.data(), last};
+  }
+
+ private:
+  static constexpr float unreachable = 0x1p60F;
+
+  path_rule rule_;
+  instruction_set isa_;
+  std::array<float, 1U << trellis::max_state_bits> costs_{};
+  std::size_t length_ = 0;
+  std::vector<float> futures_;
+  std::vector<std::int8_t> codes_, best_;
+  std::vector<std::uint32_t> odd_;
+};
+
+}  // namespace ecq::detail
