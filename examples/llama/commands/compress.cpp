@@ -3,6 +3,7 @@
 #include "compress.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <iostream>
@@ -51,11 +52,12 @@ ecq::result<void> compress(const compress_arguments& given) {
   steps.clear();
   std::size_t tokens = 0;
   for (const auto& text : texts) tokens += text.size();
-  const ecq::calibration calibration{
+  ecq::calibration calibration{
       .pass = std::make_shared<llama::text_calibration>(model, pool, std::move(texts)),
       .target_bits = given.bits,
       .correction = given.correction,
   };
+  if (given.states != 0) calibration.state_bits = static_cast<unsigned>(std::countr_zero(given.states));
   options.method = ecq::any_method(std::make_shared<const ecq::calibrated_method<ecq::int8>>(calibration));
   tool::progress_bar bar(given.common.quiet);
   ECQ_TRY(report, tool::naming(given.path, ecq::compress_folder(pool.backend(), given.path, given.output, options,

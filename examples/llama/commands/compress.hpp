@@ -17,6 +17,7 @@ struct compress_arguments : model_options {
   std::string sensitivities;  ///< a file of `ecq-llama calibrate`; empty: none
   double bits = 3;
   double correction = 0.75;
+  unsigned states = 0;  ///< of the trellis, 4, 8, 16 or 32; 0: none
   llama::own_text_options texts;
 };
 

@@ -4,8 +4,10 @@
 /// ecq::calibrated).
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,15 +27,25 @@
 #include "ecq/calibrated/input_factor.hpp"
 #include "ecq/calibrated/input_moments.hpp"
 #include "ecq/calibrated/step_by_rms.hpp"
+#include "ecq/calibrated/trellis_feedback.hpp"
+#include "ecq/calibrated/trellis_order.hpp"
 #include "ecq/calibrated/uniform_format.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/format/affine_uint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/int8.hpp"
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
+#include "ecq/methods/tcq_method.hpp"
+#include "ecq/methods/tcq_plan.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
+#include "ecq/quantize/stored_scale.hpp"
 #include "ecq/quantize/target_bits.hpp"
+#include "ecq/quantize/tcq.hpp"
+#include "ecq/quantize/trellis_codes.hpp"
+#include "ecq/quantize/trellis_search.hpp"
+#include "ecq/stream/limits.hpp"
 
 namespace ecq {
 
@@ -67,6 +80,9 @@ struct calibration {
   std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
   factor_options factor{};              ///< damping is raised to that of the step (step_by_rms::damping)
   double correction = 0.75;             ///< error_feedback::correction
+  /// log2 of the states of a trellis that codes of Int8 lie on, 2..5: less noise at the same rate. None: no trellis.
+  /// Every matrix has to begin at a multiple of 1024 codes in its stream.
+  std::optional<unsigned> state_bits{};
 };
 
 namespace detail {
@@ -76,8 +92,9 @@ namespace detail {
 template <uniform_format Format>
 class calibrated_codes {
  public:
-  calibrated_codes(const calibration& options, std::vector<named_weights> matrices)
-      : options_(options), matrices_(std::move(matrices)) {
+  /// With a trellis, `plan` is what there is to know about it.
+  calibrated_codes(const calibration& options, std::vector<named_weights> matrices, const tcq_plan& plan)
+      : options_(options), matrices_(std::move(matrices)), walk_(plan.walk), bits_(plan.bits) {
     for (std::size_t index = 0; index < matrices_.size(); ++index) numbers_[matrices_[index].name] = index;
   }
 
@@ -128,6 +145,10 @@ class calibrated_codes {
         ECQ_TRY(moments, options_.pass->moments());
         factor_options how = options_.factor;
         how.damping = (std::max)(how.damping, step_by_rms{*lambda_}.damping());
+        if (options_.state_bits) {
+          const trellis_order order(moments.width);
+          moments = in_order(std::move(moments), order.columns());
+        }
         auto made = input_factor::make(backend, moments, how);
         if (!made) return std::move(made).error().within("input of tensor '", name, "'");
         factor = std::move(*made);
@@ -143,9 +164,14 @@ class calibrated_codes {
     const named_weights& matrix = matrices_[index];
     const weights_view& weights = matrix.weights;
     coded_matrix made{std::vector<std::uint8_t>(weights.size()), bf16(1.0F)};
-    if (!weights.empty()) {
-      const step_by_rms rule{lambda_of(*lambda_, matrix.lambda_factor)};
-      ECQ_TRY(scale, rule.scale_of<Format>(backend, weights));
+    const double lambda = lambda_of(*lambda_, matrix.lambda_factor);
+    if (!weights.empty() && options_.state_bits) {
+      ECQ_TRY(steps, trellis_steps(backend, weights, lambda, false));
+      made.scale = stored_scale<Format>(steps.front());
+      const trellis_feedback feedback{&input, walk_, bits_, static_cast<float>(made.scale), options_.correction};
+      ECQ_CHECK(feedback.quantize(backend, weights, made.codes));
+    } else if (!weights.empty()) {
+      ECQ_TRY(scale, step_by_rms{lambda}.scale_of<Format>(backend, weights));
       const error_feedback feedback{.input = &input, .scale = scale, .correction = options_.correction};
       ECQ_CHECK(feedback.quantize<Format>(backend, weights, made.codes, std::span(&made.scale, 1)));
     }
@@ -166,6 +192,8 @@ class calibrated_codes {
 
   calibration options_;
   std::vector<named_weights> matrices_;
+  trellis walk_;
+  index_bits bits_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
   std::optional<double> lambda_;  ///< of the pass that is under way
   std::map<std::size_t, coded_matrix> waiting_;
@@ -175,8 +203,10 @@ class calibrated_codes {
 template <uniform_format Format>
 class prepared_calibration final : public prepared_method {
  public:
-  prepared_calibration(const calibration& options, std::vector<named_weights> matrices, double lambda)
-      : codes_(std::make_unique<calibrated_codes<Format>>(options, std::move(matrices))), lambda_(lambda) {}
+  prepared_calibration(const calibration& options, std::vector<named_weights> matrices, const tcq_plan& plan)
+      : codes_(std::make_unique<calibrated_codes<Format>>(options, std::move(matrices), plan)), lambda_(plan.lambda) {
+    if (options.state_bits) walk_ = plan.walk;
+  }
 
   result<void> check() const { return codes_->check(); }
 
@@ -195,10 +225,34 @@ class prepared_calibration final : public prepared_method {
 
   double lambda(const rate_correction& correction) const override { return correction.at(lambda_); }
 
+  stream_options options(const stream_options& given) const override {
+    stream_options with_trellis = given;
+    if (walk_) with_trellis.trellis = walk_;
+    return with_trellis;
+  }
+
  private:
   std::unique_ptr<calibrated_codes<Format>> codes_;  // a pass goes on as matrices are asked for
   double lambda_;
+  std::optional<trellis> walk_;
 };
+
+/// Shortens the period so that each matrix begins with one. Fails with errc::unsupported, naming the matrix, where none
+/// is that short.
+inline result<void> fit_period(matrix_streams streams, trellis& walk) {
+  for (const auto& of_stream : streams) {
+    std::uint64_t begin = 0;
+    for (const named_weights& matrix : of_stream) {
+      if (std::countr_zero(begin) < static_cast<int>(min_chunk_bits)) {
+        return error(errc::unsupported, "tensor '", matrix.name, "' begins at code ", begin,
+                     " of its stream: feedback along a trellis needs a multiple of ", 1U << min_chunk_bits);
+      }
+      walk.period_bits = (std::min)(walk.period_bits, static_cast<unsigned>(std::countr_zero(begin)));
+      begin += matrix.weights.size();
+    }
+  }
+  return {};
+}
 
 }  // namespace detail
 
@@ -216,7 +270,8 @@ class calibrated_method final : public compression_method {
 
   std::string settings() const override {
     const std::string_view format = Format::name;
-    const std::string what = detail::text_of(format, ", ", error_feedback::name);
+    std::string what = detail::text_of(format, ", ", error_feedback::name);
+    if (options_.state_bits) what = detail::text_of(what, ", trellis of ", 1U << *options_.state_bits, " states");
     return options_.target_bits ? detail::text_of(what, ", bits ", *options_.target_bits)
                                 : detail::text_of(what, ", lambda ", options_.lambda.value_or(0));
   }
@@ -229,7 +284,10 @@ class calibrated_method final : public compression_method {
     if (options_.lambda && !(*options_.lambda >= 0)) {
       return error(errc::invalid_argument, "a lambda of ", *options_.lambda);
     }
-    return {};
+    if (options_.state_bits && !std::is_same_v<Format, int8>) {
+      return error(errc::invalid_argument, "calibration: codes of ", Format::name, " on a trellis, which takes int8");
+    }
+    return options_.state_bits ? trellis_options().check() : result<void>();
   }
 
   std::optional<double> target_bits() const override { return options_.target_bits; }
@@ -237,20 +295,34 @@ class calibrated_method final : public compression_method {
 
   result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                          const method_setting& setting) const override {
-    double lambda = options_.lambda.value_or(0);
-    if (options_.target_bits) {
+    detail::tcq_plan plan;
+    if (options_.state_bits) {
+      ECQ_TRY(found, detail::tcq_method(trellis_options()).find_plan(backend, streams, setting));
+      plan = std::move(found);
+      ECQ_CHECK(detail::fit_period(streams, plan.walk));
+    } else if (options_.target_bits) {
       const auto rounding = detail::quantizer_at_lambda::of<Format>([](double at) { return step_by_rms{at}; });
       ECQ_TRY(found, detail::find_lambdas(backend, streams, *options_.target_bits, false, setting, rounding));
-      if (!found.empty()) lambda = found.front();
+      if (!found.empty()) plan.lambda = found.front();
+    } else {
+      plan.lambda = options_.lambda.value_or(0);
     }
     std::vector<named_weights> matrices;
     for (const auto& of_stream : streams) matrices.insert(matrices.end(), of_stream.begin(), of_stream.end());
-    auto prepared = std::make_unique<const detail::prepared_calibration<Format>>(options_, std::move(matrices), lambda);
+    auto prepared = std::make_unique<const detail::prepared_calibration<Format>>(options_, std::move(matrices), plan);
     ECQ_CHECK(prepared->check());
     return std::unique_ptr<const prepared_method>(std::move(prepared));
   }
 
  private:
+  /// Those by which the step and the bits of indices are found: one scale a matrix.
+  tcq trellis_options() const {
+    return {.state_bits = *options_.state_bits,
+            .target_bits = options_.target_bits,
+            .lambda = options_.lambda,
+            .shortest_scaled_row = (std::numeric_limits<std::size_t>::max)()};
+  }
+
   calibration options_;
 };
 

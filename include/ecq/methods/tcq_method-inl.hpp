@@ -24,6 +24,7 @@
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/tcq_method.hpp"
+#include "ecq/methods/tcq_plan.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
@@ -34,14 +35,6 @@
 #include "ecq/quantize/trellis_search.hpp"
 
 namespace ecq::detail {
-
-/// What prepare() finds out about a model.
-struct tcq_plan {
-  trellis walk;
-  double lambda = 0;
-  index_bits bits{};
-  std::vector<double> factors;  ///< of lambda, by matrix
-};
 
 class prepared_tcq final : public prepared_method {
  public:
@@ -64,7 +57,7 @@ class prepared_tcq final : public prepared_method {
                              std::span<std::byte> elements) const override {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
     const double lambda = lambda_of(correction.at(plan_.lambda), plan_.factors[index]);
-    ECQ_TRY(steps, trellis_steps(backend, weights, lambda, tcq::has_scaled_rows(weights.columns())));
+    ECQ_TRY(steps, trellis_steps(backend, weights, lambda, how_.has_scaled_rows(weights.columns())));
     const lane_states states = states_behind(plan_.walk, before);
     ECQ_CHECK(find_trellis_codes(backend, plan_.walk, costs_, weights, steps, before.size(), states, codes));
     return set_trellis_scales(backend, weights, codes, steps, described.scales);
@@ -93,6 +86,12 @@ ECQ_INLINE std::string tcq_method::settings() const {
 ECQ_INLINE result<std::unique_ptr<const prepared_method>> tcq_method::prepare(const cpu& backend,
                                                                               matrix_streams streams,
                                                                               const method_setting& setting) const {
+  ECQ_TRY(plan, find_plan(backend, streams, setting));
+  return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_tcq>(how_, std::move(plan)));
+}
+
+ECQ_INLINE result<tcq_plan> tcq_method::find_plan(const cpu& backend, matrix_streams streams,
+                                                  const method_setting& setting) const {
   tcq_plan plan;
   plan.walk = {how_.state_bits, how_.period_bits};
   std::vector<rate_input> inputs;
@@ -113,7 +112,7 @@ ECQ_INLINE result<std::unique_ptr<const prepared_method>> tcq_method::prepare(co
     plan.lambda = how_.lambda.value_or(0);
     ECQ_CHECK(look_at_sample(backend, inputs, matrices, setting, plan));
   }
-  return std::unique_ptr<const prepared_method>(std::make_unique<const prepared_tcq>(how_, std::move(plan)));
+  return plan;
 }
 
 ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_streams streams,
@@ -123,14 +122,14 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
   quantizer_at_lambda quantizer;
   quantizer.scales = [this](std::size_t rows, std::size_t columns) { return how_.layout(rows, columns).count(); };
   quantizer.begin = [&](double lambda, const cpu& where, std::span<const sampled_weights> samples) -> result<void> {
-    ECQ_TRY(bits, find_index_bits(where, plan.walk, samples, lambda));
+    ECQ_TRY(bits, find_index_bits(where, plan.walk, samples, lambda, how_));
     tried[lambda] = bits;
     costs.emplace(bits, trellis_rate_weight);
     return {};
   };
   quantizer.quantize = [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
                            std::span<bf16>) -> result<void> {
-    ECQ_TRY(steps, trellis_steps(where, weights, lambda, tcq::has_scaled_rows(weights.columns())));
+    ECQ_TRY(steps, trellis_steps(where, weights, lambda, how_.has_scaled_rows(weights.columns())));
     ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, steps, 0, {}, codes));
     std::transform(codes.begin(), codes.end(), codes.begin(), index_of_path_code);
     return {};
@@ -143,10 +142,11 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
 
 ECQ_INLINE result<void> tcq_method::look_at_sample(const cpu& backend, std::span<const rate_input> inputs,
                                                    std::span<const named_weights* const> matrices,
-                                                   const method_setting& setting, tcq_plan& plan) {
+                                                   const method_setting& setting, tcq_plan& plan) const {
   constexpr std::uint64_t sample_limit = std::uint64_t{1} << 20;
   try {
-    auto bits = find_index_bits(backend, plan.walk, sample_model(inputs, sample_limit, setting.finished), plan.lambda);
+    auto bits =
+        find_index_bits(backend, plan.walk, sample_model(inputs, sample_limit, setting.finished), plan.lambda, how_);
     if (!bits) return name_non_finite(backend, matrices, bits.error());
     plan.bits = *bits;
   } catch (const std::bad_alloc&) {

@@ -21,11 +21,6 @@ namespace ecq {
 /// target_bits and lambda.
 struct tcq {
   static constexpr std::string_view name = "tcq";
-  /// Matrices of rows that are shorter have one scale, since one for each row would cost more than it brings.
-  static constexpr std::size_t shortest_scaled_row = 256;
-
-  static constexpr bool has_scaled_rows(std::size_t columns) noexcept { return columns >= shortest_scaled_row; }
-
   unsigned state_bits = trellis{}.state_bits;  ///< log2 of the states, 2..5; more are better, and take longer
   /// log2 of the codes between two returns to state 0, 10..18; streams of shorter chunks take those of a chunk.
   unsigned period_bits = trellis{}.period_bits;
@@ -33,6 +28,10 @@ struct tcq {
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights, about the rate that entquant::lambda gives; 0: no weight lies beyond the codes.
   std::optional<double> lambda{};
+  /// Matrices of rows that are shorter have one scale, since one for each row would cost more than it brings.
+  std::size_t shortest_scaled_row = 256;
+
+  constexpr bool has_scaled_rows(std::size_t columns) const noexcept { return columns >= shortest_scaled_row; }
 
   /// The scales of a matrix. They make rows, or the matrix, unbiased: <w,v> = <w,w> for weights w that become v.
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {

@@ -134,9 +134,10 @@ inline index_bits bits_of_indices(std::span<const double, largest_index + 1> cou
 }
 
 /// What indices cost in a model at a lambda: found by passes over `samples`, each with the costs that the last one
-/// has led to.
+/// has led to. Rows have scales as `how` says.
 inline result<index_bits> find_index_bits(const cpu& backend, const trellis& walk,
-                                          std::span<const sampled_weights> samples, double lambda) {
+                                          std::span<const sampled_weights> samples, double lambda,
+                                          const tcq& how = {}) {
   constexpr std::size_t most_weights = std::size_t{1} << 20;
   constexpr int passes = 4;
   std::size_t all = 0;
@@ -149,8 +150,8 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
   std::vector<part> parts;
   for (const sampled_weights& sample : samples) {
     const weights_view some = sample.weights.every_row((all + most_weights - 1) / most_weights);
-    ECQ_TRY(steps, trellis_steps(backend, some, lambda_of(lambda, sample.lambda_factor),
-                                 tcq::has_scaled_rows(some.columns())));
+    ECQ_TRY(steps,
+            trellis_steps(backend, some, lambda_of(lambda, sample.lambda_factor), how.has_scaled_rows(some.columns())));
     const double share = static_cast<double>(sample.weights.size()) / static_cast<double>(some.size());
     parts.push_back({some, std::move(steps), sample.stands_for * share});
   }

@@ -1,0 +1,19 @@
+#pragma once
+/// \file
+/// What trellis-coded quantisation finds out about a model before it quantises any of it.
+
+#include <vector>
+
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/quantize/trellis_search.hpp"
+
+namespace ecq::detail {
+
+struct tcq_plan {
+  trellis walk{};
+  double lambda = 0;
+  index_bits bits{};
+  std::vector<double> factors{};  ///< of lambda, by matrix
+};
+
+}  // namespace ecq::detail
