@@ -151,16 +151,31 @@ TEST_F(CalibratedMethod, LosesFarLessAtTheSameBits) {
   }
 }
 
+TEST_F(CalibratedMethod, LosesLessAlongATrellis) {
+  for (const double bits : {2.1, 3.0}) {
+    const auto rounded = calibrated({.pass = pass, .target_bits = bits}, net.matrices());
+    const auto made = calibrated({.pass = pass, .target_bits = bits, .state_bits = 3}, net.matrices());
+    ASSERT_TRUE(rounded && made) << made.error().to_string();
+    EXPECT_NEAR(made->bits_per_weight(), bits, 0.03);
+    EXPECT_LT(error_of(*made), 0.9 * error_of(*rounded)) << bits;
+  }
+  EXPECT_EQ(ecq::calibrated_method<int8>({.pass = pass, .target_bits = 3, .state_bits = 4}).settings(),
+            "int8, error feedback, trellis of 16 states, bits 3.000000");
+}
+
 TEST_F(CalibratedMethod, GivesTheSameCodesInEveryOrder) {
-  const calibration how{.pass = pass, .lambda = 14.5};
-  const auto forward = calibrated(how, net.matrices());
-  EXPECT_EQ(pass->restarts, 1);
-  auto turned = net.matrices();
-  std::swap(turned[0], turned[1]);
-  const auto backward = calibrated(how, turned, {.threads = 2});
-  ASSERT_TRUE(forward && backward);
-  EXPECT_EQ(decoded(*forward, 0), decoded(*backward, 1));
-  EXPECT_EQ(decoded(*forward, 1), decoded(*backward, 0));
+  for (const std::optional<unsigned> state_bits : {std::optional<unsigned>(), std::optional(3U)}) {
+    const calibration how{.pass = pass, .lambda = 14.5, .state_bits = state_bits};
+    pass->restarts = 0;
+    const auto forward = calibrated(how, net.matrices());
+    EXPECT_EQ(pass->restarts, 1);
+    auto turned = net.matrices();
+    std::swap(turned[0], turned[1]);
+    const auto backward = calibrated(how, turned, {.threads = 2});
+    ASSERT_TRUE(forward && backward);
+    EXPECT_EQ(decoded(*forward, 0), decoded(*backward, 1));
+    EXPECT_EQ(decoded(*forward, 1), decoded(*backward, 0));
+  }
 }
 
 TEST_F(CalibratedMethod, BeginsAgainForAnotherLambda) {
@@ -237,6 +252,10 @@ TEST_F(CalibratedMethod, RefusesWhatMakesNoSense) {
           "tensor 'other': the calibration has no input of it");
   const named_weights narrow{"inner", matrix_view<const float>(net.inner.data(), width, width / 2)};
   refused({.pass = pass, .lambda = 1.0}, {narrow}, errc::invalid_argument, "tensor 'inner': inputs of 128 columns");
+  const named_weights odd{"odd", matrix_view<const float>(net.inner.data(), 5, width)};
+  refused({.pass = pass, .lambda = 1.0, .state_bits = 3}, {odd, matrices[0]}, errc::unsupported,
+          "tensor 'inner' begins at code 640 of its stream");
+  refused({.pass = pass, .lambda = 1.0, .state_bits = 6}, matrices, errc::invalid_argument, "2^6 states");
   pass->order = {"inner", "inner"};
   refused({.pass = pass, .lambda = 1.0}, matrices, errc::invalid_argument, "has named tensor 'inner' twice");
 }

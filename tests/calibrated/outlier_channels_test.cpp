@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +15,16 @@
 #include "ecq/calibrated/input_factor.hpp"
 #include "ecq/calibrated/input_moments.hpp"
 #include "ecq/calibrated/step_by_rms.hpp"
+#include "ecq/calibrated/trellis_feedback.hpp"
+#include "ecq/calibrated/trellis_order.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/int8.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
+#include "ecq/quantize/model_sample.hpp"
+#include "ecq/quantize/trellis_codes.hpp"
+#include "ecq/quantize/trellis_indices.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -85,6 +91,27 @@ outcome quantized(const Quantizer& quantizer, matrix_view<const float> weights) 
   return made;
 }
 
+outcome quantized_along_trellis(matrix_view<const float> weights, const ecq::input_moments& moments, double lambda) {
+  using ecq::detail::trellis_feedback;
+  const ecq::trellis walk{};
+  const std::vector<ecq::detail::sampled_weights> sample{{.values = {}, .weights = weights}};
+  const auto bits = ecq::detail::find_index_bits(cpu{}, walk, sample, lambda);
+  const auto steps = ecq::detail::trellis_steps(cpu{}, weights, lambda, false);
+  const ecq::detail::trellis_order order(columns);
+  const auto factor = ecq::input_factor::make(
+      cpu{}, ecq::detail::in_order(moments, order.columns()),
+      {.damping = std::max(0.01, trellis_feedback::damping_share * ecq::step_by_rms{lambda}.damping())});
+  EXPECT_TRUE(bits && steps && factor);
+  const trellis_feedback how{.input = &*factor, .walk = walk, .bits = *bits, .step = steps->front()};
+  std::vector<std::uint8_t> codes(rows * columns);
+  const auto done = how.quantize(cpu{}, weights, codes);
+  EXPECT_TRUE(done) << done.error().to_string();
+  outcome made;
+  made.bits = ecq::entropy_of(ecq::counts_of_indices(*ecq::count_codes(cpu{}, codes)));
+  for (const std::uint8_t code : codes) made.weights.push_back(ecq::int8::decode(code) * how.step);
+  return made;
+}
+
 class OutlierChannels : public testing::TestWithParam<double> {};
 
 TEST_P(OutlierChannels, LeaveFeedbackNoWorseThanEntQuant) {
@@ -110,6 +137,14 @@ TEST_P(OutlierChannels, LeaveFeedbackNoWorseThanEntQuant) {
   EXPECT_LE(fed.bits, plain.bits);
   EXPECT_GT(fed.bits, plain.bits - 0.05);
   EXPECT_LE(output_error(values, fed.weights, unseen), output_error(values, plain.weights, unseen));
+
+  outcome along_trellis;
+  for (double lambda = ecq::detail::expected_lambda(GetParam() + 0.3);
+       along_trellis.weights.empty() || along_trellis.bits > plain.bits; lambda *= 1.02) {
+    along_trellis = quantized_along_trellis(weights, *moments, lambda);
+  }
+  EXPECT_GT(along_trellis.bits, plain.bits - 0.05);
+  EXPECT_LE(output_error(values, along_trellis.weights, unseen), output_error(values, plain.weights, unseen));
 }
 
 INSTANTIATE_TEST_SUITE_P(Rates, OutlierChannels, testing::Values(2.1, 3.0, 4.0), [](const auto& instance) {

@@ -78,8 +78,8 @@ struct calibration {
   std::shared_ptr<calibration_pass> pass;
   std::optional<double> target_bits{};  ///< bits a weight over the whole model, everything counted
   std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
-  factor_options factor{};              ///< damping is raised to that of the step (step_by_rms::damping)
-  double correction = 0.75;             ///< error_feedback::correction
+  factor_options factor{};   ///< damping is raised to that of the step (step_by_rms::damping), or to its tenth
+  double correction = 0.75;  ///< error_feedback::correction
   /// log2 of the states of a trellis that codes of Int8 lie on, 2..5: less noise at the same rate. None: no trellis.
   /// Every matrix has to begin at a multiple of 1024 codes in its stream.
   std::optional<unsigned> state_bits{};
@@ -144,7 +144,8 @@ class calibrated_codes {
       if (!factor) {
         ECQ_TRY(moments, options_.pass->moments());
         factor_options how = options_.factor;
-        how.damping = (std::max)(how.damping, step_by_rms{*lambda_}.damping());
+        const double share = options_.state_bits ? trellis_feedback::damping_share : 1;
+        how.damping = (std::max)(how.damping, share * step_by_rms{*lambda_}.damping());
         if (options_.state_bits) {
           const trellis_order order(moments.width);
           moments = in_order(std::move(moments), order.columns());

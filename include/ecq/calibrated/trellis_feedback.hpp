@@ -28,9 +28,12 @@ namespace ecq::detail {
 
 /// A quantiser of one matrix to codes of Int8 on a trellis, one step for all of it.
 struct trellis_feedback {
-  /// The cost of a bit, in squares of the step. Lower costs leave weights too small, greater ones too large: at this
-  /// one, they are unbiased.
-  static constexpr float rate_weight = 0.3F;
+  /// The cost of a bit, in squares of the step. Without feedback, more is better (trellis_rate_weight); here the next
+  /// layers suffer from it.
+  static constexpr float rate_weight = 0.1F;
+  /// How much of step_by_rms::damping there is to be. Paths avoid weights that need many bits, and most of what a path
+  /// gains is lost to damping that is meant to avoid them.
+  static constexpr double damping_share = 0.1;
 
   const input_factor* input = nullptr;  ///< of the matrix's inputs in trellis_order, which it outlives; not null
   trellis walk{};                       ///< the first weight is at a multiple of the period in its stream
