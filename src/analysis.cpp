@@ -1,2 +1,5 @@
 #include "ecq/analysis/exponent_counts-inl.hpp"
 #include "ecq/analysis/exponent_law-inl.hpp"
+#include "ecq/analysis/outliers-inl.hpp"
+#include "ecq/analysis/unbiased_error-inl.hpp"
+#include "ecq/analysis/weight_error-inl.hpp"

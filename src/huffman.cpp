@@ -1,3 +1,4 @@
+#include "ecq/entropy/huffman/code_lengths-inl.hpp"
 #include "ecq/entropy/huffman/huffman-inl.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gaps-inl.hpp"
 #include "ecq/stream/stream_encoder.hpp"

@@ -7,7 +7,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <span>
+#include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/exponent_counts.hpp"
@@ -58,6 +61,26 @@ ECQ_INLINE void add_exponents(std::span<const float> weights, histogram& counts)
     }
     counts.add(std::span(fields).first(count));
   }
+}
+
+ECQ_INLINE result<exponent_counts> count_rows(
+    const cpu& backend, const weights_view& weights,
+    const std::function<void(std::size_t row, std::span<float> buffer, histogram& counts)>& count) {
+  constexpr std::size_t weights_per_task = std::size_t{1} << 18;
+  if (weights.empty()) return exponent_counts{};
+  const std::size_t rows = (std::max)(std::size_t{1}, weights_per_task / weights.columns());
+  exponent_counts all;
+  std::mutex guard;
+  ECQ_CHECK(parallel_for(backend, (weights.rows() - 1) / rows + 1, [&](std::size_t task) -> result<void> {
+    std::vector<float> buffer(exponents_at_once);
+    histogram part;
+    const std::size_t end = (std::min)(weights.rows(), (task + 1) * rows);
+    for (std::size_t row = task * rows; row < end; ++row) count(row, std::span(buffer), part);
+    const std::scoped_lock lock(guard);
+    all.fields += part;
+    return {};
+  }));
+  return all;
 }
 
 }  // namespace detail

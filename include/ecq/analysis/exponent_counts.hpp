@@ -6,9 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <functional>
 #include <span>
-#include <vector>
 
 #include "ecq/analysis/hadamard.hpp"
 #include "ecq/base/backend.hpp"
@@ -68,24 +67,9 @@ void add_exponents(std::span<const float> weights, histogram& counts) noexcept;
 
 /// Calls `count(row, buffer, histogram)` for each row, on all threads; `buffer` is scratch memory for exponents_at_once
 /// floats. Returns the sum of all histograms.
-template <class Count>
-result<exponent_counts> count_rows(const cpu& backend, const weights_view& weights, Count&& count) {
-  constexpr std::size_t weights_per_task = std::size_t{1} << 18;
-  if (weights.empty()) return exponent_counts{};
-  const std::size_t rows = (std::max)(std::size_t{1}, weights_per_task / weights.columns());
-  exponent_counts all;
-  std::mutex guard;
-  ECQ_CHECK(parallel_for(backend, (weights.rows() - 1) / rows + 1, [&](std::size_t task) -> result<void> {
-    std::vector<float> buffer(exponents_at_once);
-    histogram part;
-    const std::size_t end = (std::min)(weights.rows(), (task + 1) * rows);
-    for (std::size_t row = task * rows; row < end; ++row) count(row, std::span(buffer), part);
-    const std::scoped_lock lock(guard);
-    all.fields += part;
-    return {};
-  }));
-  return all;
-}
+result<exponent_counts> count_rows(
+    const cpu& backend, const weights_view& weights,
+    const std::function<void(std::size_t row, std::span<float> buffer, histogram& counts)>& count);
 
 }  // namespace detail
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/base/backend.hpp"
@@ -55,25 +54,10 @@ inline double unbiased_gain_of(std::span<const float> original, std::span<const 
 /// measure_error() of rows that are multiplied by their unbiased_gain first, rounded to FP32. Coarse rates shrink
 /// weights; what this measures is the noise beside that. No error for equal matrices, and the same for every thread
 /// count. Errors: errc::invalid_argument if the shapes differ.
-inline result<weight_error> measure_unbiased_error(const cpu& backend, weights_view original,
-                                                   weights_view reconstructed) {
-  if (original.rows() != reconstructed.rows() || original.columns() != reconstructed.columns()) {
-    return error(errc::invalid_argument, "original is ", original.rows(), " x ", original.columns(),
-                 ", reconstructed is ", reconstructed.rows(), " x ", reconstructed.columns());
-  }
-  std::vector<weight_error> rows(original.rows());
-  ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
-    std::vector<float> before(original.columns()), after(original.columns());
-    original.load(row, 0, before);
-    reconstructed.load(row, 0, after);
-    const double gain = unbiased_gain_of(before, after);
-    for (float& weight : after) weight = static_cast<float>(gain * static_cast<double>(weight));
-    rows[row].add(before, after);
-    return {};
-  }));
-  weight_error total;
-  for (const weight_error& row : rows) total += row;
-  return total;
-}
+result<weight_error> measure_unbiased_error(const cpu& backend, weights_view original, weights_view reconstructed);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/analysis/unbiased_error-inl.hpp"
+#endif

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "ecq/base/config.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/number_format.hpp"
 
@@ -25,11 +26,10 @@ constexpr std::array<float, 256> values_of_codes() {
 
 /// The values of all codes of the format that `format` names; precondition: a format of one byte a code other than
 /// dtype::table.
-inline std::span<const float, 256> values_of_codes(dtype format) {
-  return visit_code_format(format, [&]<class Format>() -> std::span<const float, 256> {
-    static const std::array<float, 256> values = values_of_codes<Format>();
-    return values;
-  });
-}
+std::span<const float, 256> values_of_codes(dtype format);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/format/code_values-inl.hpp"
+#endif

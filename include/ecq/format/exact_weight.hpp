@@ -2,9 +2,10 @@
 /// \file
 /// Weights that stay as they are, beside the codes of their matrix.
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
+
+#include "ecq/base/config.hpp"
 
 namespace ecq {
 
@@ -20,11 +21,11 @@ struct exact_weight {
 inline constexpr std::uint64_t exact_weight_bytes = 12;
 
 /// Those of `weights`, whose positions ascend, from position `begin` up to, not including, `end`.
-inline std::span<const exact_weight> exact_weights_in(std::span<const exact_weight> weights, std::uint64_t begin,
-                                                      std::uint64_t end) noexcept {
-  const auto first = std::ranges::lower_bound(weights, begin, {}, &exact_weight::position);
-  const auto last = std::ranges::lower_bound(first, weights.end(), end, {}, &exact_weight::position);
-  return {first, last};
-}
+std::span<const exact_weight> exact_weights_in(std::span<const exact_weight> weights, std::uint64_t begin,
+                                               std::uint64_t end) noexcept;
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/format/exact_weight-inl.hpp"
+#endif

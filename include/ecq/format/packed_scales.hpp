@@ -3,15 +3,12 @@
 /// Scales as files hold them: what the bits of each BF16 are above the least of their matrix (docs/format.md). Rows of
 /// a matrix have scales of similar size, so 6 to 9 bits suffice.
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <vector>
 
-#include "ecq/base/little_endian.hpp"
+#include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
 
@@ -27,12 +24,7 @@ struct scale_packing {
   unsigned bits = 1;        ///< 1..16; not 0, so that a file's size bounds the number of its scales
 
   /// The packing that needs the fewest bits.
-  static constexpr scale_packing of(std::span<const bf16> scales) noexcept {
-    if (scales.empty()) return {};
-    const auto [least, most] = std::ranges::minmax(scales, {}, &bf16::bits);
-    const auto spread = static_cast<unsigned>(most.bits - least.bits);
-    return {least.bits, (std::max)(1U, static_cast<unsigned>(std::bit_width(spread)))};
-  }
+  static scale_packing of(std::span<const bf16> scales) noexcept;
 
   /// The size of `count` (below 2^59) scales.
   constexpr std::uint64_t size_bytes(std::uint64_t count) const noexcept {
@@ -46,59 +38,18 @@ struct scale_packing {
 inline constexpr double expected_scale_bits = 7;
 
 /// The size of `scales` once they are packed.
-constexpr std::uint64_t packed_scale_bytes(std::span<const bf16> scales) noexcept {
-  return scale_packing::of(scales).size_bytes(scales.size());
-}
+std::uint64_t packed_scale_bytes(std::span<const bf16> scales) noexcept;
 
 /// Packs scales: u16 least, u8 bits, u8 0, then the differences, each with its lowest bit first, from the lowest bit of
 /// the first byte on.
-inline std::vector<std::byte> pack_scales(std::span<const bf16> scales) {
-  const auto packing = scale_packing::of(scales);
-  std::vector<std::byte> packed(packing.size_bytes(scales.size()));
-  store_le<std::uint16_t>(packed.data(), packing.least);
-  packed[2] = static_cast<std::byte>(packing.bits);
-  std::byte* next = packed.data() + scale_packing::header_bytes;
-  std::uint32_t waiting = 0;
-  unsigned bits = 0;
-  for (const bf16 scale : scales) {
-    waiting |= static_cast<std::uint32_t>(scale.bits - packing.least) << bits;
-    for (bits += packing.bits; bits >= 8; bits -= 8, waiting >>= 8) *next++ = static_cast<std::byte>(waiting & 0xFFU);
-  }
-  if (bits != 0) *next = static_cast<std::byte>(waiting);
-  return packed;
-}
+std::vector<std::byte> pack_scales(std::span<const bf16> scales);
 
 /// The `count` scales that `packed` holds. Errors: errc::corrupt for numbers out of range, another size, and bits
 /// behind the last scale; errc::out_of_memory.
-inline result<std::vector<bf16>> unpack_scales(std::span<const std::byte> packed, std::uint64_t count) {
-  if (packed.size() < scale_packing::header_bytes) {
-    return error(errc::corrupt, packed.size(), " bytes are no packed scales");
-  }
-  const scale_packing packing{load_le<std::uint16_t>(packed.data()), static_cast<unsigned>(packed[2])};
-  if (packing.bits < 1 || packing.bits > scale_packing::most_bits || packed[3] != std::byte{0}) {
-    return error(errc::corrupt, "scales of ", packing.bits, " bits, then ", static_cast<unsigned>(packed[3]));
-  }
-  if (count > packed.size() * 8 || packing.size_bytes(count) != packed.size()) {
-    return error(errc::corrupt, packed.size(), " bytes for ", count, " scales of ", packing.bits, " bits");
-  }
-  try {
-    std::vector<bf16> scales(static_cast<std::size_t>(count));
-    const std::byte* next = packed.data() + scale_packing::header_bytes;
-    std::uint32_t waiting = 0;
-    unsigned bits = 0;
-    for (bf16& scale : scales) {
-      for (; bits < packing.bits; bits += 8) waiting |= static_cast<std::uint32_t>(*next++) << bits;
-      const std::uint32_t pattern = packing.least + (waiting & ((1U << packing.bits) - 1));
-      if (pattern > 0xFFFFU) return error(errc::corrupt, "a scale whose bits are ", pattern);
-      scale = bf16::from_bits(static_cast<std::uint16_t>(pattern));
-      waiting >>= packing.bits;
-      bits -= packing.bits;
-    }
-    if (waiting != 0) return error(errc::corrupt, "bits behind the last scale");
-    return scales;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", count, " scales");
-  }
-}
+result<std::vector<bf16>> unpack_scales(std::span<const std::byte> packed, std::uint64_t count);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/format/packed_scales-inl.hpp"
+#endif

@@ -4,12 +4,10 @@
 /// Hirschberg 1990), and within a limit by the method of DFloat11 and ECF8. Integer arithmetic gives the same lengths
 /// on every machine.
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/entropy/histogram.hpp"
 
 namespace ecq {
@@ -17,107 +15,22 @@ namespace ecq {
 /// Length in bits of each symbol's code word; 0 for symbols that do not occur, and for a symbol that occurs alone.
 using code_lengths = std::array<std::uint8_t, 256>;
 
-namespace detail {
-
-/// A symbol that occurs, with its count. The order is by ascending count; among equals the larger symbol comes first.
-struct counted_symbol {
-  std::uint64_t count;
-  std::uint8_t symbol;
-};
-
-inline std::vector<counted_symbol> symbols_by_count(const histogram& codes) {
-  std::vector<counted_symbol> symbols;
-  for (unsigned symbol = 256; symbol-- > 0;) {
-    if (codes.counts[symbol] != 0) symbols.push_back({codes.counts[symbol], static_cast<std::uint8_t>(symbol)});
-  }
-  std::stable_sort(symbols.begin(), symbols.end(),
-                   [](const counted_symbol& a, const counted_symbol& b) { return a.count < b.count; });
-  return symbols;
-}
-
-}  // namespace detail
-
 /// Lengths of a Huffman code for `codes`, up to 255 bits: of all such codes, one with the shortest longest code word.
-inline code_lengths huffman_code_lengths(const histogram& codes) {
-  code_lengths lengths{};
-  const auto symbols = detail::symbols_by_count(codes);
-  const std::size_t leaves = symbols.size();
-  if (leaves < 2) return lengths;
-  // Nodes 0 .. leaves - 1 are symbols; the others are pairs, in the order of their making, which is by ascending
-  // weight.
-  std::vector<std::uint64_t> weight(2 * leaves - 1);
-  std::vector<std::size_t> parent(2 * leaves - 1);
-  std::size_t leaf = 0;
-  std::size_t pair = leaves;
-  for (std::size_t i = 0; i < leaves; ++i) weight[i] = symbols[i].count;
-  for (std::size_t made = leaves; made < weight.size(); ++made) {
-    for (int child = 0; child < 2; ++child) {
-      const bool take_leaf = leaf < leaves && (pair == made || weight[leaf] <= weight[pair]);
-      const std::size_t lightest = take_leaf ? leaf++ : pair++;
-      weight[made] += weight[lightest];
-      parent[lightest] = made;
-    }
-  }
-  std::vector<std::uint8_t> depth(weight.size());
-  for (std::size_t node = weight.size() - 1; node-- > 0;) {
-    depth[node] = static_cast<std::uint8_t>(depth[parent[node]] + 1);
-    if (node < leaves) lengths[symbols[node].symbol] = depth[node];
-  }
-  return lengths;
-}
+code_lengths huffman_code_lengths(const histogram& codes);
 
 /// The lengths, none above `limit`, with the least sum of count * length. Precondition: 2^limit is at least the number
 /// of symbols.
-inline code_lengths limited_code_lengths(const histogram& codes, unsigned limit) {
-  code_lengths lengths{};
-  const auto symbols = detail::symbols_by_count(codes);
-  if (symbols.size() < 2) return lengths;
-  // A level's list holds, by weight, every symbol and the pairs of neighbours of the level below. The chosen items of a
-  // list are always its beginning, so it is enough to know which of its items are symbols.
-  std::vector<std::vector<bool>> is_symbol(limit);
-  std::vector<std::uint64_t> below;
-  for (auto& level : is_symbol) {
-    std::vector<std::uint64_t> list;
-    std::size_t leaf = 0;
-    for (std::size_t pair = 0; leaf < symbols.size() || pair + 1 < below.size();) {
-      const bool has_pair = pair + 1 < below.size();
-      const std::uint64_t both = has_pair ? below[pair] + below[pair + 1] : 0;
-      const bool take_leaf = leaf < symbols.size() && (!has_pair || symbols[leaf].count <= both);
-      list.push_back(take_leaf ? symbols[leaf].count : both);
-      level.push_back(take_leaf);
-      leaf += take_leaf ? 1 : 0;
-      pair += take_leaf ? 0 : 2;
-    }
-    below = std::move(list);
-  }
-  std::size_t chosen = 2 * symbols.size() - 2;
-  for (std::size_t level = limit; level-- > 0;) {
-    const auto leaves = static_cast<std::size_t>(
-        std::count(is_symbol[level].begin(), is_symbol[level].begin() + static_cast<std::ptrdiff_t>(chosen), true));
-    for (std::size_t i = 0; i < leaves; ++i) ++lengths[symbols[i].symbol];
-    chosen = 2 * (chosen - leaves);
-  }
-  return lengths;
-}
+code_lengths limited_code_lengths(const histogram& codes, unsigned limit);
 
 /// Lengths, none above `limit` (at least 8), by the method of DFloat11 and ECF8: it sets the counts of the k rarest
 /// symbols to 1, for k = 2, 3, ..., until the Huffman code of the changed counts keeps to the limit.
-inline code_lengths adjusted_code_lengths(histogram codes, unsigned limit) {
-  const auto symbols = detail::symbols_by_count(codes);
-  code_lengths lengths = huffman_code_lengths(codes);
-  for (std::size_t rarest = 0; rarest < symbols.size() && *std::max_element(lengths.begin(), lengths.end()) > limit;
-       ++rarest) {
-    codes.counts[symbols[rarest].symbol] = 1;
-    if (rarest > 0) lengths = huffman_code_lengths(codes);
-  }
-  return lengths;
-}
+code_lengths adjusted_code_lengths(histogram codes, unsigned limit);
 
 /// The number of bits that `codes` take when coded with `lengths`.
-inline std::uint64_t coded_bits(const histogram& codes, const code_lengths& lengths) {
-  std::uint64_t bits = 0;
-  for (std::size_t symbol = 0; symbol < 256; ++symbol) bits += codes.counts[symbol] * lengths[symbol];
-  return bits;
-}
+std::uint64_t coded_bits(const histogram& codes, const code_lengths& lengths);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/entropy/huffman/code_lengths-inl.hpp"
+#endif

@@ -16,7 +16,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman/huffman_multi_lut.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_array.hpp"
 
 namespace ecq::detail {
 

@@ -94,6 +94,9 @@ ECQ_INLINE errc huffman_gaps::chunk_opener::open(const chunk_bytes& chunk, std::
   return errc::ok;
 }
 
+ECQ_INLINE huffman_gaps::decoder::decoder(const table& code, split_map map)
+    : opener_(code, map), raw_bits_(map.bits), single_(code), multi_(code, map.bits) {}
+
 ECQ_INLINE void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                                    std::span<errc> verdicts, instruction_set) const {
   gap_array_view view{};

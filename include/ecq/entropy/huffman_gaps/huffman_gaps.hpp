@@ -15,7 +15,7 @@
 #include "ecq/entropy/huffman/huffman_lut.hpp"
 #include "ecq/entropy/huffman/huffman_multi_lut.hpp"
 #include "ecq/entropy/huffman/huffman_table.hpp"
-#include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
+#include "ecq/entropy/huffman_gaps/huffman_gap_array.hpp"
 
 namespace ecq {
 
@@ -75,8 +75,7 @@ struct huffman_gaps {
   /// entropy/huffman_gaps/huffman_gap_chunk.hpp instead.
   class decoder {
    public:
-    decoder(const table& code, split_map map)
-        : opener_(code, map), raw_bits_(map.bits), single_(code), multi_(code, map.bits) {}
+    decoder(const table& code, split_map map);
 
     errc decode(const chunk_bytes& chunk, std::uint8_t* out) const {
       errc verdict = errc::ok;

@@ -162,19 +162,32 @@ ECQ_AVX512 [[gnu::noinline]] inline bool add_escapes(__m512i first, __m512i seco
   return true;
 }
 
-/// A sink of advance_groups whose symbols are pairs: their codes go to memory. Reads at most 64 bytes beyond raw bits
-/// and escapes.
-template <std::size_t Chunks, unsigned RawBits>
-struct pair_sink {
-  static constexpr bool packs = true;
-
-  ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
-                       std::size_t groups)
-      : escaping(join.pairs->has_escape()), raw_bits(join.bits), symbols(groups * group_symbols) {
+/// What every pair_sink looks up. Never inlined: it is set up once for many groups, and there are many sinks.
+struct pair_registers {
+  ECQ_AVX512 [[gnu::noinline]] pair_registers(const element_join& join, const std::uint8_t (&numbers)[64])
+      : escaping(join.pairs->has_escape()), raw_bits(join.bits) {
     const pair_lookup pairs(numbers, *join.pairs);
     code[0] = _mm512_loadu_si512(pairs.code[0]);
     code[1] = _mm512_loadu_si512(pairs.code[1]);
     escaped = _mm512_loadu_si512(pairs.escaped);
+  }
+
+  bool escaping;
+  raw_bit_registers raw_bits;
+  pair_order order;
+  __m512i code[2];
+  __m512i escaped;
+};
+
+/// A sink of advance_groups whose symbols are pairs: their codes go to memory. Reads at most 64 bytes beyond raw bits
+/// and escapes.
+template <std::size_t Chunks, unsigned RawBits>
+struct pair_sink : pair_registers {
+  static constexpr bool packs = true;
+
+  ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
+                       std::size_t groups)
+      : pair_registers(join, numbers), symbols(groups * group_symbols) {
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {
       raw[c] = cursors[c]->raw;
@@ -215,11 +228,6 @@ struct pair_sink {
     cursor.element = to[c];
   }
 
-  bool escaping;
-  raw_bit_registers raw_bits;
-  pair_order order;
-  __m512i code[2];
-  __m512i escaped;
   std::size_t symbols;
   const std::byte* raw[Chunks];
   const std::byte* escape[Chunks];

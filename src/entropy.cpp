@@ -1,0 +1,2 @@
+#include "ecq/entropy/histogram-inl.hpp"
+#include "ecq/entropy/nibble_list-inl.hpp"
