@@ -30,10 +30,6 @@ namespace ecq {
 
 namespace detail {
 
-inline bool is_sensitivity(double value) noexcept {
-  return value >= least_sensitivity && value <= greatest_sensitivity;
-}
-
 ECQ_INLINE result<double> read_sensitivity(json_reader& json) {
   ECQ_TRY(digits, json.number_text());
   std::istringstream in{std::string(digits)};

@@ -43,6 +43,14 @@ using sensitivity_map = std::map<std::string, tensor_sensitivity>;
 inline constexpr double least_sensitivity = 1e-12;
 inline constexpr double greatest_sensitivity = 1e12;  ///< of the same range
 
+namespace detail {
+
+inline bool is_sensitivity(double value) noexcept {
+  return value >= least_sensitivity && value <= greatest_sensitivity;
+}
+
+}  // namespace detail
+
 /// Reads sensitivities from JSON, {"model.layers.0.mlp.down_proj.weight": 0.93, ...}, where an array has a number for
 /// each row; an array of one number stands for the whole tensor. Errors: errc::corrupt, naming the byte, for anything
 /// else, for empty arrays and for numbers out of range.
