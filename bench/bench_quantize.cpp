@@ -90,7 +90,7 @@ void trellis_codes(benchmark::State& state) {
   std::vector<std::uint8_t> codes(rows * columns);
   std::vector<ecq::bf16> scales(rows);
   for (auto _ : state) {
-    const auto steps = ecq::detail::trellis_steps(threads_of(state), weights(), 14.5, true);
+    const auto steps = ecq::detail::trellis_steps(threads_of(state), weights(), 14.5, {}, true);
     const auto done = ecq::detail::find_trellis_codes(threads_of(state), walk, costs, weights(), *steps, 0, {}, codes);
     const auto scaled = ecq::detail::set_trellis_scales(threads_of(state), weights(), codes, *steps, scales);
     if (!done || !scaled) state.SkipWithError("no codes");

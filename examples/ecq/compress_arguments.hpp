@@ -151,9 +151,12 @@ inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_argumen
 
 inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given) {
   return command
-      .add_option("--sensitivity", given.sensitivity,
-                  "Divide bits among tensors by how much the loss depends on them, as a JSON file says: {\"tensor\": "
-                  "number, ...}. 'ecq-llama calibrate' writes such a file")
+      .add_option(
+          "--sensitivity", given.sensitivity,
+          "Divide bits among tensors by how much the loss depends on them, as a JSON file says: {\"tensor\": "
+          "number, ...}, or a safetensors file with tensors of the same names. 'ecq-llama calibrate' writes the "
+          "former. An array of numbers, one for each row, divides bits among rows as well; a trellis takes the "
+          "mean where rows have less than 256 weights")
       ->check(CLI::ExistingFile);
 }
 

@@ -118,7 +118,8 @@ void add_compress(CLI::App& app, tool::action& chosen) {
       ->check(tool::number_between(0.01, 8))
       ->capture_default_str();
   command->add_option("--sensitivity", given->sensitivities,
-                      "Divide the bits by this file of 'ecq-llama calibrate': JSON, a number a tensor");
+                      "Divide the bits by this file of 'ecq-llama calibrate', or any file that 'ecq compress "
+                      "--sensitivity' takes; of numbers for each row, their mean counts");
   command
       ->add_option("--correction", given->correction,
                    "How much each matrix makes up for what was quantised before it, 0 to 1")

@@ -15,8 +15,9 @@ twice, the states of all tokens twice. A device other than the CPU holds the who
 then one layer at a time.
 
 Layers are taken in the order of computation, and in each the matrices that share an input. Let x be such an input in
-the original model, x_q in the one quantised so far, H = E[x_q x_q^T], C = E[x x_q^T], d 1 % of the mean of E[x_q^2]. A
-matrix W first makes up for a share a of what was quantised before it (--correction),
+the original model, x_q in the one quantised so far, H = E[x_q x_q^T], C = E[x x_q^T], d a share of the mean of E[x_q^2]
+that grows with the steps of codes: about 15 % at 2.1 bits, 4 % at 3, and at least 1 %. A matrix W first makes up for a
+share a of what was quantised before it (--correction),
 
     W' = W + a (W (C + d) (H + d)^-1 - W),
 

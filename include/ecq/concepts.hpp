@@ -17,6 +17,7 @@
 /// | regularizer | a surrogate for the entropy of the codes | quantize/regularizer.hpp |
 /// | scale_search | a scale for every group | quantize/scale_search.hpp |
 /// | quantizer, affine_quantizer | a matrix into codes and scales | quantize/quantizer.hpp |
+/// | row_weighted | a quantiser with a lambda for each row | quantize/quantizer.hpp |
 /// | baseline | a method to compare with, its bits counted | quantize/baseline.hpp |
 /// | element_split | elements into symbols and raw bits | entropy/symbol_map.hpp |
 /// | entropy_coder | symbols into words, chunk by chunk | entropy/entropy_coder.hpp |

@@ -248,7 +248,7 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   }
   // Of other sensitivities, ratios matter.
   auto scaled = sensitivities_of(model, 16);
-  for (auto& each : scaled) each.second *= 1e-5;
+  for (auto& each : scaled) each.second.values[0] *= 1e-5;
   ASSERT_TRUE(compress({.method = method, .sensitivities = scaled}));
   EXPECT_EQ(ecq_test::read_file(packed), of_bits);
 }

@@ -142,6 +142,40 @@ TEST_F(Tcq, DividesBitsByFactors) {
   EXPECT_LT(coarse->stream.size(), fine->stream.size());
 }
 
+TEST_F(Tcq, DividesBitsByFactorsOfRows) {
+  std::vector<double> factors(100, 1);
+  for (std::size_t row = 1; row < 100; row += 2) factors[row] = 16;
+  matrices[0].row_factors = factors;
+  const auto divided = compress(cpu{}, tcq{.target_bits = 3.0}, matrices);
+  matrices[0].row_factors = {};
+  const auto alike = compress(cpu{}, tcq{.target_bits = 3.0}, matrices);
+  ASSERT_TRUE(divided && alike);
+  EXPECT_NEAR(divided->bits_per_weight(), 3.0, 0.02);
+  const auto noise = [&](const ecq::packed_block& block, std::size_t begin) {
+    const auto out = decoded(block);
+    return ecq::measure_unbiased_error(
+               cpu{}, matrices[0].weights.row_range(begin, 99).every_row(2),
+               ecq::weights_view(matrix_view(out.data(), 100, 1030)).row_range(begin, 99).every_row(2))
+        ->sqnr_db();
+  };
+  EXPECT_NEAR(noise(*alike, 0), noise(*alike, 1), 1);
+  EXPECT_NEAR(noise(*divided, 0) - noise(*divided, 1), 12, 2);
+}
+
+TEST_F(Tcq, RefusesFactorsThatDoNotFit) {
+  for (const tcq& how : {tcq{.target_bits = 3.0}, tcq{.lambda = 14.5}}) {
+    for (const std::vector<double>& wrong :
+         {std::vector<double>(99, 1.0), std::vector<double>(101, 1.0), std::vector<double>(100, 0.0),
+          std::vector<double>(100, std::numeric_limits<double>::infinity())}) {
+      matrices[0].row_factors = wrong;
+      const auto block = compress(cpu{}, how, matrices);
+      ASSERT_FALSE(block);
+      EXPECT_EQ(block.error().code(), errc::invalid_argument);
+      EXPECT_NE(block.error().message().find("tensor 'first': "), std::string::npos) << block.error().message();
+    }
+  }
+}
+
 TEST_F(Tcq, TakesWeightsOfAnySize) {
   constexpr float huge = std::numeric_limits<float>::max();
   for (const float size : {0.0F, 1e-45F, 1e-38F, 1e-20F, 1e20F, 3e38F, huge}) {

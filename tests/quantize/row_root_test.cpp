@@ -213,6 +213,38 @@ TEST(RowRoot, FormatsAgreeAtLowRates) {
   }
 }
 
+TEST(RowRoot, FactorsOfRowsAreThoseOfLambda) {
+  const auto weights = ecq_test::row_varying(6, 512);
+  const std::vector<double> factors = {1, 0.125, 1, 8, 64, 1};
+  for (const auto& layout : {ecq::per_channel{}.layout(6, 512), ecq::per_group{100}.layout(6, 512)}) {
+    const auto divided = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{10, factors}, weights, layout);
+    for (std::size_t row = 0; row < 6; ++row) {
+      const auto alike = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{10 * factors[row]}, weights, layout);
+      for (std::size_t group = row * layout.groups_across(); group < (row + 1) * layout.groups_across(); ++group) {
+        EXPECT_EQ(divided[group], alike[group]) << row;
+      }
+    }
+  }
+}
+
+TEST(RowRoot, FactorsOfRowsThatDoNotFitAreErrors) {
+  const auto weights = ecq_test::gaussian(6, 64);
+  const auto fails = [&](const std::vector<double>& factors, const ecq::group_layout& layout) {
+    std::vector<float> scales(layout.count());
+    const auto done = ecq::row_root<>{10, factors}.search<ecq::fp8_e4m3>(
+        cpu{}, matrix_view<const float>(weights.data(), 6, 64), layout, std::span<float>(scales));
+    return !done && done.error().code() == ecq::errc::invalid_argument;
+  };
+  const auto rows = ecq::per_channel{}.layout(6, 64);
+  EXPECT_FALSE(fails(std::vector<double>(6, 2), rows));
+  EXPECT_TRUE(fails(std::vector<double>(5, 2), rows));
+  EXPECT_TRUE(fails(std::vector<double>(7, 2), rows));
+  EXPECT_TRUE(fails(std::vector<double>(6, 2), ecq::per_tensor{}.layout(6, 64)));
+  for (const double bad : {0.0, -1.0, 1e30, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EXPECT_TRUE(fails({1, 1, bad, 1, 1, 1}, rows)) << bad;
+  }
+}
+
 TEST(RowRoot, GranularitiesAgreeWhereRowsAreAlike) {
   const auto weights = ecq_test::gaussian(256, 512);
   const double bits = figures_of<ecq::fp8_e4m3>(at(14.5), weights, 256).bits;

@@ -125,6 +125,35 @@ TEST(LambdaForBits, ASampleReadsItsRowsAlone) {
   EXPECT_EQ(all.error().code(), errc::non_finite);
 }
 
+// Rows that are large take few bits here, so factors of other rows would lead elsewhere.
+TEST(LambdaForBits, ASampleHasTheFactorsOfItsRows) {
+  auto weights = ecq_test::gaussian(3000, 64);
+  std::vector<double> factors;
+  for (std::size_t row = 0; row < 3000; ++row) {
+    const bool large = row * 7919 % 3000 < 1000;
+    factors.push_back(large ? 64 : 1);
+    for (std::size_t column = 0; column < 64 && large; ++column) weights[row * 64 + column] *= 8;
+  }
+  const rate_input input{matrix_view<const float>(weights.data(), 3000, 64), 0, 1, factors};
+  const auto all = lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&input, 1), 3.0);
+  const auto some =
+      lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&input, 1), 3.0, ecq::no_overhead{}, {.sample_limit = 19200});
+  ASSERT_TRUE(all && some);
+  EXPECT_NEAR(*some / *all, 1, 0.1);
+  const rate_input plain{input.weights};
+  const auto alike = lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&plain, 1), 3.0);
+  ASSERT_TRUE(alike);
+  EXPECT_LT(*all, *alike / 2);
+
+  for (const std::size_t count : {1U, 2999U, 3001U}) {
+    const std::vector<double> wrong(count, 1.0);
+    const rate_input unfit{input.weights, 0, 1, wrong};
+    const auto none = lambda_for_bits<ecq::fp8_e4m3>(cpu{}, std::span(&unfit, 1), 3.0);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code(), errc::invalid_argument);
+  }
+}
+
 TEST(LambdaForBits, ScalesCountUnlessAskedOtherwise) {
   const auto weights = ecq_test::gaussian(512, 64);
   const rate_input input{matrix_view<const float>(weights.data(), 512, 64), 0};

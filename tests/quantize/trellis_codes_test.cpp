@@ -34,7 +34,7 @@ coded code_all(const trellis& walk, const std::vector<float>& weights, std::size
   const ecq::rate_input input{matrix};
   const auto samples = detail::sample_model({&input, 1}, weights.size(), {});
   const auto bits = detail::find_index_bits(cpu{}, walk, samples, lambda);
-  const auto steps = detail::trellis_steps(cpu{}, matrix, lambda, false);
+  const auto steps = detail::trellis_steps(cpu{}, matrix, lambda, {}, false);
   EXPECT_TRUE(bits && steps && steps->size() == 1);
   coded made{.codes = std::vector<std::uint8_t>(weights.size())};
   const detail::path_costs costs(*bits, detail::trellis_rate_weight);
@@ -102,7 +102,7 @@ TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
 TEST(TrellisScales, MakeRowsUnbiased) {
   const auto weights = ecq_test::row_varying(40, 256, 2);
   const matrix_view matrix(weights.data(), 40, 256);
-  const auto steps = detail::trellis_steps(cpu{}, matrix, 58, false);
+  const auto steps = detail::trellis_steps(cpu{}, matrix, 58, {}, false);
   ASSERT_TRUE(steps);
   const float step = steps->front();
   std::vector<std::uint8_t> codes;
@@ -149,7 +149,7 @@ TEST(TrellisStep, IsNormalForAnyWeights) {
     const std::vector<float> weights(10, weight);
     for (const double lambda : {0.0, 14.5, 0x1p20}) {
       for (const bool by_rows : {false, true}) {
-        const auto steps = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), lambda, by_rows);
+        const auto steps = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), lambda, {}, by_rows);
         ASSERT_TRUE(steps);
         ASSERT_EQ(steps->size(), by_rows ? 2U : 1U);
         for (const float step : *steps) {
@@ -164,8 +164,8 @@ TEST(TrellisStep, IsNormalForAnyWeights) {
 TEST(TrellisStep, ReachesTheLargestWeight) {
   std::vector<float> weights(1000, 1.0F);
   weights[700] = 1000;
-  const auto one = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, false);
-  const auto each = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, true);
+  const auto one = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, {}, false);
+  const auto each = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 10, 100), 1e-6, {}, true);
   ASSERT_TRUE(one && each);
   EXPECT_FLOAT_EQ(one->front(), 1000.0F / 126);
   for (std::size_t row = 0; row < 10; ++row) EXPECT_FLOAT_EQ((*each)[row], (row == 7 ? 1000.0F : 1.0F) / 126);
@@ -174,7 +174,7 @@ TEST(TrellisStep, ReachesTheLargestWeight) {
 TEST(TrellisStep, NamesWeightsThatAreNotFinite) {
   std::vector<float> weights(10, 1.0F);
   weights[7] = std::numeric_limits<float>::quiet_NaN();
-  const auto step = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), 14.5, false);
+  const auto step = detail::trellis_steps(cpu{}, matrix_view(weights.data(), 2, 5), 14.5, {}, false);
   ASSERT_FALSE(step);
   EXPECT_EQ(step.error().code(), ecq::errc::non_finite);
   EXPECT_NE(step.error().message().find("row 1, column 2"), std::string::npos) << step.error().message();

@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 
 from .answers import Failure, progress
 
-DAMPING = 0.01  # of the mean of E[x^2]
 MOST = 127  # the largest code
 COLUMNS = 64  # of a block within which errors are fed back one by one
 SAMPLED = 1 << 20  # weights of a matrix, at most, by which steps are searched for
 
 
 class Factor:
-    """What the moments of an input say, for all matrices with this input. H + d = R R^T, R upper triangular."""
+    """What the moments of an input say, for all matrices with this input. H + d = R R^T, R upper triangular.
 
-    def __init__(self, second: torch.Tensor, cross: torch.Tensor, correction: float):
+    d is the share `damping` of the mean of H's diagonal.
+    """
+
+    def __init__(self, second: torch.Tensor, cross: torch.Tensor, correction: float, damping: float):
         if not (second.isfinite().all() and cross.isfinite().all()):
             raise Failure("NaN or infinity in its inputs")
-        damping = DAMPING * (second.diagonal().mean().item() or 1.0)
-        damped = second + damping * torch.eye(len(second), dtype=second.dtype, device=second.device)
+        added = damping * (second.diagonal().mean().item() or 1.0)
+        damped = second + added * torch.eye(len(second), dtype=second.dtype, device=second.device)
         reversed_factor, column = torch.linalg.cholesky_ex(damped.flip(0, 1))
         if column.item() != 0:
             raise Failure(f"the moments of its inputs are indefinite, at column {len(second) - column.item()}")
@@ -59,8 +61,9 @@ def entropy_of(codes: torch.Tensor) -> float:
     return -(shares * shares.log2()).sum().item()
 
 
-def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float], bits: float) -> Dict[str, float]:
-    """Steps of factor * rms * 2^x, with the x at which rounded weights have that entropy, as BF16 stores them."""
+def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float],
+               bits: float) -> Tuple[Dict[str, float], float]:
+    """Steps of factor * rms * 2^x, with the x at which rounded weights have that entropy, as BF16 stores them; 2^x."""
     samples, extents = {}, {}
     for name, weights in matrices.items():
         progress(f"reading {name}")
@@ -91,7 +94,7 @@ def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float], bit
         middle = (low + high) / 2
         low, high = (middle, high) if rate(at(middle)) > bits else (low, middle)
     progress()
-    return at(high)
+    return at(high), 2.0 ** high
 
 
 def step_factors(names: List[str], path: Optional[pathlib.Path]) -> Dict[str, float]:

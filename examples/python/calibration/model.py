@@ -14,6 +14,7 @@ import transformers
 
 from .answers import Failure, progress
 from .checkpoint import files_of, quantization_config, stored_names, tensors_of, write_checkpoint
+from .damping import damping_at
 from .error_feedback import MOST, Factor, entropy_of, scales_for, step_factors
 from .layers import Call, Recording, groups_of, inputs_of, is_matrix, layers_of, oriented
 from .texts import BATCH, loss_of, own_texts
@@ -22,9 +23,10 @@ from .texts import BATCH, loss_of, own_texts
 class Calibration:
     """Quantises the layers of a model in place, and keeps codes and scales by the names of modules."""
 
-    def __init__(self, recording: Recording, scales: Dict[str, float], types: Dict[str, torch.dtype],
+    def __init__(self, recording: Recording, scales: Dict[str, float], damping: float, types: Dict[str, torch.dtype],
                  given: argparse.Namespace):
         self.given, self.scales, self.types, self.recording = given, scales, types, recording
+        self.damping = damping
         self.states = [(states, states) for states in recording.states]  # of the original and the quantised model
         self.codes: Dict[str, torch.Tensor] = {}
 
@@ -67,7 +69,7 @@ class Calibration:
             cross = cross + ((plain.t() @ seen).double() if aligned else moments)
         if rows == 0 or (rows < len(second) and not self.given.few_tokens):
             raise Failure(f"{rows} tokens for its {len(second)} columns, each of which needs 1 (--few-tokens)")
-        return Factor(second / rows, cross / rows, self.given.correction)
+        return Factor(second / rows, cross / rows, self.given.correction, self.damping)
 
     def _replace(self, name: str, matrix: torch.nn.Module, factor: Optional[Factor]) -> None:
         weights, scale = oriented(matrix, matrix.weight.data), self.scales[name]
@@ -81,9 +83,10 @@ class Calibration:
 
 
 def quantised_layers(path: str, layers: torch.nn.ModuleList, recording: Recording, scales: Dict[str, float],
-                     types: Dict[str, torch.dtype], given: argparse.Namespace) -> Tuple[Dict[str, torch.Tensor], float]:
-    """Quantises in place. The codes, and their entropy in bits a weight."""
-    work = Calibration(recording, scales, types, given)
+                     step: float, types: Dict[str, torch.dtype],
+                     given: argparse.Namespace) -> Tuple[Dict[str, torch.Tensor], float]:
+    """Quantises in place, with moments damped for `step`. The codes, and their entropy in bits a weight."""
+    work = Calibration(recording, scales, damping_at(step), types, given)
     for number, layer in enumerate(layers):
         work.quantise_layer(number, f"{path}.{number}", layer)
     progress()
@@ -125,7 +128,7 @@ def calibrate(given: argparse.Namespace) -> None:
         print(f"warning: {given.tokens / widest:.1f} tokens for each of {widest} columns, better 20", file=sys.stderr)
     original = {name: module.weight.data for name, module in modules.items()}
     factors = {name: factors[names[name]] for name in modules}
-    scales = scales_for(original, factors, given.bits)
+    scales, step = scales_for(original, factors, given.bits)
 
     model.to(given.device)
     batches = list(own_texts(model, given, config).split(BATCH))
@@ -135,12 +138,12 @@ def calibrate(given: argparse.Namespace) -> None:
     stored = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
     types = {name: stored.get(dtype, torch.float32) for name, _, dtype in tensors_of(given.model)}
     types = {name: types[names[name]] for name in modules}
-    codes, entropy = quantised_layers(prefix, layers, recording, scales, types, given)
+    codes, entropy = quantised_layers(prefix, layers, recording, scales, step, types, given)
     if abs(entropy - given.bits) > 0.02:  # feedback changes the rate
         for name, module in modules.items():
             module.weight.data = original[name]
-        scales = scales_for(original, factors, 2 * given.bits - entropy)
-        codes, entropy = quantised_layers(prefix, layers, recording, scales, types, given)
+        scales, step = scales_for(original, factors, 2 * given.bits - entropy)
+        codes, entropy = quantised_layers(prefix, layers, recording, scales, step, types, given)
     after = loss_of(model.to(given.device), batches)
 
     ignored = [name for name, module in model.named_modules()

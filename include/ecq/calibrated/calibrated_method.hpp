@@ -167,7 +167,7 @@ class calibrated_codes {
     coded_matrix made{std::vector<std::uint8_t>(weights.size()), bf16(1.0F)};
     const double lambda = lambda_of(*lambda_, matrix.lambda_factor);
     if (!weights.empty() && options_.state_bits) {
-      ECQ_TRY(steps, trellis_steps(backend, weights, lambda, false));
+      ECQ_TRY(steps, trellis_steps(backend, weights, lambda, {}, false));
       made.scale = stored_scale<Format>(steps.front());
       const trellis_feedback feedback{&input, walk_, bits_, static_cast<float>(made.scale), options_.correction};
       ECQ_CHECK(feedback.quantize(backend, weights, made.codes));

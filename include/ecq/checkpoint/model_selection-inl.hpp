@@ -154,18 +154,34 @@ ECQ_INLINE result<void> model_selection::divide_bits(const sensitivity_map& sens
       if (found == sensitivities.end()) {
         return error(errc::not_found, "no sensitivity of tensor '", matrix.name, "'");
       }
-      if (!(found->second >= least_sensitivity && found->second <= greatest_sensitivity)) {
-        return error(errc::invalid_argument, "tensor '", matrix.name, "': a sensitivity of ", found->second);
+      const std::vector<double>& values = found->second.values;
+      if (values.size() != 1 && values.size() != matrix.weights.rows()) {
+        return error(errc::invalid_argument, "tensor '", matrix.name, "': ", values.size(),
+                     " sensitivities of rows, of which there are ", matrix.weights.rows());
       }
-      logs += std::log(found->second);
+      if (const auto wrong = std::ranges::find_if_not(values, is_sensitivity); wrong != values.end()) {
+        return error(errc::invalid_argument, "tensor '", matrix.name, "': a sensitivity of ", *wrong, " in row ",
+                     wrong - values.begin());
+      }
+      if (values.empty()) continue;
+      logs += std::log(found->second.mean());
       ++tensors;
     }
   }
+  const auto factor_of = [mean = logs / static_cast<double>(tensors)](double sensitivity) {
+    return short_lambda(std::exp(-0.75 * (std::log(sensitivity) - mean)));
+  };
   for (selected_block& block : blocks_) {
-    for (named_weights& matrix : block.matrices) {
-      if (block.falls_back) continue;
-      const double relative = std::log(sensitivities.find(matrix.name)->second) - logs / static_cast<double>(tensors);
-      matrix.lambda_factor = short_lambda(std::exp(-0.75 * relative));
+    if (block.falls_back) continue;
+    for (std::size_t index = 0; index < block.matrices.size(); ++index) {
+      named_weights& matrix = block.matrices[index];
+      const tensor_sensitivity& sensitivity = sensitivities.find(matrix.name)->second;
+      if (sensitivity.values.empty()) continue;
+      matrix.lambda_factor = factor_of(sensitivity.mean());
+      if (sensitivity.values.size() == 1) continue;
+      std::vector<double>& of_rows = row_factors_[block.entries[index]];
+      std::ranges::transform(sensitivity.values, std::back_inserter(of_rows), factor_of);
+      matrix.row_factors = of_rows;
     }
   }
   return {};

@@ -51,9 +51,10 @@ class model_selection {
  public:
   /// Chooses by the rules of `options`; `method` and `fallback` are those of the options. `files` are the model's if it
   /// is to lie in several again: no stream then holds tensors of several. Without them it becomes one file. Errors:
-  /// invalid_argument (no tensor selected, a wrong pattern, an exact weight outside of its tensor), not_found (exact
-  /// weights or a sensitivity of a tensor that is not there, or no sensitivity of a selected one), unsupported
-  /// (quantized_tensors::weights_of), and those of reading weights.
+  /// invalid_argument (no tensor selected, a wrong pattern, an exact weight outside of its tensor, sensitivities that
+  /// are no numbers of its range or not one for each row), not_found (exact weights or a sensitivity of a tensor that
+  /// is not there, or no sensitivity of a selected one), unsupported (quantized_tensors::weights_of), and those of
+  /// reading weights.
   static result<model_selection> of(const cpu& backend, const checkpoint& model, const compress_options& options,
                                     const compression_method& method, const compression_method& fallback,
                                     const model_files* files);
@@ -85,7 +86,7 @@ class model_selection {
   /// The matrix, with the weights that the options keep exact.
   result<named_weights> with_exact(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                                    const exact_choice& choice);
-  /// Sets what the tensors' sensitivities make of lambda.
+  /// Sets what the sensitivities of tensors and rows make of lambda.
   result<void> divide_bits(const sensitivity_map& sensitivities);
   result<bool> is_left_out(const cpu& backend, const tensor_entry& tensor, const named_weights& matrix,
                            const compress_options& options) const;
@@ -105,6 +106,7 @@ class model_selection {
   std::set<const tensor_entry*> selected_;
   std::set<const tensor_entry*> scales_;  ///< of selected weights, which are multiplied by them
   std::map<const tensor_entry*, std::vector<std::uint64_t>> exact_;  ///< positions to which the matrices' weights refer
+  std::map<const tensor_entry*, std::vector<double>> row_factors_;   ///< to which the matrices refer
   std::optional<file_plan> files_;
 };
 

@@ -42,7 +42,8 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     for (const named_weights& matrix : streams[stream]) {
       symbols[stream] += matrix.weights.size();
       matrices.push_back(&matrix);
-      inputs.push_back({matrix.weights, stream, matrix.lambda_factor});
+      ECQ_CHECK(check_lambda_factors(matrix, inputs.size()));
+      inputs.push_back({matrix.weights, stream, matrix.lambda_factor, matrix.row_factors});
     }
   }
   const auto overhead_bits = [&](std::uint64_t count) {
@@ -61,7 +62,8 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
   std::vector<double> lambdas;
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const std::uint64_t stream = symbols[inputs[index].stream];
-    const rate_input alone{inputs[index].weights, 0, inputs[index].lambda_factor};
+    rate_input alone = inputs[index];
+    alone.stream = 0;
     const auto lambda = find_lambda(
         backend, std::span(&alone, 1), target,
         [&](std::size_t, std::uint64_t count) {

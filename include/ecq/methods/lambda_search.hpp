@@ -13,7 +13,7 @@
 
 namespace ecq::detail {
 
-/// The lambda of every matrix, before its factor (named_weights::lambda_factor): one lambda by which all matrices
+/// The lambda of every matrix, before its factors (named_weights::lambda_factor): one lambda by which all matrices
 /// together take `target` bits per weight or, with `each_matrix`, one for each matrix by which it takes them alone.
 /// Tables, states and indexes of the streams count, and so do scales. Errors: those of lambda_for_bits, which name the
 /// matrix if only one is wrong.

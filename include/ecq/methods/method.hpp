@@ -2,9 +2,11 @@
 /// \file
 /// The interface of a method of compression: how matrices become the elements of streams.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +19,7 @@
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/rate_correction.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/stream_options.hpp"
@@ -30,6 +33,11 @@ struct named_weights {
   std::vector<std::uint64_t> shape{};  ///< of the model's tensor, rows first; empty: rows x columns
   std::string_view element_type{};     ///< of a tensor whose bytes are coded (packed_matrix::element_type)
   double lambda_factor = 1;  ///< methods with a lambda take this many times that of the others; above 0, finite
+  /// Empty, or one for each row: methods whose lambda may differ from row to row take this many times that of the
+  /// others in place of lambda_factor. Above 0, finite; they outlive the method that is prepared.
+  std::span<const double> row_factors{};
+
+  detail::lambda_factors factors() const noexcept { return {lambda_factor, row_factors}; }
 };
 
 /// The matrices of a model, grouped by the stream that they share. Methods number them consecutively through all
@@ -131,6 +139,24 @@ namespace detail {
 /// The name of a matrix in errors.
 inline std::string label_of(const named_weights& matrix, std::size_t index) {
   return matrix.name.empty() ? text_of("matrix ", index) : text_of("tensor '", matrix.name, "'");
+}
+
+/// Fails with errc::invalid_argument unless the factors of lambda are as named_weights says.
+inline result<void> check_lambda_factors(const named_weights& matrix, std::size_t index) {
+  const auto fails = [](double factor) { return !(factor > 0) || !(factor < std::numeric_limits<double>::infinity()); };
+  const std::span<const double> rows = matrix.row_factors;
+  if (fails(matrix.lambda_factor)) {
+    return error(errc::invalid_argument, label_of(matrix, index), ": ", matrix.lambda_factor, " times lambda");
+  }
+  if (!rows.empty() && rows.size() != matrix.weights.rows()) {
+    return error(errc::invalid_argument, label_of(matrix, index), ": ", rows.size(),
+                 " factors of rows, of which there are ", matrix.weights.rows());
+  }
+  if (const auto wrong = std::ranges::find_if(rows, fails); wrong != rows.end()) {
+    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(), ": ", *wrong,
+                 " times lambda");
+  }
+  return {};
 }
 
 }  // namespace detail

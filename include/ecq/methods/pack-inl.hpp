@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -56,10 +55,8 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
                                                 std::span<const named_weights> matrices, packed_block& packed) {
   std::uint64_t elements = 0;
   for (std::size_t index = 0; index < matrices.size(); ++index) {
-    const auto& [name, weights, shape, element_type, lambda_factor] = matrices[index];
-    if (!(lambda_factor > 0) || !(lambda_factor < std::numeric_limits<double>::infinity())) {
-      return error(errc::invalid_argument, label_of(matrices[index], index), ": ", lambda_factor, " times lambda");
-    }
+    ECQ_CHECK(check_lambda_factors(matrices[index], index));
+    const auto& [name, weights, shape, element_type, lambda_factor, row_factors] = matrices[index];
     packed_matrix& next = packed.matrices.emplace_back();
     next.name = name;
     next.shape = shape.empty() ? std::vector<std::uint64_t>{weights.rows(), weights.columns()} : shape;

@@ -21,7 +21,7 @@
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/quantize/lambda_solver.hpp"
+#include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
 
@@ -41,9 +41,9 @@ namespace detail {
 template <class Format, class Quantizer>
 class prepared_quantizer final : public prepared_method {
  public:
-  /// A matrix's lambda is one of `lambdas` times its factor; there is one of each for every matrix, or none if the
-  /// quantiser needs none.
-  prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas, std::vector<double> factors)
+  /// A matrix's lambda is one of `lambdas` times its factors; there is one for every matrix, or none if the quantiser
+  /// needs none.
+  prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas, std::vector<lambda_factors> factors)
       : quantizer_(quantizer), lambdas_(std::move(lambdas)), factors_(std::move(factors)) {}
 
   void describe(std::size_t, const weights_view& weights, packed_matrix& described) const override {
@@ -57,8 +57,9 @@ class prepared_quantizer final : public prepared_method {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
     if constexpr (rate_targeted<Quantizer>) {
       if (!lambdas_.empty()) {
-        return quantizer_.at(lambda_of(correction.at(lambdas_[index]), factors_[index]))
-            .template quantize<Format>(backend, weights, codes, described.scales);
+        return quantize_at<Format>([this](double lambda) { return quantizer_.at(lambda); },
+                                   correction.at(lambdas_[index]), factors_[index], backend, weights, codes,
+                                   described.scales);
       }
     }
     static_cast<void>(index);
@@ -78,7 +79,7 @@ class prepared_quantizer final : public prepared_method {
  private:
   Quantizer quantizer_;
   std::vector<double> lambdas_;
-  std::vector<double> factors_;
+  std::vector<lambda_factors> factors_;
 };
 
 template <class Format, class Quantizer>
@@ -112,10 +113,14 @@ class quantizer_method final : public compression_method {
 
   result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                          const method_setting& setting) const override {
-    std::vector<double> lambdas, factors;
+    std::vector<double> lambdas;
+    std::vector<lambda_factors> factors;
     if constexpr (rate_targeted<Quantizer>) {
       for (const auto& matrices : streams) {
-        for (const named_weights& matrix : matrices) factors.push_back(matrix.lambda_factor);
+        for (const named_weights& matrix : matrices) {
+          ECQ_CHECK(check_lambda_factors(matrix, factors.size()));
+          factors.push_back(matrix.factors());
+        }
       }
       if (const auto target = target_bits()) {
         bool each_matrix = false;

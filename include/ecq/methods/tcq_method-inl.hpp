@@ -26,7 +26,6 @@
 #include "ecq/methods/tcq_method.hpp"
 #include "ecq/methods/tcq_plan.hpp"
 #include "ecq/packed.hpp"
-#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/quantize/trellis_codes.hpp"
@@ -56,8 +55,8 @@ class prepared_tcq final : public prepared_method {
                              const weights_view& weights, const rate_correction& correction, packed_matrix& described,
                              std::span<std::byte> elements) const override {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
-    const double lambda = lambda_of(correction.at(plan_.lambda), plan_.factors[index]);
-    ECQ_TRY(steps, trellis_steps(backend, weights, lambda, how_.has_scaled_rows(weights.columns())));
+    ECQ_TRY(steps, trellis_steps(backend, weights, correction.at(plan_.lambda), plan_.factors[index],
+                                 how_.has_scaled_rows(weights.columns())));
     const lane_states states = states_behind(plan_.walk, before);
     ECQ_CHECK(find_trellis_codes(backend, plan_.walk, costs_, weights, steps, before.size(), states, codes));
     return set_trellis_scales(backend, weights, codes, steps, described.scales);
@@ -100,9 +99,10 @@ ECQ_INLINE result<tcq_plan> tcq_method::find_plan(const cpu& backend, matrix_str
     std::uint64_t symbols = 0;
     for (const named_weights& matrix : streams[stream]) {
       symbols += matrix.weights.size();
-      inputs.push_back({matrix.weights, stream, matrix.lambda_factor});
+      ECQ_CHECK(check_lambda_factors(matrix, matrices.size()));
+      inputs.push_back({matrix.weights, stream, matrix.lambda_factor, matrix.row_factors});
       matrices.push_back(&matrix);
-      plan.factors.push_back(matrix.lambda_factor);
+      plan.factors.push_back(matrix.factors());
     }
     plan.walk.period_bits = (std::min)(plan.walk.period_bits, setting.chunk_bits_of(symbols));
   }
@@ -127,9 +127,10 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
     costs.emplace(bits, trellis_rate_weight);
     return {};
   };
-  quantizer.quantize = [&](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
-                           std::span<bf16>) -> result<void> {
-    ECQ_TRY(steps, trellis_steps(where, weights, lambda, how_.has_scaled_rows(weights.columns())));
+  quantizer.quantize = [&](double lambda, const cpu& where, const sampled_weights& sample,
+                           std::span<std::uint8_t> codes, std::span<bf16>) -> result<void> {
+    const weights_view& weights = sample.weights;
+    ECQ_TRY(steps, trellis_steps(where, weights, lambda, sample.factors(), how_.has_scaled_rows(weights.columns())));
     ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, steps, 0, {}, codes));
     std::transform(codes.begin(), codes.end(), codes.begin(), index_of_path_code);
     return {};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ecq/entropy/trellis.hpp"
+#include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/trellis_search.hpp"
 
 namespace ecq::detail {
@@ -13,7 +14,7 @@ struct tcq_plan {
   trellis walk{};
   double lambda = 0;
   index_bits bits{};
-  std::vector<double> factors{};  ///< of lambda, by matrix
+  std::vector<lambda_factors> factors{};  ///< by matrix
 };
 
 }  // namespace ecq::detail

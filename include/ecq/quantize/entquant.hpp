@@ -109,6 +109,7 @@ result<void> basic_entquant<Search, Granularity>::quantize(const cpu& backend, w
 using entquant = basic_entquant<>;
 
 static_assert(lambda_search<row_root<>>);
+static_assert(row_weighted<scaled_quantizer<row_root<>>> && !row_weighted<absmax>);
 static_assert(quantizer<entquant, fp8_e4m3> && quantizer<basic_entquant<row_root<squared_error>>, fp8_e4m3>);
 
 /// \def ECQ_INSTANCES_OF_ENTQUANT

@@ -19,9 +19,17 @@ struct rate_input {
   weights_view weights;
   std::size_t stream = 0;    ///< below the number of inputs
   double lambda_factor = 1;  ///< the matrix is quantised at this many times the lambda; above 0
+  /// Empty, or one for each row, which a row_weighted quantiser takes in place of lambda_factor.
+  std::span<const double> row_factors{};
 };
 
 namespace detail {
+
+/// What times lambda is that of a matrix or, if there are any, of each of its rows.
+struct lambda_factors {
+  double whole = 1;
+  std::span<const double> rows{};
+};
 
 /// Rows of a matrix.
 struct sampled_weights {
@@ -30,10 +38,14 @@ struct sampled_weights {
   std::size_t stream = 0;
   double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
   double lambda_factor = 1;
+  std::vector<double> row_factors{};  ///< of the rows of the sample, if the matrix has any
+
+  lambda_factors factors() const noexcept { return {lambda_factor, row_factors}; }
 };
 
 /// About `limit` weights of `inputs`, but at least one row of each stream. Calls finished_reading(index), if there is
-/// one, once for each input that has weights. Throws std::bad_alloc.
+/// one, once for each input that has weights. Throws std::bad_alloc. Precondition: an input has as many factors of rows
+/// as rows, or none.
 inline std::vector<sampled_weights> sample_model(std::span<const rate_input> inputs, std::uint64_t limit,
                                                  const std::function<void(std::size_t)>& finished_reading) {
   std::uint64_t all = 0;
@@ -58,6 +70,7 @@ inline std::vector<sampled_weights> sample_model(std::span<const rate_input> inp
       part.values.resize(rows * columns);
       for (std::size_t row = 0; row < rows; ++row) {
         const auto from = static_cast<std::size_t>(looked_at.row(row));
+        if (!input.row_factors.empty()) part.row_factors.push_back(input.row_factors[from]);
         input.weights.load(from, 0, std::span(part.values).subspan(row * columns, columns));
       }
       part.weights = matrix_view<const float>(part.values.data(), rows, columns);

@@ -44,4 +44,12 @@ concept affine_quantizer =
       { policy.template encode<Format>(backend, weights, grid, codes) } -> std::same_as<result<void>>;
     };
 
+/// A quantiser whose lambda may differ from row to row: with_row_factors(factors) is the same one, which quantises row
+/// r at factors[r] times its lambda. There is a factor for each row; they outlive the quantiser. Layouts in which rows
+/// share a scale have no such factors.
+template <class Policy>
+concept row_weighted = requires(const Policy policy, std::span<const double> factors) {
+  { policy.with_row_factors(factors) } -> std::same_as<Policy>;
+};
+
 }  // namespace ecq

@@ -16,6 +16,7 @@
 #include "ecq/quantize/distortion.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/regularizer.hpp"
 #include "ecq/quantize/scale_search.hpp"
 #include "ecq/quantize/stored_scale.hpp"
@@ -33,12 +34,16 @@ namespace ecq {
 /// below AbsMax (Int8, outliers and small lambda: clamped weights pass their gradient straight through as well), the
 /// scale is AbsMax.
 ///
+/// With factors of rows, the lambda of a group is that of its row.
+///
 /// The result is the same on every machine and for every thread count.
 template <distortion Distortion = relative_l1, regularizer Regularizer = l1_norm>
 struct row_root {
   static constexpr std::string_view name = "row_root";
 
   double lambda = 0;  ///< at least 0; 4 times the lambda takes about 1 bit per weight less
+  /// Empty, or one for each row, above 0: what times lambda is that row's. Of layouts whose groups have one row alone.
+  std::span<const double> row_factors{};
 
   template <symmetric_format Format>
   result<void> search(const cpu& backend, weights_view weights, group_layout layout, std::span<float> scales) const;
@@ -56,6 +61,20 @@ result<float> balanced_scale(balanced_scale_search search, const Evaluate& evalu
   return search.scale();
 }
 
+/// Fails with errc::invalid_argument unless there are no factors, or those of row_root::row_factors.
+inline result<void> check_row_factors(double lambda, std::span<const double> factors, const group_layout& layout) {
+  if (factors.empty()) return {};
+  if (factors.size() != layout.rows || layout.rows_per_group != 1) {
+    return error(errc::invalid_argument, factors.size(), " factors of rows, of which there are ", layout.rows, ", ",
+                 layout.rows_per_group, " to a scale");
+  }
+  for (std::size_t row = 0; row < factors.size(); ++row) {
+    if (factors[row] > 0.0 && lambda_of(lambda, factors[row]) < 1e30) continue;
+    return error(errc::invalid_argument, "row ", row, ": ", factors[row], " times lambda");
+  }
+  return {};
+}
+
 }  // namespace detail
 
 template <distortion Distortion, regularizer Regularizer>
@@ -68,6 +87,7 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
   }
   if (lambda == 0.0) return absmax_search{}.template search<Format>(backend, weights, layout, scales);
   ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));
+  ECQ_CHECK(detail::check_row_factors(lambda, row_factors, layout));
   if (weights.empty()) return {};
 
   std::vector<double> distortions(scales.size());
@@ -81,8 +101,10 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
       detail::balance_limit_of(distortions.size(), [&](std::size_t index) { return distortions[index]; });
   const double total = detail::sum_over_groups(
       distortions.size(), [&](std::size_t index) { return (std::min)(distortions[index], limit); });
-  const double balance =
-      lambda * Regularizer::template weight<Format>() * (total / static_cast<double>(weights.size()));
+  const auto balance_at = [&](double lambda_here) {
+    return lambda_here * Regularizer::template weight<Format>() * (total / static_cast<double>(weights.size()));
+  };
+  const double balance = balance_at(lambda);
 
   return detail::for_each_group(
       backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
@@ -90,7 +112,10 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
           scales[index] = 1.0F;
           return {};
         }
-        const double balance_here = balance * detail::power_of_two_f64(-degree * group.exponent());
+        const double of_row = row_factors.empty()
+                                  ? balance
+                                  : balance_at(detail::lambda_of(lambda, row_factors[index / layout.groups_across()]));
+        const double balance_here = of_row * detail::power_of_two_f64(-degree * group.exponent());
         ECQ_TRY(magnitudes, group.template total<relative_l1>());
         ECQ_TRY(scale, detail::balanced_scale(detail::search_of_group<Format>(degree, balance_here, magnitudes,
                                                                               group.size(), group.largest()),

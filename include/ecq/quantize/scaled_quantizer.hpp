@@ -59,6 +59,15 @@ struct scaled_quantizer {
     return granularity.layout(rows, columns);
   }
 
+  /// Where the search has factors of rows (row_weighted).
+  constexpr scaled_quantizer with_row_factors(std::span<const double> factors) const noexcept
+    requires requires(Search search) { search.row_factors = factors; }
+  {
+    scaled_quantizer weighted = *this;
+    weighted.scale_search.row_factors = factors;
+    return weighted;
+  }
+
   /// Writes rows * columns codes, row-major, and layout(rows, columns).count() scales. Errors: errc::invalid_argument
   /// if the spans have other sizes, errc::non_finite for NaN or infinity among the weights, and those of the search.
   /// Needs memory for about one row per thread.

@@ -58,7 +58,7 @@ class rate_of_model {
     for (const sampled_weights& part : samples_) {
       codes.resize(part.weights.size());
       scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
-      ECQ_CHECK(quantizer_.quantize(lambda_of(lambda, part.lambda_factor), backend_, part.weights, codes, scales));
+      ECQ_CHECK(quantizer_.quantize(lambda, backend_, part, codes, scales));
       ECQ_TRY(counts, count_codes(backend_, codes));
       for (std::size_t value = 0; value < 256; ++value) {
         streams[part.stream].counts[value] += count_of_matrix(counts.counts[value], part.stands_for);
@@ -89,6 +89,10 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
   for (const rate_input& input : inputs) {
     if (input.stream >= inputs.size()) {
       return error(errc::invalid_argument, "stream ", input.stream, " among ", inputs.size(), " matrices");
+    }
+    if (!input.row_factors.empty() && input.row_factors.size() != input.weights.rows()) {
+      return error(errc::invalid_argument, input.row_factors.size(), " factors of rows, of which there are ",
+                   input.weights.rows());
     }
   }
   try {

@@ -13,7 +13,9 @@
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/number_format.hpp"
 #include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
+#include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/row_root.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
@@ -41,11 +43,27 @@ struct entquant_at {
 
 namespace detail {
 
+/// Makes the codes and scales of a matrix at `lambda` times its factors: those of rows, if there are any and the
+/// quantiser that quantizer_at(lambda) makes takes them, or else that of the whole matrix.
+template <code_format Format, class QuantizerAt>
+result<void> quantize_at(const QuantizerAt& quantizer_at, double lambda, const lambda_factors& factors,
+                         const cpu& backend, const weights_view& weights, std::span<std::uint8_t> codes,
+                         std::span<bf16> scales) {
+  if constexpr (row_weighted<decltype(quantizer_at(lambda))>) {
+    const auto plain = quantizer_at(lambda);
+    if (!factors.rows.empty() && plain.layout(weights.rows(), weights.columns()).rows_per_group == 1) {
+      return plain.with_row_factors(factors.rows).template quantize<Format>(backend, weights, codes, scales);
+    }
+  }
+  return quantizer_at(lambda_of(lambda, factors.whole)).template quantize<Format>(backend, weights, codes, scales);
+}
+
 /// A quantiser at any lambda, whatever its type.
 struct quantizer_at_lambda {
   std::function<std::size_t(std::size_t rows, std::size_t columns)> scales;  ///< how many scales
-  std::function<result<void>(double lambda, const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
-                             std::span<bf16> scales)>
+  /// Makes the codes and scales of a sample, at its factors of lambda.
+  std::function<result<void>(double lambda, const cpu& backend, const sampled_weights& sample,
+                             std::span<std::uint8_t> codes, std::span<bf16> scales)>
       quantize;
   /// Called, if there is one, before quantize() is called for the samples of a model: `lambda` is theirs before their
   /// factors.
@@ -55,9 +73,9 @@ struct quantizer_at_lambda {
   template <code_format Format, class QuantizerAt>
   static quantizer_at_lambda of(const QuantizerAt& quantizer_at) {
     return {[=](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
-            [=](double lambda, const cpu& where, weights_view weights, std::span<std::uint8_t> codes,
+            [=](double lambda, const cpu& where, const sampled_weights& sample, std::span<std::uint8_t> codes,
                 std::span<bf16> stored) {
-              return quantizer_at(lambda).template quantize<Format>(where, weights, codes, stored);
+              return quantize_at<Format>(quantizer_at, lambda, sample.factors(), where, sample.weights, codes, stored);
             },
             {}};
   }
@@ -70,7 +88,7 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 
 }  // namespace detail
 
-/// Finds one lambda for all `inputs`, each of which takes it times its lambda_factor, such that
+/// Finds one lambda for all `inputs`, each of which takes it times its factors, such that
 ///
 ///   (sum over streams of entropy of the codes * their number + overhead_bits(stream, codes) + bits of the scales)
 ///
@@ -83,8 +101,8 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 ///
 /// A target that is at least the rate of lambda = 0 (AbsMax) gives 0. Errors: errc::unreachable_target for a target
 /// below what scales, overhead and codes that are nearly all zero need; errc::non_finite, as the quantiser reports it,
-/// for the rows that are read; errc::invalid_argument for a target out of range and for a stream number that is too
-/// large; errc::out_of_memory.
+/// for the rows that are read; errc::invalid_argument for a target out of range, for a stream number that is too large,
+/// and for another number of factors than of rows; errc::out_of_memory.
 template <code_format Format, class Overhead = no_overhead, class QuantizerAt = entquant_at>
 result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                                const Overhead& overhead_bits = {}, const rate_options& options = {},

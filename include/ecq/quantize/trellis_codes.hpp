@@ -37,24 +37,28 @@ namespace ecq::detail {
 inline constexpr float trellis_rate_weight = 0.4F;
 
 /// The steps between neighbouring codes at a lambda, within the bounds of stored scales: one a matrix or, with
-/// `by_rows`, one a row. All are the same but for rows that have a weight beyond the codes. Errors: errc::non_finite.
+/// `by_rows`, one a row. All are the same but for rows that have a weight beyond the codes, or factors of their own.
+/// Errors: errc::non_finite. Precondition: there are as many factors of rows as rows, or none.
 inline result<std::vector<float>> trellis_steps(const cpu& backend, const weights_view& weights, double lambda,
-                                                bool by_rows) {
+                                                const lambda_factors& factors, bool by_rows) {
   // Gaussian weights take 3 bits at steps of 0.276 of their deviation, and at EntQuant's lambda of 14.5.
   constexpr double rms_of_step = 0.0724;
   constexpr auto end = static_cast<double>(largest_path_code);
   constexpr auto greatest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
   ECQ_TRY(extent, extent_of_weights(backend, weights));
-  const double usual = rms_of_step * std::sqrt(lambda) * extent.rms;
-  const auto step_for = [&](double largest) {
+  const auto step_for = [&](double largest, double factor) {
+    const double usual = rms_of_step * std::sqrt(lambda_of(lambda, factor)) * extent.rms;
     const double step = (std::max)(usual, largest / end);
     return step == 0 ? 1.0F
                      : static_cast<float>(std::clamp(step, static_cast<double>(smallest_normal_float), greatest));
   };
   std::vector<float> steps;
-  if (!by_rows) steps.push_back(step_for(extent.largest));
+  if (!by_rows) steps.push_back(step_for(extent.largest, factors.whole));
   if (by_rows) {
-    for (const float largest : extent.largest_of_rows) steps.push_back(step_for(static_cast<double>(largest)));
+    for (std::size_t row = 0; row < weights.rows(); ++row) {
+      steps.push_back(step_for(static_cast<double>(extent.largest_of_rows[row]),
+                               factors.rows.empty() ? factors.whole : factors.rows[row]));
+    }
   }
   return steps;
 }
@@ -149,9 +153,12 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
   };
   std::vector<part> parts;
   for (const sampled_weights& sample : samples) {
-    const weights_view some = sample.weights.every_row((all + most_weights - 1) / most_weights);
+    const std::size_t apart = (all + most_weights - 1) / most_weights;
+    const weights_view some = sample.weights.every_row(apart);
+    std::vector<double> of_rows;
+    for (std::size_t row = 0; row < sample.row_factors.size(); row += apart) of_rows.push_back(sample.row_factors[row]);
     ECQ_TRY(steps,
-            trellis_steps(backend, some, lambda_of(lambda, sample.lambda_factor), how.has_scaled_rows(some.columns())));
+            trellis_steps(backend, some, lambda, {sample.lambda_factor, of_rows}, how.has_scaled_rows(some.columns())));
     const double share = static_cast<double>(sample.weights.size()) / static_cast<double>(some.size());
     parts.push_back({some, std::move(steps), sample.stands_for * share});
   }
