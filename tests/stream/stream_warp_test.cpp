@@ -61,7 +61,9 @@ struct laid_out {
         return into(ecq::warp_element_sink<host_warp, ecq::byte_split>{found.raw, found.raw_bits, target, found.walk});
       });
       if (verdict != nullptr && outcome != ecq::errc::ok) *verdict = outcome;
-      if (verdict == nullptr) EXPECT_EQ(outcome, ecq::errc::ok) << chunk;
+      if (verdict == nullptr) {
+        EXPECT_EQ(outcome, ecq::errc::ok) << chunk;
+      }
     }
     return out;
   }
@@ -150,7 +152,9 @@ TYPED_TEST(StreamWarpOnATrellis, RejectsWhatTheHostRejects) {
         ecq::errc verdict = ecq::errc::ok;
         const bytes got = laid_out(TypeParam{}, bad).template decode<ecq::any_coding>(0, expected.size(), &verdict);
         ASSERT_EQ(verdict, defined ? ecq::errc::ok : defined.error().code());
-        if (defined) ASSERT_EQ(got, expected);
+        if (defined) {
+          ASSERT_EQ(got, expected);
+        }
       }
     }
   }

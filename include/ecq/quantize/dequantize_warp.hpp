@@ -230,8 +230,7 @@ class warp_weight_sink {
   lanes place_high_ = lanes(0U);
   lanes bad_ = lanes(0U);  ///< 1 where a code was not a finite number
   warp_trellis<Warp> trellis_;
-  std::uint32_t
-      incomplete_;  ///< the raw bits of a symbol, and from bit 8 on the bits of a state: 0 if symbols are codes
+  std::uint32_t incomplete_;  ///< raw bits, and from bit 8 on the bits of a state: 0 if symbols are codes
 };
 
 }  // namespace ecq
