@@ -30,14 +30,19 @@ struct laid_out {
 
   template <class Coder>
   laid_out(Coder, std::span<const std::uint8_t> codes, const ecq::stream_options& options)
-      : laid_out(Coder{}, std::move(*ecq::encode_stream<Coder>(ecq::cpu{}, codes, options))) {}
+      : laid_out(std::move(*ecq::encode_stream<Coder>(ecq::cpu{}, codes, options))) {}
 
-  template <class Coder>
-  laid_out(Coder, bytes encoded) : blob(std::move(encoded)) {
+  explicit laid_out(bytes encoded) : blob(std::move(encoded)) {
     const auto parsed = ecq::encoded_stream::parse(blob);
-    for (std::uint32_t i = 0; i < parsed->table_count(); ++i) {
-      tables.push_back(ecq::append_warp_table(parsed->table<Coder>(i), parsed->map(), entries));
-    }
+    // Small streams are stored, whatever coder they were meant for.
+    EXPECT_TRUE(ecq::with_coder(parsed->coder(), [&]<class Coder>(Coder) -> ecq::result<void> {
+      if constexpr (ecq::has_warp_table<Coder>) {
+        for (std::uint32_t i = 0; i < parsed->table_count(); ++i) {
+          tables.push_back(ecq::append_warp_table(parsed->table<Coder>(i), parsed->map(), entries));
+        }
+      }
+      return {};
+    }));
     stream = ecq::warp_stream_at(parsed->header(), blob.data());
     stream.tables = tables.data();
     stream.entries = entries.data();
@@ -150,7 +155,7 @@ TYPED_TEST(StreamWarpOnATrellis, RejectsWhatTheHostRejects) {
         const auto defined = ecq::decode_elements(ecq::cpu{}, *ecq::encoded_stream::parse(bad), 0, expected,
                                                   {.verify_checksums = false});
         ecq::errc verdict = ecq::errc::ok;
-        const bytes got = laid_out(TypeParam{}, bad).template decode<ecq::any_coding>(0, expected.size(), &verdict);
+        const bytes got = laid_out(bad).decode<ecq::any_coding>(0, expected.size(), &verdict);
         ASSERT_EQ(verdict, defined ? ecq::errc::ok : defined.error().code());
         if (defined) {
           ASSERT_EQ(got, expected);
