@@ -14,6 +14,7 @@
 #include "cuda/device_memory.cuh"
 #include "ecq/quantize/granularity.hpp"
 #include "support/codes.hpp"
+#include "support/trellis_path.hpp"
 
 namespace {
 
@@ -27,7 +28,7 @@ struct extent {
 /// Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
 template <class Coder = ecq::rans>
 ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = false,
-                             std::optional<unsigned> narrow = {}) {
+                             std::optional<unsigned> narrow = {}, std::optional<ecq::trellis> walk = {}) {
   ecq::packed_block block;
   std::uint64_t symbols = 0;
   ecq_test::code_source random(7);
@@ -45,8 +46,10 @@ ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = fa
   }
   std::vector<std::uint8_t> codes = random.bell(symbols, 9);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - 128);
-  auto stream = ecq::encode_stream<Coder>(ecq::cpu{}, codes,
-                                          {.chunk_bits = 10, .pairs = pairs && !narrow, .narrow_pairs = narrow});
+  if (walk) codes = ecq_test::random_path(*walk, symbols, 3).codes;
+  auto stream = ecq::encode_stream<Coder>(
+      ecq::cpu{}, codes,
+      {.chunk_bits = walk ? 11U : 10U, .pairs = pairs && !narrow, .narrow_pairs = narrow, .trellis = walk});
   EXPECT_TRUE(stream);
   block.stream = std::move(*stream);
   return block;
@@ -118,6 +121,28 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfNarrowPairs) {
       expect_the_weights_of_the_host<float>(block, padding);
     }
   }
+}
+
+template <class Coder>
+void expect_the_weights_of_a_trellis(const ecq::trellis& walk) {
+  const std::vector<extent> extents = {{64, 64}, {3, 5}, {1, 1}, {40, 36}, {7, 128}};
+  const std::optional<unsigned> pairings[] = {{}, 0U, 2U};
+  for (const auto& narrow : pairings) {
+    const auto block = made_block<Coder>(extents, narrow.has_value(), narrow, walk);
+    ASSERT_TRUE(ecq::encoded_stream::parse(block.stream)->trellis());
+    for (const std::size_t padding : {0U, 3U}) {
+      expect_the_weights_of_the_host<ecq::bf16>(block, padding);
+      expect_the_weights_of_the_host<ecq::fp16>(block, padding);
+      expect_the_weights_of_the_host<float>(block, padding);
+    }
+  }
+}
+
+TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesOnATrellis) {
+  expect_the_weights_of_a_trellis<ecq::rans>({3, 10});
+  expect_the_weights_of_a_trellis<ecq::tans>({2, 11});
+  expect_the_weights_of_a_trellis<ecq::huffman>({4, 10});
+  expect_the_weights_of_a_trellis<ecq::raw>({5, 10});
 }
 
 TEST_F(DecompressOnDevice, GivesTheWeightsOfATableOfValues) {

@@ -14,6 +14,7 @@
 #include "ecq/entropy/step_warp.hpp"
 #include "ecq/quantize/entrollm.hpp"
 #include "support/host_warp.hpp"
+#include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -57,7 +58,8 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
       return {};
     }));
     ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(),
-                                                       stream->raw_bits(index).data(), stream->map().bits);
+                                                       stream->raw_bits(index).data(), stream->map().bits,
+                                                       stream->trellis().value_or(ecq::trellis{0, 0}));
     const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
         table, image.data(), ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink);
     if (decoded != errc::ok || sink.met_non_finite()) verdict = errc::corrupt;
@@ -118,6 +120,28 @@ TEST(DequantizeWarp, GivesTheWeightsOfTheHost) {
       expect_the_weights_of_the_host<float>(grouped, shapes, padding);
       const ecq::compressor<ecq::uint4, ecq::huffman, ecq::entrollm> affine{{}, {.chunk_bits = 10}};
       expect_the_weights_of_the_host<ecq::fp16>(affine, shapes, padding);
+    }
+  }
+}
+
+// The codes on the trellis become weights, not their indices.
+TEST(DequantizeWarp, GivesTheWeightsOfCodesOnATrellis) {
+  for (unsigned state_bits = ecq::trellis::min_state_bits; state_bits <= ecq::trellis::max_state_bits; ++state_bits) {
+    for (const std::size_t columns : {64U, 63U}) {
+      const ecq::trellis walk{state_bits, 10};
+      ecq::packed_block block;
+      ecq::packed_matrix& matrix = block.matrices.emplace_back();
+      matrix.format = ecq::dtype::int8;
+      matrix.shape = {45, columns};
+      matrix.layout = ecq::per_channel{}.layout(45, columns);
+      matrix.scales.resize(matrix.layout.count(), ecq::bf16(0.5F));
+      const auto codes = ecq_test::random_path(walk, 45 * columns, 3).codes;
+      block.stream = *ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 11, .trellis = walk});
+      std::vector<std::vector<float>> out;
+      ASSERT_EQ((decode_by_warp(block, out, 0)), errc::ok);
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        ASSERT_EQ(out[0][i], static_cast<float>(static_cast<std::int8_t>(codes[i])) * 0.5F) << state_bits << ' ' << i;
+      }
     }
   }
 }

@@ -213,7 +213,7 @@ TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
     bytes escapes;
     ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
     bytes got(count);
-    const ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
+    ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
     ecq::warp_pair_codes<ecq::host_warp, decltype(single)> sink(
         {ecq::warp_nibbles::of(list), escapes.data(), static_cast<std::uint32_t>(escapes.size()), count}, single);
     feed(pairs, sink);

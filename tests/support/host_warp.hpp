@@ -137,9 +137,9 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return permuted(a.value[i], b.value[i], selector.value[i]); });
   }
 
-  /// `x` of the lane that each lane names.
+  /// `x` of the lane that each lane names, modulo 32.
   static lanes shuffle(const lanes& x, const lanes& lane) {
-    return lanes::each([&](std::uint32_t i) { return x.value[lane.value[i]]; });
+    return lanes::each([&](std::uint32_t i) { return x.value[lane.value[i] % lane_count]; });
   }
 
   /// The low 32 bits of (high:low) >> bits, bits 0..31.

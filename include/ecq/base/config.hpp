@@ -107,6 +107,14 @@
 #define ECQ_KERNELS_END
 #endif
 
+/// Marks functions that a device's compiler has to inline, however large they are. Those that take a sink would
+/// otherwise move it from registers to memory.
+#if defined(__CUDACC__)
+#define ECQ_DEVICE_INLINE __attribute__((always_inline))
+#else
+#define ECQ_DEVICE_INLINE
+#endif
+
 /// Marks types whose values must not be ignored. Empty under nvcc, which mistakes an assignment for a discarded value.
 #if defined(__CUDACC__)
 #define ECQ_NODISCARD

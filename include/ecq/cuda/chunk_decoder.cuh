@@ -42,8 +42,10 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 /// The sink is called once for each group of 128 elements, of which `left` exist. The four bytes of `codes` are the
 /// decoded bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. If chunk.raw_bits != 0, raw bits
 /// have to be joined to them (to codes in pairs, added once the pairs are split). The sinks of stream/element_warp.hpp
-/// and pair_warp.hpp do so: into global memory with device_warp, into shared memory with device_warp_to_shared. The
-/// sink is not called if the index leads out of the stream.
+/// and pair_warp.hpp do so: into global memory with device_warp, into shared memory with device_warp_to_shared. If
+/// chunk.walk has state bits, these are indices on a trellis, not codes. The same sinks take chunk.walk to make codes
+/// of them; a sink of one's own passes all groups, once they have their raw bits, to a warp_trellis. The sink is not
+/// called if the index leads out of the stream.
 template <class Coding>
 class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
  public:

@@ -39,12 +39,12 @@ struct elements_to {
     const chunk_target target = target_in<device_warp>(chunk.begin, chunk.begin + chunk.elements, first, last, out,
                                                        element_bits<Split> / 8, Pairs ? 8 : 4);
     if constexpr (Pairs) {
-      warp_pair_sink<device_warp, Split> sink(chunk.pairs, chunk.raw, target);
+      warp_pair_sink<device_warp, Split> sink(chunk.pairs, chunk.raw, target, chunk.walk);
       const errc outcome = decode(sink);
       const errc split = sink.verdict();
       return outcome != errc::ok ? outcome : split;
     } else {
-      return decode(warp_element_sink<device_warp, Split>{chunk.raw, chunk.raw_bits, target});
+      return decode(warp_element_sink<device_warp, Split>{chunk.raw, chunk.raw_bits, target, chunk.walk});
     }
   }
 };

@@ -49,8 +49,8 @@ struct weights_to {
   }
 
   template <class Decode>
-  __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits);
+  ECQ_DEVICE_INLINE __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
+    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits, chunk.walk);
     errc outcome = errc::ok;
     if constexpr (Pairs) {
       warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);

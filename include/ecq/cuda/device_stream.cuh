@@ -60,12 +60,11 @@ inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
 /// The decode tables of a stream to be uploaded to a device.
 class device_tables {
  public:
-  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
-  /// pairs, and for codes on a trellis; limit_exceeded for more than `most` entries; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap
+  /// arrays of pairs or on a trellis; limit_exceeded for more than `most` entries; out_of_memory.
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
     device_tables made;
     made.most_ = most;
-    if (stream.trellis()) return error(errc::unsupported, "codes on a trellis have no decoder on a device");
     try {
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
     } catch (const std::bad_alloc&) {
@@ -113,6 +112,7 @@ class device_tables {
       return {};
     } else {
       if (stream.pairs()) return error(errc::unsupported, "gap arrays of pairs have no decoder on a device");
+      if (stream.trellis()) return error(errc::unsupported, "gap arrays on a trellis have no decoder on a device");
       gaps_ = {.shortest = gap_window_bits, .raw_bits = stream.map().bits, .symbol_bits = stream.map().symbol_bits};
       for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
         tables_.push_back(append_gap_table(stream.table<Coder>(index), stream.map(), entries_));
@@ -147,8 +147,8 @@ class device_tables {
 ///   ECQ_TRY(on_device, image.upload(ecq::cuda{queue}, memory));
 class device_image {
  public:
-  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, for gap arrays of
-  /// pairs, and for codes on a trellis; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
+  /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap
+  /// arrays of pairs or on a trellis; limit_exceeded for more than 512 MiB of decode tables; out_of_memory.
   static result<device_image> of(const encoded_stream& stream) {
     ECQ_TRY(tables, detail::device_tables::of(stream));
     return device_image(stream, std::move(tables));

@@ -74,7 +74,11 @@ __global__ void __launch_bounds__(device_gap_group::size(), User::blocks + 1)
     if (outcome == errc::ok) {
       const auto part = item & ((1U << deal.parts_log2) - 1);
       outcome = decode_gap_chunk(group, device_gap_group::in_register(fast_entries), job.opened, part,
-                                 1U << deal.parts_log2, [&](auto&& give) { return user(job.found, give); });
+                                 1U << deal.parts_log2, [&](auto&& give) {
+                                   stream_chunk chunk = job.found;
+                                   chunk.walk = {0, 0};  // as the compiler thus knows: a stretch knows no states
+                                   return user(chunk, give);
+                                 });
     }
     if (outcome != errc::ok && device_warp::lane_numbers() == 0) {
       detail::report_failure(verdict, errc::corrupt, number);

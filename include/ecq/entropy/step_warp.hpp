@@ -127,8 +127,9 @@ struct every_coding {
 /// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` points to the
 /// first entry of `table`. A table whose coding is not among `Codings` is errc::corrupt.
 template <lockstep_warp Warp, class Codings = every_coding, warp_sink<Warp> Sink>
-ECQ_HOST_DEVICE errc decode_chunk_by_warp(const warp_table& table, const std::uint32_t* entries,
-                                          const warp_chunk& chunk, Sink&& sink) {
+ECQ_DEVICE_INLINE ECQ_HOST_DEVICE inline errc decode_chunk_by_warp(const warp_table& table,
+                                                                   const std::uint32_t* entries,
+                                                                   const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;
   const unsigned bits = table.bits;
   const std::uint32_t mask = Warp::uniform((1U << bits) - 1U);

@@ -9,6 +9,8 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/threads.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_warp.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/nearest_finite.hpp"
@@ -53,10 +55,15 @@ class warp_weight_sink {
   using lanes = typename Warp::lanes;
 
   /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) per symbol, and is readable
-  /// stream_tail_bytes beyond them.
+  /// stream_tail_bytes beyond them. With a trellis, symbols are indices, whose codes become weights.
   ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
-                                   unsigned raw_bits)
-      : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits) {
+                                   unsigned raw_bits, const trellis& walk = {0, 0})
+      : to_(weights),
+        begin_(begin),
+        raw_(raw),
+        raw_bits_(raw_bits),
+        trellis_(walk),
+        incomplete_(Warp::uniform(raw_bits | (walk.state_bits << 8))) {
     std::uint32_t behind = to_.count;
     while (current_ < behind) {
       const std::uint32_t middle = current_ + (behind - current_) / 2;
@@ -77,8 +84,7 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
-    // Symbols of pairs are any codes, so that raw bits are added to them.
-    const lanes codes = raw_bits_ == 0 ? symbols : detail::with_raw_bits<Warp>(symbols, spread_raw_bits(group, left));
+    const lanes codes = incomplete_ == 0 ? symbols : completed(symbols, group, left);
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
       --groups_;
@@ -96,6 +102,13 @@ class warp_weight_sink {
   ECQ_HOST_DEVICE bool met_non_finite() const { return Warp::ballot(Warp::below(lanes(0U), bad_)) != 0; }
 
  private:
+  /// The codes of symbols that have raw bits or lie on a trellis.
+  ECQ_HOST_DEVICE lanes completed(lanes codes, std::uint32_t group, std::uint32_t left) {
+    // Symbols of pairs are any codes, so that raw bits are added to them.
+    if (raw_bits_ != 0) codes = detail::with_raw_bits<Warp>(codes, spread_raw_bits(group, left));
+    return trellis_.walks() ? trellis_(codes, group) : codes;
+  }
+
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
     // A group has at most 128 bytes, which is no more than stream_tail_bytes.
     const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols);
@@ -216,6 +229,8 @@ class warp_weight_sink {
   lanes place_low_ = lanes(0U);
   lanes place_high_ = lanes(0U);
   lanes bad_ = lanes(0U);  ///< 1 where a code was not a finite number
+  warp_trellis<Warp> trellis_;
+  std::uint32_t incomplete_;  ///< raw bits, and from bit 8 on the bits of a state: 0 if symbols are codes
 };
 
 }  // namespace ecq

@@ -12,6 +12,8 @@
 #include "ecq/base/repeated_bits.hpp"
 #include "ecq/base/threads.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_warp.hpp"
 
 namespace ecq {
 
@@ -132,21 +134,24 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
           to % (together * width < 16 ? together * width : 16) == 0};
 }
 
-/// A sink that writes elements of `Split`. Before it is called for a whole group, fetch() must have been called for
-/// this group and for no other group since.
+/// A sink that writes elements of `Split`; of codes of one byte on a trellis, those codes. Before it is called for a
+/// whole group, fetch() must have been called for this group and for no other group since.
 template <lockstep_warp Warp, element_split Split>
 class warp_element_sink {
  public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` per element.
-  ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target)
+  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` per element. On a trellis, the sink takes all
+  /// groups of the chunk in ascending order.
+  ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target,
+                                    const trellis& walk = {0, 0})
       : raw_(raw),
         raw_place_(own_words ? Warp::template own_place<raw_words, raw_word>(raw) : raw),
         raw_bits_(raw_bits),
         target_(target),
-        out_(Warp::template own_place<width / 8>(target.out)) {
+        out_(Warp::template own_place<width / 8>(target.out)),
+        trellis_(walk) {
     find_wholes();
   }
 
@@ -166,14 +171,14 @@ class warp_element_sink {
     }
   }
 
-  ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
+  ECQ_HOST_DEVICE void operator()(const lanes& codes, std::uint32_t group, std::uint32_t left) {
     // If no bits of the symbol are raw, the compiler knows the number of raw bits.
     if (group - first_whole_ < wholes_) {
       Warp::store_own(out_ + group * group_bytes, joined_whole(codes, group).words);
     } else if (raw_bits_ == low_bits<Split>) {
-      store(joined<low_bits<Split>>(codes, group, left), group, left);
+      store(on_trellis(joined<low_bits<Split>>(codes, group, left), group), group, left);
     } else {
-      store(joined<any>(codes, group, left), group, left);
+      store(on_trellis(joined<any>(codes, group, left), group), group, left);
     }
   }
 
@@ -232,6 +237,14 @@ class warp_element_sink {
     return made;
   }
 
+  /// The codes of joined indices, if there is a trellis.
+  ECQ_HOST_DEVICE four_elements on_trellis(four_elements made, std::uint32_t group) {
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      if (trellis_.walks()) made.words[0] = trellis_(made.words[0], group);
+    }
+    return made;
+  }
+
   /// The arranged element `number` (0..3) of each lane.
   ECQ_HOST_DEVICE static lanes element(const lanes& codes, const kept_bits& kept, unsigned number, unsigned bits) {
     return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
@@ -254,7 +267,8 @@ class warp_element_sink {
   ECQ_HOST_DEVICE void find_wholes() {
     const std::uint32_t end = target_.last / group_symbols;
     first_whole_ = Warp::uniform((target_.first + group_symbols - 1) / group_symbols);
-    const bool quick = target_.aligned && raw_bits_ == low_bits<Split> && end > first_whole_;
+    const bool joins = target_.aligned && raw_bits_ == low_bits<Split> && end > first_whole_;
+    const bool quick = joins && !(std::is_same_v<Split, byte_split> && trellis_.walks());
     wholes_ = Warp::uniform(quick ? end - first_whole_ : 0U);
   }
 
@@ -263,10 +277,12 @@ class warp_element_sink {
   unsigned raw_bits_;
   chunk_target target_;
   std::byte* out_;  ///< a place
-  /// Groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole, and no bits of their symbols are raw.
+  /// Groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole, no bits of their symbols are raw, and
+  /// there is no trellis.
   std::uint32_t first_whole_;
   std::uint32_t wholes_;
   lanes ahead_[raw_words] = {};  ///< what fetch() has loaded
+  warp_trellis<Warp> trellis_;
 };
 
 }  // namespace ecq

@@ -15,6 +15,8 @@
 #include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_warp.hpp"
 #include "ecq/stream/element_warp.hpp"
 
 namespace ecq {
@@ -280,9 +282,9 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// A sink that writes elements of `Split` from pairs. `raw` holds the chunk's raw bits: low_bits<Split> per element, of
-/// codes of one byte pairs.raw_bits. A sink serves one chunk, takes all its groups in ascending order, and has a
-/// verdict of its own.
+/// A sink that writes elements of `Split` from pairs; of codes of one byte on a trellis, those codes. `raw` holds the
+/// chunk's raw bits: low_bits<Split> per element, of codes of one byte pairs.raw_bits. A sink serves one chunk, takes
+/// all its groups in ascending order, and has a verdict of its own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
@@ -290,13 +292,16 @@ class warp_pair_sink {
   static constexpr unsigned width = element_bits<Split>;
 
   /// `raw` is aligned to 16 bytes.
-  ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target)
+  ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target,
+                                 const trellis& walk = {0, 0})
       : split_(pairs),
         raw_(join::place(raw)),
         out_(Warp::template own_place<width / 4>(target.out)),
         first_(target.first),
         last_(target.last < pairs.symbols ? target.last : pairs.symbols),
-        wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)) {}
+        wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)),
+        trellis_(walk),
+        incomplete_(Warp::uniform(pairs.raw_bits | (walk.state_bits << 8))) {}
 
   /// Loads the raw bits of a group that is written whole.
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
@@ -317,14 +322,18 @@ class warp_pair_sink {
  private:
   using join = detail::warp_pair_join<Warp, Split>;
 
+  static constexpr bool codes_of_bytes = std::is_same_v<Split, byte_split>;
   static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< of a group
   static constexpr std::size_t group_bytes = detail::pair_group / 8 * width;
 
-  /// The symbols of a group; codes of one byte with their raw bits.
+  /// The symbols of a group; of codes of one byte, the codes.
   ECQ_HOST_DEVICE auto split(const lanes& pairs, std::uint32_t group) {
     auto found = split_(pairs);
-    if constexpr (std::is_same_v<Split, byte_split>) {
-      if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
+    if constexpr (codes_of_bytes) {
+      if (incomplete_ != 0) {
+        if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
+        if (incomplete_ >> 8 != 0) trellis_.walk_two(found.words, group);
+      }
     }
     return found;
   }
@@ -346,10 +355,13 @@ class warp_pair_sink {
   std::uint32_t last_;
   std::uint32_t wholes_;  ///< leading groups that are written whole
   typename join::raw_bits ahead_{};
+  warp_trellis<Warp> trellis_;
+  /// The raw bits of codes of one byte, and from bit 8 on the bits of a state: 0 if symbols are codes.
+  std::uint32_t incomplete_;
 };
 
 /// A sink that takes codes of one byte in pairs and passes them on to a sink that takes single codes, as from a stream
-/// without pairs. That sink adds their raw bits (quantize/dequantize_warp.hpp).
+/// without pairs. That sink adds their raw bits and walks their trellis (quantize/dequantize_warp.hpp).
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:

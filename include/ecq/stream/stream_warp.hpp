@@ -11,6 +11,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/base/threads.hpp"
 #include "ecq/entropy/step_warp.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/stream/chunk_index.hpp"
 #include "ecq/stream/every_coder.hpp"
 #include "ecq/stream/pair_warp.hpp"
@@ -39,10 +40,11 @@ struct warp_stream {
   const std::byte* nibbles = nullptr;  ///< null if nibbles are symbols
   const std::byte* escapes = nullptr;
   std::uint64_t escape_count = 0;
+  trellis walk = {0, 0};  ///< on which codes lie; 0 state bits: on none
 };
 
 /// The warp_stream, except `tables` and `entries`, of the stream whose parsed header is `header` and whose bytes lie at
-/// `bytes` in the memory of the host or of a device. Precondition: no trellis, on which warps would give indices.
+/// `bytes` in the memory of the host or of a device.
 inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
   const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
   const std::uint64_t state_bytes = header.at(section_kind::states).size;
@@ -62,7 +64,8 @@ inline warp_stream warp_stream_at(const stream_header& header, const std::byte* 
           .escape = nibble_bytes > nibble_list::bytes ? 1U : 0U,
           .nibbles = nibble_bytes != 0 ? at(section_kind::nibbles) : nullptr,
           .escapes = at(section_kind::escapes),
-          .escape_count = header.at(section_kind::escapes).size};
+          .escape_count = header.at(section_kind::escapes).size,
+          .walk = header.trellis.value_or(trellis{0, 0})};
 }
 
 /// A chunk of a warp_stream, as its index describes it.
@@ -73,6 +76,7 @@ struct stream_chunk {
   std::uint32_t table = 0;         ///< number of its table
   const std::byte* raw = nullptr;  ///< its raw bits
   unsigned raw_bits = 0;           ///< of an element
+  trellis walk = {0, 0};           ///< of the stream: elements are indices, if it has state bits
   warp_chunk coded;                ///< its symbols, or their pairs
   warp_pairs pairs;                ///< its symbols in pairs, if there are any
 };
@@ -161,6 +165,7 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
   found.elements = Warp::uniform(static_cast<std::uint32_t>(left < whole ? left : whole));
   found.raw = stream.raw + found.begin / 8 * stream.raw_bits;
   found.raw_bits = stream.raw_bits;
+  found.walk = stream.walk;
   const auto symbols = stream.pairs != 0 ? static_cast<std::uint32_t>(pairs_of(found.elements)) : found.elements;
   if (first_word > last_word || last_word > stream.word_count || last_word - first_word > symbols ||
       found.table >= stream.table_count) {
@@ -192,7 +197,7 @@ class chunk_decoder {
   /// chunk into a sink and returns the verdict, and `use` returns the final one. Errors: errc::corrupt, without a call
   /// of `use`, if the stream's bytes have no such chunk.
   template <class Use>
-  ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
+  ECQ_DEVICE_INLINE ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
     // The compiler assumes that values computed from a thread's number differ from lane to lane, and would guard every
     // vote.
     const std::uint32_t low = Warp::uniform(static_cast<std::uint32_t>(number));
@@ -201,7 +206,7 @@ class chunk_decoder {
     const errc outcome = find_chunk<Warp>(stream_, (std::uint64_t{high} << 32) | low, found);
     if (outcome != errc::ok) return outcome;
     const stream_chunk& chunk = found;
-    return use(chunk, [&](auto&& sink) {
+    return use(chunk, [&](auto&& sink) ECQ_DEVICE_INLINE {
       if constexpr (Coding::one_table) {
         return decode_chunk_by_warp<Warp, Coding>(table_, entries_, chunk.coded, sink);
       } else {

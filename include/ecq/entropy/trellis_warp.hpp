@@ -1,0 +1,101 @@
+#pragma once
+/// \file
+/// How a warp (base/threads.hpp) turns indices into the codes that they stand for on a trellis, in registers.
+
+#include <cstdint>
+
+#include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/threads.hpp"
+#include "ecq/entropy/trellis.hpp"
+
+namespace ecq {
+
+/// The states of a chunk's lanes on a trellis. It serves one chunk, takes all its groups in ascending order, single
+/// ones or pairs of them, and starts anew with each period. All lanes call together.
+///
+/// A lane takes four steps at once. They are linear, so what state and parities lead to is the exclusive or of what
+/// either leads to alone, and each of these is an entry that another lane keeps in a register: one shuffle looks it up.
+template <lockstep_warp Warp>
+class warp_trellis {
+ public:
+  using lanes = typename Warp::lanes;
+
+  /// Of `walk`; if it has 0 state bits, there is no trellis, and indices are codes.
+  ECQ_HOST_DEVICE explicit warp_trellis(const trellis& walk)
+      : walks_(walk.state_bits != 0), in_period_((1U << (walk.period_bits - group_bits) % 32) - 1U) {
+    if (!walks()) return;
+    Warp::each_lane([&](std::uint32_t lane) {
+      Warp::at(by_state_, lane) = after(walk, lane % walk.states(), 0);
+      Warp::at(by_parities_, lane) = after(walk, 0, lane % 16);
+    });
+  }
+
+  /// Whether there is a trellis. If not, nothing else is called.
+  ECQ_HOST_DEVICE bool walks() const { return walks_; }
+
+  /// The codes of a group of indices, of which a lane has four.
+  ECQ_HOST_DEVICE lanes operator()(const lanes& indices, std::uint32_t group) {
+    if ((group & in_period_) == 0) states_ = lanes(0U);
+    states_ = Warp::shuffle(by_state_, states_) ^ by_parities(indices);
+    return codes(indices, states_);
+  }
+
+  /// Replaces the indices of groups 2 * `pair` and 2 * `pair` + 1, of which a lane has eight neighbours, by their
+  /// codes. So half of the warp has the first group, the other half has the second, and each lane of the trellis
+  /// belongs to two lanes of the warp.
+  ECQ_HOST_DEVICE void walk_two(lanes (&indices)[2], std::uint32_t pair) {
+    const lanes first_half = Warp::lane_numbers() & (lane_count / 2 - 1U);
+    const auto in_first = Warp::below(Warp::lane_numbers(), lanes(lane_count / 2));
+    if ((2 * pair & in_period_) == 0) states_ = lanes(0U);
+    lanes next[2];
+    ECQ_UNROLL
+    for (unsigned i = 0; i < 2; ++i) {
+      const lanes added = by_parities(indices[i]);
+      const lanes first = Warp::shuffle(by_state_, states_ >> (8 * i)) ^ added;  // holds in the first half
+      const lanes second = Warp::shuffle(by_state_, Warp::shuffle(first, first_half)) ^ added;
+      next[i] = Warp::shuffle(second, first_half | lanes(lane_count / 2));
+      indices[i] = codes(indices[i], Warp::select(in_first, first, second));
+    }
+    states_ = Warp::merge_bits(next[0], next[1] << 8, 0xFFU);
+  }
+
+ private:
+  static constexpr unsigned group_bits = 7;
+  static_assert(1U << group_bits == group_symbols && lane_count == 32 && rounds_per_group == 4);
+
+  /// The state after four indices of `parities`, the first of them lowest, from `state` on; and in the highest bit of
+  /// byte i, the quantiser of index i. Shuffles take no more than the state for the number of a lane.
+  ECQ_HOST_DEVICE static std::uint32_t after(const trellis& walk, unsigned state, unsigned parities) {
+    std::uint32_t quantizers = 0;
+    ECQ_UNROLL
+    for (unsigned i = 0; i < rounds_per_group; ++i) {
+      quantizers |= trellis::quantizer(state) << (8 * i + 7);
+      state = walk.next(state, parities >> i & 1U);
+    }
+    return quantizers | state;
+  }
+
+  ECQ_HOST_DEVICE lanes by_parities(const lanes& indices) const {
+    // The product moves the lowest bit of each byte into the highest four.
+    return Warp::shuffle(by_parities_, ((indices & 0x01010101U) * lanes(0x10204080U)) >> 28);
+  }
+
+  /// trellis::code of each byte, with the quantisers of after().
+  ECQ_HOST_DEVICE static lanes codes(const lanes& indices, const lanes& quantizers) {
+    // Only the highest bit of each byte counts: whether the other bits of the index are not 0.
+    const lanes low = (indices | lanes(0x80808080U)) - lanes(0x01010101U);
+    const lanes odd = quantizers & (low | indices);  // not 0, which both quantisers have
+    const lanes positive = odd ^ (odd & indices);
+    // 2 k - 1 is 2 (k - 1) + 1, and 2 k + 1 is even plus 1: no byte lends the next one anything.
+    return Warp::merge_bits((indices - (positive >> 7)) << 1, odd >> 7, 0xFEFEFEFEU);
+  }
+
+  bool walks_;
+  std::uint32_t in_period_;        ///< bits of a group's number in its period
+  lanes by_state_ = lanes(0U);     ///< entry s: after() state s and even indices
+  lanes by_parities_ = lanes(0U);  ///< entry p: after() state 0 and indices of parities p
+  lanes states_ = lanes(0U);       ///< what after() says of the group before; of walk_two, a byte for each word
+};
+
+}  // namespace ecq
