@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "coding.hpp"
 #include "ecq/entropy/rans/rans_direct.hpp"
+#include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_walk.hpp"
 
 namespace {
 
@@ -92,6 +95,16 @@ std::vector<ecq_bench::subject> streams() {
   return all;
 }
 
+/// Codes on a trellis whose indices are those of gauss_`bits`: what the walk costs shows beside that stream.
+ecq_bench::subject trellis_stream(const std::string& bits) {
+  return {"trellis_" + bits, {}, [bits] {
+            bytes made = gaussian_codes(std::stod(bits));
+            ecq::detail::codes_of_indices(ecq::trellis{}, {reinterpret_cast<std::uint8_t*>(made.data()), made.size()},
+                                          ecq::machine_instruction_set());
+            return made;
+          }};
+}
+
 const bool added = [] {
   for (const ecq_bench::subject& stream : streams()) {
     ecq_bench::add_peer(stream, ecq_bench::copying());
@@ -100,6 +113,13 @@ const bool added = [] {
     const auto add = [&]<class... Coder>(Coder...) { (ecq_bench::subject_coder<Coder>{stream}.add(), ...); };
     ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow", {.goal = ecq::stream_goal::cpu}}.add();
     add(ecq::rans{}, rans_direct{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}, ecq::raw{});
+  }
+  for (const char* const bits : {"4.0", "3.0", "2.1"}) {
+    const ecq_bench::subject stream = trellis_stream(bits);
+    ecq_bench::subject_coder<ecq::rans>{stream, "rans", {.trellis = ecq::trellis{}}}.add();
+    ecq_bench::subject_coder<ecq::rans>{
+        stream, "rans_narrow", {.goal = ecq::stream_goal::cpu, .trellis = ecq::trellis{}}}
+        .add();
   }
   return true;
 }();
