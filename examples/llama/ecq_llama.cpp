@@ -125,9 +125,7 @@ void add_compress(CLI::App& app, tool::action& chosen) {
                    "How much each matrix makes up for what was quantised before it, 0 to 1")
       ->check(tool::number_between(0, 1))
       ->capture_default_str();
-  command
-      ->add_option("--trellis", given->states,
-                   "Put codes on a trellis of that many states: less loss, in more time; for decoders on CPUs")
+  command->add_option("--trellis", given->states, "Put codes on a trellis of that many states: less loss, in more time")
       ->check(CLI::IsMember({4, 8, 16, 32}));
   add_text_options(*command, given->texts,
                    "Text that the model writes, and then reads four times, as it is and as far as it is quantised");

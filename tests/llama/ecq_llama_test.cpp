@@ -325,6 +325,9 @@ TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
   tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
   EXPECT_TRUE(fails(llama(compress({"--sensitivity", path("other.json")})), 1,
                     "'model.layers.9.mlp.up_proj.weight', which has a sensitivity"));
+  EXPECT_TRUE(fails(llama(compress({"--trellis", "8", "--tokens", "200"})), 1,
+                    "of its stream: feedback along a trellis needs a multiple of 1024"));
+  EXPECT_EQ(llama(compress({"--trellis", "5"})).exit_code, 2);
   EXPECT_EQ(llama(compress({"--bits", "0"})).exit_code, 2);
   EXPECT_EQ(llama(compress({"--correction", "2"})).exit_code, 2);
   EXPECT_EQ(llama({"compress", path("model")}).exit_code, 2);
