@@ -23,7 +23,7 @@ class warp_trellis {
 
   /// Of `walk`; if it has 0 state bits, there is no trellis, and indices are codes.
   ECQ_HOST_DEVICE explicit warp_trellis(const trellis& walk)
-      : walks_(walk.state_bits != 0), in_period_((1U << (walk.period_bits - group_bits) % 32) - 1U) {
+      : period_(Warp::uniform(walk.state_bits == 0 ? 0U : 1U << (walk.period_bits - group_bits))) {
     if (!walks()) return;
     Warp::each_lane([&](std::uint32_t lane) {
       Warp::at(by_state_, lane) = after(walk, lane % walk.states(), 0);
@@ -32,11 +32,11 @@ class warp_trellis {
   }
 
   /// Whether there is a trellis. If not, nothing else is called.
-  ECQ_HOST_DEVICE bool walks() const { return walks_; }
+  ECQ_HOST_DEVICE bool walks() const { return period_ != 0; }
 
   /// The codes of a group of indices, of which a lane has four.
   ECQ_HOST_DEVICE lanes operator()(const lanes& indices, std::uint32_t group) {
-    if ((group & in_period_) == 0) states_ = lanes(0U);
+    if ((group & (period_ - 1)) == 0) states_ = lanes(0U);
     states_ = Warp::shuffle(by_state_, states_) ^ by_parities(indices);
     return codes(indices, states_);
   }
@@ -47,7 +47,7 @@ class warp_trellis {
   ECQ_HOST_DEVICE void walk_two(lanes (&indices)[2], std::uint32_t pair) {
     const lanes first_half = Warp::lane_numbers() & (lane_count / 2 - 1U);
     const auto in_first = Warp::below(Warp::lane_numbers(), lanes(lane_count / 2));
-    if ((2 * pair & in_period_) == 0) states_ = lanes(0U);
+    if ((2 * pair & (period_ - 1)) == 0) states_ = lanes(0U);
     lanes next[2];
     ECQ_UNROLL
     for (unsigned i = 0; i < 2; ++i) {
@@ -91,8 +91,7 @@ class warp_trellis {
     return Warp::merge_bits((indices - (positive >> 7)) << 1, odd >> 7, 0xFEFEFEFEU);
   }
 
-  bool walks_;
-  std::uint32_t in_period_;        ///< bits of a group's number in its period
+  std::uint32_t period_;           ///< groups between two returns to state 0; 0: no trellis
   lanes by_state_ = lanes(0U);     ///< entry s: after() state s and even indices
   lanes by_parities_ = lanes(0U);  ///< entry p: after() state 0 and indices of parities p
   lanes states_ = lanes(0U);       ///< what after() says of the group before; of walk_two, a byte for each word

@@ -58,12 +58,7 @@ class warp_weight_sink {
   /// stream_tail_bytes beyond them. With a trellis, symbols are indices, whose codes become weights.
   ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
                                    unsigned raw_bits, const trellis& walk = {0, 0})
-      : to_(weights),
-        begin_(begin),
-        raw_(raw),
-        raw_bits_(raw_bits),
-        trellis_(walk),
-        incomplete_(Warp::uniform(raw_bits | (walk.state_bits << 8))) {
+      : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits), trellis_(walk) {
     std::uint32_t behind = to_.count;
     while (current_ < behind) {
       const std::uint32_t middle = current_ + (behind - current_) / 2;
@@ -84,7 +79,7 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
-    const lanes codes = incomplete_ == 0 ? symbols : completed(symbols, group, left);
+    const lanes codes = raw_bits_ == 0 && !trellis_.walks() ? symbols : completed(symbols, group, left);
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
       --groups_;
@@ -230,7 +225,6 @@ class warp_weight_sink {
   lanes place_high_ = lanes(0U);
   lanes bad_ = lanes(0U);  ///< 1 where a code was not a finite number
   warp_trellis<Warp> trellis_;
-  std::uint32_t incomplete_;  ///< raw bits, and from bit 8 on the bits of a state: 0 if symbols are codes
 };
 
 }  // namespace ecq

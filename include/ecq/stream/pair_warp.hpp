@@ -300,8 +300,7 @@ class warp_pair_sink {
         first_(target.first),
         last_(target.last < pairs.symbols ? target.last : pairs.symbols),
         wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)),
-        trellis_(walk),
-        incomplete_(Warp::uniform(pairs.raw_bits | (walk.state_bits << 8))) {}
+        trellis_(walk) {}
 
   /// Loads the raw bits of a group that is written whole.
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
@@ -330,10 +329,8 @@ class warp_pair_sink {
   ECQ_HOST_DEVICE auto split(const lanes& pairs, std::uint32_t group) {
     auto found = split_(pairs);
     if constexpr (codes_of_bytes) {
-      if (incomplete_ != 0) {
-        if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
-        if (incomplete_ >> 8 != 0) trellis_.walk_two(found.words, group);
-      }
+      if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
+      if (trellis_.walks()) trellis_.walk_two(found.words, group);
     }
     return found;
   }
@@ -356,8 +353,6 @@ class warp_pair_sink {
   std::uint32_t wholes_;  ///< leading groups that are written whole
   typename join::raw_bits ahead_{};
   warp_trellis<Warp> trellis_;
-  /// The raw bits of codes of one byte, and from bit 8 on the bits of a state: 0 if symbols are codes.
-  std::uint32_t incomplete_;
 };
 
 /// A sink that takes codes of one byte in pairs and passes them on to a sink that takes single codes, as from a stream
