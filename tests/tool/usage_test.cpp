@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "support/places.hpp"
 #include "tool/tool.hpp"
@@ -175,10 +178,12 @@ TEST_F(Tool, DrawsProgressOnTerminalsAlone) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_TRUE(result.answer().is_object()) << result.out;
     ::close(other);
-    ::fcntl(terminal, F_SETFL, O_NONBLOCK);
-    std::string drawn(65536, '\0');
-    const ssize_t count = ::read(terminal, drawn.data(), drawn.size());
-    drawn.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    std::string drawn;
+    std::array<char, 4096> some;
+    // A read returns what has arrived so far, and fails once all has, as nobody writes any more.
+    for (ssize_t count = 0; (count = ::read(terminal, some.data(), some.size())) > 0;) {
+      drawn.append(some.data(), static_cast<std::size_t>(count));
+    }
     ::close(terminal);
     if (quiet) {
       EXPECT_EQ(drawn, "");
