@@ -97,7 +97,7 @@ outcome quantized_along_trellis(matrix_view<const float> weights, const ecq::inp
   const std::vector<ecq::detail::sampled_weights> sample{{.values = {}, .weights = weights}};
   const auto bits = ecq::detail::find_index_bits(cpu{}, walk, sample, lambda);
   const auto steps = ecq::detail::trellis_steps(cpu{}, weights, lambda, {}, false);
-  const ecq::detail::trellis_order order(columns);
+  const ecq::detail::trellis_order order(columns, 0);
   const auto factor = ecq::input_factor::make(
       cpu{}, ecq::detail::in_order(moments, order.columns()),
       {.damping = std::max(0.01, trellis_feedback::damping_share * ecq::step_by_rms{lambda}.damping())});

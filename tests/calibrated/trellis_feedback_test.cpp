@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
@@ -48,8 +49,8 @@ input_moments moments_of(std::size_t columns) {
   return moments;
 }
 
-input_factor factor_of(const input_moments& moments) {
-  const trellis_order order(moments.width);
+input_factor factor_of(const input_moments& moments, std::uint64_t first = 0) {
+  const trellis_order order(moments.width, first);
   auto made = input_factor::make(cpu{}, ecq::detail::in_order(moments, order.columns()));
   EXPECT_TRUE(made) << made.error().to_string();
   return std::move(*made);
@@ -84,24 +85,30 @@ double loss_of(const std::vector<float>& weights, const std::vector<std::uint8_t
 }
 
 TEST(TrellisOrder, KeepsTheColumnsOfALaneTogetherInEveryRow) {
-  for (const std::size_t columns : {1U, 3U, 64U, 100U, 128U, 192U, 256U, 448U, 1152U}) {
-    const trellis_order order(columns);
-    std::vector<bool> seen(columns);
-    for (const std::uint32_t column : order.columns()) seen[column] = true;
-    EXPECT_EQ(std::count(seen.begin(), seen.end(), true), columns) << columns;
-    for (std::size_t row = 0; row < 5; ++row) {
-      for (std::size_t place = 0; place < columns; ++place) {
-        const unsigned lane = trellis::lane(row * columns + order.columns()[place]);
-        ASSERT_EQ(lane % order.sets(), place / order.columns_of_set() % order.sets()) << columns << ' ' << place;
-        if (place % order.columns_of_set() == 0) continue;
-        if (trellis::lane(row * columns + order.columns()[place - 1]) != lane) continue;
-        ASSERT_LT(order.columns()[place - 1], order.columns()[place]) << columns;  // as the lane takes them
+  for (const std::size_t first : {0U, 8U, 35U, 127U, 1000U}) {
+    for (const std::size_t columns : {1U, 3U, 64U, 100U, 128U, 192U, 200U, 256U, 448U, 1152U}) {
+      const trellis_order order(columns, first);
+      std::vector<bool> seen(columns);
+      for (const std::uint32_t column : order.columns()) seen[column] = true;
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), true), columns) << columns;
+      for (std::size_t row = 0; row < 5; ++row) {
+        const auto lane_at = [&](std::size_t place) {
+          return trellis::lane(first + row * columns + order.columns()[place]);
+        };
+        for (std::size_t place = 0; place < columns; ++place) {
+          const auto set = static_cast<unsigned>(place / order.columns_of_set());
+          const unsigned lane = lane_at(place);
+          ASSERT_EQ((lane + order.sets() - lane_at(0)) % order.sets(), set) << columns << " from " << first;
+          if (place % order.columns_of_set() == 0 || lane_at(place - 1) != lane) continue;
+          ASSERT_LT(order.columns()[place - 1], order.columns()[place]) << columns;  // as the lane takes them
+        }
       }
     }
   }
-  EXPECT_EQ(trellis_order(256).sets(), 32);
-  EXPECT_EQ(trellis_order(192).sets(), 16);
-  EXPECT_EQ(trellis_order(100).sets(), 1);
+  EXPECT_EQ(trellis_order(256, 0).sets(), 32);
+  EXPECT_EQ(trellis_order(192, 0).sets(), 16);
+  EXPECT_EQ(trellis_order(200, 0).sets(), 2);
+  EXPECT_EQ(trellis_order(100, 0).sets(), 1);
 }
 
 TEST(TrellisOrder, MovesMomentsWithTheirColumns) {
@@ -109,7 +116,7 @@ TEST(TrellisOrder, MovesMomentsWithTheirColumns) {
     input_moments moments = moments_of(columns);
     moments.cross = moments.second;
     for (double& value : moments.cross) value += 1;
-    const trellis_order order(columns);
+    const trellis_order order(columns, 0);
     const input_moments moved = ecq::detail::in_order(moments, order.columns());
     for (std::size_t row = 0; row < columns; ++row) {
       for (std::size_t column = 0; column < columns; ++column) {
@@ -122,16 +129,23 @@ TEST(TrellisOrder, MovesMomentsWithTheirColumns) {
 }
 
 TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
-  for (const std::size_t columns : {1U, 3U, 36U, 64U, 100U, 192U, 256U, 384U}) {
+  constexpr std::size_t behind = 300;
+  for (const std::size_t columns : {1U, 3U, 36U, 64U, 100U, 192U, 200U, 256U, 384U}) {
     const std::vector<float> weights = ecq_test::gaussian(150, columns, columns, 1.0F);
-    const input_factor factor = factor_of(moments_of(columns));
-    for (unsigned state_bits = 2; state_bits <= 5; ++state_bits) {
-      const trellis walk{state_bits, state_bits == 3 ? 14U : 8 + state_bits};
-      const auto codes =
-          codes_of({.input = &factor, .walk = walk, .bits = usual_bits(), .step = 0.3F}, weights, columns);
-      std::vector<std::uint8_t> indices(codes.size());
-      EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data()), codes.size())
-          << columns << " columns, 2^" << state_bits << " states";
+    for (const std::size_t first : {std::size_t{0}, std::size_t{1027}, 13 * columns}) {
+      const input_factor factor = factor_of(moments_of(columns), first);
+      for (unsigned state_bits = 2; state_bits <= 5; ++state_bits) {
+        const trellis walk{state_bits, state_bits == 3 ? 14U : 8 + state_bits};
+        const auto made = codes_of({.input = &factor, .first = first, .walk = walk, .bits = usual_bits(), .step = 0.3F},
+                                   weights, columns);
+        // Zeros before and behind it, which other matrices of the stream may begin or end with.
+        std::vector<std::uint8_t> codes(first), indices(first + made.size() + behind);
+        codes.insert(codes.end(), made.begin(), made.end());
+        codes.resize(indices.size());
+        EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data()), codes.size())
+            << columns << " columns from " << first << ", 2^" << state_bits << " states";
+        EXPECT_EQ(std::count(indices.end() - behind, indices.end(), 0), behind);
+      }
     }
   }
 }
@@ -172,7 +186,7 @@ TEST(TrellisFeedback, LowersTheErrorOfOutputsAtTheSameRate) {
 }
 
 TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
-  // In three steps from a state there is one path to each of eight states.
+  // In three steps from state 0 there is one path to each of eight states.
   const std::vector<float> values = ecq_test::gaussian(100, 9, 11, 2.0F);
   for (std::size_t round = 0; round < 100; ++round) {
     const float* const weights = &values[round * 9];
@@ -180,11 +194,10 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
     const std::array<float, 3> importance{1.0F, 0.4F, 2.0F};
     const std::array<float, 9> feedback{0, weights[6], weights[7], 0, 0, weights[8], 0, 0, 0};
     const ecq::detail::path_rule rule{.walk = {3, 14}, .step = 0.7F, .index_costs = usual_bits()};
-    const unsigned begin = round % 8;
     double least = std::numeric_limits<double>::max();
-    std::array<int, 3> best{};
+    std::array<int, 3> best{}, best_to_zero{};
     for (unsigned choice = 0; choice < 8; ++choice) {
-      unsigned state = begin;
+      unsigned state = 0;
       std::array<int, 3> codes{};
       std::array<double, 3> errors{};
       double cost = 0;
@@ -207,17 +220,21 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
         errors[at] = codes[at] * static_cast<double>(rule.step) - static_cast<double>(weights[at]);
         state = rule.walk.next(state, parity);
       }
+      if (state == 0) best_to_zero = codes;
       if (!(cost < least)) continue;
       least = cost;
       best = codes;
     }
     for (const instruction_set isa : {instruction_set::scalar, ecq::chosen_instruction_set({})}) {
       ecq::detail::survivor_paths paths(rule, isa);
-      paths.begin(begin);
+      paths.begin();
       paths.add({3, weights, targets, importance.data(), feedback.data(), 3});
-      const auto found = paths.finish();
-      ASSERT_TRUE(found);
-      for (std::size_t at = 0; at < 3; ++at) ASSERT_EQ(found->codes[at], best[at]) << round << ' ' << at;
+      using last = ecq::detail::survivor_paths::last;
+      for (const auto& [where, codes] : {std::pair(last::any, best), std::pair(last::zero, best_to_zero)}) {
+        const std::int8_t* const found = paths.finish(where);
+        ASSERT_NE(found, nullptr);
+        for (std::size_t at = 0; at < 3; ++at) ASSERT_EQ(found[at], codes[at]) << round << ' ' << at;
+      }
     }
   }
 }

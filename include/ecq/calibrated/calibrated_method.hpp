@@ -4,7 +4,6 @@
 /// ecq::calibrated).
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -45,7 +44,6 @@
 #include "ecq/quantize/tcq.hpp"
 #include "ecq/quantize/trellis_codes.hpp"
 #include "ecq/quantize/trellis_search.hpp"
-#include "ecq/stream/limits.hpp"
 
 namespace ecq {
 
@@ -81,7 +79,6 @@ struct calibration {
   factor_options factor{};   ///< damping is raised to that of the step (step_by_rms::damping), or to its tenth
   double correction = 0.75;  ///< error_feedback::correction
   /// log2 of the states of a trellis that codes of Int8 lie on, 2..5: less noise at the same rate. None: no trellis.
-  /// Every matrix has to begin at a multiple of 1024 codes in its stream.
   std::optional<unsigned> state_bits{};
 };
 
@@ -93,9 +90,17 @@ template <uniform_format Format>
 class calibrated_codes {
  public:
   /// With a trellis, `plan` is what there is to know about it.
-  calibrated_codes(const calibration& options, std::vector<named_weights> matrices, const tcq_plan& plan)
-      : options_(options), matrices_(std::move(matrices)), walk_(plan.walk), bits_(plan.bits) {
-    for (std::size_t index = 0; index < matrices_.size(); ++index) numbers_[matrices_[index].name] = index;
+  calibrated_codes(const calibration& options, matrix_streams streams, const tcq_plan& plan)
+      : options_(options), walk_(plan.walk), bits_(plan.bits) {
+    for (const auto& of_stream : streams) {
+      std::uint64_t first = 0;
+      for (const named_weights& matrix : of_stream) {
+        numbers_[matrix.name] = matrices_.size();
+        matrices_.push_back(matrix);
+        firsts_.push_back(first);
+        first += matrix.weights.size();
+      }
+    }
   }
 
   /// Fails with errc::invalid_argument if matrices cannot be told by their names.
@@ -134,31 +139,48 @@ class calibrated_codes {
   result<void> advance(const cpu& backend) {
     ECQ_TRY(names, options_.pass->next());
     if (names.empty()) return error(errc::not_found, "the calibration has no input of it");
-    std::optional<input_factor> factor;
+    // Matrices of one input share its factor, but on a trellis only where they have one order of columns.
+    std::map<std::size_t, std::vector<std::size_t>> by_phase;
+    std::set<std::size_t> all;
     for (const std::string& name : names) {
       const auto known = numbers_.find(name);
       if (known == numbers_.end()) continue;  // stays as it is
-      if (waiting_.contains(known->second) || handed_out_.contains(known->second)) {
+      const std::size_t index = known->second;
+      if (waiting_.contains(index) || handed_out_.contains(index) || !all.insert(index).second) {
         return error(errc::invalid_argument, "the calibration has named tensor '", name, "' twice");
       }
-      if (!factor) {
-        ECQ_TRY(moments, options_.pass->moments());
-        factor_options how = options_.factor;
-        const double share = options_.state_bits ? trellis_feedback::damping_share : 1;
-        how.damping = (std::max)(how.damping, share * step_by_rms{*lambda_}.damping());
-        if (options_.state_bits) {
-          const trellis_order order(moments.width);
-          moments = in_order(std::move(moments), order.columns());
+      by_phase[phase_of(index)].push_back(index);
+    }
+    if (by_phase.empty()) return {};
+    ECQ_TRY(moments, options_.pass->moments());
+    while (!by_phase.empty()) {
+      const auto& [phase, indices] = *by_phase.begin();
+      const std::string& name = matrices_[indices.front()].name;
+      auto factor = factor_of(backend, by_phase.size() == 1 ? std::move(moments) : moments, phase);
+      if (!factor) return std::move(factor).error().within("input of tensor '", name, "'");
+      for (const std::size_t index : indices) {
+        if (auto done = quantize(backend, index, *factor); !done) {
+          return std::move(done).error().within("tensor '", matrices_[index].name, "'");
         }
-        auto made = input_factor::make(backend, moments, how);
-        if (!made) return std::move(made).error().within("input of tensor '", name, "'");
-        factor = std::move(*made);
       }
-      if (auto done = quantize(backend, known->second, *factor); !done) {
-        return std::move(done).error().within("tensor '", name, "'");
-      }
+      by_phase.erase(by_phase.begin());
     }
     return {};
+  }
+
+  std::size_t phase_of(std::size_t index) const {
+    return options_.state_bits ? trellis_order::phase(matrices_[index].weights.columns(), firsts_[index]) : 0;
+  }
+
+  result<input_factor> factor_of(const cpu& backend, input_moments moments, std::size_t phase) const {
+    factor_options how = options_.factor;
+    const double share = options_.state_bits ? trellis_feedback::damping_share : 1;
+    how.damping = (std::max)(how.damping, share * step_by_rms{*lambda_}.damping());
+    if (options_.state_bits) {
+      const trellis_order order(moments.width, phase);
+      moments = in_order(std::move(moments), order.columns());
+    }
+    return input_factor::make(backend, moments, how);
   }
 
   result<void> quantize(const cpu& backend, std::size_t index, const input_factor& input) {
@@ -169,7 +191,12 @@ class calibrated_codes {
     if (!weights.empty() && options_.state_bits) {
       ECQ_TRY(steps, trellis_steps(backend, weights, lambda, {}, false));
       made.scale = stored_scale<Format>(steps.front());
-      const trellis_feedback feedback{&input, walk_, bits_, static_cast<float>(made.scale), options_.correction};
+      const trellis_feedback feedback{.input = &input,
+                                      .first = firsts_[index],
+                                      .walk = walk_,
+                                      .bits = bits_,
+                                      .step = static_cast<float>(made.scale),
+                                      .correction = options_.correction};
       ECQ_CHECK(feedback.quantize(backend, weights, made.codes));
     } else if (!weights.empty()) {
       ECQ_TRY(scale, step_by_rms{lambda}.scale_of<Format>(backend, weights));
@@ -193,6 +220,7 @@ class calibrated_codes {
 
   calibration options_;
   std::vector<named_weights> matrices_;
+  std::vector<std::uint64_t> firsts_;  ///< where each begins in its stream
   trellis walk_;
   index_bits bits_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
@@ -204,8 +232,8 @@ class calibrated_codes {
 template <uniform_format Format>
 class prepared_calibration final : public prepared_method {
  public:
-  prepared_calibration(const calibration& options, std::vector<named_weights> matrices, const tcq_plan& plan)
-      : codes_(std::make_unique<calibrated_codes<Format>>(options, std::move(matrices), plan)), lambda_(plan.lambda) {
+  prepared_calibration(const calibration& options, matrix_streams streams, const tcq_plan& plan)
+      : codes_(std::make_unique<calibrated_codes<Format>>(options, streams, plan)), lambda_(plan.lambda) {
     if (options.state_bits) walk_ = plan.walk;
   }
 
@@ -237,23 +265,6 @@ class prepared_calibration final : public prepared_method {
   double lambda_;
   std::optional<trellis> walk_;
 };
-
-/// Shortens the period so that each matrix begins with one. Fails with errc::unsupported, naming the matrix, where none
-/// is that short.
-inline result<void> fit_period(matrix_streams streams, trellis& walk) {
-  for (const auto& of_stream : streams) {
-    std::uint64_t begin = 0;
-    for (const named_weights& matrix : of_stream) {
-      if (std::countr_zero(begin) < static_cast<int>(min_chunk_bits)) {
-        return error(errc::unsupported, "tensor '", matrix.name, "' begins at code ", begin,
-                     " of its stream: feedback along a trellis needs a multiple of ", 1U << min_chunk_bits);
-      }
-      walk.period_bits = (std::min)(walk.period_bits, static_cast<unsigned>(std::countr_zero(begin)));
-      begin += matrix.weights.size();
-    }
-  }
-  return {};
-}
 
 }  // namespace detail
 
@@ -300,7 +311,6 @@ class calibrated_method final : public compression_method {
     if (options_.state_bits) {
       ECQ_TRY(found, detail::tcq_method(trellis_options()).find_plan(backend, streams, setting));
       plan = std::move(found);
-      ECQ_CHECK(detail::fit_period(streams, plan.walk));
     } else if (options_.target_bits) {
       const auto rounding = detail::quantizer_at_lambda::of<Format>([](double at) { return step_by_rms{at}; });
       ECQ_TRY(found, detail::find_lambdas(backend, streams, *options_.target_bits, false, setting, rounding));
@@ -308,9 +318,7 @@ class calibrated_method final : public compression_method {
     } else {
       plan.lambda = options_.lambda.value_or(0);
     }
-    std::vector<named_weights> matrices;
-    for (const auto& of_stream : streams) matrices.insert(matrices.end(), of_stream.begin(), of_stream.end());
-    auto prepared = std::make_unique<const detail::prepared_calibration<Format>>(options_, std::move(matrices), plan);
+    auto prepared = std::make_unique<const detail::prepared_calibration<Format>>(options_, streams, plan);
     ECQ_CHECK(prepared->check());
     return std::unique_ptr<const prepared_method>(std::move(prepared));
   }

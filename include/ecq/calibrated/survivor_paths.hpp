@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -98,14 +97,14 @@ ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weigh
   for (unsigned state = 0; state < states; ++state) costs[state] -= least;
 }
 
-/// The paths of one lane, from a state that is known on. Keeps memory from one search to the next.
+/// The paths of one lane, from state 0 on. Keeps memory from one search to the next.
 class survivor_paths {
  public:
   survivor_paths(const path_rule& rule, instruction_set isa) : rule_(rule), isa_(isa) {}
 
-  void begin(unsigned state) {
+  void begin() {
     costs_.fill(unreachable);
-    costs_[state] = 0;
+    costs_[0] = 0;
     length_ = 0;
   }
 
@@ -146,27 +145,27 @@ class survivor_paths {
     length_ += some.count;
   }
 
-  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun.
-  struct path {
-    const std::int8_t* codes;
-    unsigned last_state;
+  /// Where a path may end.
+  enum class last : bool {
+    any,  ///< in the state that costs least; of equal ones in the lowest
+    zero  ///< in state 0, which even indices never leave
   };
 
-  /// Nothing if a target was beyond FP32. Of last states that cost the same, the lowest one is taken.
-  std::optional<path> finish() {
+  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun. Null if a
+  /// target was beyond FP32.
+  const std::int8_t* finish(last where) {
     const unsigned states = rule_.walk.states();
     for (unsigned state = 0; state < states; ++state) {
-      if (!(costs_[state] < 2 * unreachable)) return {};
+      if (!(costs_[state] < 2 * unreachable)) return nullptr;
     }
-    const auto least = std::min_element(costs_.begin(), costs_.begin() + states);
-    const auto last = static_cast<unsigned>(least - costs_.begin());
+    const auto least = where == last::zero ? costs_.begin() : std::min_element(costs_.begin(), costs_.begin() + states);
     best_.resize((std::max)(best_.size(), length_));
-    unsigned state = last;
+    auto state = static_cast<unsigned>(least - costs_.begin());
     for (std::size_t at = length_; at-- > 0;) {
       best_[at] = codes_[at * states + state];
       state = state_before(rule_.walk, state, (odd_[at] >> state) & 1U);
     }
-    return path{best_.data(), last};
+    return best_.data();
   }
 
  private:

@@ -36,14 +36,14 @@ struct trellis_feedback {
   static constexpr double damping_share = 0.1;
 
   const input_factor* input = nullptr;  ///< of the matrix's inputs in trellis_order, which it outlives; not null
-  trellis walk{};                       ///< the first weight is at a multiple of the period in its stream
+  std::uint64_t first = 0;              ///< where the first weight is in its stream, as in trellis_order
+  trellis walk{};                       ///< lanes begin in state 0, and end in it for what follows in the stream
   index_bits bits{};                    ///< of an index by its magnitude
   float step = 1;                       ///< above 0
   double correction = 0.75;             ///< as that of error_feedback
 
   /// Writes rows * columns codes, row-major; weight = code * step. Errors: those of error_feedback::quantize. Needs
-  /// memory for 128 rows a thread, 12 bytes a weight; a matrix has one thread unless 128 rows are a multiple of the
-  /// period.
+  /// memory for 128 rows a thread, 12 bytes a weight.
   result<void> quantize(const cpu& backend, const weights_view& weights, std::span<std::uint8_t> codes) const;
 };
 
@@ -60,8 +60,8 @@ class trellis_rows {
     per_importance_ = static_cast<float>(static_cast<double>(weights.columns()) / all);
   }
 
-  /// Lanes begin in `states`, and end in them.
-  result<void> quantize(std::size_t first_row, std::size_t rows, lane_states& states) {
+  /// Lanes begin in state 0, and end in it unless a period does there.
+  result<void> quantize(std::size_t first_row, std::size_t rows) {
     ECQ_CHECK(load(first_row, rows));
     for (std::size_t set = 0; set < order_.sets(); ++set) {
       begin_ = set * order_.columns_of_set();
@@ -69,7 +69,7 @@ class trellis_rows {
       set_targets();
       loaded_.clear();
       for (std::size_t lane = set; lane < lane_count; lane += order_.sets()) {
-        ECQ_CHECK(quantize_lane(lane, states[lane]));
+        ECQ_CHECK(quantize_lane(lane));
       }
     }
     return {};
@@ -91,9 +91,9 @@ class trellis_rows {
 
   static std::size_t at(std::size_t place, std::size_t row) noexcept { return place * lanes_of_rows + row; }
 
-  /// The position in the matrix.
+  /// The position in the stream.
   std::uint64_t position(std::size_t place, std::size_t row) const noexcept {
-    return std::uint64_t{first_row_ + row} * source_.columns() + order_.columns()[place];
+    return how_.first + std::uint64_t{first_row_ + row} * source_.columns() + order_.columns()[place];
   }
 
   /// What an error at place j adds to the target of place k > j, negated.
@@ -135,11 +135,12 @@ class trellis_rows {
     }
   }
 
-  result<void> quantize_lane(std::size_t lane, std::uint8_t& state) {
+  result<void> quantize_lane(std::size_t lane) {
+    using last = survivor_paths::last;
     const std::uint64_t period = std::uint64_t{1} << how_.walk.period_bits;
     runs_.clear();
     places_.clear();
-    paths_.begin(state);
+    paths_.begin();
     for (std::size_t row = 0; row < rows_; ++row) {
       own_.clear();
       for (std::size_t place = begin_; place < end_; ++place) {
@@ -148,8 +149,8 @@ class trellis_rows {
       load_feedback();
       for (std::size_t first = 0; first < own_.size();) {
         if (position(own_[first], row) % period == lane * rounds_per_group) {  // back to state 0
-          ECQ_CHECK(close(state));
-          paths_.begin(0);
+          ECQ_CHECK(close(last::any));
+          paths_.begin();
         }
         std::size_t end = first + 1;
         while (end < own_.size() && position(own_[end], row) % period != lane * rounds_per_group) ++end;
@@ -157,7 +158,8 @@ class trellis_rows {
         first = end;
       }
     }
-    return close(state);
+    const std::uint64_t end = how_.first + std::uint64_t{first_row_ + rows_} * source_.columns();
+    return close(end % period == 0 ? last::any : last::zero);
   }
 
   /// Feedback among the places of a row, which are mostly those of the row before.
@@ -187,20 +189,19 @@ class trellis_rows {
   }
 
   /// Takes the codes of the best path, whose errors then count in what is left of the set.
-  ECQ_EXACT_FLOAT result<void> close(std::uint8_t& state) {
+  ECQ_EXACT_FLOAT result<void> close(survivor_paths::last where) {
     ECQ_EXACT_FLOAT_BODY
     if (runs_.empty()) return {};
-    const auto found = paths_.finish();
-    if (!found) {
+    const std::int8_t* const found = paths_.finish(where);
+    if (found == nullptr) {
       return error(errc::non_finite, "feedback to rows ", first_row_, " to ", first_row_ + rows_ - 1,
                    " leads beyond FP32");
     }
-    state = static_cast<std::uint8_t>(found->last_state);
     for (const run_of_row& run : runs_) {
       const std::span places = std::span(places_).subspan(run.first, run.count);
       for (std::size_t j = 0; j < places.size(); ++j) {
-        const std::int8_t code = found->codes[run.first + j];
-        codes_[static_cast<std::size_t>(position(places[j], run.row))] = static_cast<std::uint8_t>(code);
+        const std::int8_t code = found[run.first + j];
+        codes_[static_cast<std::size_t>(position(places[j], run.row) - how_.first)] = static_cast<std::uint8_t>(code);
         errors_[at(places[j], run.row)] = static_cast<float>(code) * how_.step - weights_[at(places[j], run.row)];
       }
       if (order_.sets() == lane_count && places.back() + 1 == end_) continue;  // nothing is left of it
@@ -251,18 +252,13 @@ inline result<void> trellis_feedback::quantize(const cpu& backend, const weights
                  " weights");
   }
   const auto isa = chosen_instruction_set(backend.isa);
-  const trellis_order order(columns);
-  // Lanes go on from one group of rows to the next unless each begins with a period.
+  const trellis_order order(columns, first);
+  // Groups of rows are quantised apart: lanes end each of them in state 0, for a few weights at most.
   const std::size_t groups = (weights.rows() + lanes_of_rows - 1) / lanes_of_rows;
-  const bool apart = std::uint64_t{lanes_of_rows} * columns % (std::uint64_t{1} << walk.period_bits) == 0;
-  return parallel_for(backend, apart ? groups : 1, [&](std::size_t index) -> result<void> {
-    trellis_rows some(*this, weights, order, codes, isa);
-    lane_states states{};
-    for (std::size_t group = index; group < (apart ? index + 1 : groups); ++group) {
-      const std::size_t first_row = group * lanes_of_rows;
-      ECQ_CHECK(some.quantize(first_row, (std::min)(lanes_of_rows, weights.rows() - first_row), states));
-    }
-    return {};
+  return parallel_for(backend, groups, [&](std::size_t group) {
+    const std::size_t first_row = group * lanes_of_rows;
+    return trellis_rows(*this, weights, order, codes, isa)
+        .quantize(first_row, (std::min)(lanes_of_rows, weights.rows() - first_row));
   });
 }
 

@@ -24,17 +24,22 @@ namespace ecq::detail {
 /// to several, which take turns. Then a path knows less: nothing of lanes of its set that come later.
 class trellis_order {
  public:
-  /// Precondition: the first weight is at a multiple of 128 in its stream, and there are less than 2^32 columns.
-  explicit trellis_order(std::size_t columns) : columns_(columns) {
-    const std::size_t shared = std::gcd(columns, group_symbols);
-    sets_ = shared > rounds_per_group ? shared / rounds_per_group : 1;
+  /// Of a matrix whose first weight is at `first` in its stream. Precondition: less than 2^32 columns.
+  trellis_order(std::size_t columns, std::uint64_t first)
+      : columns_(columns), sets_(sets_of(columns)), phase_(phase(columns, first)) {
     std::iota(columns_.begin(), columns_.end(), 0U);
     if (sets_ == 1) return;
     const auto key = [&](std::uint32_t column) {
-      const std::size_t quad = column / rounds_per_group;
+      const std::size_t quad = (phase_ + column) / rounds_per_group;
       return std::tuple(quad % sets_, quad % lane_count, column);
     };
     std::ranges::sort(columns_, {}, key);
+  }
+
+  /// What the order depends on besides the columns: matrices of one input and one phase have one order.
+  static std::size_t phase(std::size_t columns, std::uint64_t first) {
+    const std::size_t sets = sets_of(columns);
+    return sets == 1 ? 0 : static_cast<std::size_t>(first % (sets * rounds_per_group));
   }
 
   /// The column at each place.
@@ -44,8 +49,14 @@ class trellis_order {
   std::size_t columns_of_set() const noexcept { return columns_.size() / sets_; }
 
  private:
+  static std::size_t sets_of(std::size_t columns) {
+    const std::size_t shared = std::gcd(columns, group_symbols);
+    return shared > rounds_per_group ? shared / rounds_per_group : 1;
+  }
+
   std::vector<std::uint32_t> columns_;
-  std::size_t sets_ = 1;
+  std::size_t sets_;
+  std::size_t phase_;
 };
 
 /// Moments of the columns in `order`: column order[i] comes to place i. Precondition: a permutation of all columns.
