@@ -108,6 +108,12 @@ void add_text_options(CLI::App& command, llama::own_text_options& options, const
       ->capture_default_str();
 }
 
+CLI::Option* add_sensitivity(CLI::App& command, llama_tool::feedback_options& options) {
+  return command.add_option("--sensitivity", options.sensitivities,
+                            "Divide the bits by this file of 'ecq-llama calibrate', or any file that 'ecq compress "
+                            "--sensitivity' takes; with feedback, of numbers for each row their mean counts");
+}
+
 void add_compress(CLI::App& app, tool::action& chosen) {
   auto* const command = app.add_subcommand(
       "compress", "Compress a model to 8-bit integers with error feedback, by what its layers see in its own texts");
@@ -117,9 +123,7 @@ void add_compress(CLI::App& app, tool::action& chosen) {
   command->add_option("--bits", given->bits, "Bits a weight over all matrices, everything counted")
       ->check(tool::number_between(0.01, 8))
       ->capture_default_str();
-  command->add_option("--sensitivity", given->sensitivities,
-                      "Divide the bits by this file of 'ecq-llama calibrate', or any file that 'ecq compress "
-                      "--sensitivity' takes; of numbers for each row, their mean counts");
+  add_sensitivity(*command, *given);
   command
       ->add_option("--correction", given->correction,
                    "How much each matrix makes up for what was quantised before it, 0 to 1")
@@ -153,12 +157,34 @@ void add_compare(CLI::App& app, tool::action& chosen) {
       app.add_subcommand("compare", "Measure what rates and methods cost a model: in its weights and its predictions");
   const auto given = std::make_shared<llama_tool::compare_arguments>();
   add_model_options(*command, *given);
-  command->add_option("CODED", given->coded, "Models made of it, by ecq or otherwise")->required();
+  command->add_option("CODED", given->coded, "Models made of it, by ecq or otherwise");
   command->add_option("--text", given->file, "The text that all of them predict")->required();
   add_window_options(*command, *given);
+  auto* const bits =
+      command->add_option("--bits", given->bits, "Also make models at so many bits a weight, by each method")
+          ->check(tool::number_between(1.3, 6.5));
+  command
+      ->add_option(
+          "--methods", given->methods,
+          "How: entquant and tcq8 as 'ecq compress', feedback and feedback-tcq8 as 'ecq-llama compress'; tcq4, "
+          "tcq16 and tcq32 are trellises of other sizes")
+      ->check(CLI::IsMember(llama_tool::comparable_methods))
+      ->needs(bits)
+      ->capture_default_str();
+  auto* const into = command->add_option("--into", given->folder, "The folder that these models are written to");
+  bits->needs(into);
+  into->needs(bits);
+  add_sensitivity(*command, *given)->needs(bits);
+  command->add_option("--tokens", given->texts.tokens, "Text that the model writes for error feedback")
+      ->check(tool::number_between(1, 1e9))
+      ->needs(bits)
+      ->capture_default_str();
   command->add_option("--svg", given->picture, "Draw the divergence by bits a weight into this file")
       ->check(tool::seekable_name());
-  command->callback([given, &chosen] { chosen = [given] { return llama_tool::compare(*given); }; });
+  command->callback([given, &chosen] {
+    if (given->coded.empty() && given->bits.empty()) throw CLI::RequiredError("CODED or --bits");
+    chosen = [given] { return llama_tool::compare(*given); };
+  });
 }
 
 void add_all(CLI::App& app, tool::action& chosen) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -146,7 +147,8 @@ TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
   EXPECT_EQ(seen["predictions"], 512);
   ASSERT_EQ(seen["rows"].size(), 4U);
   for (const json& row : seen["rows"]) {
-    EXPECT_EQ(row.size(), 7U);
+    EXPECT_EQ(row.size(), 8U);
+    EXPECT_EQ(row["method"], "");
     EXPECT_GE(row["divergence_mnat"], 0);
     EXPECT_GE(row["largest_divergence_mnat"], row["divergence_mnat"]);
     EXPECT_NEAR(row["loss"].get<double>() - seen["rows"][0]["loss"].get<double>(),
@@ -171,6 +173,44 @@ TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
   fused.insert(fused.end(), {"--mode", "fused"});
   EXPECT_NEAR(answer(fused)["rows"][3]["divergence_mnat"].get<double>() / two["divergence_mnat"].get<double>(), 1,
               0.02);
+}
+
+TEST_F(EcqLlama, MakesTheModelsThatItCompares) {
+  const std::vector<std::string> compare{
+      "compare",  path("model"), "--text", path("text"),    "--window",  "20",       "--bits",
+      "4",        "6",           "--into", path("made"),    "--methods", "entquant", "feedback-tcq4",
+      "--tokens", "2000",        "--svg",  path("made.svg")};
+  const json rows = answer(compare)["rows"];
+  ASSERT_EQ(rows.size(), 5U);
+  const std::array<std::string, 4> names{"entquant-4", "entquant-6", "feedback-tcq4-4", "feedback-tcq4-6"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const json& row = rows[i + 1];
+    EXPECT_EQ(row["model"], path("made/" + names[i]));
+    EXPECT_EQ(row["method"], names[i].substr(0, names[i].size() - 2));
+    EXPECT_NEAR(row["bits_per_weight"].get<double>(), i % 2 == 0 ? 4 : 6, 0.06);
+    EXPECT_EQ(run({"verify", path("made/" + names[i]), "--against", path("model")}).exit_code, 0);
+  }
+  const std::string picture = tool_test::read_text(path("made.svg"));
+  for (const char* const words : {">entquant</text>", ">feedback-tcq4</text>"}) {
+    EXPECT_NE(picture.find(words), std::string::npos) << words;
+  }
+}
+
+TEST_F(EcqLlama, RefusesToMakeModelsThatItCompares) {
+  const auto compare = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"compare", path("model"), "--text", path("text"), "--window", "20"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llama(arguments);
+  };
+  EXPECT_EQ(compare({"--bits", "3"}).exit_code, 2);
+  EXPECT_EQ(compare({"--bits", "9", "--into", path("made")}).exit_code, 2);
+  EXPECT_EQ(compare({path("model"), "--methods", "tcq8"}).exit_code, 2);
+  EXPECT_EQ(compare({"--bits", "3", "--into", path("made"), "--methods", "tcq5"}).exit_code, 2);
+  EXPECT_TRUE(fails(compare({"--bits", "3", "--into", path("text")}), 1, "work/text': Not a directory"));
+  EXPECT_EQ(run({"compress", path("model"), "-o", path("coded"), "-q"}).exit_code, 0);
+  EXPECT_TRUE(fails(llama({"compare", path("coded"), "--text", path("text"), "--window", "20", "--bits", "3", "--into",
+                           path("made")}),
+                    1, "it is compressed already"));
 }
 
 TEST_F(EcqLlama, ComparesInText) {
@@ -211,7 +251,7 @@ TEST_F(EcqLlama, RefusesToCompare) {
   EXPECT_EQ(compare(path("model"), {"--svg", path("model/config.json")}).exit_code, 1);
   EXPECT_EQ(tool_test::read_text(path("model/config.json")), before);
   EXPECT_TRUE(fails(llama({"compare", path("model"), "--text", path("text")}), 2,
-                    "CODED is required (see ecq-llama compare --help)"));
+                    "CODED or --bits is required (see ecq-llama compare --help)"));
 }
 
 TEST_F(EcqLlama, AnswersInText) {

@@ -3,13 +3,18 @@
 #include "compare.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,6 +24,7 @@
 #include "../comparison.hpp"
 #include "../forward.hpp"
 #include "../thread_pool.hpp"
+#include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 
 namespace llama_tool {
@@ -28,6 +34,7 @@ namespace {
 /// A model and what it costs; of the original, that is nothing.
 struct row {
   std::string model;
+  std::string method{};  ///< by which it was made for the comparison, else empty
   double bits_per_weight = 0;
   double sqnr_db = std::numeric_limits<double>::infinity();
   double loss = 0;
@@ -54,11 +61,11 @@ class comparison {
       : given_(given), original_(original), tokens_(tokens), pool_(given.common.threads) {}
 
   /// Adds a row to those that rows() gives. Errors name the model or the text.
-  ecq::result<void> add(const std::string& path) {
+  ecq::result<void> add(const std::string& path, const std::string& method = {}) {
     ECQ_TRY(model, open_model(given_, path, given_.activation_type()));
     ECQ_CHECK(tool::naming(path, llama::check_same_shape(original_.config(), model.config())));
     ECQ_CHECK(tool::naming(path, check_tokens(path, model.config())));
-    row added{.model = path};
+    row added{.model = path, .method = method};
     ECQ_TRY(bits, bits_per_weight(given_, path));
     added.bits_per_weight = bits;
     ECQ_TRY(error, tool::naming(path, error_of(path, model)));
@@ -111,8 +118,58 @@ class comparison {
   llama::prediction_difference seen_;
 };
 
+/// Makes models of the one that is compared, each method's at each rate.
+class model_maker {
+ public:
+  explicit model_maker(const compare_arguments& given) : given_(given) {}
+
+  /// The folder that the model was written to.
+  ecq::result<std::string> make(const std::string& method, double bits) {
+    char number[32];
+    std::snprintf(number, sizeof number, "-%g", bits);
+    std::string output = (std::filesystem::path(given_.folder) / (method + number)).string();
+    const std::size_t trellis = method.find("tcq");
+    const auto states =
+        trellis == std::string::npos ? 0U : static_cast<unsigned>(std::stoul(method.substr(trellis + 3)));
+    ECQ_CHECK(method.starts_with("feedback") ? feed_back(output, bits, states) : round(output, bits, states));
+    return output;
+  }
+
+ private:
+  ecq::result<void> feed_back(const std::string& output, double bits, unsigned states) {
+    if (feedback_ == nullptr) {
+      feedback_options dense = given_;
+      dense.mode = "dense";
+      dense.activations = "fp32";
+      ECQ_TRY(opened, feedback::open(dense));
+      feedback_ = std::move(opened);
+    }
+    ECQ_CHECK(feedback_->compress(output, bits, states));
+    return {};
+  }
+
+  ecq::result<void> round(const std::string& output, double bits, unsigned states) const {
+    ecq::compress_options options;
+    options.method = ecq::entquant{.target_bits = bits};
+    if (states != 0) {
+      const auto state_bits = static_cast<unsigned>(std::countr_zero(states));
+      options.method = ecq::tcq{.state_bits = state_bits, .target_bits = bits};
+    }
+    ECQ_TRY(sensitivities, sensitivities_of(given_.sensitivities));
+    options.sensitivities = std::move(sensitivities);
+    tool::progress_bar bar(given_.common.quiet);
+    ECQ_CHECK(tool::naming(
+        given_.path, ecq::compress_folder(given_.common.backend(), given_.path, output, options, bar.callback())));
+    return {};
+  }
+
+  const compare_arguments& given_;
+  std::unique_ptr<feedback> feedback_;  ///< of all rates, once a method needs it
+};
+
 tool::json as_json(const row& shown) {
   return {{"model", shown.model},
+          {"method", shown.method},
           {"bits_per_weight", shown.bits_per_weight},
           {"unbiased_sqnr_db", shown.sqnr_db},
           {"loss", shown.loss},
@@ -131,7 +188,7 @@ tool::table as_table(const std::vector<row>& rows) {
   return shown;
 }
 
-/// The coded models, each by its name.
+/// The coded models: a line for each method by which some were made, and the others by their names.
 tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows, std::size_t predictions) {
   tool::plot chart;
   chart.title = "Divergence of predictions by bits per weight";
@@ -140,7 +197,11 @@ tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows,
   chart.x_label = "bits per weight (fewer is better)";
   chart.y_label = "KL divergence in milli-nats a token (fewer is better)";
   for (const row& each : rows) {
-    chart.series.push_back({tool::short_name(each.model), {{each.bits_per_weight, each.divergence}}});
+    const std::string name = each.method.empty() ? tool::short_name(each.model) : each.method;
+    if (chart.series.empty() || each.method.empty() || chart.series.back().name != name) {
+      chart.series.push_back({name, {}});
+    }
+    chart.series.back().points.push_back({each.bits_per_weight, each.divergence});
   }
   return chart;
 }
@@ -151,6 +212,12 @@ ecq::result<void> compare(const compare_arguments& given) {
   ECQ_TRY(original, open_model(given, given.path, ecq::activation_type::fp32));
   ECQ_TRY(tokens, tokens_of(given, given.path, original.config()));
   ECQ_CHECK(tool::naming(given.file, llama::text_windows::of(original.config(), tokens, given.how)));
+  if (!given.bits.empty()) {
+    ECQ_CHECK(check_plain(given.path));
+    std::error_code failed;
+    std::filesystem::create_directories(given.folder, failed);
+    if (failed) return ecq::error(ecq::errc::io_error, ecq::detail::quoted(given.folder), ": ", failed.message());
+  }
   std::optional<ecq::output_file> picture;
   if (!given.picture.empty()) {
     std::vector<std::string> inputs = given.coded;
@@ -161,6 +228,13 @@ ecq::result<void> compare(const compare_arguments& given) {
   comparison work(given, original, tokens);
   ECQ_TRY(bits, bits_per_weight(given, given.path));
   for (const std::string& path : given.coded) ECQ_CHECK(work.add(path));
+  model_maker maker(given);
+  for (const std::string& method : given.methods) {
+    for (const double at : given.bits) {
+      ECQ_TRY(made, maker.make(method, at));
+      ECQ_CHECK(work.add(made, method));
+    }
+  }
   const llama::prediction_difference& seen = work.seen();
   if (picture) ECQ_CHECK(tool::commit(*picture, tool::to_svg(as_plot(given, work.rows(), seen.predictions))));
   std::vector<row> rows{{.model = given.path, .bits_per_weight = bits, .loss = seen.original_loss}};

@@ -6,14 +6,24 @@
 #include <vector>
 
 #include "ecq/base/result.hpp"
+#include "feedback.hpp"
 #include "inputs.hpp"
 
 namespace llama_tool {
 
-struct compare_arguments : model_options, text_options {
+/// Models that exist, and others that are made for it.
+struct compare_arguments : feedback_options, text_options {
   std::vector<std::string> coded;  ///< paths of models
+  std::vector<double> bits;        ///< a weight, of models to be made; empty: none are
+  std::vector<std::string> methods = {"entquant", "tcq8", "feedback", "feedback-tcq8"};
+  std::string folder;  ///< of the models that are made
   std::string picture;
 };
+
+/// All that `methods` may be: a trellis of N states is tcqN.
+inline const std::vector<std::string> comparable_methods{
+    "entquant", "tcq4",          "tcq8",          "tcq16",          "tcq32",
+    "feedback", "feedback-tcq4", "feedback-tcq8", "feedback-tcq16", "feedback-tcq32"};
 
 ecq::result<void> compare(const compare_arguments& given);
 

@@ -1,0 +1,59 @@
+#include "feedback.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "../../ecq/progress_bar.hpp"
+#include "../forward.hpp"
+#include "ecq/calibrated/calibrated_method.hpp"
+#include "ecq/container/reader.hpp"
+#include "ecq/io/model_files.hpp"
+
+namespace llama_tool {
+
+ecq::result<void> check_plain(const std::string& path) {
+  ECQ_TRY(files, ecq::model_files::of(path));
+  ECQ_TRY(compressed, ecq::is_container(files.folder));
+  if (!compressed) return {};
+  return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(path), ": it is compressed already");
+}
+
+ecq::result<ecq::sensitivity_map> sensitivities_of(const std::string& file) {
+  if (file.empty()) return ecq::sensitivity_map();
+  return ecq::read_sensitivities(file);
+}
+
+ecq::result<std::unique_ptr<feedback>> feedback::open(const feedback_options& given) {
+  ECQ_TRY(sensitivities, sensitivities_of(given.sensitivities));
+  ECQ_CHECK(check_plain(given.path));
+  ECQ_TRY(model, open_model(given));
+  ECQ_TRY(words, open_tokenizer(given.path, model.config()));
+  ECQ_TRY(prompt, prompt_tokens("", words, model.config()));
+  std::unique_ptr<feedback> opened(new feedback(given, std::move(model)));
+  opened->sensitivities_ = std::move(sensitivities);
+  const llama::model_config& config = opened->model_.config();
+  llama::own_text_options how = given.texts;
+  how.window = (std::min)({how.window, config.positions, llama::forward_pass::most_tokens});
+  tool::progress_bar steps(given.common.quiet, "tokens");
+  llama::forward_pass pass(opened->model_, opened->pool_);
+  ECQ_TRY(texts, tool::naming(given.path, llama::own_texts(pass, config, prompt, how, [&](std::size_t done) {
+                                steps.update({"writing texts", "", done, how.tokens});
+                              })));
+  steps.clear();
+  for (const auto& text : texts) opened->tokens_ += text.size();
+  opened->pass_ = std::make_shared<llama::text_calibration>(opened->model_, opened->pool_, std::move(texts));
+  return opened;
+}
+
+ecq::result<ecq::compress_report> feedback::compress(const std::string& output, double bits, unsigned states) {
+  ecq::calibration calibration{.pass = pass_, .target_bits = bits, .correction = given_.correction};
+  if (states != 0) calibration.state_bits = static_cast<unsigned>(std::countr_zero(states));
+  ecq::compress_options options;
+  options.method = ecq::any_method(std::make_shared<const ecq::calibrated_method<ecq::int8>>(calibration));
+  options.sensitivities = sensitivities_;
+  tool::progress_bar bar(given_.common.quiet);
+  return tool::naming(given_.path, ecq::compress_folder(pool_.backend(), given_.path, output, options, bar.callback()));
+}
+
+}  // namespace llama_tool

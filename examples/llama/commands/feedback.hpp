@@ -1,0 +1,57 @@
+#pragma once
+/// \file
+/// A model and the texts that it has written itself, by which error feedback compresses it at any rate.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "../model.hpp"
+#include "../own_texts.hpp"
+#include "../text_calibration.hpp"
+#include "../thread_pool.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/sensitivities.hpp"
+#include "inputs.hpp"
+
+namespace llama_tool {
+
+/// In mode dense, of a plain model.
+struct feedback_options : model_options {
+  std::string sensitivities;  ///< a file that ecq::read_sensitivities takes; empty: none
+  double correction = 0.75;   ///< ecq::error_feedback::correction
+  llama::own_text_options texts;
+};
+
+/// Fails with ecq::errc::invalid_argument if the model at `path` is compressed already.
+ecq::result<void> check_plain(const std::string& path);
+
+/// Those of a file, or none of "".
+ecq::result<ecq::sensitivity_map> sensitivities_of(const std::string& file);
+
+class feedback {
+ public:
+  /// Opens the model and has it write its texts; shows its progress.
+  static ecq::result<std::unique_ptr<feedback>> open(const feedback_options& given);
+
+  /// Compresses it to the folder `output` at `bits` a weight, on a trellis of `states` states, 4, 8, 16 or 32, or
+  /// without one (0). Shows its progress.
+  ecq::result<ecq::compress_report> compress(const std::string& output, double bits, unsigned states);
+
+  /// Of all texts.
+  std::size_t tokens() const noexcept { return tokens_; }
+
+ private:
+  feedback(const feedback_options& given, llama::model model) : given_(given), model_(std::move(model)) {}
+
+  feedback_options given_;
+  llama::model model_;
+  llama::thread_pool pool_{given_.common.threads};
+  ecq::sensitivity_map sensitivities_;
+  std::shared_ptr<llama::text_calibration> pass_;
+  std::size_t tokens_ = 0;
+};
+
+}  // namespace llama_tool
