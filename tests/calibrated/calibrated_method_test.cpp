@@ -138,7 +138,8 @@ class CalibratedMethod : public testing::Test {
       return network::hidden(x, network::map(inner, width)) * network::map(outer, width).transpose();
     };
     const floats right = run(net.inner, net.outer);
-    return static_cast<double>((run(decoded(block, first), decoded(block, first + 1)) - right).squaredNorm() / right.squaredNorm());
+    return static_cast<double>((run(decoded(block, first), decoded(block, first + 1)) - right).squaredNorm() /
+                               right.squaredNorm());
   }
 };
 

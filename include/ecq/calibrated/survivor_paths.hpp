@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -97,14 +98,14 @@ ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weigh
   for (unsigned state = 0; state < states; ++state) costs[state] -= least;
 }
 
-/// The paths of one lane, from state 0 on. Keeps memory from one search to the next.
+/// The paths of one lane, from a state that is known on. Keeps memory from one search to the next.
 class survivor_paths {
  public:
   survivor_paths(const path_rule& rule, instruction_set isa) : rule_(rule), isa_(isa) {}
 
-  void begin() {
+  void begin(unsigned state) {
     costs_.fill(unreachable);
-    costs_[0] = 0;
+    costs_[state] = 0;
     length_ = 0;
   }
 
@@ -151,21 +152,27 @@ class survivor_paths {
     zero  ///< in state 0, which even indices never leave
   };
 
-  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun. Null if a
-  /// target was beyond FP32.
-  const std::int8_t* finish(last where) {
+  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun.
+  struct path {
+    const std::int8_t* codes;
+    unsigned last_state;
+  };
+
+  /// Nothing if a target was beyond FP32. Precondition: `where` can be reached.
+  std::optional<path> finish(last where) {
     const unsigned states = rule_.walk.states();
     for (unsigned state = 0; state < states; ++state) {
-      if (!(costs_[state] < 2 * unreachable)) return nullptr;
+      if (!(costs_[state] < 2 * unreachable)) return {};
     }
     const auto least = where == last::zero ? costs_.begin() : std::min_element(costs_.begin(), costs_.begin() + states);
     best_.resize((std::max)(best_.size(), length_));
-    auto state = static_cast<unsigned>(least - costs_.begin());
+    const auto last_state = static_cast<unsigned>(least - costs_.begin());
+    unsigned state = last_state;
     for (std::size_t at = length_; at-- > 0;) {
       best_[at] = codes_[at * states + state];
       state = state_before(rule_.walk, state, (odd_[at] >> state) & 1U);
     }
-    return best_.data();
+    return path{best_.data(), last_state};
   }
 
  private:

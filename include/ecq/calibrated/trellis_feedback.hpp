@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
@@ -64,18 +66,24 @@ class trellis_rows {
   result<void> quantize(std::size_t first_row, std::size_t rows) {
     ECQ_CHECK(load(first_row, rows));
     for (std::size_t set = 0; set < order_.sets(); ++set) {
-      begin_ = set * order_.columns_of_set();
-      end_ = begin_ + order_.columns_of_set();
+      begin_ = order_.place(set, 0);
+      end_ = order_.place(set, order_.classes());
       set_targets();
-      loaded_.clear();
-      for (std::size_t lane = set; lane < lane_count; lane += order_.sets()) {
-        ECQ_CHECK(quantize_lane(lane));
+      if (order_.classes() == 1 && order_.has_classes()) {
+        ECQ_CHECK(quantize_lane(set));
+      } else if (order_.has_classes() && order_.columns_of_set() >= least_path) {
+        ECQ_CHECK(quantize_in_turns(set));
+      } else {
+        for (std::size_t lane = set; lane < lane_count; lane += order_.sets()) ECQ_CHECK(quantize_lane(lane));
       }
     }
     return {};
   }
 
  private:
+  /// The least columns of a set whose lanes take turns. They are the length of a path, and short ones lose more by
+  /// their ends than long ones do by what they do not know.
+  static constexpr std::size_t least_path = 48;
   static constexpr std::size_t not_loaded = (std::numeric_limits<std::size_t>::max)();
 
   /// Some places of a row: a part of places_.
@@ -135,76 +143,129 @@ class trellis_rows {
     }
   }
 
+  /// A path through all rows. Where other lanes have columns of its set, it knows nothing of those that come later.
   result<void> quantize_lane(std::size_t lane) {
+    begin_path(0);
+    neighbours own;
+    std::vector<std::size_t> places;
+    for (std::size_t row = 0; row < rows_; ++row) {
+      places.clear();
+      for (std::size_t place = begin_; place < end_; ++place) {
+        if (trellis::lane(position(place, row)) == lane) places.push_back(place);
+      }
+      if (places != own.places) own = neighbours_of(places);
+      ECQ_CHECK(extend(lane, row, own));
+    }
+    std::uint8_t state = 0;
+    return close(ends_period() ? survivor_paths::last::any : survivor_paths::last::zero, state);
+  }
+
+  /// Paths from the highest class of the set to the lowest, each a row below the one before.
+  result<void> quantize_in_turns(std::size_t set) {
     using last = survivor_paths::last;
-    const std::uint64_t period = std::uint64_t{1} << how_.walk.period_bits;
+    const std::size_t classes = order_.classes();
+    std::vector<neighbours> of_class;
+    for (std::size_t index = 0; index < classes; ++index) {
+      std::vector<std::size_t> places(order_.place(set, index + 1) - order_.place(set, index));
+      std::iota(places.begin(), places.end(), order_.place(set, index));
+      of_class.push_back(neighbours_of(std::move(places)));
+    }
+    lane_states states{};
+    for (std::size_t bottom = 0; bottom + 1 < rows_ + classes; ++bottom) {  // the row of the lowest class
+      const std::size_t top = bottom + 1 < classes ? 0 : bottom + 1 - classes;
+      const std::size_t end = (std::min)(bottom + 1, rows_);
+      const std::size_t lane = order_.lane(set, bottom - top, how_.first, first_row_ + top);
+      begin_path(states[lane]);
+      for (std::size_t row = top; row < end; ++row) ECQ_CHECK(extend(lane, row, of_class[bottom - row]));
+      // What is left of a lane may be too short to lead back to state 0.
+      std::size_t left = 0;
+      for (std::size_t row = bottom + 1; row < rows_ && row <= bottom + classes; ++row) {
+        left += of_class[bottom + classes - row].places.size();
+      }
+      const bool home = left < trellis::max_state_bits && !ends_period();
+      ECQ_CHECK(close(home ? last::zero : last::any, states[lane]));
+    }
+    return {};
+  }
+
+  bool ends_period() const noexcept {
+    return (how_.first + std::uint64_t{first_row_ + rows_} * source_.columns()) % period() == 0;
+  }
+
+  std::uint64_t period() const noexcept { return std::uint64_t{1} << how_.walk.period_bits; }
+
+  /// Places of a lane in a row, in ascending order, with all that is known of them.
+  struct neighbours {
+    std::vector<std::size_t> places;
+    std::vector<float> feedback;  ///< of place number j to k > j, at j * places + k
+    std::vector<float> importance;
+  };
+
+  neighbours neighbours_of(std::vector<std::size_t> places) const {
+    neighbours made{std::move(places), {}, {}};
+    const std::size_t count = made.places.size();
+    made.feedback.assign(count * count, 0.0F);
+    for (std::size_t j = 0; j < count; ++j) {
+      made.importance.push_back(how_.input->importance(made.places[j]) * per_importance_);
+      for (std::size_t k = j + 1; k < count; ++k) {
+        made.feedback[j * count + k] = feedback(made.places[j], made.places[k]);
+      }
+    }
+    return made;
+  }
+
+  void begin_path(unsigned state) {
     runs_.clear();
     places_.clear();
-    paths_.begin();
-    for (std::size_t row = 0; row < rows_; ++row) {
-      own_.clear();
-      for (std::size_t place = begin_; place < end_; ++place) {
-        if (trellis::lane(position(place, row)) == lane) own_.push_back(place);
+    paths_.begin(state);
+  }
+
+  /// Extends the paths by a lane's places in a row. A period that begins among them begins new paths.
+  result<void> extend(std::size_t lane, std::size_t row, const neighbours& own) {
+    const auto begins_period = [&](std::size_t place) {
+      return position(place, row) % period() == lane * rounds_per_group;
+    };
+    const std::size_t count = own.places.size();
+    for (std::size_t first = 0, end = 0; first < count; first = end) {
+      if (begins_period(own.places[first])) {
+        std::uint8_t state = 0;
+        ECQ_CHECK(close(survivor_paths::last::any, state));
+        begin_path(0);
       }
-      load_feedback();
-      for (std::size_t first = 0; first < own_.size();) {
-        if (position(own_[first], row) % period == lane * rounds_per_group) {  // back to state 0
-          ECQ_CHECK(close(last::any));
-          paths_.begin();
-        }
-        std::size_t end = first + 1;
-        while (end < own_.size() && position(own_[end], row) % period != lane * rounds_per_group) ++end;
-        extend(row, first, end - first);
-        first = end;
+      end = first + 1;
+      while (end < count && !begins_period(own.places[end])) ++end;
+      runs_.push_back({row, places_.size(), end - first});
+      some_weights_.clear();
+      some_targets_.clear();
+      for (const std::size_t place : std::span(own.places).subspan(first, end - first)) {
+        places_.push_back(place);
+        some_weights_.push_back(weights_[at(place, row)]);
+        some_targets_.push_back(targets_[at(place, row)]);
       }
+      paths_.add({end - first, some_weights_.data(), some_targets_.data(), &own.importance[first],
+                  &own.feedback[first * count + first], count});
     }
-    const std::uint64_t end = how_.first + std::uint64_t{first_row_ + rows_} * source_.columns();
-    return close(end % period == 0 ? last::any : last::zero);
+    return {};
   }
 
-  /// Feedback among the places of a row, which are mostly those of the row before.
-  void load_feedback() {
-    if (own_ == loaded_) return;
-    loaded_ = own_;
-    feedback_.assign(own_.size() * own_.size(), 0.0F);
-    importance_.clear();
-    for (std::size_t j = 0; j < own_.size(); ++j) {
-      importance_.push_back(how_.input->importance(own_[j]) * per_importance_);
-      for (std::size_t k = j + 1; k < own_.size(); ++k) feedback_[j * own_.size() + k] = feedback(own_[j], own_[k]);
-    }
-  }
-
-  /// Extends the paths by some of a row's places.
-  void extend(std::size_t row, std::size_t first, std::size_t count) {
-    runs_.push_back({row, places_.size(), count});
-    some_weights_.clear();
-    some_targets_.clear();
-    for (const std::size_t place : std::span(own_).subspan(first, count)) {
-      places_.push_back(place);
-      some_weights_.push_back(weights_[at(place, row)]);
-      some_targets_.push_back(targets_[at(place, row)]);
-    }
-    paths_.add({count, some_weights_.data(), some_targets_.data(), &importance_[first],
-                &feedback_[first * own_.size() + first], own_.size()});
-  }
-
-  /// Takes the codes of the best path, whose errors then count in what is left of the set.
-  ECQ_EXACT_FLOAT result<void> close(survivor_paths::last where) {
+  /// Takes the codes of the best path, which leads to `state`. Their errors then count in what is left of the set.
+  ECQ_EXACT_FLOAT result<void> close(survivor_paths::last where, std::uint8_t& state) {
     ECQ_EXACT_FLOAT_BODY
     if (runs_.empty()) return {};
-    const std::int8_t* const found = paths_.finish(where);
-    if (found == nullptr) {
+    const auto found = paths_.finish(where);
+    if (!found) {
       return error(errc::non_finite, "feedback to rows ", first_row_, " to ", first_row_ + rows_ - 1,
                    " leads beyond FP32");
     }
+    state = static_cast<std::uint8_t>(found->last_state);
     for (const run_of_row& run : runs_) {
       const std::span places = std::span(places_).subspan(run.first, run.count);
       for (std::size_t j = 0; j < places.size(); ++j) {
-        const std::int8_t code = found[run.first + j];
+        const std::int8_t code = found->codes[run.first + j];
         codes_[static_cast<std::size_t>(position(places[j], run.row) - how_.first)] = static_cast<std::uint8_t>(code);
         errors_[at(places[j], run.row)] = static_cast<float>(code) * how_.step - weights_[at(places[j], run.row)];
       }
-      if (order_.sets() == lane_count && places.back() + 1 == end_) continue;  // nothing is left of it
+      if (places.front() + places.size() == end_) continue;  // nothing is left of it
       for (const std::size_t place : places) {
         const float error = errors_[at(place, run.row)];
         for (std::size_t later = place + 1; later < end_; ++later) {
@@ -223,14 +284,12 @@ class trellis_rows {
   std::span<std::uint8_t> codes_;
   instruction_set isa_;
   survivor_paths paths_;
-  float per_importance_ = 1;                  ///< 1 / the mean importance
-  std::size_t first_row_ = 0, rows_ = 0;      ///< of the matrix
-  std::size_t begin_ = 0, end_ = 0;           ///< places of the set
-  std::vector<float> weights_, errors_;       ///< errors: weights that are coded - weights
-  std::vector<float> targets_;                ///< what weights should become
-  std::vector<std::size_t> fed_;              ///< how many places have given feedback to a panel
-  std::vector<std::size_t> own_, loaded_;     ///< places of the lane in a row
-  std::vector<float> feedback_, importance_;  ///< of places `loaded_`
+  float per_importance_ = 1;              ///< 1 / the mean importance
+  std::size_t first_row_ = 0, rows_ = 0;  ///< of the matrix
+  std::size_t begin_ = 0, end_ = 0;       ///< places of the set
+  std::vector<float> weights_, errors_;   ///< errors: weights that are coded - weights
+  std::vector<float> targets_;            ///< what weights should become
+  std::vector<std::size_t> fed_;          ///< how many places have given feedback to a panel
   std::vector<float> some_weights_, some_targets_;
   std::vector<run_of_row> runs_;  ///< of the lane's path
   std::vector<std::size_t> places_;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/lanes.hpp"
@@ -16,47 +16,74 @@
 
 namespace ecq::detail {
 
-/// Feedback may take columns in any order. A lane's path goes through its columns of one row, and on through those of
-/// the next, so the columns of a lane follow one another: all that was quantised before them is known when the path is
-/// searched, and only errors of the path itself are not.
+/// Feedback may take columns in any order, and a path knows the errors of those before. A lane has four neighbours of
+/// every 128 columns: a *class* of columns, all of which belong to another lane in the next row. Classes whose lanes
+/// are the same ones in every row are a *set*. Its lanes take turns: from row to row, a lane goes down one class of the
+/// set, and from the lowest back to the highest. So a path that leads from the highest class in one row to the lowest
+/// in a later one knows all errors that count, if those that began in rows above are decided.
 ///
-/// A *set* of columns belongs to the same lanes in every row: to one lane where the columns are a multiple of 128, else
-/// to several, which take turns. Then a path knows less: nothing of lanes of its set that come later.
+/// Where the columns are a multiple of 128, each lane is a set of its own, and one path can lead through all rows.
 class trellis_order {
  public:
   /// Of a matrix whose first weight is at `first` in its stream. Precondition: less than 2^32 columns.
   trellis_order(std::size_t columns, std::uint64_t first)
-      : columns_(columns), sets_(sets_of(columns)), phase_(phase(columns, first)) {
+      : columns_(columns), lanes_per_row_(columns / rounds_per_group), phase_(phase(columns, first)) {
     std::iota(columns_.begin(), columns_.end(), 0U);
-    if (sets_ == 1) return;
-    const auto key = [&](std::uint32_t column) {
-      const std::size_t quad = (phase_ + column) / rounds_per_group;
-      return std::tuple(quad % sets_, quad % lane_count, column);
-    };
-    std::ranges::sort(columns_, {}, key);
+    class_begin_.assign(lane_count + 1, columns);
+    class_begin_.front() = 0;
+    if (!has_classes()) return;
+    sets_ = sets_of(columns);
+    const auto number = [&](std::uint32_t column) { return place_of(quad(column) % lane_count); };
+    std::ranges::sort(columns_, {}, [&](std::uint32_t column) { return std::pair(number(column), column); });
+    for (std::size_t at = 0, end = 0; at < lane_count; ++at) {
+      while (end < columns && number(columns_[end]) == at) ++end;
+      class_begin_[at + 1] = end;
+    }
   }
 
   /// What the order depends on besides the columns: matrices of one input and one phase have one order.
   static std::size_t phase(std::size_t columns, std::uint64_t first) {
-    const std::size_t sets = sets_of(columns);
-    return sets == 1 ? 0 : static_cast<std::size_t>(first % (sets * rounds_per_group));
+    return columns % rounds_per_group == 0 ? static_cast<std::size_t>(first % (sets_of(columns) * rounds_per_group))
+                                           : 0;
   }
 
   /// The column at each place.
   std::span<const std::uint32_t> columns() const noexcept { return columns_; }
-  /// Sets have as many columns each. The lanes of a set are its number, that plus sets(), and so on.
+
+  /// Whether a lane has the same columns of a row as others have of the next ones: rows are whole numbers of four
+  /// columns. If not, there is one set with one class.
+  bool has_classes() const noexcept { return columns_.size() % rounds_per_group == 0; }
   std::size_t sets() const noexcept { return sets_; }
+  /// Classes of a set, and lanes that share it.
+  std::size_t classes() const noexcept { return has_classes() ? lane_count / sets_ : 1; }
+  /// Where class number `index` of a set begins; where its set ends, if that is classes().
+  std::size_t place(std::size_t set, std::size_t index) const noexcept { return class_begin_[set * classes() + index]; }
   std::size_t columns_of_set() const noexcept { return columns_.size() / sets_; }
 
+  /// The lane of a class in row `row` of a matrix whose first weight is at `first` in its stream.
+  std::size_t lane(std::size_t set, std::size_t index, std::uint64_t first, std::uint64_t row) const noexcept {
+    const std::uint64_t turned = (row + index) % lane_count * (lanes_per_row_ % lane_count);
+    return static_cast<std::size_t>((set + turned + (first - phase_) / rounds_per_group) % lane_count);
+  }
+
  private:
-  static std::size_t sets_of(std::size_t columns) {
-    const std::size_t shared = std::gcd(columns, group_symbols);
-    return shared > rounds_per_group ? shared / rounds_per_group : 1;
+  static std::size_t sets_of(std::size_t columns) { return std::gcd(columns / rounds_per_group, lane_count); }
+
+  std::size_t quad(std::uint32_t column) const noexcept { return (phase_ + column) / rounds_per_group; }
+
+  /// The number of a class, by sets, of quads that are `quad` modulo 32.
+  std::size_t place_of(std::size_t quad) const noexcept {
+    const std::size_t set = quad % sets_;
+    std::size_t index = 0;
+    while ((set + index * lanes_per_row_) % lane_count != quad) ++index;
+    return set * classes() + index;
   }
 
   std::vector<std::uint32_t> columns_;
-  std::size_t sets_;
+  std::vector<std::size_t> class_begin_;
+  std::size_t lanes_per_row_;  ///< by which a row turns the lanes
   std::size_t phase_;
+  std::size_t sets_ = 1;
 };
 
 /// Moments of the columns in `order`: column order[i] comes to place i. Precondition: a permutation of all columns.
