@@ -156,7 +156,7 @@ class calibrated_codes {
     while (!by_phase.empty()) {
       const auto& [phase, indices] = *by_phase.begin();
       const std::string& name = matrices_[indices.front()].name;
-      auto factor = factor_of(backend, by_phase.size() == 1 ? std::move(moments) : moments, phase);
+      auto factor = factor_of(backend, by_phase.size() == 1 ? std::exchange(moments, {}) : moments, phase);
       if (!factor) return std::move(factor).error().within("input of tensor '", name, "'");
       for (const std::size_t index : indices) {
         if (auto done = quantize(backend, index, *factor); !done) {

@@ -3,6 +3,7 @@
 /// Error feedback for codes on a trellis. Needs Eigen 3.3 (target ecq::calibrated).
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -265,17 +266,33 @@ class trellis_rows {
         codes_[static_cast<std::size_t>(position(places[j], run.row) - how_.first)] = static_cast<std::uint8_t>(code);
         errors_[at(places[j], run.row)] = static_cast<float>(code) * how_.step - weights_[at(places[j], run.row)];
       }
-      if (places.front() + places.size() == end_) continue;  // nothing is left of it
-      for (const std::size_t place : places) {
-        const float error = errors_[at(place, run.row)];
-        for (std::size_t later = place + 1; later < end_; ++later) {
-          targets_[at(later, run.row)] -= feedback(place, later) * error;
-        }
-      }
+      if (places.front() + places.size() != end_) feed_back(run.row, places);
     }
     runs_.clear();
     places_.clear();
     return {};
+  }
+
+  /// Takes the errors at some places of a row, in ascending order, from the targets of those behind them in the set.
+  ECQ_EXACT_FLOAT void feed_back(std::size_t row, std::span<const std::size_t> places) {
+    ECQ_EXACT_FLOAT_BODY
+    for (std::size_t panel = places.front() / panel_columns; panel * panel_columns < end_; ++panel) {
+      const std::size_t first = panel * panel_columns;
+      const float* const feedback = how_.input->feedback_of_panel(panel).data();
+      std::array<float, panel_columns> sums{};
+      for (const std::size_t place : places) {
+        if (place + 1 >= first + panel_columns) break;
+        const float error = errors_[at(place, row)];
+        const float* const factors = feedback + place * panel_columns;
+        if (place < first) {
+          for (std::size_t k = 0; k < panel_columns; ++k) sums[k] += factors[k] * error;
+        } else {
+          for (std::size_t k = place + 1 - first; k < panel_columns; ++k) sums[k] += factors[k] * error;
+        }
+      }
+      const std::size_t count = (std::min)(panel_columns, end_ - first);
+      for (std::size_t k = 0; k < count; ++k) targets_[at(first + k, row)] -= sums[k];
+    }
   }
 
   const trellis_feedback& how_;
