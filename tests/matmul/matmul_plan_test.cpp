@@ -268,9 +268,14 @@ void expect_on_trellis(const ecq_test::trellis_path& path, std::size_t columns, 
     const auto stored = products_by_avx2(*plan, integers, batch, false);
     EXPECT_EQ(products_by_avx2(*plan, integers, batch, true), stored);
     expect_products(block, {{0}, {1}}, integers, stored, batch);
-    if (ecq::machine_instruction_set() == instruction_set::scalar) continue;
     const auto x = long_fractions(batch, columns);
-    EXPECT_EQ(products_by_avx2(*plan, x, batch, true) != products_by_avx2(*plan, x, batch, false), fused);
+    const auto y = products_by_avx2(*plan, x, batch, true);
+    std::vector<float> again(y.size());
+    ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = instruction_set::avx2}, *plan,
+                            matrix_view(x.data(), batch, columns), matrix_view(again.data(), batch, plan->rows())));
+    EXPECT_EQ(again, y);
+    if (ecq::machine_instruction_set() == instruction_set::scalar) continue;
+    EXPECT_EQ(products_by_avx2(*plan, x, batch, false) != y, fused);
   }
 }
 
@@ -309,6 +314,27 @@ TEST(MatmulPlan, TakesNarrowPairsOnATrellis) {
       for (const unsigned farthest : {0U, 63U}) {
         expect_on_trellis(ecq_test::random_path(walk, 40 * columns, 1U << raw_bits, farthest), columns, how,
                           raw_bits < 3);
+      }
+    }
+  }
+}
+
+// Kernels sum up products that are 2^24 times too large.
+TEST(MatmulPlan, TakesActivationsOfAnySizeOnATrellis) {
+  const ecq::trellis walk{3, 10};
+  const packed_block block =
+      with_codes(ecq_test::random_path(walk, std::size_t{40} * 512, 1, 15), 512, {.chunk_bits = 11, .trellis = walk});
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const float size : {1e33F, 1e-42F}) {
+    for (const std::size_t batch : {1U, 8U}) {
+      auto x = long_fractions(batch, 512);
+      for (float& each : x) each *= size;
+      const auto y = products_by_avx2(*plan, x, batch, true), stored = products_by_avx2(*plan, x, batch, false);
+      ASSERT_EQ(y.size(), stored.size());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_TRUE(std::isfinite(stored[i]));
+        EXPECT_NEAR(y[i], stored[i], 2e-3 * static_cast<double>(size));
       }
     }
   }
