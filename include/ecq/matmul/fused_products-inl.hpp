@@ -94,13 +94,12 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   const task_range& range = tasks_[task];
   const packed_matrix& matrix = *parts_[range.part].matrix;
   thread_local std::vector<float> sums;
-  const instruction_set kernels = fused_set(isa);
-  if (x.ordered_for_ != kernels || !can_fuse(range, x)) return false;
+  if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const auto multiplied = [&]<class Kernels>(Kernels) {
     return x.batch() == 1 ? multiply_fused<Kernels>(range, x, sums) : multiply_tile<Kernels>(range, x, sums);
   };
-  if (!(kernels == instruction_set::avx512 ? multiplied(detail::avx512::fused_kernels())
-                                           : multiplied(detail::avx2::fused_kernels()))) {
+  if (!(isa == instruction_set::avx512 ? multiplied(detail::avx512::fused_kernels())
+                                       : multiplied(detail::avx2::fused_kernels()))) {
     return false;
   }
   // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
@@ -137,8 +136,8 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
   const std::uint64_t chunk = stream.chunk_symbols();
   const bool one_scale = matrix.lossless() || matrix.layout.columns_per_group >= columns_;
   const detail::code_table* const values = values_[source.number].get();
-  const bool codes = !stream.trellis() || matrix.format == dtype::int8;
-  return !x.ordered_.empty() && one_scale && codes && (values == nullptr || values->exact_halves) &&
+  const bool integers = !stream.trellis() || matrix.format == dtype::int8;
+  return !x.ordered_.empty() && one_scale && integers && (values == nullptr || values->exact_halves) &&
          source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
 }
 

@@ -190,8 +190,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.stride_ = columns_;
     }
     if (!input.quantized_.empty()) return input;
-    const instruction_set chosen = fused_set(chosen_instruction_set(isa));
-    if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows && chosen >= instruction_set::avx2) {
+    const instruction_set chosen = chosen_instruction_set(isa);
+    if (fuses(chosen) && x.rows() <= detail::most_fused_rows) {
       input.ordered_.resize(x.rows() * columns_);
       input.ordered_for_ = chosen;
       for (std::size_t row = 0; row < x.rows(); ++row) {

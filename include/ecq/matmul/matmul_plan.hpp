@@ -8,7 +8,6 @@
 ///
 /// An engine with threads of its own calls the tasks of the plan itself: prepare(), run() for each of tasks(), join().
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -268,9 +267,11 @@ class matmul_plan {
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
-  /// The instruction set of fused products on a machine that has `chosen`: a trellis is walked by AVX2.
-  instruction_set fused_set(instruction_set chosen) const noexcept {
-    return decoder_.stream().trellis() ? (std::min)(chosen, instruction_set::avx2) : chosen;
+  /// Whether kernels of `chosen` fuse products. Only those of AVX2 walk a trellis, and AVX-512 decodes so much faster
+  /// that it stores codes instead.
+  bool fuses(instruction_set chosen) const noexcept {
+    const bool walks = chosen == instruction_set::avx2 || !decoder_.stream().trellis();
+    return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2 && walks;
   }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
