@@ -21,6 +21,7 @@
 #include "ecq/decompress.hpp"
 #include "ecq/lossless.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/methods/tcq_method.hpp"
 #if defined(ECQ_BENCH_DNNL)
 #include <dnnl.hpp>
 #endif
@@ -74,6 +75,7 @@ struct coding {
   double bits = 16;       ///< a weight; 16: without loss
   bool pairs = false;     ///< two codes a symbol
   bool integers = false;  ///< codes of Int8, otherwise of FP8
+  bool trellis = false;   ///< codes of Int8 on a trellis
 
   bool operator==(const coding&) const = default;
 };
@@ -88,7 +90,9 @@ const coded_copies& coded(std::size_t rows, const coding& how) {
     const ecq::stream_options stream{.goal = how.pairs ? ecq::stream_goal::cpu : ecq::stream_goal::size};
     const matrix_view<const ecq::bf16> all(weights(rows).data(), rows, columns);
     const cpu backend{.threads = 0};
+    using on_trellis = ecq::compressor<ecq::int8, ecq::rans, ecq::tcq>;
     const auto block = how.bits == 16 ? ecq::lossless<ecq::bf16>{}.compress(backend, all)
+                       : how.trellis  ? on_trellis{{.target_bits = how.bits}, stream}.compress(backend, all)
                        : how.integers
                            ? ecq::compressor<ecq::int8>{{.target_bits = how.bits}, stream}.compress(backend, all)
                            : ecq::compressor<>{{.target_bits = how.bits}, stream}.compress(backend, all);
@@ -313,6 +317,13 @@ const bool registered = [] {
         ours(state, {3.0, pairs, true}, rows, {.activations = ecq::activation_type::int8});
       };
       at(pairs ? "int8_3_pairs_w8a8" : "int8_3_w8a8", w8a8, {1, 2});
+      for (const bool trellis : {false, true}) {
+        at(std::string(trellis ? "trellis_3" : "int8_3") + (pairs ? "_pairs" : ""),
+           [=](benchmark::State& state) {
+             ours(state, {3.0, pairs, true, trellis}, rows);
+           },
+           {1, 2});
+      }
     }
 #if defined(ECQ_BENCH_DNNL)
     using type = dnnl::memory::data_type;

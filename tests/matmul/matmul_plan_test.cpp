@@ -210,20 +210,180 @@ TEST(MatmulPlan, TakesCodesAndExponents) {
   }
 }
 
-// Registers would hold indices, so weights are stored first.
+/// Matrices of Int8 whose codes, 37 and 3 rows of them, are those of `path`, by a stream with or without a trellis.
+packed_block with_codes(const ecq_test::trellis_path& path, std::size_t columns, const ecq::stream_options& how) {
+  ecq::stream_options plain = how;
+  plain.trellis.reset();
+  packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 14.5}}, {{37, columns}, {3, columns}}, plain);
+  auto stream = ecq::encode_stream<ecq::rans>(cpu{}, path.codes, how);
+  EXPECT_TRUE(stream) << stream.error().to_string();
+  block.stream = std::move(*stream);
+  return block;
+}
+
+/// Products by AVX2 where the machine has it, of all rows; fused or, if not, of weights that are stored first. Nothing
+/// if there is an error.
+std::vector<float> products_by_avx2(const matmul_plan& plan, const std::vector<float>& x, std::size_t batch, bool fused,
+                                    std::string* error = nullptr) {
+  std::vector<float> y(batch * plan.rows()), edges(plan.edges(batch));
+  const matrix_view<float> out(y.data(), batch, plan.rows());
+  // Only what is prepared for the instruction set that runs it can be fused.
+  const auto input = plan.prepare(matrix_view<const float>(x.data(), batch, plan.columns()), out,
+                                  ecq::activation_type::fp32, fused ? instruction_set::avx2 : instruction_set::scalar);
+  EXPECT_TRUE(input);
+  for (std::size_t task = 0; task < plan.tasks(); ++task) {
+    const auto done = plan.run(instruction_set::avx2, task, *input, out, edges);
+    if (!done && error != nullptr) *error = done.error().to_string();
+    if (!done) return {};
+  }
+  plan.join(batch, out, edges);
+  return y;
+}
+
+/// Integers, whose sums of products with codes are exact in any order.
+std::vector<float> small_integers(std::size_t count) {
+  ecq_test::code_source random(count);
+  std::vector<float> made;
+  for (const std::uint8_t code : random.below(count, 7)) made.push_back(static_cast<float>(code) - 3);
+  return made;
+}
+
+/// Activations of all 24 bits, whose sums depend on their order.
+std::vector<float> long_fractions(std::size_t batch, std::size_t columns) {
+  std::vector<float> made = gaussian(batch, columns, 17, 1.0F);
+  for (float& each : made) each /= 3;
+  return made;
+}
+
+/// What products on a trellis have in common. `path` has 40 rows, and `fused` says whether they are.
+void expect_on_trellis(const ecq_test::trellis_path& path, std::size_t columns, const ecq::stream_options& how,
+                       bool fused) {
+  const packed_block block = with_codes(path, columns, how);
+  expect_fused(block, columns);
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const std::size_t batch : {1U, 8U}) {
+    SCOPED_TRACE(std::to_string(batch) + " rows");
+    const auto integers = small_integers(batch * columns);
+    const auto stored = products_by_avx2(*plan, integers, batch, false);
+    EXPECT_EQ(products_by_avx2(*plan, integers, batch, true), stored);
+    expect_products(block, {{0}, {1}}, integers, stored, batch);
+    const auto x = long_fractions(batch, columns);
+    const auto y = products_by_avx2(*plan, x, batch, true);
+    std::vector<float> again(y.size());
+    ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = instruction_set::avx2}, *plan,
+                            matrix_view(x.data(), batch, columns), matrix_view(again.data(), batch, plan->rows())));
+    EXPECT_EQ(again, y);
+    if (ecq::machine_instruction_set() == instruction_set::scalar) continue;
+    EXPECT_EQ(products_by_avx2(*plan, x, batch, false) != y, fused);
+  }
+}
+
+// Tables of up to 32 indices, of up to 64, and larger ones; periods of a chunk and of half of one.
 TEST(MatmulPlan, TakesCodesOnATrellis) {
-  for (const ecq::stream_options& how : {ecq::stream_options{.chunk_bits = 11},
-                                         {.chunk_bits = 11, .narrow_pairs = 0},
-                                         {.chunk_bits = 11, .narrow_pairs = 1}}) {
-    packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 14.5}}, {{37, 512}, {3, 512}}, how);
-    std::vector<std::uint8_t> indices = ecq_test::code_source(5).bell(40 * 512, 2);
-    for (std::uint8_t& index : indices) index = static_cast<std::uint8_t>(index - 128U);
-    ecq::stream_options options = how;
-    options.trellis = ecq::trellis{3, 10};
-    auto stream = ecq::encode_stream(cpu{}, ecq_test::path_of(*options.trellis, indices), options);
-    ASSERT_TRUE(stream) << stream.error().to_string();
-    block.stream = std::move(*stream);
-    expect_fused(block, 512);
+  for (const unsigned state_bits : {2U, 3U, 4U, 5U}) {
+    for (const unsigned farthest : {5U, 15U, 28U, 63U}) {
+      const ecq::trellis walk{state_bits, farthest == 15 ? 11U : 10U};
+      const std::size_t columns = farthest == 15 ? 640 : 512;
+      SCOPED_TRACE(std::to_string(walk.states()) + " states, to " + std::to_string(farthest));
+      const ecq::stream_options how = {.chunk_bits = 11, .trellis = walk};
+      const auto path = ecq_test::random_path(walk, 40 * columns, 1, farthest);
+      expect_on_trellis(path, columns, how, farthest != 63);
+      if (farthest > 15) continue;  // too many codes for look-ups in registers
+      // The same codes without a trellis have the same bits.
+      const packed_block with = with_codes(path, columns, how);
+      const packed_block without = with_codes(path, columns, {.chunk_bits = 11});
+      const auto plan = matmul_plan::of(cpu{}, with), plain = matmul_plan::of(cpu{}, without);
+      ASSERT_TRUE(plan && plain);
+      for (const std::size_t batch : {1U, 8U}) {
+        const auto x = long_fractions(batch, columns);
+        EXPECT_EQ(products_by_avx2(*plan, x, batch, true), products_by_avx2(*plain, x, batch, true));
+      }
+    }
+  }
+}
+
+// With and without escapes, whose parities lead to other states; rows within a chunk and across.
+TEST(MatmulPlan, TakesNarrowPairsOnATrellis) {
+  for (const unsigned state_bits : {2U, 3U, 4U, 5U}) {
+    const ecq::trellis walk{state_bits, 10};
+    for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
+      SCOPED_TRACE(std::to_string(walk.states()) + " states, " + std::to_string(raw_bits) + " raw bits");
+      const ecq::stream_options how = {.chunk_bits = 11, .narrow_pairs = raw_bits, .trellis = walk};
+      const std::size_t columns = state_bits == 3 ? 768 : 512;
+      for (const unsigned farthest : {0U, 63U}) {
+        expect_on_trellis(ecq_test::random_path(walk, 40 * columns, 1U << raw_bits, farthest), columns, how,
+                          raw_bits < 3);
+      }
+    }
+  }
+}
+
+// Kernels sum up products that are 2^24 times too large.
+TEST(MatmulPlan, TakesActivationsOfAnySizeOnATrellis) {
+  const ecq::trellis walk{3, 10};
+  const packed_block block =
+      with_codes(ecq_test::random_path(walk, std::size_t{40} * 512, 1, 15), 512, {.chunk_bits = 11, .trellis = walk});
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const float size : {1e33F, 1e-42F}) {
+    for (const std::size_t batch : {1U, 8U}) {
+      auto x = long_fractions(batch, 512);
+      for (float& each : x) each *= size;
+      const auto y = products_by_avx2(*plan, x, batch, true), stored = products_by_avx2(*plan, x, batch, false);
+      ASSERT_EQ(y.size(), stored.size());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_TRUE(std::isfinite(stored[i]));
+        EXPECT_NEAR(y[i], stored[i], 2e-3 * static_cast<double>(size));
+      }
+    }
+  }
+}
+
+// Not groups of weights but rows of 300, and a format that is not of integers: weights are stored first.
+TEST(MatmulPlan, StoresCodesOnATrellisThatNoKernelTakes) {
+  const ecq::trellis walk{3, 10};
+  expect_on_trellis(ecq_test::random_path(walk, std::size_t{40} * 300, 2), 300,
+                    {.chunk_bits = 11, .narrow_pairs = 0, .trellis = walk}, false);
+  packed_block block = with_codes(ecq_test::random_path(walk, std::size_t{40} * 512, 2), 512,
+                                  {.chunk_bits = 11, .narrow_pairs = 0, .trellis = walk});
+  for (ecq::packed_matrix& matrix : block.matrices) matrix.format = ecq::dtype::uint8;
+  expect_fused(block, 512);
+}
+
+// What is damaged behind a plan's back has the same verdict as where weights are stored, and mostly is an error.
+TEST(MatmulPlan, FindsDamageOnATrellis) {
+  const ecq::trellis walk{3, 10};
+  for (const std::optional<unsigned> narrow : {std::optional<unsigned>(), std::optional(0U), std::optional(2U)}) {
+    SCOPED_TRACE(narrow ? std::to_string(*narrow) + " raw bits" : "single codes");
+    packed_block block = with_codes(ecq_test::random_path(walk, std::size_t{40} * 512, 2), 512,
+                                    {.chunk_bits = 11, .narrow_pairs = narrow, .trellis = walk});
+    const auto plan = matmul_plan::of(cpu{}, block);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    const auto stream = ecq::encoded_stream::parse(block.stream);
+    ASSERT_TRUE(stream);
+    const ecq::chunk_bytes third = stream->chunk(3);
+    std::vector<std::size_t> places;  // in states and words
+    for (std::size_t i = 0; i < 128; i += 9)
+      places.push_back(static_cast<std::size_t>(third.states - block.stream.data()) + i);
+    for (std::size_t i = 0; i < 2 * third.word_count; i += 31)
+      places.push_back(static_cast<std::size_t>(third.words - block.stream.data()) + i);
+    const auto x = small_integers(std::size_t{8} * 512);
+    std::size_t found = 0;
+    for (const std::size_t place : places) {
+      block.stream[place] ^= std::byte{0x14};
+      for (const std::size_t batch : {1U, 8U}) {
+        std::string of_fused, of_stored;
+        const auto y = products_by_avx2(*plan, x, batch, true, &of_fused);
+        EXPECT_EQ(y, products_by_avx2(*plan, x, batch, false, &of_stored)) << place;
+        EXPECT_EQ(of_fused, of_stored);
+        if (of_fused.empty()) continue;
+        EXPECT_NE(of_fused.find("m0"), std::string::npos) << of_fused;
+        ++found;
+      }
+      block.stream[place] ^= std::byte{0x14};
+    }
+    EXPECT_GT(found, places.size());
   }
 }
 

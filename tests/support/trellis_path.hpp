@@ -31,13 +31,14 @@ inline std::vector<std::uint8_t> path_of(const ecq::trellis& walk, const std::ve
   return codes;
 }
 
-/// A path of `count` codes whose indices are a bell around 0 of width `spread`, one in 40 anything from -63 to 63:
-/// those that codes tell from each other.
-inline trellis_path random_path(const ecq::trellis& walk, std::size_t count, unsigned spread) {
+/// A path of `count` codes whose indices are a bell around 0 of width `spread`, one in 40 anything that is no farther
+/// from 0 than `farthest`. Codes tell indices from each other up to 63.
+inline trellis_path random_path(const ecq::trellis& walk, std::size_t count, unsigned spread, unsigned farthest = 63) {
   code_source random(count + spread + walk.state_bits);
   trellis_path made{random.bell(count, spread), {}};
   for (std::uint8_t& index : made.indices) {
-    index = static_cast<std::uint8_t>(random.next() % 40 == 0 ? (random.next() >> 32) % 127 - 63 : index - 128U);
+    index = static_cast<std::uint8_t>(random.next() % 40 == 0 ? (random.next() >> 32) % (2 * farthest + 1) - farthest
+                                                              : index - 128U);
   }
   made.codes = path_of(walk, made.indices);
   return made;

@@ -17,24 +17,18 @@
 namespace ecq::detail::avx2 {
 
 /// Four steps of a lane at once. Steps are linear, so what state and parities lead to is the exclusive or of what
-/// either leads to alone. `Wide`: 32 states.
-template <bool Wide>
+/// either leads to alone. A lane has a byte: bits 0 to 3 of the state that the steps lead to, then the quantisers of
+/// the second, third and fourth step, then bit 4 of the state. The first quantiser is bit 0 of the byte before. With up
+/// to 16 states the highest bit is 0, so that the byte picks from a table as it is: by its lowest four bits.
 struct trellis_steps {
-  // Bits of a lane's byte: the state, then the quantisers of those steps that the state before does not show as a bit
-  // of its own. The first quantiser is bit 0 of that state, and with 32 states the second one is bit 1. The highest bit
-  // stays 0, so that the byte may pick from a table as it is: by its lowest four bits.
-  static constexpr unsigned shown = Wide ? 2 : 1;
-  static constexpr unsigned top = 7;
-
   std::uint8_t from_parities[16];
   std::uint8_t from_state[16];
-  std::uint8_t from_highest[16];  ///< of states 16 to 31, by bit 4 and up
+  std::uint8_t from_highest;  ///< of states 16 to 31, besides what their lowest bits lead to
 
-  explicit trellis_steps(const trellis& walk) {
+  explicit trellis_steps(const trellis& walk) : from_highest(after(walk, 16 % walk.states(), 0)) {
     for (unsigned i = 0; i < 16; ++i) {
       from_parities[i] = after(walk, 0, i);
       from_state[i] = after(walk, i % walk.states(), 0);
-      from_highest[i] = i % 2 != 0 ? after(walk, 16 % walk.states(), 0) : std::uint8_t{0};
     }
   }
 
@@ -43,43 +37,31 @@ struct trellis_steps {
   static std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
     unsigned quantizers = 0;
     for (unsigned step = 0; step < rounds_per_group; ++step) {
-      if (step >= shown) quantizers |= trellis::quantizer(state) << (top - rounds_per_group + step);
+      if (step != 0) quantizers |= trellis::quantizer(state) << (3 + step);
       state = walk.next(state, parities >> step & 1U);
     }
-    return static_cast<std::uint8_t>(quantizers | state);
+    return static_cast<std::uint8_t>(state % 16 | quantizers | state / 16 << 7);
   }
 };
-
-constexpr bool second_quantizer_is_bit_1() {
-  constexpr trellis wide{.state_bits = 5};
-  for (unsigned state = 0; state < wide.states(); ++state) {
-    for (unsigned parity = 0; parity < 2; ++parity) {
-      if (trellis::quantizer(wide.next(state, parity)) != (state >> 1 & 1U)) return false;
-    }
-  }
-  return true;
-}
-static_assert(second_quantizer_is_bit_1());
 
 ECQ_AVX2 inline __m256i in_both_halves(const std::uint8_t (&bytes)[16]) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
 }
 
+/// `Wide`: 32 states.
 template <bool Wide>
 ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
                                      std::uint8_t* states) {
-  using steps_of_lane = trellis_steps<Wide>;
   constexpr unsigned registers = lane_count / 8;
-  const steps_of_lane steps(walk);
+  const trellis_steps steps(walk);
   const __m256i from_parities = in_both_halves(steps.from_parities);
   const __m256i from_state = in_both_halves(steps.from_state);
-  const __m256i from_highest = in_both_halves(steps.from_highest);
+  const __m256i from_highest = _mm256_set1_epi8(static_cast<char>(steps.from_highest));
   const __m256i one = _mm256_set1_epi8(1);
   const __m256i places = _mm256_set1_epi32(0x08040201);
   const __m256i sum = _mm256_set1_epi16(1);
-  const __m256i shown = _mm256_set1_epi32((1 << steps_of_lane::shown) - 1);
-  const __m256i others = _mm256_set1_epi32(Wide ? 0x60 : 0x70);
-  const __m256i bit = _mm256_set1_epi32(Wide ? 0x40200201 : 0x40201001);
+  const __m256i others = _mm256_set1_epi32(0x70);
+  const __m256i bit = _mm256_set1_epi32(0x40201001);
   const __m256i to_all_four = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4,
                                                4, 8, 8, 8, 8, 12, 12, 12, 12);
   __m256i lanes[registers];
@@ -91,13 +73,16 @@ ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices,
       const __m256i index = _mm256_loadu_si256(place);
       const __m256i parities = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_and_si256(index, one), places), sum);
       const __m256i before = lanes[i];
+      const __m256i lowest = Wide ? _mm256_and_si256(before, _mm256_set1_epi32(15)) : before;
       __m256i after =
-          _mm256_xor_si256(_mm256_shuffle_epi8(from_parities, parities), _mm256_shuffle_epi8(from_state, before));
+          _mm256_xor_si256(_mm256_shuffle_epi8(from_parities, parities), _mm256_shuffle_epi8(from_state, lowest));
       if constexpr (Wide) {
-        after = _mm256_xor_si256(after, _mm256_shuffle_epi8(from_highest, _mm256_srli_epi32(before, 4)));
+        const __m256i highest = _mm256_cmpgt_epi8(_mm256_setzero_si256(), before);
+        after = _mm256_xor_si256(after, _mm256_and_si256(highest, from_highest));
       }
       lanes[i] = after;
-      const __m256i quantizers = _mm256_or_si256(_mm256_and_si256(before, shown), _mm256_and_si256(after, others));
+      const __m256i first = _mm256_and_si256(before, _mm256_set1_epi32(1));
+      const __m256i quantizers = _mm256_or_si256(first, _mm256_and_si256(after, others));
       const __m256i odd = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(quantizers, to_all_four), bit), bit);
       const __m256i code = _mm256_add_epi8(_mm256_add_epi8(index, index), _mm256_sign_epi8(odd, index));
       _mm256_storeu_si256(place, code);
@@ -107,7 +92,8 @@ ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices,
   for (unsigned i = 0; i < registers; ++i) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), lanes[i]);
     for (unsigned lane = 0; lane < 8; ++lane) {
-      states[8 * i + lane] = static_cast<std::uint8_t>(bytes[lane] & (walk.states() - 1U));
+      states[8 * i + lane] =
+          static_cast<std::uint8_t>((bytes[lane] & 15U & (walk.states() - 1U)) | bytes[lane] >> 7 << 4);
     }
   }
 }

@@ -12,13 +12,13 @@
 #include "ecq/base/config.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/fp32.hpp"
+#include "ecq/matmul/decode_weights_avx2.hpp"
 #include "ecq/matmul/fused_products_avx2.hpp"
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/thread_tile.hpp"
-#include "ecq/matmul/weight_sinks_avx2.hpp"
 #include "ecq/matmul/weight_sinks_avx512.hpp"
 #include "ecq/matmul/weight_tile.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
@@ -78,7 +78,6 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   } else if (detail::avx512::bf16_writer::takes(stream.join())) {
     how = detail::fusion::bf16;
   }
-  if (stream.trellis()) how = detail::fusion::none;  // registers hold indices, and lanes would have states to keep
   if (how == detail::fusion::none || stream.coder() != rans::id || columns_ % detail::group_of(how) != 0) return;
   for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
     fused_tables_.emplace_back(stream.table<rans>(index), stream.map());
@@ -107,13 +106,14 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   const bool finite = std::all_of(sums.begin(), sums.end(),
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
+  const float unit = decoder_.stream().trellis() ? detail::unit_on_trellis : 1.0F;
   const float* from = sums.data();
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const float scale =
         matrix.lossless() ? 1 : static_cast<float>(matrix.scales[at.row / matrix.layout.rows_per_group]);
     for (std::size_t b = 0; b < x.batch(); ++b) {
-      float sum = *from++ * scale;
+      float sum = *from++ * unit * scale;
       if (!matrix.lossless() && matrix.zero != 0) {
         sum += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
       }
@@ -132,11 +132,13 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
   const part& source = parts_[range.part];
   const packed_matrix& matrix = *source.matrix;
   const std::size_t group = detail::group_of(fusion_);
-  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  const encoded_stream& stream = decoder_.stream();
+  const std::uint64_t chunk = stream.chunk_symbols();
   const bool one_scale = matrix.lossless() || matrix.layout.columns_per_group >= columns_;
   const detail::code_table* const values = values_[source.number].get();
-  return !x.ordered_.empty() && one_scale && (values == nullptr || values->exact_halves) && source.begin % group == 0 &&
-         chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
+  const bool integers = !stream.trellis() || matrix.format == dtype::int8;
+  return !x.ordered_.empty() && one_scale && integers && (values == nullptr || values->exact_halves) &&
+         source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
 }
 
 #if ECQ_X86
@@ -164,7 +166,7 @@ bool matmul_plan::decode_fused(const task_range& range, const Target& target) co
   }
   const detail::code_table* const values = values_[parts_[range.part].number].get();
   const detail::weight_coding coding = {fusion_, stream.nibbles(), stream.header().raw_bits(),
-                                        values != nullptr ? values->halves.data() : nullptr};
+                                        values != nullptr ? values->halves.data() : nullptr, stream.trellis()};
   const bool decoded = slots.bucket_bits == 5
                            ? Kernels::decode(coding, detail::alias_lookup<5>(slots), all, chunks, target)
                            : Kernels::decode(coding, detail::alias_lookup<6>(slots), all, chunks, target);

@@ -24,12 +24,15 @@ inline constexpr std::size_t most_fused_rows = 256;
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
+/// What sums are multiplied by where codes lie on a trellis: kernels take a code for an integer of 32 bits, whose
+/// highest byte it is, so sums are 2^24 times too large.
+inline constexpr float unit_on_trellis = 0x1p-24F;
+
 /// Chunks whose weights are decoded together.
 inline constexpr std::size_t weight_chunks = 8;
 
-/// With AVX2, the place of weight number `at` of a group among the BF16 values of the group: they come as runs of 32
-/// bytes, which unpack to 16 bits within each half of a register.
-constexpr std::size_t half_place_avx2(fusion how, std::size_t at) {
+/// With AVX2, the place of weight number `at` of a group where a weight is a byte: they come as runs of 32.
+constexpr std::size_t byte_place_avx2(fusion how, std::size_t at) {
   std::size_t run = at / 64 * 2 + at % 4 / 2;  // of codes: those of two rounds
   std::size_t byte = at % 64 / 4 * 2 + at % 2;
   if (how == fusion::pairs) {  // of pairs: the first or the second ones of two rounds
@@ -39,7 +42,14 @@ constexpr std::size_t half_place_avx2(fusion how, std::size_t at) {
     run = at / 64 * 2 + at % 32 / 16;
     byte = at % 64 / 32 * 16 + at % 16;
   }
-  return 32 * run + byte % 16 / 8 * 16 + byte / 16 * 8 + byte % 8;
+  return 32 * run + byte;
+}
+
+/// With AVX2, the place of weight number `at` of a group among the BF16 values of the group: runs of bytes unpack to 16
+/// bits within each half of a register.
+constexpr std::size_t half_place_avx2(fusion how, std::size_t at) {
+  const std::size_t place = byte_place_avx2(how, at);
+  return place / 32 * 32 + place % 16 / 8 * 16 + place % 32 / 16 * 8 + place % 8;
 }
 
 /// The place of a column's activation in the order in which kernels of `isa`, AVX2 or AVX-512, meet them: as many at a

@@ -191,7 +191,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     }
     if (!input.quantized_.empty()) return input;
     const instruction_set chosen = chosen_instruction_set(isa);
-    if (fusion_ != detail::fusion::none && x.rows() <= detail::most_fused_rows && chosen >= instruction_set::avx2) {
+    if (fuses(chosen) && x.rows() <= detail::most_fused_rows) {
       input.ordered_.resize(x.rows() * columns_);
       input.ordered_for_ = chosen;
       for (std::size_t row = 0; row < x.rows(); ++row) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/matmul/fusion.hpp"
 
 namespace ecq::detail {
@@ -14,9 +16,10 @@ namespace ecq::detail {
 /// What a stream's symbols are, besides its alias table.
 struct weight_coding {
   fusion how;
-  const nibble_list& list;      ///< of pairs
-  unsigned raw_bits;            ///< of a code
-  const std::uint16_t* halves;  ///< the BF16 values of all codes, not used for fusion::bf16
+  const nibble_list& list;             ///< of pairs
+  unsigned raw_bits;                   ///< of a code
+  const std::uint16_t* halves;         ///< the BF16 values of all codes, not used for fusion::bf16 and on a trellis
+  const std::optional<trellis>& walk;  ///< that codes lie on, which are of Int8 then
 };
 
 /// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are

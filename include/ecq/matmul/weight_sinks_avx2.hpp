@@ -26,8 +26,8 @@ namespace ecq::detail::avx2 {
 
 // A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
 // group.take(i, halves) takes weights 16 i, ..., 16 i + 15 in the order of half_place_avx2, and group.escape(at, half)
-// afterwards weight number `at` in the order of the columns, so far 0. target.advance<Weights>(chunk, group) ends a
-// group.
+// afterwards weight number `at` in the order of the columns, so far 0. group.take(i, first, second) takes the same
+// weights as FP32, those with even numbers first. target.advance<Weights>(chunk, group) ends a group.
 
 /// Chunks that run side by side.
 inline constexpr std::size_t chunks_together = 2;
@@ -174,21 +174,14 @@ struct lane_raw_bits {
   __m256i bits[2];
 };
 
-/// Takes narrow pairs of codes.
-template <class Target, unsigned BucketBits, unsigned RawBits>
-struct pair_weights {
+/// Reads narrow pairs of codes: what their bytes, raw bits and escapes say.
+template <unsigned BucketBits, unsigned RawBits>
+struct pair_reader {
   using layout = pair_layout<RawBits>;
   static constexpr std::size_t group_codes = std::size_t{2} * group_symbols;
 
-  ECQ_AVX2 pair_weights(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors, std::size_t first,
-                        const Target& to)
-      : target(to), first_chunk(first), values(of_pairs), escaping(with_escapes), pairs(bytes_of(of_pairs).of_numbers) {
-    for (std::size_t i = 0; i < 32; ++i) {
-      for (std::size_t byte = 0; byte < 2; ++byte) {
-        std::uint8_t* const of = table[i / 16][byte];
-        of[i % 16] = of[i % 16 + 16] = static_cast<std::uint8_t>(of_pairs.halves[i] >> (8 * byte));
-      }
-    }
+  pair_reader(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors)
+      : all_halves(of_pairs.all_halves), escaping(with_escapes), pairs(bytes_of(of_pairs).of_numbers) {
     for (std::size_t c = 0; c < chunks_together; ++c) {
       raw[c] = cursors[c]->raw;
       escape[c] = cursors[c]->escape;
@@ -196,73 +189,23 @@ struct pair_weights {
     }
   }
 
-  ECQ_AVX2 [[gnu::always_inline]] inline bool take(std::size_t c, const __m256i (&symbols)[2][2]) {
-    typename Target::group group(target, first_chunk + c);
-    __m256i found[2][2];
-    ECQ_UNROLL
-    for (std::size_t side = 0; side < 2; ++side) {
-      const lane_raw_bits<RawBits> bits(raw[c] + 16 * RawBits * side);
-      ECQ_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const __m256i both = pairs(byte_index<BucketBits>(symbols[side][half]));
-        found[side][half] = both;
-        const __m256i mask = _mm256_set1_epi8(static_cast<char>(layout::index));
-        const std::size_t run = 4 * side + 2 * static_cast<std::size_t>(half);
-        take_values(group, run, bits.add(_mm256_and_si256(both, mask), half, 0));
-        take_values(group, run + 1, bits.add(_mm256_and_si256(layout::second(both), mask), half, 1));
-      }
-    }
-    if (escaping && !take_escapes(c, found, group)) return false;
-    raw[c] += 32 * RawBits;
-    target.template advance<group_codes>(first_chunk + c, group);
-    return true;
+  /// The indices of the first or second (`which`) codes of pairs, with their raw bits.
+  ECQ_AVX2 [[gnu::always_inline]] static inline __m256i index(const lane_raw_bits<RawBits>& bits, __m256i both,
+                                                              int half, int which) {
+    const __m256i mask = _mm256_set1_epi8(static_cast<char>(layout::index));
+    return bits.add(_mm256_and_si256(which == 0 ? both : layout::second(both), mask), half, which);
   }
 
-  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = escape[c]; }
-
-  Target target;
-  std::size_t first_chunk;
-  const pair_values& values;
-  bool escaping;
-  byte_lookup<BucketBits> pairs;
-  std::uint8_t table[2][2][32];  ///< low and high bytes of the first 16 values and of the others
-  const std::byte* raw[chunks_together];
-  const std::byte* escape[chunks_together];
-  const std::byte* escape_end[chunks_together];
-
- private:
-  struct bytes {
-    std::uint8_t of_numbers[64];
-  };
-
-  static bytes bytes_of(const pair_values& from) {
-    bytes made;
-    for (std::size_t i = 0; i < 64; ++i) {
-      made.of_numbers[i] = layout::both(layout::part(from.index[0][i], (from.escaped[i] & 1U) != 0),
-                                        layout::part(from.index[1][i], (from.escaped[i] & 2U) != 0));
-    }
-    return made;
-  }
-
-  ECQ_AVX2 [[gnu::always_inline]] inline void take_values(typename Target::group& group, std::size_t run,
-                                                          __m256i index) const {
-    __m256i low = _mm256_shuffle_epi8(load(table[0][0]), index);
-    __m256i high = _mm256_shuffle_epi8(load(table[0][1]), index);
-    if constexpr (RawBits == 2) {
-      const __m256i upper = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(0x80)));
-      low = _mm256_or_si256(low, _mm256_shuffle_epi8(load(table[1][0]), upper));
-      high = _mm256_or_si256(high, _mm256_shuffle_epi8(load(table[1][1]), upper));
-    }
-    take_bytes(group, run, low, high);
-  }
-
-  /// Hands the escapes of a group over, one at a time: most groups have one or two. Returns false if there are too few.
-  ECQ_AVX2 [[gnu::always_inline]] inline bool take_escapes(std::size_t c, const __m256i (&found)[2][2],
-                                                           typename Target::group& group) {
+  ECQ_AVX2 [[gnu::always_inline]] inline bool has_escapes(const __m256i (&found)[2][2]) const {
     const __m256i marks = _mm256_set1_epi8(static_cast<char>(layout::both(layout::escape, layout::escape)));
     const __m256i all =
         _mm256_or_si256(_mm256_or_si256(found[0][0], found[0][1]), _mm256_or_si256(found[1][0], found[1][1]));
-    if (_mm256_testz_si256(all, marks) != 0) return true;
+    return escaping && _mm256_testz_si256(all, marks) == 0;
+  }
+
+  /// Hands the escapes of a group over, one at a time: most groups have one or two. Returns false if there are too few.
+  template <class Group>
+  ECQ_AVX2 [[gnu::always_inline]] inline bool take_escapes(std::size_t c, const __m256i (&found)[2][2], Group& group) {
     constexpr int to_top = std::countl_zero(layout::escape);
     for (unsigned side = 0; side < 2; ++side) {
       const __m256i first = _mm256_unpacklo_epi16(found[side][0], found[side][1]);
@@ -284,57 +227,93 @@ struct pair_weights {
             if constexpr (RawBits != 0) {
               code += std::to_integer<unsigned>(raw[c][at * RawBits / 8]) >> (at * RawBits % 8) & layout::raw;
             }
-            group.escape(at, values.all_halves[code % 256U]);
+            group.escape(at, all_halves[code % 256U]);
           }
         }
       }
     }
     return true;
   }
+
+  const std::uint16_t* all_halves;
+  bool escaping;
+  byte_lookup<BucketBits> pairs;
+  const std::byte* raw[chunks_together];
+  const std::byte* escape[chunks_together];
+  const std::byte* escape_end[chunks_together];
+
+ private:
+  struct bytes {
+    std::uint8_t of_numbers[64];
+  };
+
+  static bytes bytes_of(const pair_values& from) {
+    bytes made;
+    for (std::size_t i = 0; i < 64; ++i) {
+      made.of_numbers[i] = layout::both(layout::part(from.index[0][i], (from.escaped[i] & 1U) != 0),
+                                        layout::part(from.index[1][i], (from.escaped[i] & 2U) != 0));
+    }
+    return made;
+  }
 };
 
-template <unsigned BucketBits, class Sink>
-ECQ_AVX2 inline bool advance_weights(const alias_bytes<BucketBits>& entries, rans_cursor* const* cursors,
-                                     std::size_t groups, Sink& sink) {
-  return advance_groups<chunks_together>(entries, cursors, groups, sink);
-}
+/// Takes narrow pairs of codes.
+template <class Target, unsigned BucketBits, unsigned RawBits>
+struct pair_weights {
+  using reader = pair_reader<BucketBits, RawBits>;
 
-/// Decodes all groups of `chunks` chunks of equal length to `target`; an odd last one is decoded twice, so there is
-/// another cursor and place in `target` behind it. Returns false if one of them is damaged, or has pairs that no sink
-/// takes.
-template <unsigned BucketBits, class Target>
-inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
-                           rans_cursor* const* cursors, std::size_t chunks, const Target& target) {
-  const alias_bytes<BucketBits> entries(lookup);
-  const std::size_t groups = cursors[0]->left / group_symbols;
-  const auto by = [&]<class Sink>(const auto& make) {
-    for (std::size_t first = 0; first < chunks; first += chunks_together) {
-      Sink sink = make(first);
-      if (!advance_weights(entries, cursors + first, groups, sink)) return false;
+  ECQ_AVX2 pair_weights(const pair_values& values, bool with_escapes, rans_cursor* const* cursors, std::size_t first,
+                        const Target& to)
+      : target(to), first_chunk(first), from(values, with_escapes, cursors) {
+    for (std::size_t i = 0; i < 32; ++i) {
+      for (std::size_t byte = 0; byte < 2; ++byte) {
+        std::uint8_t* const of = table[i / 16][byte];
+        of[i % 16] = of[i % 16 + 16] = static_cast<std::uint8_t>(values.halves[i] >> (8 * byte));
+      }
     }
+  }
+
+  ECQ_AVX2 [[gnu::always_inline]] inline bool take(std::size_t c, const __m256i (&symbols)[2][2]) {
+    typename Target::group group(target, first_chunk + c);
+    __m256i found[2][2];
+    ECQ_UNROLL
+    for (std::size_t side = 0; side < 2; ++side) {
+      const lane_raw_bits<RawBits> bits(from.raw[c] + 16 * RawBits * side);
+      ECQ_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const __m256i both = from.pairs(byte_index<BucketBits>(symbols[side][half]));
+        found[side][half] = both;
+        const std::size_t run = 4 * side + 2 * static_cast<std::size_t>(half);
+        take_values(group, run, reader::index(bits, both, half, 0));
+        take_values(group, run + 1, reader::index(bits, both, half, 1));
+      }
+    }
+    if (from.has_escapes(found) && !from.take_escapes(c, found, group)) return false;
+    from.raw[c] += 32 * RawBits;
+    target.template advance<reader::group_codes>(first_chunk + c, group);
     return true;
-  };
-  if (coding.how == fusion::codes) {
-    using sink = code_weights<Target, BucketBits>;
-    return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(lookup.code, coding.halves, first, target); });
   }
-  if (coding.how == fusion::bf16) {
-    using sink = bf16_weights<Target, BucketBits>;
-    return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(lookup.code, cursors + first, first, target); });
+
+  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = from.escape[c]; }
+
+  Target target;
+  std::size_t first_chunk;
+  reader from;
+  std::uint8_t table[2][2][32];  ///< low and high bytes of the first 16 values and of the others
+
+ private:
+  ECQ_AVX2 [[gnu::always_inline]] inline void take_values(typename Target::group& group, std::size_t run,
+                                                          __m256i index) const {
+    __m256i low = _mm256_shuffle_epi8(load(table[0][0]), index);
+    __m256i high = _mm256_shuffle_epi8(load(table[0][1]), index);
+    if constexpr (RawBits == 2) {
+      const __m256i upper = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(0x80)));
+      low = _mm256_or_si256(low, _mm256_shuffle_epi8(load(table[1][0]), upper));
+      high = _mm256_or_si256(high, _mm256_shuffle_epi8(load(table[1][1]), upper));
+    }
+    take_bytes(group, run, low, high);
   }
-  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.halves);
-  if (!values.usable) return false;
-  const auto pairs = [&]<unsigned RawBits>() {
-    using sink = pair_weights<Target, BucketBits, RawBits>;
-    return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(values, coding.list.has_escape(), cursors + first, first, target); });
-  };
-  if (coding.raw_bits == 0) return pairs.template operator()<0>();
-  if (coding.raw_bits == 1) return pairs.template operator()<1>();
-  return pairs.template operator()<2>();
-}
+};
 
 }  // namespace ecq::detail::avx2
 

@@ -26,6 +26,11 @@ struct tile_target {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * i), halves);
     }
 
+    /// Values that BF16 holds exactly.
+    ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256 first, __m256 second) const {
+      take(i, _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(first), 16), _mm256_castps_si256(second)));
+    }
+
     void escape(unsigned at, std::uint16_t half) const { to[half_place_avx2(fusion::pairs, at)] = half; }
 
     std::uint16_t* to;

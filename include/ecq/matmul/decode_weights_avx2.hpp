@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// Decodes the weights of chunks to a target, by the sink that takes what their stream holds.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <cstddef>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/rans/alias_bytes_avx2.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
+#include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_values.hpp"
+#include "ecq/matmul/trellis_sinks_avx2.hpp"
+#include "ecq/matmul/weight_sinks_avx2.hpp"
+
+namespace ecq::detail::avx2 {
+
+template <unsigned BucketBits, class Sink>
+ECQ_AVX2 inline bool advance_weights(const alias_bytes<BucketBits>& entries, rans_cursor* const* cursors,
+                                     std::size_t groups, Sink& sink) {
+  return advance_groups<chunks_together>(entries, cursors, groups, sink);
+}
+
+/// Decodes all groups of `chunks` chunks of equal length to `target`; an odd last one is decoded twice, so there is
+/// another cursor and place in `target` behind it. Returns false if one of them is damaged, or has pairs that no sink
+/// takes.
+template <unsigned BucketBits, class Target>
+inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
+                           rans_cursor* const* cursors, std::size_t chunks, const Target& target) {
+  const alias_bytes<BucketBits> entries(lookup);
+  const std::size_t groups = cursors[0]->left / group_symbols;
+  const auto by = [&]<class Sink>(const auto& make) {
+    for (std::size_t first = 0; first < chunks; first += chunks_together) {
+      Sink sink = make(first);
+      if (!advance_weights(entries, cursors + first, groups, sink)) return false;
+    }
+    return true;
+  };
+  if (coding.how == fusion::codes && coding.walk) {
+    using sink = trellis_weights<Target, BucketBits>;
+    return by.template operator()<sink>(
+        [&](std::size_t first) { return sink(lookup.code, *coding.walk, first, target); });
+  }
+  if (coding.how == fusion::codes) {
+    using sink = code_weights<Target, BucketBits>;
+    return by.template operator()<sink>(
+        [&](std::size_t first) { return sink(lookup.code, coding.halves, first, target); });
+  }
+  if (coding.how == fusion::bf16) {
+    using sink = bf16_weights<Target, BucketBits>;
+    return by.template operator()<sink>(
+        [&](std::size_t first) { return sink(lookup.code, cursors + first, first, target); });
+  }
+  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.walk ? every_index.data() : coding.halves);
+  if (!values.usable) return false;
+  const bool escapes = coding.list.has_escape();
+  const auto pairs = [&]<unsigned RawBits>() {
+    if (coding.walk) {
+      using sink = trellis_pair_weights<Target, BucketBits, RawBits>;
+      return by.template operator()<sink>(
+          [&](std::size_t first) { return sink(values, escapes, *coding.walk, cursors + first, first, target); });
+    }
+    using sink = pair_weights<Target, BucketBits, RawBits>;
+    return by.template operator()<sink>(
+        [&](std::size_t first) { return sink(values, escapes, cursors + first, first, target); });
+  };
+  if (coding.raw_bits == 0) return pairs.template operator()<0>();
+  if (coding.raw_bits == 1) return pairs.template operator()<1>();
+  return pairs.template operator()<2>();
+}
+
+}  // namespace ecq::detail::avx2
+
+#endif
