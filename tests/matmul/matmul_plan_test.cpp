@@ -283,6 +283,7 @@ void expect_on_trellis(const ecq_test::trellis_path& path, std::size_t columns, 
 TEST(MatmulPlan, TakesCodesOnATrellis) {
   for (const unsigned state_bits : {2U, 3U, 4U, 5U}) {
     for (const unsigned farthest : {5U, 15U, 28U, 63U}) {
+      if (state_bits % 2 == 0 && farthest != 15) continue;  // 4, 8 and 16 states differ by tables alone
       const ecq::trellis walk{state_bits, farthest == 15 ? 11U : 10U};
       const std::size_t columns = farthest == 15 ? 640 : 512;
       SCOPED_TRACE(std::to_string(walk.states()) + " states, to " + std::to_string(farthest));
@@ -305,7 +306,7 @@ TEST(MatmulPlan, TakesCodesOnATrellis) {
 
 // With and without escapes, whose parities lead to other states; rows within a chunk and across.
 TEST(MatmulPlan, TakesNarrowPairsOnATrellis) {
-  for (const unsigned state_bits : {2U, 3U, 4U, 5U}) {
+  for (const unsigned state_bits : {3U, 5U}) {
     const ecq::trellis walk{state_bits, 10};
     for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
       SCOPED_TRACE(std::to_string(walk.states()) + " states, " + std::to_string(raw_bits) + " raw bits");
