@@ -189,7 +189,7 @@ TEST(TrellisFeedback, LowersTheErrorOfOutputsAtTheSameRate) {
 }
 
 TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
-  // In three steps from state 0 there is one path to each of eight states.
+  // In three steps from a state there is one path to each of eight states.
   const std::vector<float> values = ecq_test::gaussian(100, 9, 11, 2.0F);
   for (std::size_t round = 0; round < 100; ++round) {
     const float* const weights = &values[round * 9];
@@ -197,10 +197,11 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
     const std::array<float, 3> importance{1.0F, 0.4F, 2.0F};
     const std::array<float, 9> feedback{0, weights[6], weights[7], 0, 0, weights[8], 0, 0, 0};
     const ecq::detail::path_rule rule{.walk = {3, 14}, .step = 0.7F, .index_costs = usual_bits()};
+    const unsigned begin = round % 8;
     double least = std::numeric_limits<double>::max();
     std::array<int, 3> best{}, best_to_zero{};
     for (unsigned choice = 0; choice < 8; ++choice) {
-      unsigned state = 0;
+      unsigned state = begin;
       std::array<int, 3> codes{};
       std::array<double, 3> errors{};
       double cost = 0;
@@ -230,7 +231,7 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
     }
     for (const instruction_set isa : {instruction_set::scalar, ecq::chosen_instruction_set({})}) {
       ecq::detail::survivor_paths paths(rule, isa);
-      paths.begin(0);
+      paths.begin(begin);
       paths.add({3, weights, targets, importance.data(), feedback.data(), 3});
       using last = ecq::detail::survivor_paths::last;
       for (const auto& [where, codes] : {std::pair(last::any, best), std::pair(last::zero, best_to_zero)}) {

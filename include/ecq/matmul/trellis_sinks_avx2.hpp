@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks as in matmul/weight_sinks_avx2.hpp for codes on a trellis: what is decoded are indices, which become codes of
-/// Int8, and these become FP32.
+/// Sinks for codes on a trellis, beside those of matmul/weight_sinks_avx2.hpp. Streams hold indices, which become codes
+/// of Int8, and these become FP32.
 
 #include "ecq/base/config.hpp"
 
