@@ -133,11 +133,12 @@ TEST(TrellisOrder, MovesMomentsWithTheirColumns) {
 
 TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
   constexpr std::size_t behind = 300;
-  for (const std::size_t columns : {1U, 3U, 36U, 64U, 100U, 192U, 200U, 256U, 384U}) {
+  for (const std::size_t columns : {1U, 3U, 36U, 64U, 100U, 192U, 200U, 256U}) {
     const std::vector<float> weights = ecq_test::gaussian(150, columns, columns, 1.0F);
-    for (const std::size_t first : {std::size_t{0}, std::size_t{1027}, 13 * columns}) {
+    const std::pair<std::size_t, unsigned> begins[] = {{0, 2}, {1027, 4}, {13 * columns, 5}};
+    for (const auto& [first, other_bits] : begins) {
       const input_factor factor = factor_of(moments_of(columns), first);
-      for (unsigned state_bits = 2; state_bits <= 5; ++state_bits) {
+      for (const unsigned state_bits : {3U, other_bits}) {
         const trellis walk{state_bits, state_bits == 3 ? 14U : 8 + state_bits};
         const auto made = codes_of({.input = &factor, .first = first, .walk = walk, .bits = usual_bits(), .step = 0.3F},
                                    weights, columns);
@@ -154,14 +155,17 @@ TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
 }
 
 TEST(TrellisFeedback, IsTheSameForAllInstructionSetsAndThreads) {
-  for (const std::size_t columns : {72U, 100U, 192U, 256U}) {
-    std::vector<float> weights = ecq_test::gaussian(400, columns, 3, 1.0F);
+  constexpr std::pair<std::size_t, unsigned> shapes[] = {{72, 3},  {72, 5},  {100, 3}, {100, 4},
+                                                         {192, 3}, {256, 2}, {256, 4}};
+  for (const auto& [columns, state_bits] : shapes) {
+    std::vector<float> weights = ecq_test::gaussian(300, columns, 3, 1.0F);
     weights[7] = 500;  // beyond all codes
     weights[8] = 0;
     const input_factor factor = factor_of(moments_of(columns));
-    const trellis_feedback how{.input = &factor, .walk = {3, 12}, .bits = usual_bits(), .step = 0.5F};
+    const trellis_feedback how{.input = &factor, .walk = {state_bits, 12}, .bits = usual_bits(), .step = 0.5F};
     const auto scalar = codes_of(how, weights, columns, {.isa = instruction_set::scalar});
-    EXPECT_EQ(codes_of(how, weights, columns, {.threads = 3}), scalar) << columns;
+    EXPECT_EQ(codes_of(how, weights, columns, {.threads = 3}), scalar)
+        << columns << " columns, 2^" << state_bits << " states";
   }
 }
 

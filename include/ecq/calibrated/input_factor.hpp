@@ -42,7 +42,7 @@ struct factor_options {
 /// a multiple of the identity or 0.
 class input_factor {
  public:
-  /// Memory: 8 bytes for every pair of columns while it is made, and then 2 bytes; with cross moments 14, and then 6.
+  /// Memory: 6 bytes for every pair of columns while it is made, and then 2; with cross moments 12, and then 6.
   /// Errors: those of input_moments::check; errc::invalid_argument for options out of range, for too few tokens, and
   /// for second moments that are indefinite in spite of damping; errc::out_of_memory.
   static result<input_factor> make(const cpu& backend, const input_moments& moments, const factor_options& how = {});
@@ -74,8 +74,8 @@ class input_factor {
     return detail::panel_columns * detail::panel_columns * (panel * (panel + 1) / 2);
   }
 
-  result<void> take_panels(const cpu& backend, const std::vector<double>& lower);
-  result<void> take_shift(const cpu& backend, const std::vector<double>& lower, const input_moments& moments,
+  result<void> take_panels(const cpu& backend, const detail::lower_triangle& lower);
+  result<void> take_shift(const cpu& backend, const detail::lower_triangle& lower, const input_moments& moments,
                           double mean);
 
   std::size_t width_ = 0;
@@ -139,16 +139,21 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
     input_factor made;
     made.width_ = width;
     // The factor of the matrix with rows and columns in reverse order is R in reverse order.
-    std::vector<double> lower(width * width);
+    detail::lower_triangle lower(width);
     const double unit = mean == 0 ? 1 : mean;
-    ECQ_CHECK(parallel_for(backend, width, [&](std::size_t row) -> result<void> {
-      const double* const from = &moments.second[(width - 1 - row) * width];
-      for (std::size_t column = 0; column <= row; ++column)
-        lower[row * width + column] = from[width - 1 - column] / unit;
-      lower[row * width + row] += how.damping;
+    ECQ_CHECK(parallel_for(backend, lower.blocks(), [&](std::size_t number) -> result<void> {
+      constexpr std::size_t side = detail::lower_triangle::rows_of_block;
+      double* const block = lower.block(number);
+      for (std::size_t column = 0; column < number * side + lower.rows(number); ++column) {
+        const double* const from = &moments.second[(width - 1 - column) * width];  // symmetric
+        for (std::size_t at = column / side == number ? column % side : 0; at < lower.rows(number); ++at) {
+          block[column * side + at] = from[width - 1 - (number * side + at)] / unit;
+        }
+        if (column / side == number) block[column * side + column % side] += how.damping;
+      }
       return {};
     }));
-    ECQ_TRY(factorized, detail::factorize(backend, width, lower));
+    ECQ_TRY(factorized, detail::factorize(backend, lower));
     if (factorized != width) {
       const std::size_t last = width - 1 - factorized;
       return error(errc::invalid_argument, "the second moments are indefinite, at column ", last,
@@ -164,11 +169,9 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
   }
 }
 
-inline result<void> input_factor::take_panels(const cpu& backend, const std::vector<double>& lower) {
+inline result<void> input_factor::take_panels(const cpu& backend, const detail::lower_triangle& lower) {
   using detail::panel_columns;
-  const auto r = [&](std::size_t row, std::size_t column) {
-    return lower[(width_ - 1 - row) * width_ + (width_ - 1 - column)];
-  };
+  const auto r = [&](std::size_t row, std::size_t column) { return lower(width_ - 1 - row, width_ - 1 - column); };
   upper_.resize(panel_begin(panels()));
   importance_.resize(width_);
   return parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
@@ -187,12 +190,10 @@ inline result<void> input_factor::take_panels(const cpu& backend, const std::vec
   });
 }
 
-inline result<void> input_factor::take_shift(const cpu& backend, const std::vector<double>& lower,
+inline result<void> input_factor::take_shift(const cpu& backend, const detail::lower_triangle& lower,
                                              const input_moments& moments, double mean) {
   using detail::lanes_of_rows, detail::panel_columns;
-  const auto r = [&](std::size_t row, std::size_t column) {
-    return lower[(width_ - 1 - row) * width_ + (width_ - 1 - column)];
-  };
+  const auto r = [&](std::size_t row, std::size_t column) { return lower(width_ - 1 - row, width_ - 1 - column); };
   const std::size_t padded = panels() * panel_columns;
   // R_kj / R_kk for j > k, by panels of k: rows j = the first k ... the padded width.
   std::vector<float> coefficients(padded * padded - panel_begin(panels() - 1));
@@ -202,13 +203,16 @@ inline result<void> input_factor::take_shift(const cpu& backend, const std::vect
   std::vector<float> inverse_diagonal(width_);
   ECQ_CHECK(parallel_for(backend, panels(), [&](std::size_t panel) -> result<void> {
     const std::size_t first = panel * panel_columns;
+    const std::size_t columns = (std::min)(panel_columns, width_ - first);
     float* const down = of_panel(panel);
-    for (std::size_t at = 0; at < (std::min)(panel_columns, width_ - first); ++at) {
-      const std::size_t column = first + at;
-      const double inverse = 1 / r(column, column);
-      inverse_diagonal[column] = static_cast<float>(inverse);
-      for (std::size_t row = column + 1; row < width_; ++row) {
-        down[(row - first) * panel_columns + at] = static_cast<float>(r(column, row) * inverse);
+    double inverses[panel_columns];
+    for (std::size_t at = 0; at < columns; ++at) {
+      inverses[at] = 1 / r(first + at, first + at);
+      inverse_diagonal[first + at] = static_cast<float>(inverses[at]);
+    }
+    for (std::size_t row = 1; first + row < width_; ++row) {
+      for (std::size_t at = 0; at < (std::min)(columns, row); ++at) {
+        down[row * panel_columns + at] = static_cast<float>(r(first + at, first + row) * inverses[at]);
       }
     }
     return {};

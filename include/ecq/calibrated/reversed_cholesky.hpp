@@ -10,44 +10,78 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/calibrated/panel_product.hpp"
 
 namespace ecq::detail {
 
-/// Factorises A = L L^T in place: `lower` holds the lower triangle of a width x width matrix, row-major, and then L.
-/// Returns the first column of the block of columns that is not positive definite, `width` if there is none. The number
-/// of threads changes no bit.
-inline result<std::size_t> factorize(const cpu& backend, std::size_t width, std::vector<double>& lower) {
-  using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// The lower triangle of a width x width matrix, by blocks of rows: those of a column follow one another. The last
+/// block is filled up with zeros.
+class lower_triangle {
+ public:
+  static constexpr std::size_t rows_of_block = lanes_of_rows;
+
+  explicit lower_triangle(std::size_t width) : width_(width), values_(begin_of(blocks())) {}
+
+  std::size_t width() const noexcept { return width_; }
+  std::size_t blocks() const noexcept { return (width_ + rows_of_block - 1) / rows_of_block; }
+  /// Rows of a block, but for those that fill it up.
+  std::size_t rows(std::size_t number) const noexcept {
+    return (std::min)(rows_of_block, width_ - number * rows_of_block);
+  }
+
+  /// Element (row, column) of block `number` is at column * rows_of_block + row. It has (number + 1) * rows_of_block
+  /// columns.
+  double* block(std::size_t number) noexcept { return values_.data() + begin_of(number); }
+  const double* block(std::size_t number) const noexcept { return values_.data() + begin_of(number); }
+
+  /// Precondition: column <= row < width.
+  double operator()(std::size_t row, std::size_t column) const noexcept {
+    return block(row / rows_of_block)[column * rows_of_block + row % rows_of_block];
+  }
+
+ private:
+  static std::size_t begin_of(std::size_t block) noexcept {
+    return rows_of_block * rows_of_block * (block * (block + 1) / 2);
+  }
+
+  std::size_t width_;
+  std::vector<double> values_;
+};
+
+/// Factorises A = L L^T in place: `all` becomes L. Returns the first column of the block that is not positive definite,
+/// the width if there is none. Neither the number of threads nor the instruction set changes a bit.
+inline result<std::size_t> factorize(const cpu& backend, lower_triangle& all) {
+  using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
   using index = Eigen::Index;
-  Eigen::Map<matrix> all(lower.data(), static_cast<index>(width), static_cast<index>(width));
-  constexpr std::size_t columns_at_once = 128, rows_at_once = 128;
-  for (std::size_t first = 0; first < width; first += columns_at_once) {
-    const auto done = static_cast<index>(first);
-    const auto columns = static_cast<index>((std::min)(columns_at_once, width - first));
-    const std::size_t tiles = (width - first + rows_at_once - 1) / rows_at_once;
-    const auto rows_of = [&](std::size_t tile) {
-      const std::size_t row = first + tile * rows_at_once;
-      return all.middleRows(static_cast<index>(row), static_cast<index>((std::min)(rows_at_once, width - row)));
-    };
-    ECQ_CHECK(parallel_for(backend, first == 0 ? 0 : tiles, [&](std::size_t tile) -> result<void> {
-      auto rows = rows_of(tile);
-      rows.middleCols(done, columns).noalias() -= rows.leftCols(done) * all.block(done, 0, columns, done).transpose();
+  constexpr std::size_t side = lower_triangle::rows_of_block;
+  const auto isa = chosen_instruction_set(backend.isa);
+  const auto part = [&](std::size_t row_block, std::size_t column_block) {
+    return Eigen::Map<matrix, 0, Eigen::OuterStride<static_cast<index>(side)>>(
+        all.block(row_block) + column_block * side * side, static_cast<index>(all.rows(row_block)),
+        static_cast<index>(all.rows(column_block)));
+  };
+  for (std::size_t done = 0; done < all.blocks(); ++done) {
+    const std::size_t left = all.blocks() - done;
+    ECQ_CHECK(parallel_for(backend, done == 0 ? 0 : left, [&](std::size_t number) -> result<void> {
+      double* const rows = all.block(done + number);
+      for (std::size_t column = 0; column < side; column += panel_columns) {
+        subtract_products(rows + (done * side + column) * side, all.block(done) + column, side, rows, done * side, isa);
+      }
       return {};
     }));
-    const Eigen::LLT<matrix> diagonal(all.block(done, done, columns, columns));
-    if (diagonal.info() != Eigen::Success) return first;
-    all.block(done, done, columns, columns) = diagonal.matrixL();
-    ECQ_CHECK(parallel_for(backend, tiles - 1, [&](std::size_t before) -> result<void> {
-      auto rows = rows_of(before + 1).middleCols(done, columns);
-      all.block(done, done, columns, columns)
-          .transpose()
-          .template triangularView<Eigen::Upper>()
-          .template solveInPlace<Eigen::OnTheRight>(rows);
+    auto square = part(done, done);
+    const Eigen::LLT<matrix> diagonal(square);
+    if (diagonal.info() != Eigen::Success) return done * side;
+    square = diagonal.matrixL();
+    ECQ_CHECK(parallel_for(backend, left - 1, [&](std::size_t number) -> result<void> {
+      auto below = part(done + 1 + number, done);
+      square.transpose().template triangularView<Eigen::Upper>().template solveInPlace<Eigen::OnTheRight>(below);
       return {};
     }));
   }
-  return width;
+  return all.width();
 }
 
 }  // namespace ecq::detail

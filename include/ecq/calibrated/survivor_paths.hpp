@@ -117,31 +117,10 @@ class survivor_paths {
     std::int8_t* const codes = codes_.data() + length_ * states;
     std::uint32_t* const odd = odd_.data() + length_;
     switch (rule_.walk.state_bits) {
-      case 2: extend_paths<2>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
-      case 3:
-#if ECQ_X86
-        if (isa_ >= instruction_set::avx2) {
-          const avx2::eight_survivors run{rule_.step,
-                                          rule_.index_costs.data(),
-                                          largest_survivor_code,
-                                          some.count,
-                                          some.weights,
-                                          some.targets,
-                                          some.importance,
-                                          some.feedback,
-                                          some.stride,
-                                          costs_.data(),
-                                          futures_.data(),
-                                          codes,
-                                          odd};
-          avx2::extend_paths(run);
-          break;
-        }
-#endif
-        extend_paths<3>(rule_, some, costs_.data(), futures_.data(), codes, odd);
-        break;
-      case 4: extend_paths<4>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
-      default: extend_paths<5>(rule_, some, costs_.data(), futures_.data(), codes, odd); break;
+      case 2: extend<2>(some, codes, odd); break;
+      case 3: extend<3>(some, codes, odd); break;
+      case 4: extend<4>(some, codes, odd); break;
+      default: extend<5>(some, codes, odd); break;
     }
     length_ += some.count;
   }
@@ -177,6 +156,21 @@ class survivor_paths {
 
  private:
   static constexpr float unreachable = 0x1p60F;
+
+  template <unsigned StateBits>
+  void extend(const lane_weights& some, std::int8_t* codes, std::uint32_t* odd) {
+#if ECQ_X86
+    if constexpr (StateBits >= 3) {
+      if (isa_ >= instruction_set::avx2) {
+        avx2::extend_paths<StateBits>({rule_.step, rule_.index_costs.data(), largest_survivor_code, some.count,
+                                       some.weights, some.targets, some.importance, some.feedback, some.stride,
+                                       costs_.data(), futures_.data(), codes, odd});
+        return;
+      }
+    }
+#endif
+    extend_paths<StateBits>(rule_, some, costs_.data(), futures_.data(), codes, odd);
+  }
 
   path_rule rule_;
   instruction_set isa_;
