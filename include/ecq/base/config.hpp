@@ -75,6 +75,15 @@
 #define ECQ_AVX512_VNNI \
   [[gnu::target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 
+/// \def ECQ_NEON
+/// 1 where the compiler targets 64-bit Arm, all of whose machines have Advanced SIMD, else 0; and 0 for nvcc, which
+/// does not read every compiler's <arm_neon.h>.
+#if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__) && !defined(__CUDACC__)
+#define ECQ_NEON 1
+#else
+#define ECQ_NEON 0
+#endif
+
 /// \def ECQ_NEON_DOT
 /// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang needs to be told to
 /// target them (-march=armv8.2-a+dotprod).

@@ -67,7 +67,7 @@ class trellis_groups {
   }
 
  private:
-  /// What follows the lanes' bytes with these parities (trellis_steps), whatever the number of states.
+  /// What follows the lanes' bytes with these parities (trellis_step_tables), whatever the number of states.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i step(__m256i before, __m256i parities) const {
     const __m256i lowest = _mm256_and_si256(before, _mm256_set1_epi8(15));
     const __m256i highest = _mm256_cmpgt_epi8(_mm256_setzero_si256(), before);
@@ -77,10 +77,11 @@ class trellis_groups {
     return _mm256_xor_si256(_mm256_shuffle_epi8(in_both_halves(steps_.from_parities), parities), from_state);
   }
 
-  trellis_steps steps_;
-  std::size_t period_;              ///< groups between two returns to state 0
-  std::size_t left_[Chunks] = {};   ///< groups before the next one
-  std::uint8_t lanes_[Chunks][32];  ///< trellis_steps' bytes of the group before: lanes 0..7, 16..23, 8..15, 24..31
+  trellis_step_tables steps_;
+  std::size_t period_;             ///< groups between two returns to state 0
+  std::size_t left_[Chunks] = {};  ///< groups before the next one
+  std::uint8_t lanes_[Chunks]
+                     [32];  ///< trellis_step_tables' bytes of the group before: lanes 0..7, 16..23, 8..15, 24..31
 };
 
 }  // namespace ecq::detail::avx2

@@ -12,6 +12,7 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/entropy/trellis_walk_avx2.hpp"
+#include "ecq/entropy/trellis_walk_neon.hpp"
 
 namespace ecq::detail {
 
@@ -44,6 +45,10 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
       at = size / group_symbols * group_symbols;
       avx2::codes_of_groups(walk, indices.data(), at, states);
     }
+#elif ECQ_NEON
+    at = size / group_symbols * group_symbols;  // every machine has them
+    neon::codes_of_groups(walk, indices.data(), at, states);
+    static_cast<void>(isa);
 #else
     static_cast<void>(isa);
 #endif

@@ -13,36 +13,9 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_step_tables.hpp"
 
 namespace ecq::detail::avx2 {
-
-/// Four steps of a lane at once. Steps are linear, so what state and parities lead to is the exclusive or of what
-/// either leads to alone. A lane has a byte: bits 0 to 3 of the state that the steps lead to, then the quantisers of
-/// the second, third and fourth step, then bit 4 of the state. The first quantiser is bit 0 of the byte before. With up
-/// to 16 states the highest bit is 0, so that the byte picks from a table as it is: by its lowest four bits.
-struct trellis_steps {
-  std::uint8_t from_parities[16];
-  std::uint8_t from_state[16];
-  std::uint8_t from_highest;  ///< of states 16 to 31, besides what their lowest bits lead to
-
-  explicit trellis_steps(const trellis& walk) : from_highest(after(walk, 16 % walk.states(), 0)) {
-    for (unsigned i = 0; i < 16; ++i) {
-      from_parities[i] = after(walk, 0, i);
-      from_state[i] = after(walk, i % walk.states(), 0);
-    }
-  }
-
- private:
-  /// The byte that `state` and `parities`, the first of them lowest, lead to.
-  static std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
-    unsigned quantizers = 0;
-    for (unsigned step = 0; step < rounds_per_group; ++step) {
-      if (step != 0) quantizers |= trellis::quantizer(state) << (3 + step);
-      state = walk.next(state, parities >> step & 1U);
-    }
-    return static_cast<std::uint8_t>(state % 16 | quantizers | state / 16 << 7);
-  }
-};
 
 ECQ_AVX2 inline __m256i in_both_halves(const std::uint8_t (&bytes)[16]) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
@@ -53,7 +26,7 @@ template <bool Wide>
 ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
                                      std::uint8_t* states) {
   constexpr unsigned registers = lane_count / 8;
-  const trellis_steps steps(walk);
+  const trellis_step_tables steps(walk);
   const __m256i from_parities = in_both_halves(steps.from_parities);
   const __m256i from_state = in_both_halves(steps.from_state);
   const __m256i from_highest = _mm256_set1_epi8(static_cast<char>(steps.from_highest));
@@ -91,10 +64,7 @@ ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices,
   std::uint32_t bytes[8];
   for (unsigned i = 0; i < registers; ++i) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), lanes[i]);
-    for (unsigned lane = 0; lane < 8; ++lane) {
-      states[8 * i + lane] =
-          static_cast<std::uint8_t>((bytes[lane] & 15U & (walk.states() - 1U)) | bytes[lane] >> 7 << 4);
-    }
+    for (unsigned lane = 0; lane < 8; ++lane) states[8 * i + lane] = trellis_step_tables::state(walk, bytes[lane]);
   }
 }
 
