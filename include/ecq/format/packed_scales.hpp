@@ -36,6 +36,8 @@ struct scale_packing {
 
 /// The bits that a scale of rows of trained weights takes, about.
 inline constexpr double expected_scale_bits = 7;
+/// The same where rows share a step, and scales only make them unbiased.
+inline constexpr double expected_gain_bits = 5;
 
 /// The size of `scales` once they are packed.
 std::uint64_t packed_scale_bytes(std::span<const bf16> scales) noexcept;

@@ -11,7 +11,6 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/format/packed_scales.hpp"
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/name_outlier.hpp"
@@ -55,7 +54,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
   if (!each_matrix) {
     const auto lambda = find_lambda(
         backend, inputs, target, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); },
-        {.scale_bits = expected_scale_bits, .finished_reading = finished}, quantizer);
+        {.scale_bits = quantizer.packed_scale_bits, .finished_reading = finished}, quantizer);
     if (!lambda) return name_outlier(backend, matrices, name_non_finite(backend, matrices, lambda.error()));
     return std::vector<double>(inputs.size(), *lambda);
   }
@@ -69,7 +68,8 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
         [&](std::size_t, std::uint64_t count) {
           return overhead_bits(stream) * static_cast<double>(count) / static_cast<double>(stream);
         },
-        {.scale_bits = expected_scale_bits, .finished_reading = [&](std::size_t) { finished(index); }}, quantizer);
+        {.scale_bits = quantizer.packed_scale_bits, .finished_reading = [&](std::size_t) { finished(index); }},
+        quantizer);
     if (!lambda && lambda.error().code() == errc::non_finite) {
       return name_non_finite(backend, matrices, lambda.error());
     }

@@ -21,6 +21,7 @@
 #include "ecq/base/text.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/format/int8.hpp"
+#include "ecq/format/packed_scales.hpp"
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/tcq_method.hpp"
@@ -121,6 +122,7 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
   std::optional<path_costs> costs;
   quantizer_at_lambda quantizer;
   quantizer.scales = [this](std::size_t rows, std::size_t columns) { return how_.layout(rows, columns).count(); };
+  quantizer.packed_scale_bits = expected_gain_bits;
   quantizer.begin = [&](double lambda, const cpu& where, std::span<const sampled_weights> samples) -> result<void> {
     ECQ_TRY(bits, find_index_bits(where, plan.walk, samples, lambda, how_));
     tried[lambda] = bits;

@@ -12,6 +12,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/number_format.hpp"
+#include "ecq/format/packed_scales.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/model_sample.hpp"
@@ -68,6 +69,7 @@ struct quantizer_at_lambda {
   /// Called, if there is one, before quantize() is called for the samples of a model: `lambda` is theirs before their
   /// factors.
   std::function<result<void>(double lambda, const cpu& backend, std::span<const sampled_weights> samples)> begin{};
+  double packed_scale_bits = expected_scale_bits;  ///< of a scale in a file, about
 
   /// The quantiser that quantizer_at(lambda) makes, to codes of `Format`. Copies `quantizer_at`.
   template <code_format Format, class QuantizerAt>
