@@ -72,10 +72,11 @@ struct coded_copies {
 
 /// How W is coded.
 struct coding {
-  double bits = 16;       ///< a weight; 16: without loss
-  bool pairs = false;     ///< two codes a symbol
-  bool integers = false;  ///< codes of Int8, otherwise of FP8
-  bool trellis = false;   ///< codes of Int8 on a trellis
+  double bits = 16;             ///< a weight; 16: without loss
+  bool pairs = false;           ///< two codes a symbol
+  bool integers = false;        ///< codes of Int8, otherwise of FP8
+  bool trellis = false;         ///< codes of Int8 on a trellis
+  std::size_t group = columns;  ///< columns of a row that share a scale
 
   bool operator==(const coding&) const = default;
 };
@@ -90,9 +91,13 @@ const coded_copies& coded(std::size_t rows, const coding& how) {
     const ecq::stream_options stream{.goal = how.pairs ? ecq::stream_goal::cpu : ecq::stream_goal::size};
     const matrix_view<const ecq::bf16> all(weights(rows).data(), rows, columns);
     const cpu backend{.threads = 0};
+    using by_groups = ecq::basic_entquant<ecq::row_root<>, ecq::per_group>;
+    const by_groups grouped = {.target_bits = how.bits, .granularity = {.size = how.group}};
     using on_trellis = ecq::compressor<ecq::int8, ecq::rans, ecq::tcq>;
     const auto block = how.bits == 16 ? ecq::lossless<ecq::bf16>{}.compress(backend, all)
                        : how.trellis  ? on_trellis{{.target_bits = how.bits}, stream}.compress(backend, all)
+                       : how.group != columns
+                           ? ecq::compressor<ecq::int8, ecq::rans, by_groups>{grouped, stream}.compress(backend, all)
                        : how.integers
                            ? ecq::compressor<ecq::int8>{{.target_bits = how.bits}, stream}.compress(backend, all)
                            : ecq::compressor<>{{.target_bits = how.bits}, stream}.compress(backend, all);
@@ -317,6 +322,11 @@ const bool registered = [] {
         ours(state, {3.0, pairs, true}, rows, {.activations = ecq::activation_type::int8});
       };
       at(pairs ? "int8_3_pairs_w8a8" : "int8_3_w8a8", w8a8, {1, 2});
+      at(pairs ? "groups_3_pairs" : "groups_3",
+         [=](benchmark::State& state) {
+           ours(state, {.bits = 3.0, .pairs = pairs, .integers = true, .group = 128}, rows);
+         },
+         {1});
       for (const bool trellis : {false, true}) {
         at(std::string(trellis ? "trellis_3" : "int8_3") + (pairs ? "_pairs" : ""),
            [=](benchmark::State& state) {

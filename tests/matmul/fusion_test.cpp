@@ -10,11 +10,15 @@
 namespace {
 
 using ecq::instruction_set;
+using ecq::detail::block_of_scale;
+using ecq::detail::for_each_scale;
 using ecq::detail::fusion;
 using ecq::detail::group_of;
 using ecq::detail::place_met;
+using ecq::detail::product_row;
+using ecq::detail::row_walk;
 
-// Each group is one of its own, whose columns have a place each.
+// Each group is one of its own, whose columns have a place each; blocks, in which scales may change, are as well.
 TEST(Fusion, ReordersColumnsWithinGroups) {
   for (const fusion how : {fusion::codes, fusion::pairs, fusion::bf16}) {
     for (const instruction_set isa : {instruction_set::avx2, instruction_set::avx512}) {
@@ -24,6 +28,7 @@ TEST(Fusion, ReordersColumnsWithinGroups) {
         const std::size_t place = place_met(how, isa, column);
         ASSERT_EQ(place / group, column / group);
         EXPECT_EQ(place % group, place_met(how, isa, column % group));
+        EXPECT_EQ(place / block_of_scale, column / block_of_scale);
         EXPECT_EQ(++taken[place], 1) << "column " << column;
       }
     }
@@ -38,6 +43,46 @@ TEST(Fusion, MeetsLowerHalvesFirst) {
               place_met(fusion::bf16, instruction_set::avx512, column + 1));
     EXPECT_EQ(place_met(fusion::bf16, instruction_set::avx2, column) + 8,
               place_met(fusion::bf16, instruction_set::avx2, column + 1));
+  }
+}
+
+// Which columns share a scale, from any column to any other.
+TEST(Fusion, DividesColumnsByScales) {
+  for (const std::size_t of_scale : {1U, 3U, 5U, 12U, 20U}) {
+    for (std::size_t first = 0; first < 12; ++first) {
+      for (std::size_t end = first; end <= 12; ++end) {
+        std::size_t at = first;
+        for_each_scale(first, end - first, of_scale, [&](std::size_t column, std::size_t count, std::size_t number) {
+          EXPECT_EQ(column, at);
+          ASSERT_GT(count, 0U);
+          at += count;
+          EXPECT_EQ(number, column / of_scale);
+          EXPECT_EQ(number, (at - 1) / of_scale);
+          EXPECT_TRUE(at == end || at % of_scale == 0);
+        });
+        EXPECT_EQ(at, end);
+      }
+    }
+  }
+}
+
+// Two rows and a half from any group on: activations are those of the group, and sums end where they should.
+TEST(Fusion, WalksThroughRows) {
+  constexpr std::size_t weights = 4, groups = 6;
+  const std::vector<float> x(weights * groups), plain(weights * groups);
+  for (std::size_t of_scale = 1; of_scale <= groups; ++of_scale) {
+    const product_row row{x.data(), plain.data(), groups, of_scale};
+    for (std::size_t first = 0; first < groups; ++first) {
+      row_walk walk;
+      walk.start(row, first, weights);
+      for (std::size_t at = first; at < first + 5 * groups / 2; ++at) {
+        EXPECT_EQ(walk.x, x.data() + at % groups * weights);
+        EXPECT_EQ(walk.plain, plain.data() + at % groups * weights);
+        const std::size_t next = (at + 1) % groups;
+        EXPECT_EQ(walk.advance(row, weights), next % of_scale == 0)
+            << of_scale << " groups a scale, from " << first << ", at " << at;
+      }
+    }
   }
 }
 

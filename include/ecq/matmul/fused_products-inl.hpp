@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -93,10 +94,12 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
 #if ECQ_X86
   const task_range& range = tasks_[task];
   const packed_matrix& matrix = *parts_[range.part].matrix;
+  const std::size_t of_scale = columns_of_scale(matrix);
   thread_local std::vector<float> sums;
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    return x.batch() == 1 ? multiply_fused<Kernels>(range, x, sums) : multiply_tile<Kernels>(range, x, sums);
+    const bool stores = x.batch() != 1 || of_scale % detail::group_of(fusion_) != 0;
+    return stores ? multiply_tile<Kernels>(range, x, sums) : multiply_fused<Kernels>(range, x, sums);
   };
   if (!(isa == instruction_set::avx512 ? multiplied(detail::avx512::fused_kernels())
                                        : multiplied(detail::avx2::fused_kernels()))) {
@@ -107,17 +110,24 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
   const float unit = decoder_.stream().trellis() ? detail::unit_on_trellis : 1.0F;
-  const float* from = sums.data();
+  float* from = sums.data();
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-    const float scale =
-        matrix.lossless() ? 1 : static_cast<float>(matrix.scales[at.row / matrix.layout.rows_per_group]);
-    for (std::size_t b = 0; b < x.batch(); ++b) {
-      float sum = *from++ * unit * scale;
-      if (!matrix.lossless() && matrix.zero != 0) {
-        sum += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+    const bf16* const scales = scales_of(matrix, at.row);
+    float* const row_sums = from;
+    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t, std::size_t number) {
+      const float scale = scales == nullptr ? 1 : static_cast<float>(scales[number]);
+      for (std::size_t b = 0; b < x.batch(); ++b) {
+        const float scaled = from[b] * unit * scale;
+        row_sums[b] = from == row_sums ? scaled : row_sums[b] + scaled;
       }
-      to.put(at.output, edge, b, sum);
+      from += x.batch();
+    });
+    for (std::size_t b = 0; b < x.batch(); ++b) {
+      if (!matrix.lossless() && matrix.zero != 0) {
+        row_sums[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+      }
+      to.put(at.output, edge, b, row_sums[b]);
     }
     return {};
   };
@@ -134,10 +144,10 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
   const std::size_t group = detail::group_of(fusion_);
   const encoded_stream& stream = decoder_.stream();
   const std::uint64_t chunk = stream.chunk_symbols();
-  const bool one_scale = matrix.lossless() || matrix.layout.columns_per_group >= columns_;
+  const bool whole_blocks = columns_of_scale(matrix) % detail::block_of_scale == 0;
   const detail::code_table* const values = values_[source.number].get();
   const bool integers = !stream.trellis() || matrix.format == dtype::int8;
-  return !x.ordered_.empty() && one_scale && integers && (values == nullptr || values->exact_halves) &&
+  return !x.ordered_.empty() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
          source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
 }
 
@@ -180,37 +190,40 @@ template <class Kernels>
 bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const {
   using detail::weight_chunks;
   const std::size_t group = detail::group_of(fusion_);
-  const std::uint64_t chunk_symbols = decoder_.stream().chunk_symbols();
-  const auto chunks = static_cast<std::size_t>((range.end - range.begin) / chunk_symbols);
-  const auto most_rows = static_cast<std::size_t>(chunk_symbols / columns_) + 2;
-  thread_local std::vector<float> of_chunks;  // most_rows sums for each chunk, of its part of each row
-  of_chunks.assign(weight_chunks * most_rows, 0.0F);
+  const std::size_t of_scale = columns_of_scale(*parts_[range.part].matrix);
+  const unsigned chunk_bits = decoder_.stream().chunk_bits();
+  const auto chunks = static_cast<std::size_t>((range.end - range.begin) >> chunk_bits);
+  // Sums for each chunk, one for each scale in each row, of a group at least.
+  const std::size_t most_sums = (std::size_t{1} << chunk_bits) / group;
+  thread_local std::vector<float> of_chunks;
+  of_chunks.assign(weight_chunks * most_sums, 0.0F);
   typename Kernels::cursor products[weight_chunks];
-  typename Kernels::products target = {{x.ordered_.data(), x.row(0), columns_ / group}, {}};
+  typename Kernels::products target = {{x.ordered_.data(), x.row(0), columns_ / group, of_scale / group}, {}};
+  const auto column_of = [&](std::uint64_t chunk) {
+    return static_cast<std::size_t>((range.begin + (chunk << chunk_bits) - parts_[range.part].begin) % columns_);
+  };
   for (std::size_t i = 0; i < weight_chunks; ++i) {
-    const std::uint64_t chunk = (std::min)(i, chunks - 1);
-    const auto column =
-        static_cast<std::size_t>((range.begin + chunk * chunk_symbols - parts_[range.part].begin) % columns_);
-    products[i].x = target.row.x + column;
-    products[i].plain = target.row.plain + column;
-    products[i].groups = target.row.groups - column / group;
-    products[i].sums = of_chunks.data() + i * most_rows;
+    products[i].start(target.row, column_of((std::min)(i, chunks - 1)) / group, group);
+    products[i].sums = of_chunks.data() + i * most_sums;
     target.to[i] = &products[i];
   }
   if (!decode_fused<Kernels>(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
-    if (products[i].groups != target.row.groups) products[i].end_row();
-    products[i].sums = of_chunks.data() + i * most_rows;
+    if (column_of(i + 1) % of_scale != 0) products[i].end_sum();
+    products[i].sums = of_chunks.data() + i * most_sums;
   }
   sums.clear();
   const auto add_up = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
-    float sum = 0;
-    for (std::uint64_t place = offset, end = offset + at.columns; place < end;) {
-      const auto chunk = static_cast<std::size_t>(place / chunk_symbols);
-      sum += *products[chunk].sums++;
-      place = (std::min)(end, (chunk + 1) * chunk_symbols);
-    }
-    sums.push_back(sum);
+    std::uint64_t place = offset;
+    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t count, std::size_t) {
+      float sum = 0;
+      for (const std::uint64_t end = place + count; place < end;) {
+        const auto chunk = static_cast<std::size_t>(place >> chunk_bits);
+        sum += *products[chunk].sums++;
+        place = (std::min)(end, std::uint64_t{chunk + 1} << chunk_bits);
+      }
+      sums.push_back(sum);
+    });
     return {};
   };
   static_cast<void>(for_each_segment(range, add_up));
@@ -222,8 +235,9 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   using dots = typename Kernels::dots;
   constexpr std::size_t most_sums = std::size_t{1} << 20;
   const auto weights = static_cast<std::size_t>(range.end - range.begin);
-  const std::size_t rows = weights / columns_ + 2;
-  if (rows > most_sums / x.batch()) return false;
+  const std::size_t of_scale = columns_of_scale(*parts_[range.part].matrix);
+  const std::size_t scales = detail::column_range{0, columns_, of_scale}.scales();
+  if ((weights / columns_ + 2) * scales > most_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
   typename Kernels::tile target{};
   const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
@@ -232,30 +246,21 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   }
   if (!decode_fused<Kernels>(range, target)) return false;
   sums.clear();
-  const auto multiply = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
-    sums.resize(sums.size() + x.batch());
-    detail::add_tile_products<dots>(tile + offset, columns_, 1, x.ordered_.data() + at.first_column, columns_,
-                                    at.columns, x.batch(), sums.data() + sums.size() - x.batch());
-    return {};
+  const auto multiply = [&](std::uint64_t offset, std::size_t rows, const detail::column_range& some) {
+    const std::size_t done = sums.size();
+    sums.resize(done + rows * some.scales() * x.batch());
+    detail::add_tile_products<dots>(tile + offset, columns_, rows, x.ordered_.data(), columns_, some, x.batch(),
+                                    sums.data() + done);
   };
   // Whole rows, all but the first and the last one, lie together.
-  segment first{};
   std::uint64_t first_offset = 0;
   std::size_t whole = 0;
-  const auto flush = [&] {
-    const std::size_t done = sums.size();
-    sums.resize(done + whole * x.batch());
-    detail::add_tile_products<dots>(tile + first_offset, columns_, whole, x.ordered_.data() + first.first_column,
-                                    columns_, columns_, x.batch(), sums.data() + done);
-    whole = 0;
-  };
+  const auto flush = [&] { multiply(first_offset, std::exchange(whole, 0), {0, columns_, of_scale}); };
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2) {
       flush();
-      return multiply(at, offset, edge);
-    }
-    if (whole++ == 0) {
-      first = at;
+      multiply(offset, 1, {at.first_column, at.columns, of_scale});
+    } else if (whole++ == 0) {
       first_offset = offset;
     }
     return {};

@@ -18,16 +18,13 @@
 
 namespace ecq::detail::avx2 {
 
-/// The products of a chunk: one sum for each row of W that it has weights of.
-struct product_cursor {
-  const float* x = nullptr;      ///< activations of the next weights
-  const float* plain = nullptr;  ///< the same in their own order
-  std::size_t groups = 0;        ///< left in the row
-  float* sums = nullptr;         ///< of the row
+/// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
+struct product_cursor : row_walk {
+  float* sums = nullptr;  ///< the next one
   alignas(32) float partial[8] = {};
 
-  /// Ends a row, if one has begun.
-  ECQ_AVX2 void end_row() {
+  /// Ends a sum, if one has begun.
+  ECQ_AVX2 void end_sum() {
     *sums++ = sum_of_lanes(_mm256_load_ps(partial));
     _mm256_store_ps(partial, _mm256_setzero_ps());
   }
@@ -66,13 +63,7 @@ struct product_target {
     const __m256 all = _mm256_add_ps(_mm256_add_ps(done.sum[0], done.sum[1]), _mm256_add_ps(done.sum[2], done.sum[3]));
     _mm256_store_ps(at.partial, all);
     if constexpr (Weights != group_symbols) at.partial[0] += done.rare;  // escapes are of pairs
-    at.x += Weights;
-    at.plain += Weights;
-    if (--at.groups != 0) return;
-    at.end_row();
-    at.groups = row.groups;
-    at.x = row.x;
-    at.plain = row.plain;
+    if (at.advance(row, Weights)) at.end_sum();
   }
 
   product_row row;

@@ -20,16 +20,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The products of a chunk: one sum for each row of W that it has weights of.
-struct product_cursor {
-  const float* x = nullptr;      ///< activations of the next weights
-  const float* plain = nullptr;  ///< the same in their own order
-  std::size_t groups = 0;        ///< left in the row
-  float* sums = nullptr;         ///< of the row
+/// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
+struct product_cursor : row_walk {
+  float* sums = nullptr;  ///< the next one
   alignas(64) float partial[16] = {};
 
-  /// Ends a row, if one has begun.
-  ECQ_AVX512 void end_row() {
+  /// Ends a sum, if one has begun.
+  ECQ_AVX512 void end_sum() {
     *sums++ = _mm512_reduce_add_ps(_mm512_load_ps(partial));
     _mm512_store_ps(partial, _mm512_setzero_ps());
   }
@@ -64,13 +61,7 @@ struct product_target {
     const __m512 rare = _mm512_maskz_mov_ps(1, _mm512_set1_ps(done.rare));
     const __m512 all = _mm512_add_ps(_mm512_add_ps(done.sum[0], done.sum[1]), _mm512_add_ps(done.sum[2], done.sum[3]));
     _mm512_store_ps(at.partial, Weights == group_symbols ? all : _mm512_add_ps(all, rare));  // escapes are of pairs
-    at.x += Weights;
-    at.plain += Weights;
-    if (--at.groups != 0) return;
-    at.end_row();
-    at.groups = row.groups;
-    at.x = row.x;
-    at.plain = row.plain;
+    if (at.advance(row, Weights)) at.end_sum();
   }
 
   product_row row;

@@ -2,6 +2,7 @@
 /// \file
 /// Which weights are multiplied by one row of activations as they are decoded, without being stored.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,23 @@ inline constexpr std::size_t most_fused_rows = 256;
 
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
+
+/// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, in groups of
+/// pairs as well.
+inline constexpr std::size_t block_of_scale = 128;
+
+/// Calls use(column, count, number) for `count` columns from `first` on, those of each scale at a time, where scale
+/// `number` is that of `of_scale` columns from number * of_scale on.
+template <class Use>
+constexpr void for_each_scale(std::size_t first, std::size_t count, std::size_t of_scale, Use&& use) {
+  const std::size_t end = first + count;
+  std::size_t number = first / of_scale;
+  for (std::size_t at = first; at < end; ++number) {
+    const std::size_t next = (std::min)(end, (number + 1) * of_scale);
+    use(at, next - at, number);
+    at = next;
+  }
+}
 
 /// What sums are multiplied by where codes lie on a trellis: kernels take a code for an integer of 32 bits, whose
 /// highest byte it is, so sums are 2^24 times too large.
@@ -67,9 +85,42 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
 
 /// A row of activations.
 struct product_row {
-  const float* x;      ///< in the order in which they are met
-  const float* plain;  ///< in their own order
-  std::size_t groups;  ///< of weights
+  const float* x;        ///< in the order in which they are met
+  const float* plain;    ///< in their own order
+  std::size_t groups;    ///< of weights
+  std::size_t of_scale;  ///< groups that share a scale; the last ones of a row may be fewer
+};
+
+/// How far the products of a chunk have come in their row, in groups of as many weights as group_of() says.
+struct row_walk {
+  const float* x = nullptr;      ///< activations of the next weights
+  const float* plain = nullptr;  ///< the same in their own order
+  std::size_t groups = 0;        ///< left in the sum, those that share a scale
+  std::size_t behind = 0;        ///< in the row behind them
+
+  /// Goes to group number `group` of a row, of `weights` weights each.
+  void start(const product_row& row, std::size_t group, std::size_t weights) {
+    x = row.x + group * weights;
+    plain = row.plain + group * weights;
+    groups = (std::min)(row.of_scale - group % row.of_scale, row.groups - group);
+    behind = row.groups - group - groups;
+  }
+
+  /// Goes one group on, from the end of a row to the next one, whose activations are the same. Returns whether a sum
+  /// has ended.
+  bool advance(const product_row& row, std::size_t weights) {
+    x += weights;
+    plain += weights;
+    if (--groups != 0) return false;
+    if (behind == 0) {
+      x = row.x;
+      plain = row.plain;
+      behind = row.groups;
+    }
+    groups = (std::min)(row.of_scale, behind);
+    behind -= groups;
+    return true;
+  }
 };
 
 }  // namespace ecq::detail

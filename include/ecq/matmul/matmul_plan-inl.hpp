@@ -4,26 +4,22 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
-#include "ecq/format/fp16.hpp"
-#include "ecq/format/fp32.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/matmul/exact_products-inl.hpp"
 #include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/stored_products-inl.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
@@ -40,23 +36,6 @@ inline constexpr std::uint32_t most_kept_tables = 64;
 inline row_tile& row_tile_of_thread() {
   thread_local row_tile tile;
   return tile;
-}
-
-inline std::string label_of(const packed_matrix& matrix) {
-  return matrix.name.empty() ? "a matrix" : "matrix '" + matrix.name + "'";
-}
-
-/// Lossless weights of two or four bytes to FP32.
-inline void convert_weights(dtype format, const std::byte* elements, std::size_t count, float* values) {
-  if (format == dtype::fp32) {
-    std::memcpy(values, elements, count * sizeof(float));
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t bits;
-    std::memcpy(&bits, elements + 2 * i, sizeof bits);
-    values[i] = format == dtype::bf16 ? std::bit_cast<float>(std::uint32_t{bits} << 16) : fp16::decode(bits);
-  }
 }
 
 /// The values of all codes of lossless FP8, NaN and infinity included.
@@ -290,7 +269,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     return rows == 0 ? result<void>() : multiply(pending, rows, pending_offset, 2);
   };
   const bool integers = takes_integers(source, x);
-  const bool together = integers || source.matrix->lossless() || source.matrix->layout.columns_per_group >= columns_;
+  const bool together = integers || columns_of_scale(*source.matrix) == columns_;
   const std::size_t most_waiting = integers ? detail::row_tile::most_integer_rows : detail::row_tile::most_rows;
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2 || !together) {
@@ -331,76 +310,13 @@ ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::
   }
 }
 
-ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
-                                             std::size_t rows, const std::byte* elements, const matmul_input& x,
-                                             std::size_t first, std::size_t batch, detail::row_tile& tile) const {
-  if (takes_integers(source, x)) return integer_product(isa, source, at, rows, elements, x, first, batch, tile);
-  const packed_matrix& matrix = *source.matrix;
-  const detail::code_table* const table = values_[source.number].get();
-  const std::size_t width = decoder_.stream().element_bytes();
-  const group_layout& layout = matrix.layout;
-  float scaled[detail::row_tile::most_rows][detail::row_tile::most_batch] = {};
-  for (std::size_t done = 0; done < at.columns;) {
-    // Columns that share a scale.
-    const std::size_t column = at.first_column + done;
-    const std::size_t group = matrix.lossless() ? 0 : column / layout.columns_per_group;
-    std::size_t count = at.columns - done;
-    if (!matrix.lossless()) count = (std::min)(count, layout.columns_per_group - column % layout.columns_per_group);
-    const std::byte* const run = elements + done * width;
-    add_run(isa, matrix, table, rows, run, x.row(first) + column, x.stride(), count, batch, tile);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::size_t group_row = matrix.lossless() ? 0 : (at.row + row) / layout.rows_per_group;
-      const float scale =
-          matrix.lossless() ? 1 : static_cast<float>(matrix.scales[group_row * layout.groups_across() + group]);
-      bool finite = true;
-      for (std::size_t b = 0; b < batch; ++b) {
-        finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(tile.sums[row][b]));
-        scaled[row][b] += tile.sums[row][b] * scale;
-        if (matrix.zero == 0) continue;
-        scaled[row][b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(first + b, column, count));
-      }
-      if (finite || matrix.lossless() || table->all_finite) continue;
-      ECQ_CHECK(check_codes(source, *table, run + row * columns_, count));
-    }
-    done += count;
-  }
-  for (std::size_t row = 0; row < rows; ++row) std::copy_n(scaled[row], batch, tile.sums[row]);
-  return {};
+ECQ_INLINE std::size_t matmul_plan::columns_of_scale(const packed_matrix& matrix) const noexcept {
+  return matrix.lossless() ? columns_ : (std::min)(columns_, matrix.layout.columns_per_group);
 }
 
-ECQ_INLINE void matmul_plan::add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table,
-                                     std::size_t rows, const std::byte* run, const float* x, std::size_t stride,
-                                     std::size_t count, std::size_t batch, detail::row_tile& tile) const {
-  const std::size_t width = decoder_.stream().element_bytes();
-  std::size_t done = 0;
-  for (std::size_t row = 0; row < rows; ++row) std::fill_n(tile.sums[row], batch, 0.0F);
-  if (batch == 1 && table != nullptr) {
-    done = detail::codes_without_tile(*table, count, isa);
-    for (std::size_t row = 0; row < rows && done != 0; ++row) {
-      tile.sums[row][0] = detail::dot_codes(*table, run + row * columns_, x, done);
-    }
-  }
-  for (; done < count; done += detail::weights_per_tile) {
-    const std::size_t some = (std::min)(detail::weights_per_tile, count - done);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::byte* const from = run + (row * columns_ + done) * width;
-      if (table != nullptr) {
-        detail::look_up(*table, from, some, tile.weights[row], isa);
-      } else {
-        detail::convert_weights(matrix.format, from, some, tile.weights[row]);
-      }
-    }
-    detail::add_products(tile, rows, x + done, stride, some, batch, isa);
-  }
-}
-
-/// Activations may have made a product infinite or NaN; a code must not.
-ECQ_INLINE result<void> matmul_plan::check_codes(const part& source, const detail::code_table& table,
-                                                 const std::byte* codes, std::size_t count) {
-  const bool finite = std::all_of(codes, codes + count, [&](std::byte code) { return table.is_finite(code); });
-  if (finite) return {};
-  return error(errc::corrupt, detail::label_of(*source.matrix), ": a code that is no finite ",
-               to_string(source.matrix->format));
+ECQ_INLINE const bf16* matmul_plan::scales_of(const packed_matrix& matrix, std::size_t row) noexcept {
+  if (matrix.lossless()) return nullptr;
+  return matrix.scales.data() + row / matrix.layout.rows_per_group * matrix.layout.groups_across();
 }
 
 }  // namespace ecq

@@ -240,6 +240,10 @@ class matmul_plan {
   result<void> run_dense(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                          std::span<float> edges, bool accumulate) const;
   result<void> find_exact_terms(const cpu& backend);
+  /// The number of columns of a row that share a scale; the last ones may be fewer.
+  std::size_t columns_of_scale(const packed_matrix& matrix) const noexcept;
+  /// The scales of a row, or null if it has none.
+  static const bf16* scales_of(const packed_matrix& matrix, std::size_t row) noexcept;
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
@@ -279,8 +283,9 @@ class matmul_plan {
   /// the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
   bool decode_fused(const task_range& range, const Target& target) const;
-  /// Sets sums[i], for each segment i of a task that can be fused, to its product with the one row of activations,
-  /// without scales and zero points and without storing a weight. Returns false as decode_fused() does.
+  /// Sets sums[i], for each i of the columns that share a scale in the segments of a task that can be fused, to their
+  /// product with the one row of activations, without scales and zero points and without storing a weight. Returns
+  /// false as decode_fused() does.
   template <class Kernels>
   bool multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
   /// The same for any number of rows of activations, one sum for each, by a tile of BF16.
