@@ -111,13 +111,19 @@ TEST(PathSearch, FindsTheCheapestOfAllPaths) {
             const unsigned index = step(walk, state, code);
             found += cost_of(static_cast<double>(weights[place(at)]), static_cast<std::int8_t>(code), index);
           }
+          double costs[8][2][2];  // of each weight, by quantiser and parity
+          for (std::size_t at = 0; at < 8; ++at) {
+            for (unsigned i = 0; i < 4; ++i) {
+              costs[at][i / 2][i % 2] = least_cost(static_cast<double>(weights[place(at)]), i / 2, i % 2);
+            }
+          }
           double least = std::numeric_limits<double>::infinity();
           for (unsigned parities = 0; parities < 256; ++parities) {
             double cost = 0;
             unsigned at_state = begin[lane];
             for (std::size_t at = 0; at < 8; ++at) {
               const unsigned parity = (parities >> at) & 1U;
-              cost += least_cost(static_cast<double>(weights[place(at)]), trellis::quantizer(at_state), parity);
+              cost += costs[at][trellis::quantizer(at_state)][parity];
               at_state = walk.next(at_state, parity);
             }
             least = std::min(least, cost);
