@@ -28,6 +28,7 @@ struct plot_series {
 struct plot {
   std::string title, subtitle, x_label, y_label;
   std::vector<plot_series> series;
+  bool log_y = false;  ///< orders of magnitude of y; what is not above 0 lies at the bottom
 };
 
 namespace detail {
@@ -59,30 +60,70 @@ inline std::string xml(std::string_view text) {
   return escaped;
 }
 
-/// An axis with ticks at round numbers that enclose the data, with some space on both sides, but without negative ticks
-/// for data that are never negative.
-struct axis {
-  double low = 0, high = 1, step = 1;
-  int digits = 0;
-
-  axis(double smallest, double largest, int about) {
+/// An axis with ticks at round numbers that enclose the data.
+class axis {
+ public:
+  /// With some space on both sides, but without negative ticks for data that are never negative.
+  static axis linear(double smallest, double largest, int about) {
     const double spread = (std::max)(largest - smallest, 1e-3 * (std::max)(1.0, std::fabs(largest)));
     const double magnitude = std::pow(10.0, std::floor(std::log10(spread / about)));
-    step = 10 * magnitude;
+    double step = 10 * magnitude;
     for (const double factor : {1.0, 2.0, 5.0}) {
       if (factor * magnitude * about >= spread) {
         step = factor * magnitude;
         break;
       }
     }
-    low = std::floor((smallest - 0.15 * step) / step) * step;
+    double low = std::floor((smallest - 0.15 * step) / step) * step;
     if (smallest >= 0) low = (std::max)(low, 0.0);
-    high = std::ceil((largest + 0.15 * step) / step) * step;
-    digits = (std::max)(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+    const double high = std::ceil((largest + 0.15 * step) / step) * step;
+    axis made(false);
+    const auto last = static_cast<std::size_t>(std::lround((high - low) / step));
+    const int digits = (std::max)(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+    for (std::size_t i = 0; i <= last; ++i) made.add(low + static_cast<double>(i) * step, digits);
+    return made;
   }
 
-  std::size_t ticks() const { return static_cast<std::size_t>(std::lround((high - low) / step)) + 1; }
-  double tick(std::size_t index) const { return low + static_cast<double>(index) * step; }
+  /// By orders of magnitude, of data above 0.
+  static axis logarithmic(double smallest, double largest) {
+    const double orders = std::log10(largest) - std::log10(smallest);
+    const int every = (std::max)(1, static_cast<int>(orders / 8));
+    axis made(true);
+    constexpr int greatest = 308;  // of a finite tick
+    for (int exponent = static_cast<int>(std::floor(std::log10(smallest)));;
+         exponent = (std::min)(exponent + every, greatest)) {
+      for (const double factor : {1.0, 2.0, 5.0}) {
+        if (factor != 1 && orders > 4) continue;
+        const double tick = factor * std::pow(10.0, exponent);
+        if (tick <= smallest) made = axis(true);
+        made.add(tick, (std::max)(0, -exponent));
+        if (tick > largest || exponent == greatest) return made;
+      }
+    }
+  }
+
+  const std::vector<double>& ticks() const noexcept { return ticks_; }
+  const std::string& label(std::size_t tick) const noexcept { return labels_[tick]; }
+
+  /// Where a value is: 0 at the first tick, as is all that lies before it, 1 at the last one.
+  double place(double value) const {
+    if (!(value > ticks_.front())) return 0;
+    return (scaled(value) - scaled(ticks_.front())) / (scaled(ticks_.back()) - scaled(ticks_.front()));
+  }
+
+ private:
+  explicit axis(bool logarithmic) : logarithmic_(logarithmic) {}
+
+  void add(double tick, int digits) {
+    ticks_.push_back(tick);
+    labels_.push_back(decimal(tick, digits));
+  }
+
+  double scaled(double value) const { return logarithmic_ ? std::log10(value) : value; }
+
+  bool logarithmic_;
+  std::vector<double> ticks_;
+  std::vector<std::string> labels_;
 };
 
 }  // namespace detail
@@ -105,25 +146,27 @@ inline std::string to_svg(const plot& chart) {
               [](const plot_point& a, const plot_point& b) { return a.x < b.x || (a.x == b.x && a.y < b.y); });
     series.push_back(std::move(kept));
   }
-  double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
-  bool first = true;
+  std::vector<double> xs, ys;
   for (const plot_series& one : series) {
     for (const plot_point& point : one.points) {
-      x_low = first ? point.x : (std::min)(x_low, point.x);
-      x_high = first ? point.x : (std::max)(x_high, point.x);
-      y_low = first ? point.y : (std::min)(y_low, point.y);
-      y_high = first ? point.y : (std::max)(y_high, point.y);
-      first = false;
+      xs.push_back(point.x);
+      if (!chart.log_y || point.y > 0) ys.push_back(point.y);
     }
   }
+  if (xs.empty()) xs = {0, 1};
+  if (ys.empty()) ys = {chart.log_y ? 0.1 : 0, 1};
+  const auto [x_low, x_high] = std::minmax_element(xs.begin(), xs.end());
+  const auto [y_low, y_high] = std::minmax_element(ys.begin(), ys.end());
   double width = 860;
   for (const plot_series& one : series) {
     constexpr double of_character = 8;
     width = (std::max)(width, right + 80 + of_character * static_cast<double>(display_width(one.name)));
   }
-  const detail::axis x_axis(x_low, x_high, 7), y_axis(y_low, y_high, 8);
-  const auto x_at = [&](double x) { return left + (x - x_axis.low) / (x_axis.high - x_axis.low) * (right - left); };
-  const auto y_at = [&](double y) { return bottom - (y - y_axis.low) / (y_axis.high - y_axis.low) * (bottom - top); };
+  const auto x_axis = detail::axis::linear(*x_low, *x_high, 7);
+  const auto y_axis =
+      chart.log_y ? detail::axis::logarithmic(*y_low, *y_high) : detail::axis::linear(*y_low, *y_high, 8);
+  const auto x_at = [&](double x) { return left + x_axis.place(x) * (right - left); };
+  const auto y_at = [&](double y) { return bottom - y_axis.place(y) * (bottom - top); };
 
   std::string svg;
   const auto number = [](double value) { return decimal(value, 2); };
@@ -183,19 +226,17 @@ inline std::string to_svg(const plot& chart) {
   text(left, 34, "font-size=\"19\" font-weight=\"bold\" fill=\"#1a1a1a\"", chart.title);
   text(left, 57, "font-size=\"13\" fill=\"#555555\"", chart.subtitle);
 
-  for (std::size_t index = 0; index < x_axis.ticks(); ++index) {
-    const double x = x_at(x_axis.tick(index));
+  for (std::size_t index = 0; index < x_axis.ticks().size(); ++index) {
+    const double x = x_at(x_axis.ticks()[index]);
     line(x, top, x, bottom, "stroke=\"#e3e3e3\"");
     line(x, bottom, x, bottom + 5, "stroke=\"#444444\"");
-    text(x, bottom + 21, "font-size=\"13\" fill=\"#333333\" text-anchor=\"middle\"",
-         decimal(x_axis.tick(index), x_axis.digits));
+    text(x, bottom + 21, "font-size=\"13\" fill=\"#333333\" text-anchor=\"middle\"", x_axis.label(index));
   }
-  for (std::size_t index = 0; index < y_axis.ticks(); ++index) {
-    const double y = y_at(y_axis.tick(index));
+  for (std::size_t index = 0; index < y_axis.ticks().size(); ++index) {
+    const double y = y_at(y_axis.ticks()[index]);
     line(left, y, right, y, "stroke=\"#e3e3e3\"");
     line(left - 5, y, left, y, "stroke=\"#444444\"");
-    text(left - 10, y + 4.5, "font-size=\"13\" fill=\"#333333\" text-anchor=\"end\"",
-         decimal(y_axis.tick(index), y_axis.digits));
+    text(left - 10, y + 4.5, "font-size=\"13\" fill=\"#333333\" text-anchor=\"end\"", y_axis.label(index));
   }
   line(left, bottom, right, bottom, "stroke=\"#444444\" stroke-width=\"1.3\"");
   line(left, top, left, bottom, "stroke=\"#444444\" stroke-width=\"1.3\"");

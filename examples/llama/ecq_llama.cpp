@@ -9,6 +9,7 @@
 //
 // Exit codes are those of ecq. An error is one line on stderr: "ecq-llama: <what>: <where>".
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -152,6 +153,13 @@ void add_calibrate(CLI::App& app, tool::action& chosen) {
   command->callback([given, &chosen] { chosen = [given] { return llama_tool::calibrate(*given); }; });
 }
 
+template <class Value>
+void check_given_once(const std::string& option, std::vector<Value> values) {
+  std::sort(values.begin(), values.end());
+  if (std::adjacent_find(values.begin(), values.end()) == values.end()) return;
+  throw CLI::ValidationError(option, "one of them is given twice");
+}
+
 void add_compare(CLI::App& app, tool::action& chosen) {
   auto* const command =
       app.add_subcommand("compare", "Measure what rates and methods cost a model: in its weights and its predictions");
@@ -183,6 +191,8 @@ void add_compare(CLI::App& app, tool::action& chosen) {
       ->check(tool::seekable_name());
   command->callback([given, &chosen] {
     if (given->coded.empty() && given->bits.empty()) throw CLI::RequiredError("CODED or --bits");
+    check_given_once("--bits", given->bits);
+    check_given_once("--methods", given->methods);
     chosen = [given] { return llama_tool::compare(*given); };
   });
 }

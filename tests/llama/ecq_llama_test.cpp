@@ -204,6 +204,7 @@ TEST_F(EcqLlama, RefusesToMakeModelsThatItCompares) {
   };
   EXPECT_EQ(compare({"--bits", "3"}).exit_code, 2);
   EXPECT_EQ(compare({"--bits", "9", "--into", path("made")}).exit_code, 2);
+  EXPECT_EQ(compare({"--bits", "3", "3", "--into", path("made")}).exit_code, 2);
   EXPECT_EQ(compare({path("model"), "--methods", "tcq8"}).exit_code, 2);
   EXPECT_EQ(compare({"--bits", "3", "--into", path("made"), "--methods", "tcq5"}).exit_code, 2);
   EXPECT_TRUE(fails(compare({"--bits", "3", "--into", path("text")}), 1, "work/text': Not a directory"));

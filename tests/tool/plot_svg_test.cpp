@@ -62,6 +62,24 @@ TEST(PlotSvg, ShowsEveryPointSeriesAndLabel) {
   EXPECT_EQ(occurrences(svg, "<polygon"), 1U + 1U);
 }
 
+// Orders of magnitude are equally far apart, and 0 lies at the bottom.
+TEST(PlotSvg, ShowsOrdersOfMagnitude) {
+  const std::string svg =
+      tool::to_svg({"t", "s", "x", "y", {{"n", {{11, 0}, {12, 0.25}, {13, 2.5}, {14, 25}}}}, /*log_y=*/true});
+  EXPECT_TRUE(well_formed(svg)) << svg;
+  for (const char* words : {">0.2<", ">0.5<", ">1<", ">2<", ">5<", ">10<", ">20<", ">50<"}) {
+    EXPECT_EQ(occurrences(svg, words), 1U) << words << svg;
+  }
+  std::vector<double> heights;
+  std::size_t at = svg.find("<circle");
+  for (int point = 0; point < 4; ++point, at = svg.find("<circle", at + 1)) {
+    heights.push_back(std::stod(svg.substr(svg.find("cy=\"", at) + 4)));
+  }
+  EXPECT_EQ(heights[0], 470);
+  EXPECT_NEAR(heights[1] - heights[2], heights[2] - heights[3], 0.02);
+  EXPECT_GT(heights[1] - heights[2], 100);
+}
+
 TEST(PlotSvg, EscapesNames) {
   const std::string svg =
       tool::to_svg({"<a> & \"b\"", "\xff\xc0\x80 \x01\n \xed\xa0\x80", "\xe2\x82\xac", "'", {{"]]>", {{1, 1}}}}});
@@ -73,13 +91,20 @@ TEST(PlotSvg, EscapesNames) {
 
 TEST(PlotSvg, StandsAnyNumbers) {
   const double inf = std::numeric_limits<double>::infinity();
-  for (const auto& points : std::vector<std::vector<tool::plot_point>>{
-           {}, {{0, 0}}, {{1, inf}, {2, 3}}, {{std::nan(""), 1}}, {{1e-9, 1e9}, {2e-9, -1e9}}, {{3, 5}, {3, 5}}}) {
-    const std::string svg = tool::to_svg({"t", "s", "x", "y", {{"n", points}}});
-    EXPECT_TRUE(well_formed(svg)) << svg;
-    EXPECT_EQ(svg.find("nan"), std::string::npos);
-    EXPECT_EQ(svg.find("inf"), std::string::npos);
-    EXPECT_LT(svg.size(), 20000U);
+  for (const auto& points : std::vector<std::vector<tool::plot_point>>{{},
+                                                                       {{0, 0}},
+                                                                       {{1, inf}, {2, 3}},
+                                                                       {{1, 1e-300}, {2, 1e300}},
+                                                                       {{std::nan(""), 1}},
+                                                                       {{1e-9, 1e9}, {2e-9, -1e9}},
+                                                                       {{3, 5}, {3, 5}}}) {
+    for (const bool log_y : {false, true}) {
+      const std::string svg = tool::to_svg({"t", "s", "x", "y", {{"n", points}}, log_y});
+      EXPECT_TRUE(well_formed(svg)) << svg;
+      EXPECT_EQ(svg.find("nan"), std::string::npos);
+      EXPECT_EQ(svg.find("inf"), std::string::npos);
+      EXPECT_LT(svg.size(), 20000U);
+    }
   }
 }
 

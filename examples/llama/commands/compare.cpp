@@ -196,6 +196,7 @@ tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows,
                    " predictions; scales, tables and all other overhead counted";
   chart.x_label = "bits per weight (fewer is better)";
   chart.y_label = "KL divergence in milli-nats a token (fewer is better)";
+  chart.log_y = true;
   for (const row& each : rows) {
     const std::string name = each.method.empty() ? tool::short_name(each.model) : each.method;
     if (chart.series.empty() || each.method.empty() || chart.series.back().name != name) {
