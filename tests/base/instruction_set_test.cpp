@@ -17,6 +17,13 @@ TEST(InstructionSet, IsNeverMoreThanTheMachineHas) {
   EXPECT_LE(ecq::chosen_instruction_set(ecq::cpu{}.isa), machine);
 }
 
+#if ECQ_AVX512_EMULATED
+TEST(InstructionSet, IsTheWidestWhereItIsEmulated) {
+  EXPECT_EQ(ecq::machine_instruction_set(), instruction_set::avx512);
+  EXPECT_TRUE(ecq::machine_has_integer_dots());
+}
+#endif
+
 // Dot products of bytes are counted only beside the instructions that kernels use with them.
 TEST(InstructionSet, HasIntegerDotsOnlyBesideTheRest) {
 #if ECQ_X86

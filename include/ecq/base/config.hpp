@@ -68,12 +68,25 @@
 
 /// Marks every function that uses AVX2: no user needs -m flags, and no other code is compiled for AVX2.
 #define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
+/// \def ECQ_AVX512_EMULATED
+/// 1 where functions stand in for the intrinsics of AVX-512 (tests/support/avx512_emulated), so that a program of tests
+/// runs its kernels on machines without it; else 0.
+/// \def ECQ_AVX512
 /// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2.
-#define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+/// \def ECQ_AVX512_VNNI
 /// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
 /// has.
+#if !defined(ECQ_AVX512_EMULATED)
+#define ECQ_AVX512_EMULATED 0
+#endif
+#if ECQ_AVX512_EMULATED
+#define ECQ_AVX512 ECQ_AVX2
+#define ECQ_AVX512_VNNI ECQ_AVX2
+#else
+#define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 #define ECQ_AVX512_VNNI \
   [[gnu::target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+#endif
 
 /// \def ECQ_NEON
 /// 1 where the compiler targets 64-bit Arm, all of whose machines have Advanced SIMD, else 0; and 0 for nvcc, which

@@ -41,9 +41,10 @@ inline instruction_set detect_instruction_set() noexcept {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
       __builtin_cpu_supports("popcnt")) {
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    const bool wide =
+        ECQ_AVX512_EMULATED != 0 || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                                     __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2"));
     return wide ? instruction_set::avx512 : instruction_set::avx2;
   }
 #endif
@@ -52,7 +53,8 @@ inline instruction_set detect_instruction_set() noexcept {
 
 inline bool detect_integer_dots() noexcept {
 #if ECQ_X86
-  return detect_instruction_set() == instruction_set::avx512 && __builtin_cpu_supports("avx512vnni");
+  return detect_instruction_set() == instruction_set::avx512 &&
+         (ECQ_AVX512_EMULATED != 0 || __builtin_cpu_supports("avx512vnni"));
 #elif defined(__ARM_FEATURE_DOTPROD)
   return true;
 #elif ECQ_NEON_DOT && defined(__linux__)

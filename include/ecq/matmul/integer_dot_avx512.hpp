@@ -39,8 +39,12 @@ ECQ_AVX512 inline __m512i sums_of_lanes(const __m512i (&of)[16]) {
 
 /// _mm512_dpbusd_epi32, around which GCC moves sums from register to register: that takes a third of the speed.
 ECQ_AVX512_VNNI inline __m512i plus_dots(__m512i sums, __m512i codes, __m512i x) {
+#if ECQ_AVX512_EMULATED
+  return _mm512_dpbusd_epi32(sums, codes, x);
+#else
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(x));
   return sums;
+#endif
 }
 
 /// The kernels of integer_dot.hpp, for unsigned codes.

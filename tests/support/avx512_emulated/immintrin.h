@@ -1,0 +1,256 @@
+#pragma once
+/// \file
+/// In the place of the compiler's <immintrin.h>: AVX-512 instruction by instruction, by SIMDe, for machines without it
+/// (ECQ_AVX512_EMULATED).
+
+#pragma GCC system_header  // as the one that it stands for
+#include_next <immintrin.h>
+
+extern "C++" {  // Eigen includes this as C
+
+#include <cstdint>
+#include <cstring>
+
+// Calls, because kernels unroll and inlined bodies would take minutes to compile.
+#define SIMDE_NO_INLINE
+#define SIMDE_X86_AVX512F_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512BW_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512DQ_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512VL_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512VBMI_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512VBMI2_ENABLE_NATIVE_ALIASES
+#define SIMDE_X86_AVX512VNNI_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+
+/// What SIMDe 0.7.4 lacks or gets wrong, as Intel's manual defines it.
+namespace ecq_test::avx512 {
+
+template <typename T>
+struct elements {
+  static constexpr int count = 64 / sizeof(T);
+  T at[count];
+
+  explicit elements(__m512i from) { std::memcpy(at, &from, 64); }
+  explicit elements(__m512 from) { std::memcpy(at, &from, 64); }
+  elements() : at{} {}
+
+  template <typename To = __m512i>
+  To vector() const {
+    To to;
+    std::memcpy(&to, at, 64);
+    return to;
+  }
+};
+
+/// The high halves of products.
+[[gnu::noinline]] inline __m512i multiply_high(__m512i a, __m512i b) {
+  elements<std::uint16_t> to(a);
+  const elements<std::uint16_t> second(b);
+  for (int i = 0; i < to.count; ++i)
+    to.at[i] = static_cast<std::uint16_t>(std::uint32_t{to.at[i]} * second.at[i] >> 16);
+  return to.vector();
+}
+
+/// Elements of `a` where the mask is set, else those of `other`.
+template <typename T>
+[[gnu::noinline]] __m512i pick(__m512i other, std::uint64_t mask, __m512i a) {
+  elements<T> to(other);
+  const elements<T> from(a);
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) != 0) to.at[i] = from.at[i];
+  }
+  return to.vector();
+}
+
+/// Bit i is set where a[i] < b[i].
+template <typename T>
+[[gnu::noinline]] std::uint64_t less(__m512i a, __m512i b) {
+  const elements<T> first(a);
+  const elements<T> second(b);
+  std::uint64_t mask = 0;
+  for (int i = 0; i < first.count; ++i) mask |= std::uint64_t{first.at[i] < second.at[i]} << i;
+  return mask;
+}
+
+/// Bit i is set where a[i] and b[i] share no bit.
+template <typename T>
+[[gnu::noinline]] std::uint64_t share_no_bit(__m512i a, __m512i b) {
+  const elements<T> first(a);
+  const elements<T> second(b);
+  std::uint64_t mask = 0;
+  for (int i = 0; i < first.count; ++i) mask |= std::uint64_t{(first.at[i] & second.at[i]) == 0} << i;
+  return mask;
+}
+
+/// Whole elements of memory where the mask is set, else 0. Nothing else is read.
+template <typename T, typename To>
+[[gnu::noinline]] To load(std::uint64_t mask, const void* memory) {
+  elements<T> to;
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) != 0) std::memcpy(&to.at[i], static_cast<const T*>(memory) + i, sizeof(T));
+  }
+  return to.template vector<To>();
+}
+
+template <typename T>
+[[gnu::noinline]] void store(void* memory, std::uint64_t mask, __m512i a) {
+  const elements<T> from(a);
+  for (int i = 0; i < from.count; ++i) {
+    if ((mask >> i & 1U) != 0) std::memcpy(static_cast<T*>(memory) + i, &from.at[i], sizeof(T));
+  }
+}
+
+/// The lowest elements of `a`, one for each bit that is set, at the places of those bits.
+template <typename T>
+[[gnu::noinline]] __m512i expand(__m512i other, std::uint64_t mask, __m512i a) {
+  elements<T> to(other);
+  const elements<T> from(a);
+  int next = 0;
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) != 0) to.at[i] = from.at[next++];
+  }
+  return to.vector();
+}
+
+template <typename T>
+[[gnu::noinline]] __m512i expand_load(__m512i other, std::uint64_t mask, const void* memory) {
+  elements<T> to(other);
+  const T* next = static_cast<const T*>(memory);
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) != 0) std::memcpy(&to.at[i], next++, sizeof(T));
+  }
+  return to.vector();
+}
+
+template <typename T>
+[[gnu::noinline]] __m512i compress(std::uint64_t mask, __m512i a) {
+  elements<T> to;
+  const elements<T> from(a);
+  int next = 0;
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) != 0) to.at[next++] = from.at[i];
+  }
+  return to.vector();
+}
+
+template <typename To, typename From>
+[[gnu::noinline]] __m512i widen(__m256i a) {
+  From from[32 / sizeof(From)];
+  std::memcpy(from, &a, 32);
+  elements<To> to;
+  for (int i = 0; i < to.count; ++i) to.at[i] = static_cast<To>(from[i]);
+  return to.vector();
+}
+
+[[gnu::noinline]] inline __m512i widen_128(__m128i a) {
+  std::uint8_t from[16];
+  std::memcpy(from, &a, 16);
+  elements<std::uint32_t> to;
+  for (int i = 0; i < 16; ++i) to.at[i] = from[i];
+  return to.vector();
+}
+
+/// The high half of a:b, moved left by `by` bits.
+template <typename T>
+T shift_left(T a, T b, unsigned by) {
+  constexpr unsigned bits = 8 * sizeof(T);
+  by %= bits;
+  const std::uint64_t both = std::uint64_t{a} << bits | b;
+  return static_cast<T>(both << by >> bits);
+}
+
+/// The low half of b:a, moved right by `by` bits.
+template <typename T>
+T shift_right(T a, T b, unsigned by) {
+  constexpr unsigned bits = 8 * sizeof(T);
+  const std::uint64_t both = std::uint64_t{b} << bits | a;
+  return static_cast<T>(both >> by % bits);
+}
+
+template <typename T, T (*Shift)(T, T, unsigned)>
+[[gnu::noinline]] __m512i shift(__m512i a, __m512i b, __m512i by) {
+  elements<T> to(a);
+  const elements<T> second(b);
+  const elements<T> bits(by);
+  for (int i = 0; i < to.count; ++i) to.at[i] = Shift(to.at[i], second.at[i], bits.at[i]);
+  return to.vector();
+}
+
+template <typename T, T (*Shift)(T, T, unsigned)>
+[[gnu::noinline]] __m512i shift(__m512i a, __m512i b, int by) {
+  elements<T> to(a);
+  const elements<T> second(b);
+  for (int i = 0; i < to.count; ++i) to.at[i] = Shift(to.at[i], second.at[i], static_cast<unsigned>(by));
+  return to.vector();
+}
+
+/// FP32 values without their fractions; all ones where they do not fit 32 bits.
+[[gnu::noinline]] inline __m512i truncate(__m512 a) {
+  const elements<float> from(a);
+  elements<std::uint32_t> to;
+  for (int i = 0; i < 16; ++i) {
+    to.at[i] = from.at[i] > -1.0F && from.at[i] < 4294967296.0F ? static_cast<std::uint32_t>(from.at[i]) : 0xFFFFFFFFU;
+  }
+  return to.vector();
+}
+
+[[gnu::noinline]] inline __m512 to_float(__m512i a) {
+  const elements<std::uint32_t> from(a);
+  elements<float> to;
+  for (int i = 0; i < 16; ++i) to.at[i] = static_cast<float>(from.at[i]);
+  return to.vector<__m512>();
+}
+
+/// The sum in the order of compilers: halves of halves.
+[[gnu::noinline]] inline float sum(__m512 a) {
+  elements<float> from(a);
+  for (int half = 8; half != 0; half /= 2) {
+    for (int i = 0; i < half; ++i) from.at[i] += from.at[i + half];
+  }
+  return from.at[0];
+}
+
+}  // namespace ecq_test::avx512
+
+}  // extern "C++"
+
+#undef _mm512_cmplt_epu16_mask
+#define _mm512_cmplt_epu16_mask(a, b) static_cast<__mmask32>(ecq_test::avx512::less<std::uint16_t>(a, b))
+#undef _mm512_testn_epi16_mask
+#define _mm512_testn_epi16_mask(a, b) static_cast<__mmask32>(ecq_test::avx512::share_no_bit<std::uint16_t>(a, b))
+#undef _mm512_testn_epi32_mask
+#define _mm512_testn_epi32_mask(a, b) static_cast<__mmask16>(ecq_test::avx512::share_no_bit<std::uint32_t>(a, b))
+#define _mm512_cvtepu16_epi32(a) ecq_test::avx512::widen<std::uint32_t, std::uint16_t>(a)
+#define _mm512_cvtepu8_epi16(a) ecq_test::avx512::widen<std::uint16_t, std::uint8_t>(a)
+#define _mm512_cvtepu8_epi32(a) ecq_test::avx512::widen_128(a)
+#define _mm512_cvttps_epu32(a) ecq_test::avx512::truncate(a)
+#undef _mm512_cvtepu32_ps
+#define _mm512_cvtepu32_ps(a) ecq_test::avx512::to_float(a)
+#define _mm512_mask_expand_epi16(other, mask, a) ecq_test::avx512::expand<std::uint16_t>(other, mask, a)
+#define _mm512_maskz_expand_epi16(mask, a) ecq_test::avx512::expand<std::uint16_t>(__m512i{}, mask, a)
+#define _mm512_maskz_expand_epi8(mask, a) ecq_test::avx512::expand<std::uint8_t>(__m512i{}, mask, a)
+#define _mm512_mask_expandloadu_epi8(other, mask, from) ecq_test::avx512::expand_load<std::uint8_t>(other, mask, from)
+#define _mm512_maskz_compress_epi16(mask, a) ecq_test::avx512::compress<std::uint16_t>(mask, a)
+#define _mm512_mask_shldi_epi32(other, mask, a, b, by) \
+  ecq_test::avx512::pick<std::uint32_t>(               \
+      other, mask, ecq_test::avx512::shift<std::uint32_t, ecq_test::avx512::shift_left<std::uint32_t>>(a, b, by))
+#undef _mm512_mask_srli_epi32
+#define _mm512_mask_srli_epi32(other, mask, a, by) \
+  ecq_test::avx512::pick<std::uint32_t>(other, mask, simde_mm512_srli_epi32(a, by))
+#define _mm512_mask_storeu_epi16(to, mask, a) ecq_test::avx512::store<std::uint16_t>(to, mask, a)
+#define _mm512_mask_sub_epi16(other, mask, a, b) \
+  ecq_test::avx512::pick<std::uint16_t>(other, mask, simde_mm512_sub_epi16(a, b))
+#define _mm512_maskz_loadu_epi8(mask, from) ecq_test::avx512::load<std::uint8_t, __m512i>(mask, from)
+#define _mm512_maskz_loadu_ps(mask, from) ecq_test::avx512::load<float, __m512>(mask, from)
+#define _mm512_mulhi_epu16(a, b) ecq_test::avx512::multiply_high(a, b)
+#define _mm512_reduce_add_ps(a) ecq_test::avx512::sum(a)
+#define _mm512_shldv_epi16(a, b, by) \
+  ecq_test::avx512::shift<std::uint16_t, ecq_test::avx512::shift_left<std::uint16_t>>(a, b, by)
+#define _mm512_shrdv_epi16(a, b, by) \
+  ecq_test::avx512::shift<std::uint16_t, ecq_test::avx512::shift_right<std::uint16_t>>(a, b, by)
+#define _mm512_shrdi_epi16(a, b, by) \
+  ecq_test::avx512::shift<std::uint16_t, ecq_test::avx512::shift_right<std::uint16_t>>(a, b, by)
+#define _mm512_shrdi_epi32(a, b, by) \
+  ecq_test::avx512::shift<std::uint32_t, ecq_test::avx512::shift_right<std::uint32_t>>(a, b, by)
+#undef _mm512_maskz_multishift_epi64_epi8
+#define _mm512_maskz_multishift_epi64_epi8(mask, a, b) simde_mm512_maskz_multishift_epi64_epi8(mask, a, b)
