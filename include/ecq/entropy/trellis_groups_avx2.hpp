@@ -80,8 +80,8 @@ class trellis_groups {
   trellis_step_tables steps_;
   std::size_t period_;             ///< groups between two returns to state 0
   std::size_t left_[Chunks] = {};  ///< groups before the next one
-  std::uint8_t lanes_[Chunks]
-                     [32];  ///< trellis_step_tables' bytes of the group before: lanes 0..7, 16..23, 8..15, 24..31
+  /// Bytes of trellis_step_tables after the group before: lanes 0 to 7, 16 to 23, 8 to 15, 24 to 31.
+  std::uint8_t lanes_[Chunks][lane_count];
 };
 
 }  // namespace ecq::detail::avx2

@@ -12,6 +12,7 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/entropy/trellis_walk_avx2.hpp"
+#include "ecq/entropy/trellis_walk_avx512.hpp"
 #include "ecq/entropy/trellis_walk_neon.hpp"
 
 namespace ecq::detail {
@@ -41,8 +42,11 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
     std::uint8_t states[lane_count] = {};
     std::size_t at = 0;
 #if ECQ_X86
-    if (chosen_instruction_set(isa) >= instruction_set::avx2) {
-      at = size / group_symbols * group_symbols;
+    const instruction_set chosen = chosen_instruction_set(isa);
+    if (chosen != instruction_set::scalar) at = size / group_symbols * group_symbols;
+    if (chosen == instruction_set::avx512) {
+      avx512::codes_of_groups(walk, indices.data(), at, states);
+    } else if (at != 0) {
       avx2::codes_of_groups(walk, indices.data(), at, states);
     }
 #elif ECQ_NEON
