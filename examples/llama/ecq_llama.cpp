@@ -174,8 +174,8 @@ void add_compare(CLI::App& app, tool::action& chosen) {
   command
       ->add_option(
           "--methods", given->methods,
-          "How: entquant and tcq8 as 'ecq compress', feedback and feedback-tcq8 as 'ecq-llama compress'; tcq4, "
-          "tcq16 and tcq32 are trellises of other sizes")
+          "How: entquant and tcqN as by 'ecq compress', feedback and feedback-tcqN as by 'ecq-llama compress'; N is "
+          "the number of a trellis's states")
       ->check(CLI::IsMember(llama_tool::comparable_methods))
       ->needs(bits)
       ->capture_default_str();

@@ -15,7 +15,7 @@ namespace llama_tool {
 struct compare_arguments : feedback_options, text_options {
   std::vector<std::string> coded;  ///< paths of models
   std::vector<double> bits;        ///< a weight, of models to be made; empty: none are
-  std::vector<std::string> methods = {"entquant", "tcq8", "feedback", "feedback-tcq8"};
+  std::vector<std::string> methods = {"entquant", "tcq8", "feedback", "feedback-tcq16"};
   std::string folder;  ///< of the models that are made
   std::string picture;
 };
