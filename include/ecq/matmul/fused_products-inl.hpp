@@ -14,13 +14,14 @@
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/matmul/decode_weights_avx2.hpp"
+#include "ecq/matmul/decode_weights_avx512.hpp"
 #include "ecq/matmul/fused_products_avx2.hpp"
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/thread_tile.hpp"
-#include "ecq/matmul/weight_sinks_avx512.hpp"
+#include "ecq/matmul/trellis_sinks_avx2.hpp"
 #include "ecq/matmul/weight_tile.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
 #include "ecq/matmul/weight_tile_avx512.hpp"
@@ -109,7 +110,8 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   const bool finite = std::all_of(sums.begin(), sums.end(),
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
-  const float unit = decoder_.stream().trellis() ? detail::unit_on_trellis : 1.0F;
+  const bool by_units = isa != instruction_set::avx512 && decoder_.stream().trellis();
+  const float unit = by_units ? detail::avx2::unit_on_trellis : 1.0F;
   float* from = sums.data();
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {

@@ -42,10 +42,6 @@ constexpr void for_each_scale(std::size_t first, std::size_t count, std::size_t 
   }
 }
 
-/// What sums are multiplied by where codes lie on a trellis: kernels take a code for an integer of 32 bits, whose
-/// highest byte it is, so sums are 2^24 times too large.
-inline constexpr float unit_on_trellis = 0x1p-24F;
-
 /// Chunks whose weights are decoded together.
 inline constexpr std::size_t weight_chunks = 8;
 

@@ -271,11 +271,9 @@ class matmul_plan {
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
-  /// Whether kernels of `chosen` fuse products. Only those of AVX2 walk a trellis, and AVX-512 decodes so much faster
-  /// that it stores codes instead.
+  /// Whether kernels of `chosen` fuse products.
   bool fuses(instruction_set chosen) const noexcept {
-    const bool walks = chosen == instruction_set::avx2 || !decoder_.stream().trellis();
-    return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2 && walks;
+    return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2;
   }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;

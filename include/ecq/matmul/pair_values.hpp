@@ -3,6 +3,7 @@
 /// What the symbols of coded weights stand for, as kernels that hand weights to products need it.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -62,5 +63,12 @@ struct pair_values {
     }
   }
 };
+
+/// What pair_values needs for its values to be indices.
+inline constexpr auto every_index = [] {
+  std::array<std::uint16_t, 256> all{};
+  for (std::size_t index = 0; index < all.size(); ++index) all[index] = static_cast<std::uint16_t>(index);
+  return all;
+}();
 
 }  // namespace ecq::detail

@@ -9,7 +9,6 @@
 
 #include <immintrin.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,6 +23,10 @@
 #include "ecq/matmul/weight_sinks_avx2.hpp"
 
 namespace ecq::detail::avx2 {
+
+/// What sums are multiplied by: a code is taken for an integer of 32 bits, whose highest byte it is, so sums are 2^24
+/// times too large.
+inline constexpr float unit_on_trellis = 0x1p-24F;
 
 /// Hands over run number `run` of 32 codes, each times 2^24 (unit_on_trellis), as FP32, which holds them exactly.
 template <class Group>
@@ -66,13 +69,6 @@ struct trellis_weights {
   byte_lookup<BucketBits> indices;
   trellis_groups<chunks_together, false> states;
 };
-
-/// What pair_values needs for its values to be indices.
-inline constexpr auto every_index = [] {
-  std::array<std::uint16_t, 256> all{};
-  for (std::size_t index = 0; index < all.size(); ++index) all[index] = static_cast<std::uint16_t>(index);
-  return all;
-}();
 
 /// Takes narrow pairs of indices.
 template <class Target, unsigned BucketBits, unsigned RawBits>

@@ -119,19 +119,15 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& mar
   return true;
 }
 
-/// Takes narrow pairs of codes. Reads as far as pair_sink.
-template <class Target, unsigned RawBits>
-struct pair_weights {
-  static constexpr bool packs = true;
-
-  ECQ_AVX512 pair_weights(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors, const Target& to)
-      : target(to),
-        values(of_pairs),
+/// Where narrow pairs of codes become the indices of their values. Reads as far as pair_sink.
+template <unsigned RawBits>
+struct pair_reader {
+  ECQ_AVX512 pair_reader(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors)
+      : values(of_pairs),
         escaping(with_escapes),
         raw_bits(of_pairs.raw_bits),
         index{_mm512_load_si512(of_pairs.index[0]), _mm512_load_si512(of_pairs.index[1])},
-        escaped(_mm512_load_si512(of_pairs.escaped)),
-        halves(_mm512_load_si512(of_pairs.halves)) {
+        escaped(_mm512_load_si512(of_pairs.escaped)) {
     ECQ_UNROLL
     for (std::size_t c = 0; c < weight_chunks; ++c) {
       raw[c] = cursors[c]->raw;
@@ -140,13 +136,44 @@ struct pair_weights {
     }
   }
 
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
-    const __m512i pairs[2] = {order(packed, 0), order(packed, 1)};
+  /// Sets indices[i] to those of codes 64 i, ..., 64 i + 63, and `pairs` to what pair_marks needs.
+  ECQ_AVX512 [[gnu::always_inline]] inline void read(std::size_t c, const __m512i (&packed)[2], __m512i (&pairs)[2],
+                                                     __m512i (&indices)[4]) const {
+    pairs[0] = order(packed, 0);
+    pairs[1] = order(packed, 1);
     prefetch<raw_lines_of<RawBits>>(raw[c], 2 * prefetch_distance);
-    __m512i indices[4];
     ECQ_UNROLL
     for (int i = 0; i < 2; ++i) unpack(pairs[i], index, indices[2 * i], indices[2 * i + 1]);
     raw_bits.template add<RawBits>(indices, raw[c]);
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void advance(std::size_t c) {
+    raw[c] += raw_bits.template group_bytes<RawBits>();
+  }
+
+  const pair_values& values;
+  bool escaping;
+  raw_bit_registers raw_bits;
+  pair_order order;
+  __m512i index[2];
+  __m512i escaped;
+  const std::byte* raw[weight_chunks];
+  const std::byte* escape[weight_chunks];
+  const std::byte* escape_end[weight_chunks];
+};
+
+/// Takes narrow pairs of codes.
+template <class Target, unsigned RawBits>
+struct pair_weights {
+  static constexpr bool packs = true;
+
+  ECQ_AVX512 pair_weights(const pair_values& values, bool with_escapes, rans_cursor* const* cursors, const Target& to)
+      : target(to), from(values, with_escapes, cursors), halves(_mm512_load_si512(values.halves)) {}
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
+    __m512i pairs[2];
+    __m512i indices[4];
+    from.read(c, packed, pairs, indices);
     typename Target::group group(target, c);
     ECQ_UNROLL
     for (std::size_t i = 0; i < 4; ++i) {
@@ -154,61 +181,23 @@ struct pair_weights {
       group.take(2 * i, _mm512_permutexvar_epi16(indices[i], halves));
       group.take(2 * i + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(indices[i], 8), halves));
     }
-    if (escaping) {
-      const pair_marks marks(pairs, escaped);
-      if (marks.any() && !take_escapes(marks, values, raw[c], escape[c], escape_end[c], group)) return false;
+    if (from.escaping) {
+      const pair_marks marks(pairs, from.escaped);
+      if (marks.any() && !take_escapes(marks, from.values, from.raw[c], from.escape[c], from.escape_end[c], group)) {
+        return false;
+      }
     }
-    raw[c] += raw_bits.template group_bytes<RawBits>();
+    from.advance(c);
     target.template advance<pair_group_codes>(c, group);
     return true;
   }
 
-  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = escape[c]; }
+  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = from.escape[c]; }
 
   Target target;
-  const pair_values& values;
-  bool escaping;
-  raw_bit_registers raw_bits;
-  pair_order order;
-  __m512i index[2];
-  __m512i escaped;
+  pair_reader<RawBits> from;
   __m512i halves;
-  const std::byte* raw[weight_chunks];
-  const std::byte* escape[weight_chunks];
-  const std::byte* escape_end[weight_chunks];
 };
-
-/// advance_groups with a `Sink` made of `arguments`.
-template <class Sink, unsigned BucketBits, class... Arguments>
-ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
-                                       std::size_t groups, const Arguments&... arguments) {
-  Sink sink(arguments...);
-  return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
-}
-
-/// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
-/// has pairs that no sink takes.
-template <unsigned BucketBits, class Target>
-inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
-                           rans_cursor* const* cursors, const Target& target) {
-  const std::size_t groups = cursors[0]->left / group_symbols;
-  if (coding.how == fusion::codes) {
-    return advance_weights<code_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, coding.halves,
-                                                             target);
-  }
-  if (coding.how == fusion::bf16) {
-    return advance_weights<bf16_weights<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
-  }
-  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.halves);
-  if (!values.usable) return false;
-  const auto by = [&]<unsigned RawBits>() {
-    return advance_weights<pair_weights<Target, RawBits>>(lookup, cursors, groups, values, coding.list.has_escape(),
-                                                          cursors, target);
-  };
-  if (coding.raw_bits == 0) return by.template operator()<0>();
-  if (coding.raw_bits == 1) return by.template operator()<1>();
-  return by.template operator()<any_raw_bits>();
-}
 
 }  // namespace ecq::detail::avx512
 

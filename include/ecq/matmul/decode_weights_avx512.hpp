@@ -1,0 +1,69 @@
+#pragma once
+/// \file
+/// Decodes the weights of chunks to a target, by the sink that takes what their stream holds.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <cstddef>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/rans/alias_groups_avx512.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_values.hpp"
+#include "ecq/matmul/trellis_sinks_avx512.hpp"
+#include "ecq/matmul/weight_sinks_avx512.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// advance_groups with a `Sink` made of `arguments`.
+template <class Sink, unsigned BucketBits, class... Arguments>
+ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
+                                       std::size_t groups, const Arguments&... arguments) {
+  Sink sink(arguments...);
+  return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
+}
+
+/// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
+/// has pairs that no sink takes.
+template <unsigned BucketBits, class Target>
+inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
+                           rans_cursor* const* cursors, const Target& target) {
+  const std::size_t groups = cursors[0]->left / group_symbols;
+  if (coding.how == fusion::codes && coding.walk) {
+    return advance_weights<trellis_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, *coding.walk,
+                                                                target);
+  }
+  if (coding.how == fusion::codes) {
+    return advance_weights<code_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, coding.halves,
+                                                             target);
+  }
+  if (coding.how == fusion::bf16) {
+    return advance_weights<bf16_weights<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
+  }
+  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.walk ? every_index.data() : coding.halves);
+  if (!values.usable) return false;
+  const bool escapes = coding.list.has_escape();
+  const auto by = [&]<unsigned RawBits>() {
+    if (coding.walk) {
+      return advance_weights<trellis_pair_weights<Target, RawBits>>(lookup, cursors, groups, values, escapes,
+                                                                    *coding.walk, cursors, target);
+    }
+    return advance_weights<pair_weights<Target, RawBits>>(lookup, cursors, groups, values, escapes, cursors, target);
+  };
+  if (coding.raw_bits == 0) return by.template operator()<0>();
+  if (coding.raw_bits == 1) return by.template operator()<1>();
+  return by.template operator()<any_raw_bits>();
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
