@@ -15,6 +15,7 @@ using ecq::detail::for_each_scale;
 using ecq::detail::fusion;
 using ecq::detail::group_of;
 using ecq::detail::place_met;
+using ecq::detail::place_of_half;
 using ecq::detail::product_row;
 using ecq::detail::row_walk;
 
@@ -46,6 +47,16 @@ TEST(Fusion, MeetsLowerHalvesFirst) {
   }
 }
 
+// As BF16 values, two activations lie in each lane, the lower half first.
+TEST(Fusion, MeetsHalvesOfALane) {
+  for (std::size_t place = 0; place < 128; ++place) {
+    const std::size_t half = place_of_half(place);
+    EXPECT_EQ(half / 32, place / 32);
+    EXPECT_EQ(half % 32 / 2, place % 16) << "a lane";
+    EXPECT_EQ(half % 2, place % 32 / 16) << "its half";
+  }
+}
+
 // Which columns share a scale, from any column to any other.
 TEST(Fusion, DividesColumnsByScales) {
   for (const std::size_t of_scale : {1U, 3U, 5U, 12U, 20U}) {
@@ -69,15 +80,13 @@ TEST(Fusion, DividesColumnsByScales) {
 // Two rows and a half from any group on: activations are those of the group, and sums end where they should.
 TEST(Fusion, WalksThroughRows) {
   constexpr std::size_t weights = 4, groups = 6;
-  const std::vector<float> x(weights * groups), plain(weights * groups);
   for (std::size_t of_scale = 1; of_scale <= groups; ++of_scale) {
-    const product_row row{x.data(), plain.data(), groups, of_scale};
+    const product_row<float> row{nullptr, nullptr, groups, of_scale};
     for (std::size_t first = 0; first < groups; ++first) {
       row_walk walk;
       walk.start(row, first, weights);
       for (std::size_t at = first; at < first + 5 * groups / 2; ++at) {
-        EXPECT_EQ(walk.x, x.data() + at % groups * weights);
-        EXPECT_EQ(walk.plain, plain.data() + at % groups * weights);
+        EXPECT_EQ(walk.column, at % groups * weights);
         const std::size_t next = (at + 1) % groups;
         EXPECT_EQ(walk.advance(row, weights), next % of_scale == 0)
             << of_scale << " groups a scale, from " << first << ", at " << at;

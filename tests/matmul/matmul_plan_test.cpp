@@ -38,6 +38,8 @@ struct shape {
   std::size_t rows, columns;
 };
 
+std::vector<ecq::bf16> rounded(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
 /// The block of `method` with matrices of these shapes, of FP32 or BF16 weights.
 packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes,
                     const ecq::stream_options& stream = {.chunk_bits = 12}, bool narrow = false) {
@@ -167,6 +169,10 @@ void expect_fused(const packed_block& block, std::size_t columns) {
         ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns), out,
                                 {.accumulate = true}));
         expect_products(block, parts, x, y, batch, before);
+        const auto halves = rounded(x);
+        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan,
+                                matrix_view<const ecq::bf16>(halves.data(), batch, columns), out));
+        expect_products(block, parts, {halves.begin(), halves.end()}, y, batch);
       }
     }
   }
@@ -227,12 +233,13 @@ constexpr instruction_set fusing_sets[] = {instruction_set::avx2, instruction_se
 
 /// Products by `isa` where the machine has it, of all rows; fused or, if not, of weights that are stored first. Nothing
 /// if there is an error.
-std::vector<float> products_by(instruction_set isa, const matmul_plan& plan, const std::vector<float>& x,
+template <class Element>
+std::vector<float> products_by(instruction_set isa, const matmul_plan& plan, const std::vector<Element>& x,
                                std::size_t batch, bool fused, std::string* error = nullptr) {
   std::vector<float> y(batch * plan.rows()), edges(plan.edges(batch));
   const matrix_view<float> out(y.data(), batch, plan.rows());
   // Only what is prepared for the instruction set that runs it can be fused.
-  const auto input = plan.prepare(matrix_view<const float>(x.data(), batch, plan.columns()), out,
+  const auto input = plan.prepare(matrix_view<const Element>(x.data(), batch, plan.columns()), out,
                                   ecq::activation_type::fp32, fused ? isa : instruction_set::scalar);
   EXPECT_TRUE(input);
   for (std::size_t task = 0; task < plan.tasks(); ++task) {
@@ -272,6 +279,7 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
       // A zero point is added for each group of columns or once.
       if (block.matrices[0].zero == 0) {
         EXPECT_EQ(products_by(isa, *plan, integers, batch, true), stored);
+        EXPECT_EQ(products_by(isa, *plan, rounded(integers), batch, true), stored);
       }
       expect_products(block, {{0}, {1}}, integers, stored, batch);
       const auto x = long_fractions(batch, columns);
@@ -290,6 +298,21 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
 void expect_on_trellis(const ecq_test::trellis_path& path, std::size_t columns, const ecq::stream_options& how,
                        bool fused) {
   expect_sums(with_codes(path, columns, how), columns, fused);
+}
+
+// Sums are others than those of the same numbers as FP32, since two products come at a time.
+TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
+  const packed_block block = packed(ecq::lossless_weights{}, {{5, 7168}}, {.chunk_bits = 11}, true);
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const std::size_t batch : {1U, 8U}) {
+    const auto halves = rounded(gaussian(batch, 7168, 17, 1.0F));
+    for (const instruction_set isa : fusing_sets) {
+      const bool fast = isa == instruction_set::avx512 && ecq::machine_has_fast_bf16_dots();
+      const auto y = products_by(isa, *plan, halves, batch, true);
+      EXPECT_EQ(y != products_by(isa, *plan, std::vector<float>(halves.begin(), halves.end()), batch, true), fast);
+    }
+  }
 }
 
 /// The same codes with a scale for each `run` columns.
@@ -599,19 +622,17 @@ TEST(MatmulPlan, RunsTaskByTask) {
 }
 
 /// Products with infinity in the first row of activations, and NaN in the second.
-void expect_propagated(const packed_block& block, std::size_t columns) {
+template <class Element>
+void expect_propagated(const packed_block& block, const std::vector<Element>& x, std::size_t columns) {
   const float infinity = std::numeric_limits<float>::infinity();
   const auto plan = matmul_plan::of(cpu{}, block);
   ASSERT_TRUE(plan);
   const auto weights = decoded(block, 0);
-  auto x = gaussian(3, columns, 5, 1.0F);
-  x[3] = infinity;
-  x[columns + 690] = std::numeric_limits<float>::quiet_NaN();
   for (const std::size_t batch : {1U, 3U}) {
     for (const instruction_set isa : every_set) {
       std::vector<float> y(6 * batch);
-      const auto done =
-          ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns), matrix_view(y.data(), batch, 6));
+      const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view<const Element>(x.data(), batch, columns),
+                                    matrix_view(y.data(), batch, 6));
       ASSERT_TRUE(done) << done.error().to_string();
       for (std::size_t row = 0; row < 6; ++row) {
         const float weight = weights[row * columns + 3];
@@ -627,6 +648,14 @@ void expect_propagated(const packed_block& block, std::size_t columns) {
       }
     }
   }
+}
+
+void expect_propagated(const packed_block& block, std::size_t columns) {
+  auto x = gaussian(3, columns, 5, 1.0F);
+  x[3] = std::numeric_limits<float>::infinity();
+  x[columns + 690] = std::numeric_limits<float>::quiet_NaN();
+  expect_propagated(block, x, columns);
+  expect_propagated(block, rounded(x), columns);
 }
 
 TEST(MatmulPlan, PropagatesWhatIsNotFinite) {

@@ -72,10 +72,10 @@
 /// 1 where functions stand in for the intrinsics of AVX-512 (tests/support/avx512_emulated), so that a program of tests
 /// runs its kernels on machines without it; else 0.
 /// \def ECQ_AVX512
-/// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2.
-/// \def ECQ_AVX512_VNNI
-/// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
-/// has.
+/// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2. Dot products of BF16, which not every machine
+/// with AVX-512 has, come only where an intrinsic asks for them: no compiler makes them of anything else. \def
+/// ECQ_AVX512_VNNI Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine
+/// with AVX-512 has.
 #if !defined(ECQ_AVX512_EMULATED)
 #define ECQ_AVX512_EMULATED 0
 #endif
@@ -83,9 +83,11 @@
 #define ECQ_AVX512 ECQ_AVX2
 #define ECQ_AVX512_VNNI ECQ_AVX2
 #else
-#define ECQ_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+#define ECQ_AVX512 \
+  [[gnu::target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 #define ECQ_AVX512_VNNI \
-  [[gnu::target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
+  [[gnu::target(        \
+      "avx512vnni,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")]]
 #endif
 
 /// \def ECQ_NEON

@@ -120,6 +120,11 @@ ECQ_AVX512 inline __m512 second_values(__m512i found) {
   return _mm512_castsi512_ps(_mm512_and_si512(found, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))));
 }
 
+/// sum + the products of BF16 values, two of which go to each lane. Subnormal numbers count as 0.
+ECQ_AVX512 inline __m512 add_half_products(__m512 sum, __m512i first, __m512i second) {
+  return _mm512_dpbf16_ps(sum, (__m512bh)first, (__m512bh)second);
+}
+
 /// Converts codes to their values; `count` is a multiple of 32. `halves` are the BF16 values of all codes, at a
 /// multiple of 64 bytes.
 ECQ_AVX512 inline void look_up(const std::uint16_t* halves, const std::byte* codes, std::size_t count, float* out) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ namespace detail {
 /// cursors and targets.
 namespace avx2 {
 struct fused_kernels {
+  using activation = float;
   using cursor = product_cursor;
   using products = product_target;
   using tile = tile_target;
@@ -50,11 +52,14 @@ struct fused_kernels {
 }  // namespace avx2
 
 namespace avx512 {
+/// With activations of FP32 or BF16 (product_row).
+template <class X>
 struct fused_kernels {
+  using activation = X;
   using cursor = product_cursor;
-  using products = product_target;
+  using products = product_target<X>;
   using tile = tile_target;
-  using dots = tile_dots;
+  using dots = std::conditional_t<std::is_same_v<X, float>, tile_dots, half_tile_dots>;
 
   template <unsigned BucketBits, class Target>
   static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
@@ -102,38 +107,53 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
     const bool stores = x.batch() != 1 || of_scale % detail::group_of(fusion_) != 0;
     return stores ? multiply_tile<Kernels>(range, x, sums) : multiply_fused<Kernels>(range, x, sums);
   };
-  if (!(isa == instruction_set::avx512 ? multiplied(detail::avx512::fused_kernels())
-                                       : multiplied(detail::avx2::fused_kernels()))) {
-    return false;
-  }
+  const bool done = isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
+                    : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())
+                                                 : multiplied(detail::avx512::fused_kernels<std::uint16_t>());
+  if (!done) return false;
   // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
   const bool finite = std::all_of(sums.begin(), sums.end(),
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
   const bool by_units = isa != instruction_set::avx512 && decoder_.stream().trellis();
   const float unit = by_units ? detail::avx2::unit_on_trellis : 1.0F;
-  float* from = sums.data();
-  const task_output to{task, x.batch(), y, edges, accumulate};
-  const auto emit = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+  // Sums of whole rows come to the front.
+  const std::size_t batch = x.batch();
+  const float* from = sums.data();
+  float* of_row = sums.data();
+  const auto scale_row = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
     const bf16* const scales = scales_of(matrix, at.row);
-    float* const row_sums = from;
+    bool first = true;
     detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t, std::size_t number) {
       const float scale = scales == nullptr ? 1 : static_cast<float>(scales[number]);
-      for (std::size_t b = 0; b < x.batch(); ++b) {
+      for (std::size_t b = 0; b < batch; ++b) {
         const float scaled = from[b] * unit * scale;
-        row_sums[b] = from == row_sums ? scaled : row_sums[b] + scaled;
+        of_row[b] = first ? scaled : of_row[b] + scaled;
       }
-      from += x.batch();
+      from += batch;
+      first = false;
     });
-    for (std::size_t b = 0; b < x.batch(); ++b) {
-      if (!matrix.lossless() && matrix.zero != 0) {
-        row_sums[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+    if (!matrix.lossless() && matrix.zero != 0) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
       }
-      to.put(at.output, edge, b, row_sums[b]);
     }
+    of_row += batch;
     return {};
   };
-  static_cast<void>(for_each_segment(range, emit));
+  static_cast<void>(for_each_segment(range, scale_row));
+  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
+  const task_output to{task, batch, y, edges, accumulate};
+  for (std::size_t begin = 0; begin < batch; begin += 4) {
+    const std::size_t end = (std::min)(begin + 4, batch);
+    of_row = sums.data();
+    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
+      of_row += batch;
+      return {};
+    };
+    static_cast<void>(for_each_segment(range, put));
+  }
   return true;
 #else
   return false;
@@ -149,7 +169,7 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
   const bool whole_blocks = columns_of_scale(matrix) % detail::block_of_scale == 0;
   const detail::code_table* const values = values_[source.number].get();
   const bool integers = !stream.trellis() || matrix.format == dtype::int8;
-  return !x.ordered_.empty() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
+  return x.is_ordered() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
          source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
 }
 
@@ -200,7 +220,8 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   thread_local std::vector<float> of_chunks;
   of_chunks.assign(weight_chunks * most_sums, 0.0F);
   typename Kernels::cursor products[weight_chunks];
-  typename Kernels::products target = {{x.ordered_.data(), x.row(0), columns_ / group, of_scale / group}, {}};
+  using activation = typename Kernels::activation;
+  typename Kernels::products target = {{x.ordered<activation>(), x.row(0), columns_ / group, of_scale / group}, {}};
   const auto column_of = [&](std::uint64_t chunk) {
     return static_cast<std::size_t>((range.begin + (chunk << chunk_bits) - parts_[range.part].begin) % columns_);
   };
@@ -251,8 +272,8 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const auto multiply = [&](std::uint64_t offset, std::size_t rows, const detail::column_range& some) {
     const std::size_t done = sums.size();
     sums.resize(done + rows * some.scales() * x.batch());
-    detail::add_tile_products<dots>(tile + offset, columns_, rows, x.ordered_.data(), columns_, some, x.batch(),
-                                    sums.data() + done);
+    detail::add_tile_products<dots>(tile + offset, columns_, rows, x.ordered<typename dots::activation>(), columns_,
+                                    some, x.batch(), sums.data() + done);
   };
   // Whole rows, all but the first and the last one, lie together.
   std::uint64_t first_offset = 0;

@@ -35,6 +35,8 @@ struct product_target {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
         : at(*target.to[c]),
+          x(target.row.x + at.column),
+          plain(target.row.plain + at.column),
           sum{_mm256_load_ps(at.partial), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()} {}
 
     ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256i halves) {
@@ -44,15 +46,17 @@ struct product_target {
     ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256 first_eight, __m256 second_eight) {
       __m256& first = sum[i % 2 * 2];
       __m256& second = sum[i % 2 * 2 + 1];
-      first = _mm256_add_ps(first, _mm256_mul_ps(first_eight, _mm256_loadu_ps(at.x + 16 * i)));
-      second = _mm256_add_ps(second, _mm256_mul_ps(second_eight, _mm256_loadu_ps(at.x + 16 * i + 8)));
+      first = _mm256_add_ps(first, _mm256_mul_ps(first_eight, _mm256_loadu_ps(x + 16 * i)));
+      second = _mm256_add_ps(second, _mm256_mul_ps(second_eight, _mm256_loadu_ps(x + 16 * i + 8)));
     }
 
     void escape(unsigned place, std::uint16_t half) {
-      rare += std::bit_cast<float>(std::uint32_t{half} << 16) * at.plain[place];
+      rare += std::bit_cast<float>(std::uint32_t{half} << 16) * plain[place];
     }
 
     product_cursor& at;
+    const float* x;
+    const float* plain;
     __m256 sum[4];  // four that do not wait for each other
     float rare = 0;
   };
@@ -66,7 +70,7 @@ struct product_target {
     if (at.advance(row, Weights)) at.end_sum();
   }
 
-  product_row row;
+  product_row<float> row;
   product_cursor* to[weight_chunks];
 };
 

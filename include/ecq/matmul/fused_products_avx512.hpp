@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/matmul/dot_product_avx512.hpp"
@@ -32,25 +33,34 @@ struct product_cursor : row_walk {
   }
 };
 
-/// A target of weights that multiplies them.
+/// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).
+template <class X>
 struct product_target {
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
         : at(*target.to[c]),
+          x(target.row.x + at.column),
+          plain(target.row.plain + at.column),
           sum{_mm512_load_ps(at.partial), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()} {}
 
     ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t i, __m512i halves) {
-      __m512& first = sum[i % 2 * 2];
-      __m512& second = sum[i % 2 * 2 + 1];
-      first = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(at.x + 32 * i), first);
-      second = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(at.x + 32 * i + 16), second);
+      if constexpr (std::is_same_v<X, float>) {
+        __m512& first = sum[i % 2 * 2];
+        __m512& second = sum[i % 2 * 2 + 1];
+        first = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(x + 32 * i), first);
+        second = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(x + 32 * i + 16), second);
+      } else {
+        sum[i % 4] = add_half_products(sum[i % 4], halves, _mm512_loadu_si512(x + 32 * i));
+      }
     }
 
     void escape(unsigned place, std::uint16_t half) {
-      rare += std::bit_cast<float>(std::uint32_t{half} << 16) * at.plain[place];
+      rare += std::bit_cast<float>(std::uint32_t{half} << 16) * plain[place];
     }
 
     product_cursor& at;
+    const X* x;
+    const float* plain;
     __m512 sum[4];  // four that do not wait for each other
     float rare = 0;
   };
@@ -64,7 +74,7 @@ struct product_target {
     if (at.advance(row, Weights)) at.end_sum();
   }
 
-  product_row row;
+  product_row<X> row;
   product_cursor* to[weight_chunks];
 };
 

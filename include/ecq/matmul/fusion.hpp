@@ -18,8 +18,8 @@ enum class fusion : std::uint8_t {
   bf16    ///< BF16 without loss
 };
 
-/// For more rows of activations, weights are stored in the order of the columns: the activations are reordered as they
-/// are copied, which would take twice their memory.
+/// For more rows of activations of FP32, weights are stored in the order of the columns: the activations are reordered
+/// as they are copied, which would take twice their memory.
 inline constexpr std::size_t most_fused_rows = 256;
 
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
@@ -79,9 +79,14 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
   return column / 64 * 64 + (column % 2 * 2 + column % 4 / 2) * 16 + column % 64 / 4;
 }
 
-/// A row of activations.
+/// The place of the activation among BF16 values, which meet the halves of such lanes, where `place` is that of
+/// place_met().
+constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
+
+/// A row of activations: X is float, or std::uint16_t for BF16.
+template <class X>
 struct product_row {
-  const float* x;        ///< in the order in which they are met
+  const X* x;            ///< in the order in which they are met
   const float* plain;    ///< in their own order
   std::size_t groups;    ///< of weights
   std::size_t of_scale;  ///< groups that share a scale; the last ones of a row may be fewer
@@ -89,28 +94,26 @@ struct product_row {
 
 /// How far the products of a chunk have come in their row, in groups of as many weights as group_of() says.
 struct row_walk {
-  const float* x = nullptr;      ///< activations of the next weights
-  const float* plain = nullptr;  ///< the same in their own order
-  std::size_t groups = 0;        ///< left in the sum, those that share a scale
-  std::size_t behind = 0;        ///< in the row behind them
+  std::size_t column = 0;  ///< of the next weights
+  std::size_t groups = 0;  ///< left in the sum, those that share a scale
+  std::size_t behind = 0;  ///< in the row behind them
 
   /// Goes to group number `group` of a row, of `weights` weights each.
-  void start(const product_row& row, std::size_t group, std::size_t weights) {
-    x = row.x + group * weights;
-    plain = row.plain + group * weights;
+  template <class X>
+  void start(const product_row<X>& row, std::size_t group, std::size_t weights) {
+    column = group * weights;
     groups = (std::min)(row.of_scale - group % row.of_scale, row.groups - group);
     behind = row.groups - group - groups;
   }
 
   /// Goes one group on, from the end of a row to the next one, whose activations are the same. Returns whether a sum
   /// has ended.
-  bool advance(const product_row& row, std::size_t weights) {
-    x += weights;
-    plain += weights;
+  template <class X>
+  bool advance(const product_row<X>& row, std::size_t weights) {
+    column += weights;
     if (--groups != 0) return false;
     if (behind == 0) {
-      x = row.x;
-      plain = row.plain;
+      column = 0;
       behind = row.groups;
     }
     groups = (std::min)(row.of_scale, behind);

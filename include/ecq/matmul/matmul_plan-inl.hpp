@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -170,16 +171,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     }
     if (!input.quantized_.empty()) return input;
     const instruction_set chosen = chosen_instruction_set(isa);
-    if (fuses(chosen) && x.rows() <= detail::most_fused_rows) {
-      input.ordered_.resize(x.rows() * columns_);
-      input.ordered_for_ = chosen;
-      for (std::size_t row = 0; row < x.rows(); ++row) {
-        float* const to = input.ordered_.data() + row * columns_;
-        for (std::size_t column = 0; column < columns_; ++column) {
-          to[detail::place_met(fusion_, chosen, column)] = input.row(row)[column];
-        }
-      }
-    }
+    const bool halves = meets_halves<Element>(chosen);
+    if (fuses(chosen) && (halves || x.rows() <= detail::most_fused_rows)) order(chosen, halves, input);
     if (affine_) {
       input.sums_stride_ = columns_ + 1;
       input.sums_.resize(x.rows() * (columns_ + 1));
@@ -194,6 +187,29 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for activations");
   }
+}
+
+ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
+  input.ordered_for_ = chosen;
+  const std::size_t group = detail::group_of(fusion_);
+  std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
+  for (std::size_t column = 0; column < group; ++column) {
+    places[column] = static_cast<std::uint16_t>(detail::place_met(fusion_, chosen, column));
+  }
+  const auto fill = [&](auto& ordered, const auto& convert) {
+    ordered.resize(input.batch() * columns_);
+    for (std::size_t row = 0; row < input.batch(); ++row) {
+      for (std::size_t first = 0; first < columns_; first += group) {
+        const float* const from = input.row(row) + first;
+        auto* const to = ordered.data() + row * columns_ + first;
+        for (std::size_t column = 0; column < group; ++column) to[places[column]] = convert(from[column]);
+      }
+    }
+  };
+  if (!halves) return fill(input.ordered_, [](float x) { return x; });
+  for (std::uint16_t& place : places) place = static_cast<std::uint16_t>(detail::place_of_half(place));
+  fill(input.ordered_halves_,
+       [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); });
 }
 
 ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view<float> y) const {

@@ -23,6 +23,7 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
+#include "ecq/base/line_vector.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/block_decoder.hpp"
@@ -82,11 +83,25 @@ class matmul_input {
     return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
   }
 
+  /// Whether there are rows in the order in which fused products meet them.
+  bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty(); }
+
+  /// Those rows; X is float or, for BF16, std::uint16_t.
+  template <class X>
+  const X* ordered() const noexcept {
+    if constexpr (std::is_same_v<X, float>) {
+      return ordered_.data();
+    } else {
+      return ordered_halves_.data();
+    }
+  }
+
   std::size_t batch_ = 0;
   const float* rows_ = nullptr;
   std::size_t stride_ = 0;
-  std::vector<float> copy_;
-  std::vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
+  detail::line_vector<float> copy_;
+  detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
+  detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
   instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
@@ -100,7 +115,8 @@ class matmul_input {
 /// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
 /// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and
 /// of chunks that the row lies in. y depends on the instruction set, but neither on the number of threads nor on the
-/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says.
+/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Where x is BF16 and the
+/// machine has fast dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
@@ -265,6 +281,14 @@ class matmul_plan {
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
                                const std::byte* codes, const matmul_input& x, std::size_t first, std::size_t batch,
                                detail::row_tile& tile) const;
+  /// Whether products fused by `chosen` meet activations of this type as BF16.
+  template <activation Element>
+  static bool meets_halves(instruction_set chosen) noexcept {
+    return std::is_same_v<Element, bf16> && chosen == instruction_set::avx512 && machine_has_fast_bf16_dots();
+  }
+  /// Puts the rows of `input`, which are BF16 values if `halves`, in the order in which products fused by `chosen` meet
+  /// them.
+  void order(instruction_set chosen, bool halves, matmul_input& input) const;
   /// Makes the rows of `input` from quantised activations, as the matrices need them.
   template <activation Element>
   result<void> quantize(matrix_view<const Element> x, matmul_input& input) const;

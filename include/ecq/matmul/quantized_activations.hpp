@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/line_vector.hpp"
 
 namespace ecq::detail {
 
@@ -95,7 +96,7 @@ class quantized_activations {
 
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;
-  std::vector<std::int8_t> integers_;
+  line_vector<std::int8_t> integers_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th

@@ -28,8 +28,9 @@ struct column_range {
 /// `Dots::add<Rows, Batch>(weights, weight_stride, x, stride, columns, sums, sum_stride)` does so for few rows: one or
 /// Dots::rows, by one or four.
 template <class Dots>
-inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, std::size_t rows, const float* x,
-                              std::size_t stride, const column_range& columns, std::size_t batch, float* sums) {
+inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, std::size_t rows,
+                              const typename Dots::activation* x, std::size_t stride, const column_range& columns,
+                              std::size_t batch, float* sums) {
   const std::size_t sum_stride = columns.scales() * batch;
   for (std::size_t done = 0; done < columns.count; done += tile_columns) {
     const std::size_t some = (std::min)(tile_columns, columns.count - done);
@@ -40,7 +41,7 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
         for_each_scale(columns.first + done, some, columns.of_scale,
                        [&](std::size_t column, std::size_t count, std::size_t number) {
                          const std::uint16_t* const own = weights + row * weight_stride + (column - columns.first);
-                         const float* const from = x + b * stride + column;
+                         const auto* const from = x + b * stride + column;
                          float* const to =
                              sums + row * sum_stride + (number - columns.first / columns.of_scale) * batch + b;
                          if (many && together == 4) {

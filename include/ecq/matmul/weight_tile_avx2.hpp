@@ -46,6 +46,7 @@ struct tile_target {
 
 /// Dot products of a tile (matmul/weight_tile.hpp).
 struct tile_dots {
+  using activation = float;
   static constexpr std::size_t rows = 2;
 
   template <std::size_t Rows, std::size_t Batch>

@@ -42,8 +42,48 @@ struct tile_target {
   std::uint16_t* to[weight_chunks];
 };
 
-/// Dot products of a tile (matmul/weight_tile.hpp).
+/// Quarters of a register, the first and second and the third and fourth ones of both arguments added up.
+ECQ_AVX512 inline __m512 add_quarters(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+
+/// sums[row * stride + b] += the sum of the lanes of sum[row][b].
+template <std::size_t Rows, std::size_t Batch>
+ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, std::size_t stride) {
+  if constexpr (Rows == 4 && Batch == 4) {
+    // Four sums of a row come to each 128 bits of a register, and then those of four rows to one.
+    __m512 row[4];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < 4; ++i) {
+      __m512d pair[2];
+      ECQ_UNROLL
+      for (std::size_t half = 0; half < 2; ++half) {
+        const __m512 a = sum[i][2 * half], b = sum[i][2 * half + 1];
+        pair[half] = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+      }
+      row[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(pair[0], pair[1])),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(pair[0], pair[1])));
+    }
+    const __m512 all = add_quarters(add_quarters(row[0], row[1]), add_quarters(row[2], row[3]));
+    alignas(64) float of_rows[4][4];
+    _mm512_store_ps(of_rows[0], all);
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < 4; ++i) {
+      float* const to = sums + i * stride;
+      _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), _mm_load_ps(of_rows[i])));
+    }
+    return;
+  }
+  ECQ_UNROLL
+  for (std::size_t row = 0; row < Rows; ++row) {
+    ECQ_UNROLL
+    for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += _mm512_reduce_add_ps(sum[row][b]);
+  }
+}
+
+/// Dot products of a tile (matmul/weight_tile.hpp) with activations of FP32.
 struct tile_dots {
+  using activation = float;
   static constexpr std::size_t rows = 4;
 
   template <std::size_t Rows, std::size_t Batch>
@@ -70,11 +110,31 @@ struct tile_dots {
         }
       }
     }
-    ECQ_UNROLL
-    for (std::size_t row = 0; row < Rows; ++row) {
+    add_lanes<Rows, Batch>(sum, sums, sum_stride);
+  }
+};
+
+/// The same with activations of BF16.
+struct half_tile_dots {
+  using activation = std::uint16_t;
+  static constexpr std::size_t rows = 4;
+
+  template <std::size_t Rows, std::size_t Batch>
+  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const std::uint16_t* x,
+                             std::size_t stride, std::size_t count, float* sums, std::size_t sum_stride) {
+    __m512 sum[Rows][Batch] = {};
+    for (std::size_t i = 0; i < count; i += 32) {
+      __m512i some[Batch];
       ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += _mm512_reduce_add_ps(sum[row][b]);
+      for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_loadu_si512(x + b * stride + i);
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) {
+        const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + i);
+        ECQ_UNROLL
+        for (std::size_t b = 0; b < Batch; ++b) sum[row][b] = add_half_products(sum[row][b], halves, some[b]);
+      }
     }
+    add_lanes<Rows, Batch>(sum, sums, sum_stride);
   }
 };
 
