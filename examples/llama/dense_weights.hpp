@@ -2,29 +2,29 @@
 /// \file
 /// Stored tensors as BF16 or FP32 in memory.
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "dot.hpp"
-#include "ecq/base/backend.hpp"
-#include "ecq/base/little_endian.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/checkpoint/segment_queue.hpp"
-#include "ecq/format/dtype.hpp"
-#include "ecq/format/nearest_finite.hpp"
-#include "stored_tensors.hpp"
+#include "ecq/format/bf16.hpp"
+
+namespace ecq {
+class block_decoder;
+class container_reader;
+struct cpu;
+namespace detail {
+class open_block;
+}
+}  // namespace ecq
 
 namespace llama {
+
+struct stored_tensor;
 
 /// The rows and columns of a tensor; a vector has one column, as in containers.
 struct extents {
@@ -35,51 +35,7 @@ struct extents {
 };
 
 /// The extents of a tensor of one or two dimensions.
-inline extents extents_of(const stored_tensor& tensor) noexcept {
-  return {tensor.shape[0], tensor.shape.size() > 1 ? tensor.shape[1] : 1};
-}
-
-/// Whether the data of a tensor are BF16 weights as they lie in the mapped file.
-inline bool usable_in_place(const stored_tensor& tensor) noexcept {
-  return !tensor.coded() && tensor.type == ecq::dtype::bf16 && std::endian::native == std::endian::little &&
-         reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(ecq::bf16) == 0;
-}
-
-/// The weights of a tensor that is usable_in_place().
-inline ecq::matrix_view<const ecq::bf16> in_place(const stored_tensor& tensor) noexcept {
-  const extents size = extents_of(tensor);
-  return {reinterpret_cast<const ecq::bf16*>(tensor.bytes.data()), size.rows, size.columns};
-}
-
-/// Checks the data of a plain tensor against the checksum that a container has; a plain file has none.
-inline ecq::result<void> check_data(const stored_tensor& tensor) {
-  if (tensor.container == nullptr || tensor.coded()) return {};
-  return tensor.container->read(*tensor.entry, [](std::span<const std::byte>) { return ecq::result<void>(); });
-}
-
-namespace detail {
-
-/// A weight as `Element`, rounded as decoding rounds it.
-template <class Element>
-Element rounded(float weight) noexcept {
-  return std::isfinite(weight) ? ecq::nearest_finite<Element>(weight) : Element(weight);
-}
-
-/// Copies a plain tensor's elements of `Format` to `out`.
-template <class Element, class Format>
-void copy_elements(std::span<const std::byte> bytes, Element* out) noexcept {
-  using code_type = typename Format::code_type;
-  for (std::size_t at = 0; at + sizeof(code_type) <= bytes.size(); at += sizeof(code_type)) {
-    const code_type code = ecq::load_le<code_type>(bytes.data() + at);
-    if constexpr (std::is_same_v<Format, Element>) {
-      *out++ = Element::from_bits(code);
-    } else {
-      *out++ = rounded<Element>(Format::decode(code));
-    }
-  }
-}
-
-}  // namespace detail
+extents extents_of(const stored_tensor& tensor) noexcept;
 
 /// Decodes tensors, each to memory of its own, as `Element` (ecq::bf16 or float): those of one block side by side.
 /// Other types are rounded to the nearest element, as ecq::block_decoder::decode does.
@@ -88,41 +44,13 @@ class tensor_decoder {
  public:
   /// Adds a tensor, of whose weights the decoder writes the first to `place` elements behind the begin of its output.
   /// Errors: those of opening its block, and of a plain tensor's checksum.
-  ecq::result<void> add(const stored_tensor& tensor, std::size_t place) {
-    if (!tensor.coded()) {
-      ECQ_CHECK(check_data(tensor));
-      plain_.push_back({&tensor, place});
-      return {};
-    }
-    auto& block = blocks_[{tensor.container, tensor.block}];
-    if (block == nullptr) {
-      ECQ_TRY(opened, ecq::detail::open_block::open(*tensor.container, tensor.block));
-      block = std::move(opened);
-      coded_bytes_ += block->decoder().stream().bytes().size();
-    }
-    coded_bytes_ += block->decoder().matrices()[tensor.matrix].side_bytes();
-    coded_.push_back({&block->decoder(), tensor.matrix, place});
-    return {};
-  }
+  ecq::result<void> add(const stored_tensor& tensor, std::size_t place);
 
   /// The bytes of the streams and scales of the blocks that are open.
   std::uint64_t coded_bytes() const noexcept { return coded_bytes_; }
 
   /// Decodes all that was added to memory from `out` on, by `backend`. Errors: those of ecq::block_decoder::decode.
-  ecq::result<void> decode(const ecq::cpu& backend, Element* out) const {
-    for (const auto& [tensor, place] : plain_) {
-      ecq::visit_format(*tensor->type, [&, from = tensor, to = out + place]<class Format>() {
-        detail::copy_elements<Element, Format>(from->bytes, to);
-      });
-    }
-    std::vector<typename ecq::block_decoder::segment<Element>> segments;
-    for (const auto& [decoder, matrix, place] : coded_) {
-      const auto& layout = decoder->matrices()[matrix].layout;
-      segments.push_back({decoder, matrix, 0, {out + place, layout.rows, layout.columns}});
-    }
-    if (segments.empty()) return {};
-    return ecq::block_decoder::decode<Element>(backend, segments);
-  }
+  ecq::result<void> decode(const ecq::cpu& backend, Element* out) const;
 
  private:
   struct plain_tensor {
@@ -150,21 +78,7 @@ class bf16_matrix {
   bf16_matrix& operator=(bf16_matrix&&) noexcept = default;
 
   /// Loads a tensor. Errors: those of tensor_decoder.
-  static ecq::result<bf16_matrix> load(const ecq::cpu& backend, const stored_tensor& tensor) {
-    bf16_matrix matrix;
-    if (usable_in_place(tensor)) {
-      ECQ_CHECK(check_data(tensor));
-      matrix.view_ = in_place(tensor);
-      return matrix;
-    }
-    const extents size = extents_of(tensor);
-    tensor_decoder<ecq::bf16> decoder;
-    ECQ_CHECK(decoder.add(tensor, 0));
-    matrix.own_.resize(size.size());
-    ECQ_CHECK(decoder.decode(backend, matrix.own_.data()));
-    matrix.view_ = {matrix.own_.data(), size.rows, size.columns};
-    return matrix;
-  }
+  static ecq::result<bf16_matrix> load(const ecq::cpu& backend, const stored_tensor& tensor);
 
   ecq::matrix_view<const ecq::bf16> view() const noexcept { return view_; }
   std::uint64_t size_bytes() const noexcept { return std::uint64_t{view_.size()} * sizeof(ecq::bf16); }
@@ -175,12 +89,6 @@ class bf16_matrix {
 };
 
 /// Loads a vector, exactly if it is lossless. Errors: those of tensor_decoder.
-inline ecq::result<std::vector<float>> load_floats(const ecq::cpu& backend, const stored_tensor& tensor) {
-  tensor_decoder<float> decoder;
-  ECQ_CHECK(decoder.add(tensor, 0));
-  std::vector<float> values(extents_of(tensor).size());
-  ECQ_CHECK(decoder.decode(backend, values.data()));
-  return values;
-}
+ecq::result<std::vector<float>> load_floats(const ecq::cpu& backend, const stored_tensor& tensor);
 
 }  // namespace llama

@@ -2,25 +2,23 @@
 /// \file
 /// The forward pass of a Llama-like decoder: RMSNorm, rotary embeddings, grouped-query attention, SwiGLU.
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "dot.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
-#include "kv_cache.hpp"
-#include "model.hpp"
-#include "product.hpp"
-#include "thread_pool.hpp"
+#include "layer_source.hpp"
 
 namespace llama {
+
+class kv_cache;
+class model;
+struct model_config;
+class thread_pool;
 
 /// Computes tokens with the weights of a model. Activations are FP32. What it computes for a token is a function of the
 /// token and those before it alone: neither the number of threads, nor how tokens are grouped into passes, nor whether
@@ -32,7 +30,7 @@ class forward_pass {
   static constexpr std::size_t most_tokens = 1024;
 
   /// `weights` and `pool` must outlive the pass.
-  forward_pass(const model& weights, thread_pool& pool) : model_(weights), config_(weights.config()), pool_(pool) {}
+  forward_pass(const model& weights, thread_pool& pool);
 
   /// Sees the products of down projections: their input (tokens x intermediate, what SwiGLU gives) and their output
   /// (tokens x hidden, before it is added to the states), valid during the call.
@@ -44,48 +42,16 @@ class forward_pass {
 
   /// Has run() multiply by `other`, which outlives the pass, in the place of a matrix from now on; with null, by the
   /// model's own. One matrix at a time, in the modes dense and block.
-  void replace(std::size_t layer, projection which, const linear_layer* other) noexcept {
-    replaced_layer_ = layer;
-    replaced_ = which;
-    replacement_ = other;
-  }
+  void replace(std::size_t layer, projection which, const linear_layer* other) noexcept;
 
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
   /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
   /// no tokens or more than most_tokens, for tokens beyond the vocabulary or the context; those of layer_source::layer,
   /// after which the cache is as before.
-  ecq::result<ecq::matrix_view<const float>> run(std::span<const std::uint32_t> tokens, kv_cache& cache) {
-    ECQ_CHECK(check(tokens, cache));
-    const std::size_t count = tokens.size();
-    begin(count, cache);
-    for (std::size_t token = 0; token < count; ++token) {
-      const ecq::bf16* const row = &model_.embedding()(tokens[token], 0);
-      std::transform(row, row + config_.hidden, &states_[token * config_.hidden],
-                     [](ecq::bf16 weight) { return value_of(weight); });
-    }
-    for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-      ECQ_TRY(matrices, model_.layers().layer(layer));
-      if (replacement_ != nullptr && layer == replaced_layer_) {
-        matrices[static_cast<std::size_t>(replaced_)] = replacement_;
-      }
-      attention_input(layer);
-      ECQ_CHECK(attention(layer, matrices, cache));
-      ECQ_CHECK(add_attention(matrices));
-      feed_forward_input(layer);
-      ECQ_CHECK(gate(matrices));
-      ECQ_CHECK(add_feed_forward(layer, matrices));
-    }
-    cache.advance(count);
-    return normalize(model_.final_norm());
-  }
+  ecq::result<ecq::matrix_view<const float>> run(std::span<const std::uint32_t> tokens, kv_cache& cache);
 
   /// The logits (rows of `states` x vocabulary) of final states that run() has returned, valid until the next call.
-  ecq::result<ecq::matrix_view<const float>> logits(ecq::matrix_view<const float> states) {
-    logits_.resize(states.rows() * config_.vocabulary);
-    const ecq::matrix_view<float> out(logits_.data(), states.rows(), config_.vocabulary);
-    ECQ_CHECK(model_.head().multiply(pool_, states, out));
-    return ecq::matrix_view<const float>(out);
-  }
+  ecq::result<ecq::matrix_view<const float>> logits(ecq::matrix_view<const float> states);
 
   // The steps of run(), for whoever has to see what matrices are multiplied with: resume() begins, and each layer takes
   // the six others in their order. What they return is valid until the next step.
@@ -94,211 +60,66 @@ class forward_pass {
 
   /// Takes up the states (tokens x hidden) that the tokens of a text, from its beginning on, have before a layer. Its
   /// other layers leave the cache, which becomes empty, alone. Precondition: at most most_tokens, and the context.
-  void resume(ecq::matrix_view<const float> states, kv_cache& cache) {
-    cache.clear();
-    begin(states.rows(), cache);
-    for (std::size_t token = 0; token < count_; ++token) {
-      std::copy_n(&states(token, 0), config_.hidden, &states_[token * config_.hidden]);
-    }
-  }
+  void resume(ecq::matrix_view<const float> states, kv_cache& cache);
 
   /// The states (tokens x hidden).
-  ecq::matrix_view<const float> states() const noexcept { return {states_.data(), count_, config_.hidden}; }
+  ecq::matrix_view<const float> states() const noexcept;
 
   /// What queries, keys and values are made of (tokens x hidden).
-  ecq::matrix_view<const float> attention_input(std::size_t layer) { return normalize(model_.attention_norm(layer)); }
+  ecq::matrix_view<const float> attention_input(std::size_t layer);
 
   /// What heads make of the values of all tokens (tokens x query width). Errors: those of linear_layer::multiply, as in
   /// the steps behind it.
   ecq::result<ecq::matrix_view<const float>> attention(std::size_t layer, const layer_matrices& matrices,
-                                                       kv_cache& cache) {
-    const std::size_t count = count_, query_width = config_.query_width(), key_width = config_.key_width();
-    const std::size_t first = cache.length();
-    ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, config_.hidden},
-                       {attention_.data(), count, attention_width()}));
-    for (std::size_t token = 0; token < count; ++token) {
-      float* const query = &attention_[token * attention_width()];
-      float* const key = cache.key(layer, first + token);
-      std::copy_n(query + query_width, key_width, key);
-      std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
-      rotate(query, config_.heads, token);
-      rotate(key, config_.key_heads, token);
-    }
-    scores_.resize(pool_.size() * (first + count));
-    const std::size_t work = 2 * count * (first + count) * query_width;
-    pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
-      mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
-    });
-    return ecq::matrix_view<const float>(mixed_.data(), count, query_width);
-  }
+                                                       kv_cache& cache);
 
   /// Multiplies what attention() returned, and adds it to the states.
-  ecq::result<void> add_attention(const layer_matrices& matrices) {
-    ECQ_CHECK(multiply(matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
-                       {delta_.data(), count_, config_.hidden}));
-    add_delta();
-    return {};
-  }
+  ecq::result<void> add_attention(const layer_matrices& matrices);
 
   /// What gate and up are multiplied with (tokens x hidden).
-  ecq::matrix_view<const float> feed_forward_input(std::size_t layer) {
-    return normalize(model_.feed_forward_norm(layer));
-  }
+  ecq::matrix_view<const float> feed_forward_input(std::size_t layer);
 
   /// What SwiGLU makes of them (tokens x intermediate).
-  ecq::result<ecq::matrix_view<const float>> gate(const layer_matrices& matrices) {
-    const std::size_t count = count_, wide = config_.intermediate;
-    ECQ_CHECK(multiply(matrices, projection::gate, {normed_.data(), count, config_.hidden},
-                       {gated_.data(), count, 2 * wide}));
-    constexpr std::size_t work_of_exponential = 16;
-    pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
-      float* const gate = &gated_[token * 2 * wide];
-      const float* const up = gate + wide;
-      for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
-    });
-    return down_input();
-  }
+  ecq::result<ecq::matrix_view<const float>> gate(const layer_matrices& matrices);
 
   /// Multiplies what gate() returned, and adds it to the states.
-  ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
-    const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
-    ECQ_CHECK(multiply(matrices, projection::down, down_input(), out));
-    if (observe_down_) observe_down_(layer, down_input(), out);
-    add_delta();
-    return {};
-  }
+  ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices);
 
  private:
-  ecq::result<void> check(std::span<const std::uint32_t> tokens, const kv_cache& cache) const {
-    if (tokens.empty() || tokens.size() > most_tokens) {
-      return ecq::error(ecq::errc::invalid_argument, tokens.size(), " tokens in a pass, not 1 to ", most_tokens);
-    }
-    if (tokens.size() > cache.positions() - cache.length()) {
-      return ecq::error(ecq::errc::invalid_argument, cache.length() + tokens.size(), " tokens, the context has ",
-                        cache.positions());
-    }
-    for (const std::uint32_t token : tokens) {
-      if (token < config_.vocabulary) continue;
-      return ecq::error(ecq::errc::invalid_argument, "token ", token, ", the vocabulary has ", config_.vocabulary);
-    }
-    return {};
-  }
+  ecq::result<void> check(std::span<const std::uint32_t> tokens, const kv_cache& cache) const;
 
   /// The widths of a token's query, key and value together.
-  std::size_t attention_width() const noexcept { return config_.query_width() + 2 * config_.key_width(); }
+  std::size_t attention_width() const noexcept;
 
   /// Makes room for tokens that follow those in the cache.
-  void begin(std::size_t count, kv_cache& cache) {
-    count_ = count;
-    cache.extend(count);
-    rotations(cache.length(), count);
-    states_.resize(count * config_.hidden);
-    normed_.resize(count * config_.hidden);
-    delta_.resize(count * config_.hidden);
-    attention_.resize(count * attention_width());
-    mixed_.resize(count * config_.query_width());
-    gated_.resize(count * 2 * config_.intermediate);
-  }
+  void begin(std::size_t count, kv_cache& cache);
 
   /// The cosines and sines of the positions from `first` on: for each position, of every pair of a head.
-  void rotations(std::size_t first, std::size_t count) {
-    const std::size_t pairs = config_.head_width / 2;
-    cosines_.resize(count * pairs);
-    sines_.resize(count * pairs);
-    for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const double frequency = config_.rotary.frequency(pair, config_.head_width);
-      for (std::size_t token = 0; token < count; ++token) {
-        const double angle = static_cast<double>(first + token) * frequency;
-        cosines_[token * pairs + pair] = static_cast<float>(std::cos(angle));
-        sines_[token * pairs + pair] = static_cast<float>(std::sin(angle));
-      }
-    }
-  }
+  void rotations(std::size_t first, std::size_t count);
 
   /// Rotates the heads of a token in place. Pairs are elements of the lower and the upper half of a head.
-  void rotate(float* heads, std::size_t count, std::size_t token) const noexcept {
-    const std::size_t pairs = config_.head_width / 2;
-    const float* const cosine = &cosines_[token * pairs];
-    const float* const sine = &sines_[token * pairs];
-    for (float* head = heads; head != heads + count * config_.head_width; head += config_.head_width) {
-      for (std::size_t pair = 0; pair < pairs; ++pair) {
-        const float low = head[pair];
-        const float high = head[pair + pairs];
-        head[pair] = low * cosine[pair] - high * sine[pair];
-        head[pair + pairs] = high * cosine[pair] + low * sine[pair];
-      }
-    }
-  }
+  void rotate(float* heads, std::size_t count, std::size_t token) const noexcept;
 
-  ecq::matrix_view<const float> down_input() const noexcept {
-    return {gated_.data(), count_, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
-  }
+  ecq::matrix_view<const float> down_input() const noexcept;
 
   /// normed_ = RMSNorm of states_.
-  ecq::matrix_view<const float> normalize(const std::vector<float>& weight) {
-    const std::size_t count = count_, width = config_.hidden;
-    pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
-      const float* const state = &states_[token * width];
-      float square = 0;
-      detail::dot_tile<1, 1>(vectors_, state, width, state, width, width, &square);
-      const float mean = square / static_cast<float>(width);
-      const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
-      for (std::size_t at = 0; at < width; ++at) normed_[token * width + at] = state[at] * scale * weight[at];
-    });
-    return {normed_.data(), count, width};
-  }
+  ecq::matrix_view<const float> normalize(const std::vector<float>& weight);
 
   /// The products of activations and the matrices from `which` on that share an input: side by side, in the order of
   /// the matrices.
   ecq::result<void> multiply(const layer_matrices& matrices, projection which, ecq::matrix_view<const float> in,
-                             ecq::matrix_view<float> out) {
-    std::size_t index = static_cast<std::size_t>(which), column = 0;
-    do {
-      const linear_layer* const matrix = matrices[index];
-      if (matrix == nullptr) continue;
-      ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
-      column += matrix->rows();
-    } while (++index < projections && shares_input(index));
-    return {};
-  }
+                             ecq::matrix_view<float> out);
 
   /// What a head of a token makes of the values of all positions up to its own. `scores` has room for all of them.
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
-                  float* scores) noexcept {
-    const std::size_t width = config_.head_width;
-    const float* const query = &attention_[token * attention_width() + head * width];
-    const std::size_t shared = head / (config_.heads / config_.key_heads) * width;
-    const std::size_t length = first + token + 1;
-    const float scale = 1.0F / std::sqrt(static_cast<float>(width));
-    float highest = -std::numeric_limits<float>::infinity();
-    for (std::size_t at = 0; at < length; ++at) {
-      const float* const key = cache.key(layer, at) + shared;
-      detail::dot_tile<1, 1>(vectors_, key, width, query, width, width, &scores[at]);
-      scores[at] *= scale;
-      highest = (std::max)(highest, scores[at]);
-    }
-    float sum = 0;
-    for (std::size_t at = 0; at < length; ++at) {
-      scores[at] = std::exp(scores[at] - highest);
-      sum += scores[at];
-    }
-    float* const out = &mixed_[token * config_.query_width() + head * width];
-    std::fill(out, out + width, 0.0F);
-    for (std::size_t at = 0; at < length; ++at) {
-      const float share = scores[at] / sum;
-      const float* const value = cache.value(layer, at) + shared;
-      for (std::size_t column = 0; column < width; ++column) out[column] += share * value[column];
-    }
-  }
+                  float* scores) noexcept;
 
-  void add_delta() noexcept {
-    for (std::size_t at = 0; at < states_.size(); ++at) states_[at] += delta_[at];
-  }
+  void add_delta() noexcept;
 
   const model& model_;
   const model_config& config_;
   thread_pool& pool_;
-  bool vectors_ = has_vectors();
+  bool vectors_;
   std::size_t count_ = 0;                       ///< tokens of the pass
   std::vector<float> states_, normed_, delta_;  ///< tokens x hidden
   std::vector<float> attention_;                ///< tokens x attention_width: query, key, value

@@ -3,19 +3,17 @@
 /// The keys and values of the tokens so far.
 
 #include <cstddef>
-#include <span>
 #include <vector>
 
-#include "model_config.hpp"
-
 namespace llama {
+
+struct model_config;
 
 /// Keys and values of every layer, FP32: for each position, those of all heads one after another. Memory grows with the
 /// positions.
 class kv_cache {
  public:
-  explicit kv_cache(const model_config& config)
-      : layers_(config.layers), width_(config.key_width()), positions_(config.positions) {}
+  explicit kv_cache(const model_config& config);
 
   /// The number of tokens whose keys and values all layers have.
   std::size_t length() const noexcept { return length_; }
@@ -28,13 +26,7 @@ class kv_cache {
   void clear() noexcept { length_ = 0; }
 
   /// Makes room for `tokens` more in all layers.
-  void extend(std::size_t tokens) {
-    for (auto& [keys, values] : layers_) {
-      if (keys.size() >= (length_ + tokens) * width_) continue;
-      keys.resize((length_ + tokens) * width_);
-      values.resize((length_ + tokens) * width_);
-    }
-  }
+  void extend(std::size_t tokens);
   /// Counts `tokens` that all layers have now.
   void advance(std::size_t tokens) noexcept { length_ += tokens; }
 

@@ -7,10 +7,10 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
-#include "product.hpp"
-#include "thread_pool.hpp"
 
 namespace llama {
+
+class thread_pool;
 
 /// A weight matrix that activations are multiplied by. Dense ones give the same bits for the same weights: each element
 /// of the product is a sum in the order of llama::dot. Coded ones sum in the order of their plan.
@@ -43,10 +43,7 @@ class dense_layer final : public linear_layer {
   std::size_t rows() const noexcept override { return weights_.rows(); }
 
   ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
-                             ecq::matrix_view<float> out) const override {
-    llama::multiply(pool, weights_, in, out);
-    return {};
-  }
+                             ecq::matrix_view<float> out) const override;
 
  private:
   ecq::matrix_view<const ecq::bf16> weights_;

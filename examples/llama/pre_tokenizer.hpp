@@ -2,13 +2,12 @@
 /// \file
 /// Splits text into the pieces that byte-pair encoding does not merge across.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
-#include "ecq/base/utf8.hpp"
 #include "unicode_classes.hpp"
 
 namespace llama {
@@ -36,113 +35,11 @@ struct character {
   bool is_line_end() const noexcept { return point == '\r' || point == '\n'; }
 };
 
-inline std::vector<character> characters_of(std::string_view text) {
-  std::vector<character> all;
-  all.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = ecq::utf8_sequence(text.substr(at));
-    const auto lead = static_cast<unsigned char>(text[at]);
-    std::uint32_t point = length < 2 ? lead : lead & (0x7FU >> length);
-    for (std::size_t index = 1; index < length; ++index) {
-      point = point << 6U | (static_cast<unsigned char>(text[at + index]) & 0x3FU);
-    }
-    all.push_back({at, point, length == 0 ? character_class::other : class_of(point)});
-    at += length == 0 ? 1 : length;
-  }
-  return all;
-}
-
-/// Finds the end of the piece that begins at a character.
-class piece_matcher {
- public:
-  piece_matcher(std::string_view text, split_pattern pattern)
-      : text_(text), llama3_(pattern == split_pattern::llama3), all_(characters_of(text)) {}
-
-  std::size_t characters() const noexcept { return all_.size(); }
-  /// The byte at which character `index` begins; the size of the text for the one behind the last.
-  std::size_t byte_of(std::size_t index) const noexcept {
-    return index < all_.size() ? all_[index].begin : text_.size();
-  }
-
-  /// The character behind the piece that begins at `from`. Alternatives are tried in the order of the pattern.
-  std::size_t end_of(std::size_t from) const {
-    if (const std::size_t length = contraction(from); length != 0) return from + length;
-    const std::size_t word = from + (may_lead_word(from) ? 1 : 0);
-    if (is(word, character_class::letter)) return run(word, character_class::letter);
-    if (is(from, character_class::letter)) return run(from, character_class::letter);
-    const std::size_t spaced = from + (all_[from].point == ' ' ? 1 : 0);
-    const std::size_t number = llama3_ ? from : spaced;
-    if (is(number, character_class::number)) {
-      const std::size_t end = run(number, character_class::number);
-      return llama3_ ? (std::min)(end, number + 3) : end;
-    }
-    if (is(spaced, character_class::other)) {
-      std::size_t end = run(spaced, character_class::other);
-      while (llama3_ && end < all_.size() && all_[end].is_line_end()) ++end;
-      return end;
-    }
-    return end_of_spaces(from);
-  }
-
- private:
-  bool is(std::size_t index, character_class kind) const noexcept {
-    return index < all_.size() && all_[index].kind == kind;
-  }
-  std::size_t run(std::size_t index, character_class kind) const noexcept {
-    while (is(index, kind)) ++index;
-    return index;
-  }
-
-  /// Whether the character may stand in front of the letters of a word.
-  bool may_lead_word(std::size_t index) const noexcept {
-    const character& lead = all_[index];
-    if (!llama3_) return lead.point == ' ';
-    return !lead.is_line_end() && lead.kind != character_class::letter && lead.kind != character_class::number;
-  }
-
-  /// The length of "'s", "'ll" and the like at `from`, or 0.
-  std::size_t contraction(std::size_t from) const noexcept {
-    if (all_[from].point != '\'') return 0;
-    const auto letter = [&](std::size_t index) -> char {
-      const std::uint32_t point = index < all_.size() ? all_[index].point : 0;
-      if (llama3_ && point >= 'A' && point <= 'Z') return static_cast<char>(point + 32);
-      return point < 0x80 ? static_cast<char>(point) : '\0';
-    };
-    const char one = letter(from + 1);
-    const char two = letter(from + 2);
-    if (one == 's' || one == 't' || one == 'm' || one == 'd') return 2;
-    return (one == 'r' && two == 'e') || (one == 'v' && two == 'e') || (one == 'l' && two == 'l') ? 3 : 0;
-  }
-
-  /// White space: up to its last line end (Llama 3), else all but the last character, which may lead a word.
-  std::size_t end_of_spaces(std::size_t from) const noexcept {
-    const std::size_t end = run(from, character_class::space);
-    for (std::size_t at = end; llama3_ && at > from; --at) {
-      if (all_[at - 1].is_line_end()) return at;
-    }
-    return end == all_.size() || end - from < 2 ? end : end - 1;
-  }
-
-  std::string_view text_;
-  bool llama3_;
-  std::vector<character> all_;
-};
+std::vector<character> characters_of(std::string_view text);
 
 }  // namespace detail
 
 /// Calls `use(piece)` for all pieces of `text` in order; together they are the text.
-template <class Use>
-void split(std::string_view text, split_pattern pattern, const Use& use) {
-  if (pattern == split_pattern::none) {
-    if (!text.empty()) use(text);
-    return;
-  }
-  const detail::piece_matcher matcher(text, pattern);
-  for (std::size_t from = 0; from < matcher.characters();) {
-    const std::size_t end = matcher.end_of(from);
-    use(text.substr(matcher.byte_of(from), matcher.byte_of(end) - matcher.byte_of(from)));
-    from = end;
-  }
-}
+void split(std::string_view text, split_pattern pattern, const std::function<void(std::string_view piece)>& use);
 
 }  // namespace llama

@@ -11,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "../../examples/llama/layer_source.hpp"
+#include "../../examples/llama/model.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "llama/tiny_model.hpp"
 
 namespace {

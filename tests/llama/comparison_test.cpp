@@ -11,7 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "../../examples/llama/forward.hpp"
+#include "../../examples/llama/model.hpp"
+#include "../../examples/llama/model_config.hpp"
 #include "../../examples/llama/perplexity.hpp"
+#include "../../examples/llama/text_windows.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "llama/reference_decoder.hpp"
 #include "llama/tiny_model.hpp"
@@ -152,7 +157,7 @@ TEST_F(LlamaComparison, RefusesOtherShapes) {
 
 TEST_F(LlamaComparison, RefusesOtherVocabularies) {
   tiny_model other;
-  other.config["vocab_size"] = 100;
+  other.config["vocab_size"] = "100";
   for (const char* const name : {"model.embed_tokens.weight", "lm_head.weight"}) {
     other.tensor_named(name).shape[0] = 100;
     other.tensor_named(name).bytes.resize(100 * tiny_model::hidden * sizeof(ecq::bf16));

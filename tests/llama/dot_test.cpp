@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../examples/llama/product.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "support/weights.hpp"
 

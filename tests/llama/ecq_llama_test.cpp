@@ -234,7 +234,7 @@ TEST_F(EcqLlama, RefusesToCompare) {
     return llama(arguments);
   };
   tiny_model other;
-  other.config["vocab_size"] = 100;
+  other.config["vocab_size"] = "100";
   for (const char* const name : {"model.embed_tokens.weight", "lm_head.weight"}) {
     other.tensor_named(name).shape[0] = 100;
     other.tensor_named(name).bytes.resize(100 * tiny_model::hidden * 2);

@@ -15,6 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "../../examples/llama/kv_cache.hpp"
+#include "../../examples/llama/model.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "llama/reference_decoder.hpp"
 #include "llama/tiny_model.hpp"
@@ -124,7 +127,7 @@ TEST_F(LlamaForward, BlocksOfFewBitsGiveTheBitsOfTheirDecodedWeights) {
       model.tensors.back().name[13] = static_cast<char>('0' + layer);
     }
   }
-  model.config["num_hidden_layers"] = 5;
+  model.config["num_hidden_layers"] = "5";
   const auto packed = compressed(model, {.method = ecq::entquant{.target_bits = 3.0}});
   const std::vector<float> plain = logits_of(opened(folder / "plain"), tokens, 16);
   const std::vector<float> dense = logits_of(opened(packed), tokens, 16);

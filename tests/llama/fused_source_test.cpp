@@ -11,8 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "../../examples/llama/layer_source.hpp"
+#include "../../examples/llama/linear_layer.hpp"
 #include "../../examples/llama/model.hpp"
+#include "../../examples/llama/stored_tensors.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/segment_queue.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
 #include "llama/tiny_model.hpp"
 
 namespace {

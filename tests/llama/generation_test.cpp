@@ -12,9 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "../../examples/llama/forward.hpp"
+#include "../../examples/llama/model.hpp"
 #include "../../examples/llama/perplexity.hpp"
 #include "../../examples/llama/sampling.hpp"
+#include "../../examples/llama/text_windows.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
 #include "llama/reference_decoder.hpp"
 #include "llama/tiny_model.hpp"
 
@@ -126,7 +131,7 @@ TEST_F(LlamaGeneration, StopsAtTheEndOfContextAndText) {
   while (std::count(before.begin(), before.end(), before.back()) != 1) before.pop_back();
   ASSERT_GT(before.size(), 1U);
   tiny_model model;
-  model.config["eos_token_id"] = before.back();
+  model.config["eos_token_id"] = std::to_string(before.back());
   model.write(folder / "model");
   const auto made = generated(some_tokens(3), {.tokens = 9});
   ASSERT_TRUE(made);

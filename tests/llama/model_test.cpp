@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/container/reader.hpp"
 #include "llama/tiny_model.hpp"
 
 namespace {
@@ -58,12 +59,12 @@ TEST_F(LlamaModel, WrongShapesAreNamed) {
     EXPECT_NE(error_of(model).find("tensor '" + tensor.name + "': its shape is ["), std::string::npos);
   }
   tiny_model model;
-  model.config["intermediate_size"] = 89;
+  model.config["intermediate_size"] = "89";
   EXPECT_TRUE(both_end_with(model,
                             "tensor 'model.layers.0.mlp.gate_proj.weight': its shape is [88, 64], config.json needs "
                             "[89, 64]"));
   model = tiny_model();
-  model.config["vocab_size"] = std::size_t{1} << 24;
+  model.config["vocab_size"] = "16777216";
   EXPECT_TRUE(both_end_with(model, "config.json needs [16777216, 64]"));
 }
 
@@ -77,7 +78,7 @@ TEST_F(LlamaModel, OtherElementsAreRefused) {
 
 TEST_F(LlamaModel, MoreThanTheConfigSaysIsRefused) {
   tiny_model model;
-  model.config["num_hidden_layers"] = 1;
+  model.config["num_hidden_layers"] = "1";
   EXPECT_NE(error_of(model).find("config.json has 1 layers"), std::string::npos);
   model = tiny_model();
   model.tensors.push_back({"model.layers.0.self_attn.q_proj.bias", "BF16", {48}, std::string(96, '\0')});

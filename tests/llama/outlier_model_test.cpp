@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "../../examples/llama/comparison.hpp"
+#include "../../examples/llama/forward.hpp"
+#include "../../examples/llama/int8_feedback.hpp"
+#include "../../examples/llama/model.hpp"
 #include "../../examples/llama/text_calibration.hpp"
-#include "ecq/calibrated/calibrated_method.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/format/bf16.hpp"
 #include "llama/tiny_model.hpp"
@@ -75,9 +78,8 @@ TEST_P(LlamaOutlierModel, LosesNoMoreByFeedbackThanByEntQuant) {
   std::vector<std::vector<std::uint32_t>> texts;
   for (std::size_t text = 0; text < 40; ++text) texts.push_back(random_tokens(40, 100 + text));
   compress("plain", ecq::any_method(ecq::dtype::int8, ecq::entquant{.target_bits = GetParam()}));
-  compress("fed",
-           ecq::any_method(std::make_shared<const ecq::calibrated_method<ecq::int8>>(ecq::calibration{
-               .pass = std::make_shared<llama::text_calibration>(*original, pool, texts), .target_bits = GetParam()})));
+  compress("fed", ecq::any_method(llama::int8_feedback(
+                      std::make_shared<llama::text_calibration>(*original, pool, texts), GetParam())));
   EXPECT_LE(divergence_of(*original, "fed"), divergence_of(*original, "plain"));
 }
 

@@ -2,7 +2,6 @@
 // A second decoder, written from the definition of the architecture in double precision and as plainly as can be. It
 // shares no code with the one under test.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,107 +18,18 @@ class reference_decoder {
   explicit reference_decoder(const tiny_model& model) : model_(model) {}
 
   /// The logits of every position.
-  std::vector<vector> logits(const std::vector<std::uint32_t>& tokens) const {
-    std::vector<vector> states;
-    for (const std::uint32_t token : tokens) {
-      const auto& embedding = weights("model.embed_tokens.weight");
-      states.emplace_back(embedding.begin() + token * tiny_model::hidden,
-                          embedding.begin() + (token + 1) * tiny_model::hidden);
-    }
-    for (std::size_t layer = 0; layer < tiny_model::layers; ++layer) {
-      const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-      attend(prefix, states);
-      for (vector& state : states) {
-        const vector normed = normalized(state, prefix + "post_attention_layernorm.weight");
-        vector gate = product(prefix + "mlp.gate_proj.weight", normed);
-        const vector up = product(prefix + "mlp.up_proj.weight", normed);
-        for (std::size_t at = 0; at < gate.size(); ++at) gate[at] *= up[at] / (1 + std::exp(-gate[at]));
-        add(state, product(prefix + "mlp.down_proj.weight", gate));
-      }
-    }
-    const bool tied = model_.config["tie_word_embeddings"].get<bool>();
-    std::vector<vector> all;
-    for (const vector& state : states) {
-      all.push_back(
-          product(tied ? "model.embed_tokens.weight" : "lm_head.weight", normalized(state, "model.norm.weight")));
-    }
-    return all;
-  }
+  std::vector<vector> logits(const std::vector<std::uint32_t>& tokens) const;
 
  private:
-  const std::vector<float>& weights(const std::string& name) const { return model_.values.at(name); }
-
-  vector product(const std::string& name, const vector& in) const {
-    const auto& matrix = weights(name);
-    vector out(matrix.size() / in.size());
-    for (std::size_t row = 0; row < out.size(); ++row) {
-      for (std::size_t column = 0; column < in.size(); ++column) {
-        out[row] += static_cast<double>(matrix[row * in.size() + column]) * in[column];
-      }
-    }
-    return out;
-  }
-
-  vector normalized(const vector& state, const std::string& name) const {
-    double square = 0;
-    for (const double value : state) square += value * value;
-    const double scale = 1 / std::sqrt(square / static_cast<double>(state.size()) + 1e-5);
-    vector out = state;
-    for (std::size_t at = 0; at < out.size(); ++at) out[at] *= scale * static_cast<double>(weights(name)[at]);
-    return out;
-  }
-
-  static void add(vector& to, const vector& what) {
-    for (std::size_t at = 0; at < to.size(); ++at) to[at] += what[at];
-  }
+  const std::vector<float>& weights(const std::string& name) const;
+  vector product(const std::string& name, const vector& in) const;
+  vector normalized(const vector& state, const std::string& name) const;
+  static void add(vector& to, const vector& what);
 
   /// One head of `all`, turned by its position: elements j and j + width / 2 are a point in the plane.
-  static vector rotated_head(const vector& all, std::size_t head, std::size_t position) {
-    constexpr std::size_t width = tiny_model::head_width;
-    vector out(width);
-    for (std::size_t pair = 0; pair < width / 2; ++pair) {
-      const double angle = static_cast<double>(position) *
-                           std::pow(500.0, -2.0 * static_cast<double>(pair) / static_cast<double>(width));
-      const double x = all[head * width + pair];
-      const double y = all[head * width + pair + width / 2];
-      out[pair] = x * std::cos(angle) - y * std::sin(angle);
-      out[pair + width / 2] = x * std::sin(angle) + y * std::cos(angle);
-    }
-    return out;
-  }
+  static vector rotated_head(const vector& all, std::size_t head, std::size_t position);
 
-  void attend(const std::string& prefix, std::vector<vector>& states) const {
-    constexpr std::size_t width = tiny_model::head_width;
-    std::vector<vector> queries, keys, values;
-    for (const vector& state : states) {
-      const vector normed = normalized(state, prefix + "input_layernorm.weight");
-      queries.push_back(product(prefix + "self_attn.q_proj.weight", normed));
-      keys.push_back(product(prefix + "self_attn.k_proj.weight", normed));
-      values.push_back(product(prefix + "self_attn.v_proj.weight", normed));
-    }
-    for (std::size_t position = 0; position < states.size(); ++position) {
-      vector mixed(tiny_model::heads * width);
-      for (std::size_t head = 0; head < tiny_model::heads; ++head) {
-        const std::size_t shared = head * tiny_model::key_heads / tiny_model::heads;
-        const vector query = rotated_head(queries[position], head, position);
-        vector shares;
-        double sum = 0;
-        for (std::size_t at = 0; at <= position; ++at) {
-          const vector key = rotated_head(keys[at], shared, at);
-          double score = 0;
-          for (std::size_t column = 0; column < width; ++column) score += query[column] * key[column];
-          shares.push_back(std::exp(score / std::sqrt(static_cast<double>(width))));
-          sum += shares.back();
-        }
-        for (std::size_t at = 0; at <= position; ++at) {
-          for (std::size_t column = 0; column < width; ++column) {
-            mixed[head * width + column] += shares[at] / sum * values[at][shared * width + column];
-          }
-        }
-      }
-      add(states[position], product(prefix + "self_attn.o_proj.weight", mixed));
-    }
-  }
+  void attend(const std::string& prefix, std::vector<vector>& states) const;
 
   const tiny_model& model_;
 };

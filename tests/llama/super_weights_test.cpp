@@ -14,6 +14,9 @@
 #include <tuple>
 #include <vector>
 
+#include "../../examples/llama/layer_source.hpp"
+#include "../../examples/llama/model.hpp"
+#include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "llama/tiny_model.hpp"
 
@@ -116,7 +119,7 @@ TEST_F(LlamaSuperWeights, CandidatesAreTheStrongestOnBothSidesOfTheThreshold) {
 
 TEST_F(LlamaSuperWeights, TokensOfEveryPassCount) {
   tiny_model model;
-  model.config["max_position_embeddings"] = 512;
+  model.config["max_position_embeddings"] = "512";
   llama_test::plant_super_weight(model);
   const llama::super_weight_options how{.threshold = 0};
   const auto strength = [&](const std::vector<std::uint32_t>& tokens) {

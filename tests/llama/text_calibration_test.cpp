@@ -10,6 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "../../examples/llama/forward.hpp"
+#include "../../examples/llama/kv_cache.hpp"
+#include "../../examples/llama/layer_source.hpp"
+#include "../../examples/llama/model.hpp"
+#include "../../examples/llama/thread_pool.hpp"
+#include "ecq/calibrated/input_moments.hpp"
 #include "llama/tiny_model.hpp"
 
 namespace {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../../examples/llama/pre_tokenizer.hpp"
 #include "support/files.hpp"
 
 namespace {

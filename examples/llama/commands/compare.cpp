@@ -23,9 +23,14 @@
 #include "../../ecq/text.hpp"
 #include "../comparison.hpp"
 #include "../forward.hpp"
+#include "../model.hpp"
+#include "../model_config.hpp"
+#include "../text_windows.hpp"
 #include "../thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
+#include "feedback.hpp"
 
 namespace llama_tool {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ecq/base/result.hpp"
-#include "feedback.hpp"
+#include "feedback_options.hpp"
 #include "inputs.hpp"
 
 namespace llama_tool {

@@ -7,6 +7,7 @@
 
 #include "../../ecq/text.hpp"
 #include "ecq/io/model_files.hpp"
+#include "feedback.hpp"
 
 namespace llama_tool {
 

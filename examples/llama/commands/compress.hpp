@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ecq/base/result.hpp"
-#include "feedback.hpp"
+#include "feedback_options.hpp"
 
 namespace llama_tool {
 

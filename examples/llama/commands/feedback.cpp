@@ -1,12 +1,16 @@
 #include "feedback.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "../../ecq/progress_bar.hpp"
 #include "../forward.hpp"
-#include "ecq/calibrated/calibrated_method.hpp"
+#include "../int8_feedback.hpp"
+#include "../model_config.hpp"
+#include "../own_texts.hpp"
+#include "../text_calibration.hpp"
+#include "../tokenizer.hpp"
+#include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/io/model_files.hpp"
 
@@ -47,10 +51,8 @@ ecq::result<std::unique_ptr<feedback>> feedback::open(const feedback_options& gi
 }
 
 ecq::result<ecq::compress_report> feedback::compress(const std::string& output, double bits, unsigned states) {
-  ecq::calibration calibration{.pass = pass_, .target_bits = bits, .correction = given_.correction};
-  if (states != 0) calibration.state_bits = static_cast<unsigned>(std::countr_zero(states));
   ecq::compress_options options;
-  options.method = ecq::any_method(std::make_shared<const ecq::calibrated_method<ecq::int8>>(calibration));
+  options.method = ecq::any_method(llama::int8_feedback(pass_, bits, given_.correction, states));
   options.sensitivities = sensitivities_;
   tool::progress_bar bar(given_.common.quiet);
   return tool::naming(given_.path, ecq::compress_folder(pool_.backend(), given_.path, output, options, bar.callback()));

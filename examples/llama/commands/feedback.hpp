@@ -8,22 +8,17 @@
 #include <utility>
 
 #include "../model.hpp"
-#include "../own_texts.hpp"
-#include "../text_calibration.hpp"
 #include "../thread_pool.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/checkpoint/compress_checkpoint.hpp"
+#include "ecq/checkpoint/compress_options.hpp"
 #include "ecq/checkpoint/sensitivities.hpp"
-#include "inputs.hpp"
+#include "feedback_options.hpp"
+
+namespace llama {
+class text_calibration;
+}
 
 namespace llama_tool {
-
-/// In mode dense, of a plain model.
-struct feedback_options : model_options {
-  std::string sensitivities;  ///< a file that ecq::read_sensitivities takes; empty: none
-  double correction = 0.75;   ///< ecq::error_feedback::correction
-  llama::own_text_options texts;
-};
 
 /// Fails with ecq::errc::invalid_argument if the model at `path` is compressed already.
 ecq::result<void> check_plain(const std::string& path);

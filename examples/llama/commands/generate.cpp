@@ -10,8 +10,10 @@
 #include "../../ecq/progress_bar.hpp"
 #include "../../ecq/text.hpp"
 #include "../forward.hpp"
+#include "../model.hpp"
 #include "../text_stream.hpp"
 #include "../thread_pool.hpp"
+#include "../tokenizer.hpp"
 
 namespace llama_tool {
 

@@ -6,8 +6,12 @@
 
 #include "../../ecq/progress_bar.hpp"
 #include "../../ecq/text.hpp"
+#include "../model.hpp"
+#include "../model_config.hpp"
+#include "../tokenizer.hpp"
 #include "ecq/io/mapped_file.hpp"
 #include "ecq/io/model_files.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
 
 namespace llama_tool {
 
@@ -26,6 +30,10 @@ std::uint64_t peak_memory() {
 
 }  // namespace
 
+ecq::activation_type model_options::activation_type() const {
+  return activations == "int8" ? ecq::activation_type::int8 : ecq::activation_type::fp32;
+}
+
 ecq::result<llama::model> open_model(const model_options& given, const std::string& path,
                                      ecq::activation_type activations) {
   tool::progress_bar bar(given.common.quiet);
@@ -33,6 +41,10 @@ ecq::result<llama::model> open_model(const model_options& given, const std::stri
                     : given.mode == "fused" ? llama::weight_mode::fused
                                             : llama::weight_mode::dense;
   return tool::naming(path, llama::model::open(path, mode, given.common.backend(), bar.callback(), activations));
+}
+
+ecq::result<llama::model> open_model(const model_options& given) {
+  return open_model(given, given.path, given.activation_type());
 }
 
 ecq::result<llama::tokenizer> open_tokenizer(const std::string& path, const llama::model_config& config) {

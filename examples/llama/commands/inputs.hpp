@@ -9,13 +9,19 @@
 #include <vector>
 
 #include "../../ecq/answer.hpp"
-#include "../model.hpp"
-#include "../model_config.hpp"
 #include "../text_windows.hpp"
-#include "../tokenizer.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/output_file.hpp"
-#include "ecq/matmul/matmul_plan.hpp"
+
+namespace ecq {
+enum class activation_type : unsigned char;
+}
+
+namespace llama {
+class model;
+struct model_config;
+class tokenizer;
+}  // namespace llama
 
 namespace llama_tool {
 
@@ -26,18 +32,14 @@ struct model_options {
   std::string activations = "fp32";
   tool::common_options common;
 
-  ecq::activation_type activation_type() const {
-    return activations == "int8" ? ecq::activation_type::int8 : ecq::activation_type::fp32;
-  }
+  ecq::activation_type activation_type() const;
 };
 
 /// Opens the model at `path` as the options say, but for the activations. Shows its progress. Errors: those of
 /// llama::model::open.
 ecq::result<llama::model> open_model(const model_options& given, const std::string& path,
                                      ecq::activation_type activations);
-inline ecq::result<llama::model> open_model(const model_options& given) {
-  return open_model(given, given.path, given.activation_type());
-}
+ecq::result<llama::model> open_model(const model_options& given);
 
 /// The tokenizer beside the model at `path`. Errors: those of llama::tokenizer::load.
 ecq::result<llama::tokenizer> open_tokenizer(const std::string& path, const llama::model_config& config);

@@ -9,6 +9,7 @@
 #include "../../ecq/progress_bar.hpp"
 #include "../../ecq/text.hpp"
 #include "../forward.hpp"
+#include "../model.hpp"
 #include "../perplexity.hpp"
 #include "../thread_pool.hpp"
 

@@ -10,7 +10,9 @@
 
 #include "../../ecq/text.hpp"
 #include "../layer_source.hpp"
+#include "../model.hpp"
 #include "../thread_pool.hpp"
+#include "../tokenizer.hpp"
 
 namespace llama_tool {
 

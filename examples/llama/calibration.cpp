@@ -1,0 +1,149 @@
+// Each matrix quantised alone, and what that does to the predictions.
+
+#include "calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "dot.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/base/matrix_view.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/nearest_finite.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "forward.hpp"
+#include "kv_cache.hpp"
+#include "linear_layer.hpp"
+#include "model.hpp"
+#include "prediction.hpp"
+#include "sampling.hpp"
+#include "thread_pool.hpp"
+
+namespace llama {
+
+namespace {
+
+/// A matrix as EntQuant leaves it.
+class quantized_matrix {
+ public:
+  /// Errors: those of ecq::entquant, such as ecq::errc::non_finite.
+  static ecq::result<quantized_matrix> of(const ecq::cpu& backend, ecq::matrix_view<const ecq::bf16> weights,
+                                          double lambda) {
+    quantized_matrix made;
+    std::vector<std::uint8_t> codes(weights.size());
+    std::vector<ecq::bf16> scales(weights.rows());
+    const ecq::entquant quantizer{.lambda = lambda};
+    ECQ_CHECK(quantizer.quantize<ecq::fp8_e4m3>(backend, weights, codes, scales));
+    made.weights_.resize(weights.size());
+    double error = 0, all = 0;
+    for (std::size_t row = 0; row < weights.rows(); ++row) {
+      for (std::size_t column = 0; column < weights.columns(); ++column) {
+        const std::size_t at = row * weights.columns() + column;
+        made.weights_[at] =
+            ecq::nearest_finite<ecq::bf16>(ecq::fp8_e4m3::decode(codes[at]) * static_cast<float>(scales[row]));
+        const double weight = static_cast<double>(value_of(weights(row, column)));
+        error += std::pow(static_cast<double>(value_of(made.weights_[at])) - weight, 2);
+        all += weight * weight;
+      }
+    }
+    made.relative_error_ = all == 0 ? 0 : error / all;
+    made.layer_ = std::make_unique<dense_layer>(
+        ecq::matrix_view<const ecq::bf16>(made.weights_.data(), weights.rows(), weights.columns()));
+    return made;
+  }
+
+  const linear_layer& layer() const noexcept { return *layer_; }
+  double relative_error() const noexcept { return relative_error_; }
+  std::size_t size() const noexcept { return weights_.size(); }
+
+ private:
+  std::vector<ecq::bf16> weights_;
+  std::unique_ptr<const dense_layer> layer_;
+  double relative_error_ = 0;
+};
+
+/// The logits of all tokens of a text; valid until the pass computes others.
+ecq::result<ecq::matrix_view<const float>> logits_of(forward_pass& pass, kv_cache& cache,
+                                                     std::span<const std::uint32_t> text) {
+  cache.clear();
+  ECQ_TRY(states, pass.run(text, cache));
+  ECQ_TRY(logits, pass.logits(states));
+  ECQ_CHECK(check_logits({logits.data(), logits.size()}));
+  return logits;
+}
+
+/// Sets the sensitivities from divergences and errors, with geometric mean 1 and within a million either way. A matrix
+/// of no influence has the least.
+void set_sensitivities(std::span<matrix_sensitivity> matrices, std::span<const std::size_t> weights) {
+  double logs = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    matrix_sensitivity& one = matrices[i];
+    const double change = one.relative_error * static_cast<double>(weights[i]);
+    one.sensitivity = change > 0 ? one.divergence / change : 0;
+    if (!(one.sensitivity > 0)) continue;
+    logs += std::log(one.sensitivity);
+    ++count;
+  }
+  const double mean = count == 0 ? 1 : std::exp(logs / static_cast<double>(count));
+  for (matrix_sensitivity& one : matrices) one.sensitivity = std::clamp(one.sensitivity / mean, 1e-6, 1e6);
+}
+
+}  // namespace
+
+ecq::result<std::vector<matrix_sensitivity>> calibrate(
+    const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how,
+    const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress) {
+  const model_config& config = from.config();
+  if (!(how.lambda >= 0)) return ecq::error(ecq::errc::invalid_argument, "a lambda of ", how.lambda);
+  forward_pass pass(from, pool);
+  ECQ_TRY(texts, own_texts(pass, config, prompt, how.texts, [&](std::size_t done) {
+            if (progress) progress("writing texts", done, how.texts.tokens);
+          }));
+  std::vector<matrix_sensitivity> measured;
+  std::vector<std::size_t> weights;
+  kv_cache cache(config);
+  for (std::size_t layer = 0; layer < config.layers; ++layer) {
+    ECQ_TRY(matrices, from.layers().layer(layer));
+    std::vector<quantized_matrix> quantized;
+    for (std::size_t index = 0; index < projections; ++index) {
+      const auto* const matrix = dynamic_cast<const dense_layer*>(matrices[index]);
+      if (matrix == nullptr) return ecq::error(ecq::errc::invalid_argument, "calibration needs mode dense");
+      auto made = quantized_matrix::of(pool.backend(), matrix->weights(), how.lambda);
+      const auto which = static_cast<projection>(index);
+      if (!made) return std::move(made).error().within("tensor '", tensor_name(layer, which), "'");
+      weights.push_back(made->size());
+      measured.push_back({.layer = layer, .which = which, .relative_error = made->relative_error()});
+      quantized.push_back(std::move(*made));
+    }
+    const std::span of_layer = std::span(measured).last(projections);
+    std::size_t predictions = 0;
+    for (std::size_t text = 0; text < texts.size(); ++text) {
+      if (progress) progress("measuring", layer * texts.size() + text, config.layers * texts.size());
+      ECQ_TRY(logits, logits_of(pass, cache, texts[text]));
+      const std::vector<float> expected(logits.data(), logits.data() + logits.size());
+      std::vector<double> divergences(logits.rows());
+      for (std::size_t index = 0; index < projections; ++index) {
+        pass.replace(layer, static_cast<projection>(index), &quantized[index].layer());
+        auto changed = logits_of(pass, cache, texts[text]);
+        pass.replace(layer, static_cast<projection>(index), nullptr);
+        if (!changed) return std::move(changed).error();
+        constexpr std::size_t work_of_exponential = 32;
+        pool.run(changed->rows(), work_of_exponential * changed->size(), [&](std::size_t row, std::size_t) {
+          divergences[row] = divergence_of({expected.data() + row * config.vocabulary, config.vocabulary},
+                                           {&(*changed)(row, 0), config.vocabulary});
+        });
+        for (const double divergence : divergences) of_layer[index].divergence += divergence;
+      }
+      predictions += divergences.size();
+    }
+    for (matrix_sensitivity& one : of_layer) one.divergence /= static_cast<double>(predictions);
+  }
+  set_sensitivities(measured, weights);
+  return measured;
+}
+
+}  // namespace llama

@@ -1,0 +1,247 @@
+// The steps of a layer, each on all threads.
+
+#include "forward.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dot.hpp"
+#include "dot_tile.hpp"
+#include "ecq/format/bf16.hpp"
+#include "kv_cache.hpp"
+#include "linear_layer.hpp"
+#include "model.hpp"
+#include "product.hpp"
+#include "thread_pool.hpp"
+
+namespace llama {
+
+forward_pass::forward_pass(const model& weights, thread_pool& pool)
+    : model_(weights), config_(weights.config()), pool_(pool), vectors_(has_vectors()) {}
+
+void forward_pass::replace(std::size_t layer, projection which, const linear_layer* other) noexcept {
+  replaced_layer_ = layer;
+  replaced_ = which;
+  replacement_ = other;
+}
+
+ecq::result<ecq::matrix_view<const float>> forward_pass::run(std::span<const std::uint32_t> tokens, kv_cache& cache) {
+  ECQ_CHECK(check(tokens, cache));
+  const std::size_t count = tokens.size();
+  begin(count, cache);
+  for (std::size_t token = 0; token < count; ++token) {
+    const ecq::bf16* const row = &model_.embedding()(tokens[token], 0);
+    std::transform(row, row + config_.hidden, &states_[token * config_.hidden],
+                   [](ecq::bf16 weight) { return value_of(weight); });
+  }
+  for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+    ECQ_TRY(matrices, model_.layers().layer(layer));
+    if (replacement_ != nullptr && layer == replaced_layer_) {
+      matrices[static_cast<std::size_t>(replaced_)] = replacement_;
+    }
+    attention_input(layer);
+    ECQ_CHECK(attention(layer, matrices, cache));
+    ECQ_CHECK(add_attention(matrices));
+    feed_forward_input(layer);
+    ECQ_CHECK(gate(matrices));
+    ECQ_CHECK(add_feed_forward(layer, matrices));
+  }
+  cache.advance(count);
+  return normalize(model_.final_norm());
+}
+
+ecq::result<ecq::matrix_view<const float>> forward_pass::logits(ecq::matrix_view<const float> states) {
+  logits_.resize(states.rows() * config_.vocabulary);
+  const ecq::matrix_view<float> out(logits_.data(), states.rows(), config_.vocabulary);
+  ECQ_CHECK(model_.head().multiply(pool_, states, out));
+  return ecq::matrix_view<const float>(out);
+}
+
+void forward_pass::resume(ecq::matrix_view<const float> states, kv_cache& cache) {
+  cache.clear();
+  begin(states.rows(), cache);
+  for (std::size_t token = 0; token < count_; ++token) {
+    std::copy_n(&states(token, 0), config_.hidden, &states_[token * config_.hidden]);
+  }
+}
+
+ecq::matrix_view<const float> forward_pass::states() const noexcept { return {states_.data(), count_, config_.hidden}; }
+
+ecq::matrix_view<const float> forward_pass::attention_input(std::size_t layer) {
+  return normalize(model_.attention_norm(layer));
+}
+
+ecq::result<ecq::matrix_view<const float>> forward_pass::attention(std::size_t layer, const layer_matrices& matrices,
+                                                                   kv_cache& cache) {
+  const std::size_t count = count_, query_width = config_.query_width(), key_width = config_.key_width();
+  const std::size_t first = cache.length();
+  ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, config_.hidden},
+                     {attention_.data(), count, attention_width()}));
+  for (std::size_t token = 0; token < count; ++token) {
+    float* const query = &attention_[token * attention_width()];
+    float* const key = cache.key(layer, first + token);
+    std::copy_n(query + query_width, key_width, key);
+    std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
+    rotate(query, config_.heads, token);
+    rotate(key, config_.key_heads, token);
+  }
+  scores_.resize(pool_.size() * (first + count));
+  const std::size_t work = 2 * count * (first + count) * query_width;
+  pool_.run(count * config_.heads, work, [&](std::size_t index, std::size_t worker) {
+    mix_values(layer, cache, first, index / config_.heads, index % config_.heads, &scores_[worker * (first + count)]);
+  });
+  return ecq::matrix_view<const float>(mixed_.data(), count, query_width);
+}
+
+ecq::result<void> forward_pass::add_attention(const layer_matrices& matrices) {
+  ECQ_CHECK(multiply(matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
+                     {delta_.data(), count_, config_.hidden}));
+  add_delta();
+  return {};
+}
+
+ecq::matrix_view<const float> forward_pass::feed_forward_input(std::size_t layer) {
+  return normalize(model_.feed_forward_norm(layer));
+}
+
+ecq::result<ecq::matrix_view<const float>> forward_pass::gate(const layer_matrices& matrices) {
+  const std::size_t count = count_, wide = config_.intermediate;
+  ECQ_CHECK(
+      multiply(matrices, projection::gate, {normed_.data(), count, config_.hidden}, {gated_.data(), count, 2 * wide}));
+  constexpr std::size_t work_of_exponential = 16;
+  pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
+    float* const gate = &gated_[token * 2 * wide];
+    const float* const up = gate + wide;
+    for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
+  });
+  return down_input();
+}
+
+ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
+  const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
+  ECQ_CHECK(multiply(matrices, projection::down, down_input(), out));
+  if (observe_down_) observe_down_(layer, down_input(), out);
+  add_delta();
+  return {};
+}
+
+ecq::result<void> forward_pass::check(std::span<const std::uint32_t> tokens, const kv_cache& cache) const {
+  if (tokens.empty() || tokens.size() > most_tokens) {
+    return ecq::error(ecq::errc::invalid_argument, tokens.size(), " tokens in a pass, not 1 to ", most_tokens);
+  }
+  if (tokens.size() > cache.positions() - cache.length()) {
+    return ecq::error(ecq::errc::invalid_argument, cache.length() + tokens.size(), " tokens, the context has ",
+                      cache.positions());
+  }
+  for (const std::uint32_t token : tokens) {
+    if (token < config_.vocabulary) continue;
+    return ecq::error(ecq::errc::invalid_argument, "token ", token, ", the vocabulary has ", config_.vocabulary);
+  }
+  return {};
+}
+
+std::size_t forward_pass::attention_width() const noexcept { return config_.query_width() + 2 * config_.key_width(); }
+
+void forward_pass::begin(std::size_t count, kv_cache& cache) {
+  count_ = count;
+  cache.extend(count);
+  rotations(cache.length(), count);
+  states_.resize(count * config_.hidden);
+  normed_.resize(count * config_.hidden);
+  delta_.resize(count * config_.hidden);
+  attention_.resize(count * attention_width());
+  mixed_.resize(count * config_.query_width());
+  gated_.resize(count * 2 * config_.intermediate);
+}
+
+void forward_pass::rotations(std::size_t first, std::size_t count) {
+  const std::size_t pairs = config_.head_width / 2;
+  cosines_.resize(count * pairs);
+  sines_.resize(count * pairs);
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    const double frequency = config_.rotary.frequency(pair, config_.head_width);
+    for (std::size_t token = 0; token < count; ++token) {
+      const double angle = static_cast<double>(first + token) * frequency;
+      cosines_[token * pairs + pair] = static_cast<float>(std::cos(angle));
+      sines_[token * pairs + pair] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+void forward_pass::rotate(float* heads, std::size_t count, std::size_t token) const noexcept {
+  const std::size_t pairs = config_.head_width / 2;
+  const float* const cosine = &cosines_[token * pairs];
+  const float* const sine = &sines_[token * pairs];
+  for (float* head = heads; head != heads + count * config_.head_width; head += config_.head_width) {
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const float low = head[pair];
+      const float high = head[pair + pairs];
+      head[pair] = low * cosine[pair] - high * sine[pair];
+      head[pair + pairs] = high * cosine[pair] + low * sine[pair];
+    }
+  }
+}
+
+ecq::matrix_view<const float> forward_pass::down_input() const noexcept {
+  return {gated_.data(), count_, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
+}
+
+ecq::matrix_view<const float> forward_pass::normalize(const std::vector<float>& weight) {
+  const std::size_t count = count_, width = config_.hidden;
+  pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
+    const float* const state = &states_[token * width];
+    float square = 0;
+    detail::dot_tile<1, 1>(vectors_, state, width, state, width, width, &square);
+    const float mean = square / static_cast<float>(width);
+    const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
+    for (std::size_t at = 0; at < width; ++at) normed_[token * width + at] = state[at] * scale * weight[at];
+  });
+  return {normed_.data(), count, width};
+}
+
+ecq::result<void> forward_pass::multiply(const layer_matrices& matrices, projection which,
+                                         ecq::matrix_view<const float> in, ecq::matrix_view<float> out) {
+  std::size_t index = static_cast<std::size_t>(which), column = 0;
+  do {
+    const linear_layer* const matrix = matrices[index];
+    if (matrix == nullptr) continue;
+    ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
+    column += matrix->rows();
+  } while (++index < projections && shares_input(index));
+  return {};
+}
+
+void forward_pass::mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token,
+                              std::size_t head, float* scores) noexcept {
+  const std::size_t width = config_.head_width;
+  const float* const query = &attention_[token * attention_width() + head * width];
+  const std::size_t shared = head / (config_.heads / config_.key_heads) * width;
+  const std::size_t length = first + token + 1;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(width));
+  float highest = -std::numeric_limits<float>::infinity();
+  for (std::size_t at = 0; at < length; ++at) {
+    const float* const key = cache.key(layer, at) + shared;
+    detail::dot_tile<1, 1>(vectors_, key, width, query, width, width, &scores[at]);
+    scores[at] *= scale;
+    highest = (std::max)(highest, scores[at]);
+  }
+  float sum = 0;
+  for (std::size_t at = 0; at < length; ++at) {
+    scores[at] = std::exp(scores[at] - highest);
+    sum += scores[at];
+  }
+  float* const out = &mixed_[token * config_.query_width() + head * width];
+  std::fill(out, out + width, 0.0F);
+  for (std::size_t at = 0; at < length; ++at) {
+    const float share = scores[at] / sum;
+    const float* const value = cache.value(layer, at) + shared;
+    for (std::size_t column = 0; column < width; ++column) out[column] += share * value[column];
+  }
+}
+
+void forward_pass::add_delta() noexcept {
+  for (std::size_t at = 0; at < states_.size(); ++at) states_[at] += delta_[at];
+}
+
+}  // namespace llama

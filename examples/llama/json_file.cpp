@@ -1,0 +1,75 @@
+// JSON files of other people: what is not as expected is an error that names it.
+
+#include "json_file.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "ecq/io/limits.hpp"
+#include "ecq/io/mapped_file.hpp"
+
+namespace llama {
+
+ecq::result<json> parse_json_object(std::string_view text) {
+  json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) return ecq::error(ecq::errc::corrupt, "is not JSON");
+  if (!parsed.is_object()) return ecq::error(ecq::errc::corrupt, "is not a JSON object");
+  return parsed;
+}
+
+ecq::result<json> read_json_object(const std::filesystem::path& path) {
+  ECQ_TRY(file, ecq::mapped_file::open(path));
+  const auto bytes = file.bytes();
+  const std::string label = "'" + path.string() + "'";
+  if (bytes.size() > ecq::file_limits::header_bytes) {
+    return ecq::error(ecq::errc::limit_exceeded, label, ": ", bytes.size(), " bytes, at most ",
+                      ecq::file_limits::header_bytes, " are read");
+  }
+  auto parsed = parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!parsed) return std::move(parsed).error().within(label);
+  return parsed;
+}
+
+const json* find_member(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::uint64_t> natural_of(const json& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(value.get<std::int64_t>());
+}
+
+ecq::result<std::uint64_t> integer_member(const json& object, const char* name, std::uint64_t low, std::uint64_t high,
+                                          std::optional<std::uint64_t> otherwise) {
+  const json* found = find_member(object, name);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr) return ecq::error(ecq::errc::not_found, name, " is missing");
+  if (const auto value = natural_of(*found); value && *value >= low && *value <= high) return *value;
+  return ecq::error(ecq::errc::corrupt, name, ": not an integer from ", low, " to ", high);
+}
+
+ecq::result<double> positive_member(const json& object, const char* name, double otherwise) {
+  const json* found = find_member(object, name);
+  if (found == nullptr) return otherwise;
+  const double value = found->is_number() ? found->get<double>() : 0.0;
+  if (std::isfinite(value) && value > 0) return value;
+  return ecq::error(ecq::errc::corrupt, name, ": not a finite number above 0");
+}
+
+ecq::result<bool> flag_member(const json& object, const char* name) {
+  const json* found = find_member(object, name);
+  if (found == nullptr) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  return ecq::error(ecq::errc::corrupt, name, ": neither true nor false");
+}
+
+std::string_view text_member(const json& object, const char* name) {
+  const json* found = find_member(object, name);
+  return found != nullptr && found->is_string() ? std::string_view(found->get_ref<const std::string&>()) : "";
+}
+
+}  // namespace llama

@@ -1,0 +1,170 @@
+// The files of a model, checked against its config.json before anything is loaded.
+
+#include "model.hpp"
+
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "block_source.hpp"
+#include "dense_source.hpp"
+#include "ecq/base/backend.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
+#include "fused_source.hpp"
+#include "stored_layer.hpp"
+#include "stored_tensors.hpp"
+
+namespace llama {
+
+namespace {
+
+std::string layer_prefix(std::size_t layer) { return "model.layers." + std::to_string(layer) + "."; }
+
+}  // namespace
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
+}
+
+ecq::result<model> model::open(const std::filesystem::path& path, weight_mode mode, const ecq::cpu& backend,
+                               const ecq::progress_callback& report_progress, ecq::activation_type activations) {
+  if (activations != ecq::activation_type::fp32 && mode != weight_mode::fused) {
+    return ecq::error(ecq::errc::invalid_argument, "quantised activations are for mode fused");
+  }
+  ECQ_TRY(config, read_model_config(folder_of(path)));
+  try {
+    ECQ_TRY(tensors, stored_tensors::open(path));
+    model opened(std::move(config), std::move(tensors));
+    auto loaded = opened.load(mode, backend, report_progress, activations);
+    if (!loaded) return std::move(loaded).error().within("'", path.string(), "'");
+    return opened;
+  } catch (const std::bad_alloc&) {
+    return ecq::error(ecq::errc::out_of_memory, "'", path.string(), "': no memory for its weights");
+  } catch (const std::length_error&) {
+    return ecq::error(ecq::errc::out_of_memory, "'", path.string(), "': more weights than memory has addresses");
+  }
+}
+
+model::model(model_config config, stored_tensors tensors)
+    : config_(std::move(config)), tensors_(std::make_unique<stored_tensors>(std::move(tensors))) {}
+
+model::model(model&&) noexcept = default;
+model& model::operator=(model&&) noexcept = default;
+model::~model() = default;
+
+ecq::result<const stored_tensor*> model::vector(const std::string& name) const {
+  const std::array<std::uint64_t, 1> shape{config_.hidden};
+  return tensors_->expect(name, shape);
+}
+
+ecq::result<const stored_tensor*> model::matrix(const std::string& name, std::size_t rows, std::size_t columns) const {
+  const std::array<std::uint64_t, 2> shape{rows, columns};
+  return tensors_->expect(name, shape);
+}
+
+ecq::result<std::vector<by_projection<const stored_tensor*>>> model::find_layers() const {
+  const model_config& size = config_;
+  const by_projection<extents> shapes{{{size.query_width(), size.hidden},
+                                       {size.key_width(), size.hidden},
+                                       {size.key_width(), size.hidden},
+                                       {size.hidden, size.query_width()},
+                                       {size.intermediate, size.hidden},
+                                       {size.intermediate, size.hidden},
+                                       {size.hidden, size.intermediate}}};
+  std::vector<by_projection<const stored_tensor*>> found;
+  for (std::size_t layer = 0; layer < size.layers; ++layer) {
+    auto& tensors = found.emplace_back();
+    for (std::size_t index = 0; index < projections; ++index) {
+      const std::string name = tensor_name(layer, static_cast<projection>(index));
+      ECQ_TRY(tensor, matrix(name, shapes[index].rows, shapes[index].columns));
+      tensors[index] = tensor;
+    }
+    for (const char* const name : {"input_layernorm.weight", "post_attention_layernorm.weight"}) {
+      ECQ_CHECK(vector(layer_prefix(layer) + name));
+    }
+  }
+  ECQ_CHECK(vector("model.norm.weight"));
+  ECQ_CHECK(matrix("model.embed_tokens.weight", size.vocabulary, size.hidden));
+  if (!size.tied) ECQ_CHECK(matrix("lm_head.weight", size.vocabulary, size.hidden));
+  return found;
+}
+
+ecq::result<void> model::check_others() const {
+  ecq::result<void> outcome;
+  const std::string beyond = layer_prefix(config_.layers);
+  tensors_->each([&](const stored_tensor& tensor) {
+    if (!outcome) return;
+    if (tensor.name.starts_with(beyond)) {
+      outcome =
+          ecq::error(ecq::errc::corrupt, "tensor '", tensor.name, "': config.json has ", config_.layers, " layers");
+    } else if (tensor.name.starts_with("model.") && tensor.name.ends_with(".bias")) {
+      outcome = ecq::error(ecq::errc::unsupported, "tensor '", tensor.name, "': a bias");
+    }
+  });
+  return outcome;
+}
+
+ecq::result<void> model::load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress,
+                              ecq::activation_type activations) {
+  ECQ_TRY(layers, find_layers());
+  ECQ_CHECK(check_others());
+  ECQ_CHECK(load_outside(backend));
+  auto dense = std::make_unique<dense_source>();
+  auto fused = std::make_unique<fused_source>(activations);
+  std::vector<stored_layer> stored;
+  std::uint64_t done = 0, each = 0;
+  for (const stored_tensor* tensor : layers.front()) each += extents_of(*tensor).size() * sizeof(ecq::bf16);
+  for (std::size_t index = 0; index < layers.size(); ++index, done += each) {
+    if (report_progress) report_progress({"loading", layer_prefix(index), done, each * layers.size()});
+    if (mode == weight_mode::fused) {
+      ECQ_CHECK(fused->add(backend, layers[index]));
+      continue;
+    }
+    ECQ_TRY(layer, stored_layer::open(backend, layers[index]));
+    if (mode == weight_mode::dense) {
+      ECQ_CHECK(dense->add(backend, std::move(layer)));
+    } else {
+      stored.push_back(std::move(layer));
+    }
+  }
+  if (mode == weight_mode::dense) {
+    layers_ = std::move(dense);
+  } else if (mode == weight_mode::fused) {
+    layers_ = std::move(fused);
+  } else {
+    layers_ = std::make_unique<block_source>(backend, std::move(stored));
+  }
+  const memory_use of_layers = layers_->memory();
+  memory_.dense += of_layers.dense;
+  memory_.coded = of_layers.coded;
+  memory_.buffers = of_layers.buffers;
+  return {};
+}
+
+ecq::result<void> model::load_outside(const ecq::cpu& backend) {
+  ECQ_TRY(embedding, bf16_matrix::load(backend, *tensors_->find("model.embed_tokens.weight")));
+  embedding_ = std::move(embedding);
+  memory_.dense += embedding_.size_bytes();
+  if (!config_.tied) {
+    ECQ_TRY(head, bf16_matrix::load(backend, *tensors_->find("lm_head.weight")));
+    head_weights_ = std::move(head);
+    memory_.dense += head_weights_.size_bytes();
+  }
+  head_ = std::make_unique<dense_layer>(config_.tied ? embedding_.view() : head_weights_.view());
+  const auto norm = [&](const std::string& name) {
+    memory_.dense += config_.hidden * sizeof(float);
+    return load_floats(backend, *tensors_->find(name));
+  };
+  for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+    ECQ_TRY(attention, norm(layer_prefix(layer) + "input_layernorm.weight"));
+    ECQ_TRY(feed_forward, norm(layer_prefix(layer) + "post_attention_layernorm.weight"));
+    norms_.push_back({std::move(attention), std::move(feed_forward)});
+  }
+  ECQ_TRY(last, norm("model.norm.weight"));
+  final_norm_ = std::move(last);
+  return {};
+}
+
+}  // namespace llama

@@ -1,0 +1,118 @@
+// The members of config.json, one after another, each with its limits.
+
+#include "model_config.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+namespace llama {
+
+namespace {
+
+/// Largest sizes that a config.json may name: far above every model, and small enough that no product overflows.
+struct config_limits {
+  static constexpr std::uint64_t width = 1 << 22;
+  static constexpr std::uint64_t layers = 1 << 12;
+  static constexpr std::uint64_t heads = 1 << 12;
+  static constexpr std::uint64_t head_width = 1 << 12;
+  static constexpr std::uint64_t vocabulary = 1 << 24;
+  static constexpr std::uint64_t positions = std::uint64_t{1} << 31;
+};
+
+/// Refuses what would give other numbers than a plain Llama decoder.
+ecq::result<void> check_architecture(const json& config) {
+  const auto unsupported = [](const auto&... parts) { return ecq::error(ecq::errc::unsupported, parts...); };
+  std::string named(text_member(config, "model_type"));
+  bool known = named == "llama";
+  if (const json* all = find_member(config, "architectures"); all != nullptr) {
+    known = all->is_array() && all->size() == 1 && (*all)[0] == "LlamaForCausalLM";
+    named = all->is_array() && !all->empty() && (*all)[0].is_string() ? (*all)[0].get<std::string>() : all->dump();
+  }
+  if (!known) return unsupported("architecture '", named, "', not LlamaForCausalLM");
+  if (const json* act = find_member(config, "hidden_act"); act != nullptr && *act != "silu") {
+    return unsupported("hidden_act ", act->dump(), ", not \"silu\"");
+  }
+  for (const char* const bias : {"attention_bias", "mlp_bias"}) {
+    ECQ_TRY(has, flag_member(config, bias));
+    if (has) return unsupported(bias);
+  }
+  return {};
+}
+
+ecq::result<void> read_sizes(const json& from, model_config& to) {
+  using limits = config_limits;
+  ECQ_TRY(hidden, integer_member(from, "hidden_size", 1, limits::width));
+  ECQ_TRY(intermediate, integer_member(from, "intermediate_size", 1, limits::width));
+  ECQ_TRY(layers, integer_member(from, "num_hidden_layers", 1, limits::layers));
+  ECQ_TRY(heads, integer_member(from, "num_attention_heads", 1, limits::heads));
+  ECQ_TRY(key_heads, integer_member(from, "num_key_value_heads", 1, limits::heads, heads));
+  ECQ_TRY(vocabulary, integer_member(from, "vocab_size", 1, limits::vocabulary));
+  ECQ_TRY(positions, integer_member(from, "max_position_embeddings", 1, limits::positions));
+  if (heads % key_heads != 0) {
+    return ecq::error(ecq::errc::corrupt, "num_attention_heads: ", heads, ", not a multiple of ", key_heads,
+                      " num_key_value_heads");
+  }
+  const bool has_width = find_member(from, "head_dim") != nullptr;
+  if (!has_width && hidden % heads != 0) {
+    return ecq::error(ecq::errc::corrupt, "hidden_size: ", hidden, ", not a multiple of ", heads,
+                      " num_attention_heads, and there is no head_dim");
+  }
+  ECQ_TRY(head_width, integer_member(from, "head_dim", 1, limits::head_width, hidden / heads));
+  if (head_width % 2 != 0 || head_width > limits::head_width) {
+    return ecq::error(ecq::errc::corrupt, "heads of width ", head_width, ", not an even number up to ",
+                      limits::head_width);
+  }
+  to.hidden = hidden;
+  to.intermediate = intermediate;
+  to.layers = layers;
+  to.heads = heads;
+  to.key_heads = key_heads;
+  to.head_width = head_width;
+  to.vocabulary = vocabulary;
+  to.positions = positions;
+  return {};
+}
+
+/// Reads the tokens that begin and end texts; a config need not have any.
+ecq::result<void> read_special_tokens(const json& from, model_config& to) {
+  const auto highest = std::uint64_t{to.vocabulary} - 1;
+  if (find_member(from, "bos_token_id") != nullptr) {
+    ECQ_TRY(begin, integer_member(from, "bos_token_id", 0, highest));
+    to.begin_token = static_cast<std::uint32_t>(begin);
+  }
+  const json* end = find_member(from, "eos_token_id");
+  if (end == nullptr) return {};
+  const json all = end->is_array() ? *end : json::array({*end});
+  for (const json& one : all) {
+    ECQ_TRY(token, integer_member(json{{"eos_token_id", one}}, "eos_token_id", 0, highest));
+    to.end_tokens.push_back(static_cast<std::uint32_t>(token));
+  }
+  return {};
+}
+
+}  // namespace
+
+ecq::result<model_config> parse_model_config(const json& from) {
+  ECQ_CHECK(check_architecture(from));
+  model_config config;
+  ECQ_CHECK(read_sizes(from, config));
+  ECQ_CHECK(read_special_tokens(from, config));
+  ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", config.norm_epsilon));
+  ECQ_TRY(rotary, parse_rotary_embedding(from));
+  ECQ_TRY(tied, flag_member(from, "tie_word_embeddings"));
+  config.norm_epsilon = epsilon;
+  config.rotary = rotary;
+  config.tied = tied;
+  return config;
+}
+
+ecq::result<model_config> read_model_config(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  ECQ_TRY(parsed, read_json_object(path));
+  auto config = parse_model_config(parsed);
+  if (!config) return std::move(config).error().within("'", path.string(), "'");
+  return config;
+}
+
+}  // namespace llama

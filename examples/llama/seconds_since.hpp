@@ -1,0 +1,13 @@
+#pragma once
+/// \file
+/// How long something took.
+
+#include <chrono>
+
+namespace llama::detail {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace llama::detail

@@ -1,0 +1,52 @@
+// The matrices of a layer: plain ones loaded, coded ones side by side in a buffer.
+
+#include "stored_layer.hpp"
+
+#include <utility>
+
+#include "stored_tensors.hpp"
+
+namespace llama {
+
+ecq::result<stored_layer> stored_layer::open(const ecq::cpu& backend,
+                                             const by_projection<const stored_tensor*>& tensors) {
+  stored_layer layer;
+  for (std::size_t index = 0; index < projections; ++index) {
+    const stored_tensor& tensor = *tensors[index];
+    matrix& one = layer.matrices_[index];
+    one.size = extents_of(tensor);
+    one.coded = tensor.coded();
+    if (one.coded) {
+      one.place = layer.buffer_weights_;
+      ECQ_CHECK(layer.decoder_.add(tensor, one.place));
+      layer.buffer_weights_ += one.size.size();
+    } else {
+      ECQ_TRY(loaded, bf16_matrix::load(backend, tensor));
+      one.plain = std::move(loaded);
+      layer.plain_bytes_ += one.plain.size_bytes();
+    }
+  }
+  return layer;
+}
+
+ecq::result<void> stored_layer::decode(const ecq::cpu& backend, ecq::bf16* buffer) const {
+  return decoder_.decode(backend, buffer);
+}
+
+void stored_layer::close() { decoder_ = {}; }
+
+void stored_layer::set(by_projection<dense_layer>& layers, const ecq::bf16* buffer) const noexcept {
+  for (std::size_t index = 0; index < projections; ++index) {
+    const matrix& one = matrices_[index];
+    layers[index].set(one.coded ? ecq::matrix_view(buffer + one.place, one.size.rows, one.size.columns)
+                                : one.plain.view());
+  }
+}
+
+by_projection<const linear_layer*> pointers_to(const by_projection<dense_layer>& layers) noexcept {
+  by_projection<const linear_layer*> pointers{};
+  for (std::size_t index = 0; index < projections; ++index) pointers[index] = &layers[index];
+  return pointers;
+}
+
+}  // namespace llama

@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// The matrices of a layer as files have them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dense_weights.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/format/bf16.hpp"
+#include "layer_source.hpp"
+#include "linear_layer.hpp"
+
+namespace llama {
+
+/// The matrices of a layer as they are stored: plain ones are in memory, or in their mapped file, for good; coded ones
+/// are decoded to a buffer.
+class stored_layer {
+ public:
+  /// Opens the blocks that hold coded matrices, and loads plain ones. Errors: those of tensor_decoder.
+  static ecq::result<stored_layer> open(const ecq::cpu& backend, const by_projection<const stored_tensor*>& tensors);
+
+  /// The number of weights that decode() writes.
+  std::size_t buffer_weights() const noexcept { return buffer_weights_; }
+  std::uint64_t coded_bytes() const noexcept { return decoder_.coded_bytes(); }
+  std::uint64_t plain_bytes() const noexcept { return plain_bytes_; }
+
+  ecq::result<void> decode(const ecq::cpu& backend, ecq::bf16* buffer) const;
+
+  /// Closes the blocks: nothing is decoded any more.
+  void close();
+
+  /// Sets the matrices of a layer that was decoded to `buffer`.
+  void set(by_projection<dense_layer>& layers, const ecq::bf16* buffer) const noexcept;
+
+ private:
+  struct matrix {
+    extents size;
+    bool coded = false;
+    std::size_t place = 0;  ///< of a coded matrix, in the buffer
+    bf16_matrix plain;
+  };
+
+  by_projection<matrix> matrices_;
+  tensor_decoder<ecq::bf16> decoder_;
+  std::size_t buffer_weights_ = 0;
+  std::uint64_t plain_bytes_ = 0;
+};
+
+/// Pointers to the matrices of a layer.
+by_projection<const linear_layer*> pointers_to(const by_projection<dense_layer>& layers) noexcept;
+
+}  // namespace llama

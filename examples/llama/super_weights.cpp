@@ -1,0 +1,124 @@
+// Peaks of the channels of down projections, and the weights where two of them meet.
+
+#include "super_weights.hpp"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "ecq/base/matrix_view.hpp"
+#include "forward.hpp"
+#include "generation.hpp"
+#include "kv_cache.hpp"
+#include "layer_source.hpp"
+#include "linear_layer.hpp"
+#include "model.hpp"
+#include "thread_pool.hpp"
+
+namespace llama {
+
+namespace {
+
+/// The largest channels of a side of a layer that are paired with those of the other side.
+constexpr std::size_t channels_paired = 25;
+
+/// Raises `peaks`, one for each column, to the magnitudes in `values`; that of NaN is infinite.
+void raise_peaks(ecq::matrix_view<const float> values, std::vector<float>& peaks) {
+  peaks.resize(values.columns());
+  for (std::size_t token = 0; token < values.rows(); ++token) {
+    for (std::size_t at = 0; at < peaks.size(); ++at) {
+      const float magnitude = std::fabs(values(token, at));
+      peaks[at] = (std::max)(peaks[at], std::isnan(magnitude) ? std::numeric_limits<float>::infinity() : magnitude);
+    }
+  }
+}
+
+/// The channels of the largest peaks, in descending order, the first of equal ones first.
+std::vector<std::size_t> largest_channels(const std::vector<float>& peaks) {
+  std::vector<std::size_t> channels(peaks.size());
+  std::iota(channels.begin(), channels.end(), std::size_t{0});
+  const std::size_t count = (std::min)(channels_paired, channels.size());
+  std::partial_sort(channels.begin(), channels.begin() + static_cast<std::ptrdiff_t>(count), channels.end(),
+                    [&](std::size_t left, std::size_t right) {
+                      return std::pair(-peaks[left], left) < std::pair(-peaks[right], right);
+                    });
+  channels.resize(count);
+  return channels;
+}
+
+/// By descending strength. Many share a channel that limits them all; there, by the other one.
+bool stronger(const super_weight& left, const super_weight& right) noexcept {
+  const auto key = [](const super_weight& one) {
+    return std::tuple(-one.strength(), -(std::max)(one.input, one.output), one.layer, one.row, one.column);
+  };
+  return key(left) < key(right);
+}
+
+/// Sets the weights, each an element of the product with an input that is 1 in its column: coded weights need not be
+/// decoded to be seen.
+ecq::result<void> read_weights(const model& from, thread_pool& pool, std::span<super_weight> weights) {
+  std::vector<float> in(from.config().intermediate), out(from.config().hidden);
+  for (std::size_t layer = 0; layer < from.config().layers; ++layer) {
+    ECQ_TRY(matrices, from.layers().layer(layer));
+    const linear_layer& down = *matrices[static_cast<std::size_t>(projection::down)];
+    for (super_weight& one : weights) {
+      if (one.layer != layer) continue;
+      in[one.column] = 1;
+      ECQ_CHECK(down.multiply(pool, {in.data(), 1, in.size()}, {out.data(), 1, out.size()}));
+      in[one.column] = 0;
+      one.weight = out[one.row];
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ecq::result<super_weights> find_super_weights(const model& from, thread_pool& pool,
+                                              std::span<const std::uint32_t> tokens, const super_weight_options& how) {
+  if (!(how.threshold >= 0)) {
+    return ecq::error(ecq::errc::invalid_argument, "a threshold of ", how.threshold, ", not 0 or more");
+  }
+  if (tokens.empty()) return ecq::error(ecq::errc::invalid_argument, "no tokens");
+  struct peaks {
+    std::vector<float> in, out;
+  };
+  std::vector<peaks> layers(from.config().layers);
+  forward_pass pass(from, pool);
+  pass.observe_down([&](std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out) {
+    raise_peaks(in, layers[layer].in);
+    raise_peaks(out, layers[layer].out);
+  });
+  kv_cache cache(from.config());
+  for (auto rest = tokens; !rest.empty();) {
+    const auto now = rest.first((std::min)(rest.size(), detail::tokens_per_pass));
+    ECQ_CHECK(pass.run(now, cache));
+    rest = rest.subspan(now.size());
+  }
+  super_weights seen;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto& [in, out] = layers[layer];
+    const auto finite = [](float peak) { return std::isfinite(peak); };
+    if (!std::ranges::all_of(in, finite) || !std::ranges::all_of(out, finite)) {
+      return ecq::error(ecq::errc::non_finite, "tensor '", tensor_name(layer, projection::down),
+                        "': an activation is NaN or infinite");
+    }
+    const std::vector<std::size_t> columns = largest_channels(in);
+    for (const std::size_t row : largest_channels(out)) {
+      for (const std::size_t column : columns) {
+        const super_weight one{layer, row, column, 0, in[column], out[row]};
+        (static_cast<double>(one.strength()) > how.threshold ? seen.found : seen.others).push_back(one);
+      }
+    }
+  }
+  std::ranges::sort(seen.found, stronger);
+  std::ranges::sort(seen.others, stronger);
+  seen.others.resize((std::min)(seen.others.size(), how.others));
+  ECQ_CHECK(read_weights(from, pool, seen.found));
+  ECQ_CHECK(read_weights(from, pool, seen.others));
+  return seen;
+}
+
+}  // namespace llama
