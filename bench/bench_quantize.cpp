@@ -1,9 +1,10 @@
 // How fast scales are found, weights quantised, and packed weights decoded: 1024 x 1024 Gaussian weights, FP8 E4M3, one
-// scale a row.
+// scale a row. Error feedback: a matrix of 4096 x 4096.
 
 #include <benchmark/benchmark.h>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +12,10 @@
 
 #include "../tests/support/weights.hpp"
 #include "context.hpp"
+#include "ecq/calibrated/error_feedback.hpp"
+#include "ecq/calibrated/input_factor.hpp"
+#include "ecq/calibrated/input_moments.hpp"
+#include "ecq/calibrated/trellis_feedback.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/methods/any_method.hpp"
@@ -113,6 +118,61 @@ void compress_on_trellis(benchmark::State& state) {
   count_weights(state);
 }
 
+/// Inputs of 4096 columns, of which neighbours have much in common, quantised before and not.
+ecq::input_moments moments_of_neighbours() {
+  ecq::input_moments made;
+  made.width = 4096;
+  made.tokens = 1 << 20;
+  made.second.resize(made.width * made.width);
+  for (std::size_t i = 0; i < made.width; ++i) {
+    for (std::size_t j = 0; j < made.width; ++j) {
+      const auto apart = static_cast<double>(i > j ? i - j : j - i);
+      made.second[i * made.width + j] = std::pow(0.9, apart);
+    }
+  }
+  made.cross = made.second;
+  for (double& each : made.cross) each *= 0.95;
+  return made;
+}
+
+/// What all matrices with an input share, on range(1) threads.
+void input_factor(benchmark::State& state) {
+  const ecq::input_moments moments = moments_of_neighbours();
+  for (auto _ : state) {
+    const auto made = ecq::input_factor::make(threads_of(state), moments, {.damping = 0.04});
+    if (!made) state.SkipWithError(made.error().message().c_str());
+    benchmark::DoNotOptimize(made);
+  }
+}
+
+/// Codes of a matrix of 4096 x 4096 by error feedback with correction, at a rate of about 3 bits: by rounding if
+/// range(0) is 0, along a trellis of so many states otherwise.
+void feedback(benchmark::State& state) {
+  static const std::vector<float> all = ecq_test::gaussian(4096, 4096);
+  const matrix_view<const float> matrix(all.data(), 4096, 4096);
+  const auto input = ecq::input_factor::make(cpu{.threads = 0}, moments_of_neighbours(), {.damping = 0.04});
+  if (!input) return state.SkipWithError(input.error().message().c_str());
+  const auto states = static_cast<unsigned>(state.range(0));
+  const ecq::trellis walk{.state_bits = states == 0 ? 3U : static_cast<unsigned>(std::countr_zero(states))};
+  const ecq::rate_input sample{weights()};
+  const auto bits =
+      ecq::detail::find_index_bits(cpu{}, walk, ecq::detail::sample_model({&sample, 1}, rows * columns, {}), 14.5);
+  if (!bits) return state.SkipWithError(bits.error().message().c_str());
+  std::vector<std::uint8_t> codes(all.size());
+  ecq::bf16 scale;
+  for (auto _ : state) {
+    const auto done =
+        states == 0
+            ? ecq::error_feedback{.input = &*input, .scale = 0.01F}.quantize<ecq::int8>(threads_of(state), matrix,
+                                                                                        codes, {&scale, 1})
+            : ecq::detail::trellis_feedback{.input = &*input, .walk = walk, .bits = *bits, .step = 0.005F}.quantize(
+                  threads_of(state), matrix, codes);
+    if (!done) state.SkipWithError(done.error().message().c_str());
+    benchmark::DoNotOptimize(codes.data());
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(all.size()));
+}
+
 /// A matrix packed at range(0) / 10 bits a weight, to weights of BF16.
 void decompress(benchmark::State& state) {
   using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
@@ -149,6 +209,8 @@ const bool added = [] {
   add("quantize/trellis", trellis_codes, "states", {4, 8, 16, 32});
   add("compress/tcq8", compress_on_trellis, "bits_x10", {21, 30, 40});
   add("lambda_for_bits", lambda_for_bits, "bits_x10", {21, 30, 40});
+  add("calibrate/factor", input_factor, "columns", {4096}, 1);
+  add("calibrate/feedback", feedback, "states", {0, 8, 16}, 1);
   add("decompress/bf16", decompress, "bits_x10", {21, 30, 40});
   return true;
 }();

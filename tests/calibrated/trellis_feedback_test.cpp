@@ -146,7 +146,7 @@ TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
         std::vector<std::uint8_t> codes(first), indices(first + made.size() + behind);
         codes.insert(codes.end(), made.begin(), made.end());
         codes.resize(indices.size());
-        EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data()), codes.size())
+        EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data(), {}), codes.size())
             << columns << " columns from " << first << ", 2^" << state_bits << " states";
         EXPECT_EQ(std::count(indices.end() - behind, indices.end(), 0), behind);
       }

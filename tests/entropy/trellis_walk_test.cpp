@@ -12,6 +12,8 @@ namespace {
 using ecq::instruction_set;
 using ecq::trellis;
 
+constexpr instruction_set every_set[] = {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512};
+
 std::vector<trellis> all_walks() {
   std::vector<trellis> all;
   for (unsigned state_bits = trellis::min_state_bits; state_bits <= trellis::max_state_bits; ++state_bits) {
@@ -26,13 +28,24 @@ TEST(TrellisWalk, FindsTheIndicesOfAPath) {
   for (const trellis& walk : all_walks()) {
     for (const std::size_t length : lengths) {
       const auto path = ecq_test::random_path(walk, length, 5);
-      std::vector<std::uint8_t> indices(length);
-      EXPECT_EQ(ecq::detail::indices_of_codes(walk, path.codes, indices.data()), length);
-      EXPECT_EQ(indices, path.indices) << walk.state_bits << ' ' << walk.period_bits << ' ' << length;
-      std::vector<std::uint8_t> in_place = path.codes;
-      EXPECT_EQ(ecq::detail::indices_of_codes(walk, in_place, in_place.data()), length);
-      EXPECT_EQ(in_place, path.indices);
+      for (const auto isa : every_set) {
+        std::vector<std::uint8_t> indices(length);
+        EXPECT_EQ(ecq::detail::indices_of_codes(walk, path.codes, indices.data(), isa), length);
+        EXPECT_EQ(indices, path.indices) << walk.state_bits << ' ' << walk.period_bits << ' ' << length;
+        std::vector<std::uint8_t> in_place = path.codes;
+        EXPECT_EQ(ecq::detail::indices_of_codes(walk, in_place, in_place.data(), isa), length);
+        EXPECT_EQ(in_place, path.indices);
+      }
     }
+  }
+}
+
+TEST(TrellisWalk, KnowsTheIndexOfACodeByItsParity) {
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto one = static_cast<std::uint8_t>(code);
+    const std::uint8_t index = trellis::index_on_path(one);
+    EXPECT_EQ(index, trellis::index(code % 2, one)) << code;
+    EXPECT_EQ(trellis::code(code % 2, index), one) << code;
   }
 }
 
@@ -45,7 +58,9 @@ TEST(TrellisWalk, StopsBeforeTheFirstCodeBesideThePath) {
       codes[at] = static_cast<std::uint8_t>(codes[at] == 0 ? 0 : codes[at] ^ 1U);
       if (codes[at] == 0) continue;
       std::vector<std::uint8_t> indices(codes.size());
-      EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data()), at) << walk.state_bits;
+      for (const auto isa : every_set) {
+        EXPECT_EQ(ecq::detail::indices_of_codes(walk, codes, indices.data(), isa), at) << walk.state_bits;
+      }
     }
   }
 }
@@ -56,7 +71,7 @@ TEST(TrellisWalk, GivesTheSameCodesWithEveryInstructionSet) {
     for (const std::size_t length : lengths) {
       const auto indices = ecq_test::code_source(length + walk.state_bits).uniform(length);
       const auto codes = ecq_test::path_of(walk, indices);
-      for (const auto isa : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+      for (const auto isa : every_set) {
         std::vector<std::uint8_t> walked = indices;
         ecq::detail::codes_of_indices(walk, walked, isa);
         EXPECT_EQ(walked, codes) << walk.state_bits << ' ' << walk.period_bits << ' ' << length << ' ' << name_of(isa);

@@ -42,7 +42,7 @@ coded code_all(const trellis& walk, const std::vector<float>& weights, std::size
   std::vector<std::uint8_t> indices;
   std::vector<float> decoded;
   for (const std::uint8_t code : made.codes) {
-    indices.push_back(ecq::index_of_path_code(code));
+    indices.push_back(ecq::trellis::index_on_path(code));
     decoded.push_back(static_cast<float>(static_cast<std::int8_t>(code)) * steps->front());
   }
   made.entropy = ecq::analyse_codes(indices).entropy;
@@ -93,9 +93,9 @@ TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
   EXPECT_TRUE(std::equal(codes.begin(), codes.end(), others.begin()));
   EXPECT_GT(ecq::analyse_codes(codes).entropy, 3.0);
   std::vector<std::uint8_t> indices(stream.size());
-  EXPECT_EQ(detail::indices_of_codes(walk, stream, indices.data()), stream.size());
+  EXPECT_EQ(detail::indices_of_codes(walk, stream, indices.data(), {}), stream.size());
   for (std::size_t at = 0; at < stream.size(); ++at) {
-    ASSERT_EQ(ecq::index_of_path_code(stream[at]), indices[at]);
+    ASSERT_EQ(ecq::trellis::index_on_path(stream[at]), indices[at]);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/lane_sum.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
 
@@ -23,12 +24,19 @@ struct unbiased_gain {
   /// Takes more weights; pairs that are not finite are left out. Precondition: both spans have the same length.
   ECQ_EXACT_FLOAT void add(std::span<const float> original, std::span<const float> reconstructed) noexcept {
     ECQ_EXACT_FLOAT_BODY
-    for (std::size_t index = 0; index < original.size(); ++index) {
-      if (!std::isfinite(original[index]) || !std::isfinite(reconstructed[index])) continue;
-      const double weight = static_cast<double>(original[index]);
-      square += weight * weight;
-      product += weight * static_cast<double>(reconstructed[index]);
+    detail::lane_sum squares, products;
+    constexpr std::size_t together = detail::lane_sum::parts;
+    std::size_t index = 0;
+    for (; index + together <= original.size(); index += together) {
+      for (std::size_t i = 0; i < together; ++i) {
+        add_pair(original[index + i], reconstructed[index + i], squares.part[i], products.part[i]);
+      }
     }
+    for (std::size_t i = 0; index < original.size(); ++i, ++index) {
+      add_pair(original[index], reconstructed[index], squares.part[i], products.part[i]);
+    }
+    square += squares.total();
+    product += products.total();
   }
 
   unbiased_gain& operator+=(const unbiased_gain& other) noexcept {
@@ -41,6 +49,15 @@ struct unbiased_gain {
   double value() const noexcept {
     const double gain = square / product;
     return std::isfinite(gain) && gain > 0 ? gain : 1.0;
+  }
+
+ private:
+  ECQ_EXACT_FLOAT static void add_pair(float original, float reconstructed, double& square, double& product) noexcept {
+    ECQ_EXACT_FLOAT_BODY
+    const bool finite = std::isfinite(original) && std::isfinite(reconstructed);
+    const double weight = finite ? static_cast<double>(original) : 0;
+    square += weight * weight;
+    product += weight * (finite ? static_cast<double>(reconstructed) : 0);
   }
 };
 

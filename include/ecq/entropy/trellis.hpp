@@ -50,6 +50,12 @@ struct trellis {
     return static_cast<std::uint8_t>((value + static_cast<int>(quantizer) * sign) / 2);
   }
 
+  /// The index of a code that lies on a trellis: its parity tells which quantiser it is of, and 0 is 0 in both.
+  ECQ_HOST_DEVICE static constexpr std::uint8_t index_on_path(std::uint8_t code) noexcept {
+    const int value = static_cast<std::int8_t>(code);
+    return static_cast<std::uint8_t>((value + (value > 0 ? 1 : 0)) >> 1);
+  }
+
   /// The lane of the code at `position` of the stream.
   ECQ_HOST_DEVICE static constexpr unsigned lane(std::uint64_t position) noexcept {
     return static_cast<unsigned>(position / 4 % lane_count);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
@@ -16,23 +17,6 @@
 #include "ecq/entropy/trellis_walk_neon.hpp"
 
 namespace ecq::detail {
-
-/// Writes the indices of `codes` to `indices`, which has as many bytes and may be the same memory. The first code lies
-/// at a multiple of the period. Returns how many leading codes lie on the trellis; further indices mean nothing.
-inline std::size_t indices_of_codes(const trellis& walk, std::span<const std::uint8_t> codes, std::uint8_t* indices) {
-  const std::size_t period = std::size_t{1} << walk.period_bits;
-  std::uint8_t states[lane_count];
-  for (std::size_t at = 0; at < codes.size(); ++at) {
-    if (at % period == 0) std::fill_n(states, lane_count, std::uint8_t{0});
-    std::uint8_t& state = states[trellis::lane(at)];
-    const std::uint8_t code = codes[at];
-    const std::uint8_t index = trellis::index(trellis::quantizer(state), code);
-    if (trellis::code(trellis::quantizer(state), index) != code) return at;
-    indices[at] = index;
-    state = static_cast<std::uint8_t>(walk.next(state, index & 1U));
-  }
-  return codes.size();
-}
 
 /// Replaces indices by their codes. The first index lies at a multiple of the period.
 inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indices, instruction_set isa) {
@@ -63,6 +47,25 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
       state = static_cast<std::uint8_t>(walk.next(state, index & 1U));
     }
   }
+}
+
+/// Writes the indices of `codes` to `indices`, which has as many bytes and may be the same memory. The first code lies
+/// at a multiple of the period. Returns how many leading codes lie on the trellis; further indices mean nothing.
+inline std::size_t indices_of_codes(const trellis& walk, std::span<const std::uint8_t> codes, std::uint8_t* indices,
+                                    instruction_set isa) {
+  // Each code tells its index if it lies on the trellis; so it does where all indices lead back to the codes.
+  const std::size_t period = std::size_t{1} << walk.period_bits;
+  std::vector<std::uint8_t> walked;
+  for (std::size_t begin = 0; begin < codes.size(); begin += period) {
+    const auto some = codes.subspan(begin, (std::min)(period, codes.size() - begin));
+    walked.resize(some.size());
+    std::transform(some.begin(), some.end(), walked.begin(), trellis::index_on_path);
+    codes_of_indices(walk, walked, isa);
+    const auto wrong = std::mismatch(some.begin(), some.end(), walked.begin()).first;
+    if (wrong != some.end()) return begin + static_cast<std::size_t>(wrong - some.begin());
+    std::transform(some.begin(), some.end(), indices + begin, trellis::index_on_path);
+  }
+  return codes.size();
 }
 
 }  // namespace ecq::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The indices of codes that lie on a trellis. A code tells which quantiser it is of, so no walk is needed.
+/// Counts of the indices of codes that lie on a trellis. A code tells which quantiser it is of, so no walk is needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,16 +10,11 @@
 
 namespace ecq {
 
-/// The index of a code.
-constexpr std::uint8_t index_of_path_code(std::uint8_t code) noexcept {
-  return trellis::index(trellis::quantizer(code), code);
-}
-
 /// Counts of indices, from those of codes.
 inline histogram counts_of_indices(const histogram& codes) noexcept {
   histogram indices;
   for (std::size_t code = 0; code < codes.counts.size(); ++code) {
-    indices.counts[index_of_path_code(static_cast<std::uint8_t>(code))] += codes.counts[code];
+    indices.counts[trellis::index_on_path(static_cast<std::uint8_t>(code))] += codes.counts[code];
   }
   return indices;
 }

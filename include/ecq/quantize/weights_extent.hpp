@@ -3,12 +3,15 @@
 /// How large the weights of a matrix are.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/lane_sum.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/finite.hpp"
@@ -35,10 +38,23 @@ ECQ_EXACT_FLOAT inline result<weights_extent> extent_of_weights(const cpu& backe
 
     ECQ_EXACT_FLOAT void add(const std::vector<float>& values) noexcept {
       ECQ_EXACT_FLOAT_BODY
-      for (const float value : values) {
-        square += static_cast<double>(value) * static_cast<double>(value);
-        most = (std::max)(most, std::fabs(value));
+      lane_sum squares;
+      std::size_t index = 0;
+      for (; index + lane_sum::parts <= values.size(); index += lane_sum::parts) {
+        for (std::size_t i = 0; i < lane_sum::parts; ++i) add_one(values[index + i], squares.part[i]);
       }
+      for (std::size_t i = 0; index < values.size(); ++i, ++index) add_one(values[index], squares.part[i]);
+      square += squares.total();
+      std::int32_t bits = 0;  // magnitudes of floats have the order of their bits, whose maximum fits vectors
+      for (const float value : values) {
+        bits = (std::max)(bits, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU));
+      }
+      most = std::bit_cast<float>(bits);
+    }
+
+    ECQ_EXACT_FLOAT static void add_one(float value, double& sum) noexcept {
+      ECQ_EXACT_FLOAT_BODY
+      sum += static_cast<double>(value) * static_cast<double>(value);
     }
   };
   std::vector<row_extent> rows(weights.rows());

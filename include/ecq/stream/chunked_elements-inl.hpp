@@ -115,7 +115,7 @@ ECQ_INLINE result<std::vector<std::byte>> indices_of(const cpu& backend, const c
     const std::size_t first = index << codes.chunk_bits;
     const std::span chunk(reinterpret_cast<const std::uint8_t*>(codes.chunk(index)), codes.size_of_chunk(index));
     auto* const to = reinterpret_cast<std::uint8_t*>(indices.data() + first);
-    const std::size_t done = indices_of_codes(*codes.trellis, chunk, to);
+    const std::size_t done = indices_of_codes(*codes.trellis, chunk, to, backend.isa);
     if (done == chunk.size()) return {};
     return stream_error(errc::invalid_argument, "code ", unsigned{chunk[done]}, " at ", first + done,
                         " does not lie on the trellis");

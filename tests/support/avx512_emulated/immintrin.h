@@ -266,5 +266,7 @@ template <typename T, T (*Shift)(T, T, unsigned)>
   ecq_test::avx512::shift<std::uint32_t, ecq_test::avx512::shift_right<std::uint32_t>>(a, b, by)
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)
+#undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_f32x4(a, b, which) simde_mm512_shuffle_f32x4(a, b, which)
 #undef _mm512_maskz_multishift_epi64_epi8
 #define _mm512_maskz_multishift_epi64_epi8(mask, a, b) simde_mm512_maskz_multishift_epi64_epi8(mask, a, b)
