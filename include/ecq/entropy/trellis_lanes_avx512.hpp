@@ -12,32 +12,26 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
-#include "ecq/entropy/trellis_step_tables.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Four steps of 16 lanes at once. A lane has the lowest byte of 32 bits: bits 0 to 4 are the state that the steps lead
-/// to, bits 5 to 7 the quantisers of the second, third and fourth step. The first quantiser is bit 0 of the byte
-/// before.
+/// Four steps of 16 lanes at once. A lane has 32 bits: the lowest five are the state that the steps lead to, and the
+/// highest bit of each byte is the quantiser of a step. Steps are linear, so what state and parities lead to is the
+/// exclusive or of what either leads to alone.
 class trellis_lanes {
  public:
   static constexpr unsigned lanes_of_register = 16;
   static constexpr unsigned registers = lane_count / lanes_of_register;
 
   ECQ_AVX512 explicit trellis_lanes(const trellis& walk) {
-    const trellis_step_tables steps(walk);
-    std::uint8_t of_parities[64], of_states[64], every_lane[64];
-    for (unsigned i = 0; i < 64; ++i) {
-      const unsigned highest = i / 16 % 2 == 0 ? 0U : steps.from_highest;  // bit 5 of i is a quantiser
-      of_states[i] = moved(steps.from_state[i % 16] ^ highest);
-      of_parities[i] = moved(steps.from_parities[i % 16]);
-      every_lane[i] = static_cast<std::uint8_t>(i % 16 / 4 * 4);
-    }
+    std::uint32_t of_parities[16], of_states[32];
+    for (unsigned i = 0; i < 16; ++i) of_parities[i] = after(walk, 0, i);
+    for (unsigned i = 0; i < 32; ++i) of_states[i] = after(walk, i % walk.states(), 0);
     from_parities_ = _mm512_loadu_si512(of_parities);
-    from_state_ = _mm512_loadu_si512(of_states);
-    to_all_four_ = _mm512_loadu_si512(every_lane);
+    from_state_[0] = _mm512_loadu_si512(of_states);
+    from_state_[1] = _mm512_loadu_si512(of_states + 16);
   }
 
   /// Moves `lanes` on by four indices each, 64 bytes that are 1 where an index is odd and 0 elsewhere. Returns which of
@@ -45,27 +39,26 @@ class trellis_lanes {
   ECQ_AVX512 [[gnu::always_inline]] inline __mmask64 step(__m512i& lanes, __m512i odd) const {
     const __m512i pairs = _mm512_maddubs_epi16(odd, _mm512_set1_epi32(0x08040201));
     const __m512i parities = _mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-    const __m512i before = lanes;
-    lanes =
-        _mm512_xor_si512(_mm512_shuffle_epi8(from_parities_, parities), _mm512_permutexvar_epi8(before, from_state_));
-    const __m512i quantizers =  // the highest three bits of `lanes`, the others of `before`
-        _mm512_ternarylogic_epi32(_mm512_set1_epi8(static_cast<char>(0xE0)), lanes, before, 0xCA);
-    return _mm512_test_epi8_mask(_mm512_shuffle_epi8(quantizers, to_all_four_),
-                                 _mm512_set1_epi32(static_cast<int>(0x80402001U)));
+    lanes = _mm512_xor_si512(_mm512_permutexvar_epi32(parities, from_parities_),
+                             _mm512_permutex2var_epi32(from_state_[0], lanes, from_state_[1]));
+    return _mm512_movepi8_mask(lanes);
   }
 
-  /// The state that a lane's byte tells of.
-  static std::uint8_t state(const trellis& walk, std::uint32_t byte) noexcept {
-    return static_cast<std::uint8_t>(byte & 31U & (walk.states() - 1U));
-  }
+  /// The state of a lane.
+  static std::uint8_t state(std::uint32_t lane) noexcept { return static_cast<std::uint8_t>(lane & 31U); }
 
  private:
-  /// A byte of trellis_step_tables as this class has it.
-  static std::uint8_t moved(unsigned byte) {
-    return static_cast<std::uint8_t>((byte & 15U) | byte >> 7 << 4 | (byte & 0x70U) << 1);
+  /// The lane that `state` and `parities`, the first of them lowest, lead to.
+  static std::uint32_t after(const trellis& walk, unsigned state, unsigned parities) {
+    std::uint32_t lane = 0;
+    for (unsigned step = 0; step < rounds_per_group; ++step) {
+      lane |= trellis::quantizer(state) << (8 * step + 7);
+      state = walk.next(state, parities >> step & 1U);
+    }
+    return lane | state;
   }
 
-  __m512i from_parities_, from_state_, to_all_four_;
+  __m512i from_parities_, from_state_[2];
 };
 
 }  // namespace ecq::detail::avx512

@@ -21,10 +21,9 @@ namespace ecq::detail::avx512 {
 
 /// The codes of 64 indices, of which `second` are of the second quantiser.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of_indices(__m512i index, __mmask64 second) {
-  const __mmask64 moved = _mm512_mask_test_epi8_mask(second, index, index);
-  const __m512i sign = _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), _mm512_set1_epi8(1), _mm512_set1_epi8(-1));
+  const __m512i sign = _mm512_max_epi8(_mm512_min_epi8(index, _mm512_set1_epi8(1)), _mm512_set1_epi8(-1));
   const __m512i twice = _mm512_add_epi8(index, index);
-  return _mm512_mask_sub_epi8(twice, moved, twice, sign);
+  return _mm512_mask_sub_epi8(twice, second, twice, sign);
 }
 
 /// codes_of_groups of trellis_walk_avx2.hpp.
@@ -42,10 +41,10 @@ ECQ_AVX512 inline void codes_of_groups(const trellis& walk, std::uint8_t* indice
       _mm512_storeu_si512(place, codes_of_indices(index, second));
     }
   }
-  std::uint32_t bytes[trellis_lanes::lanes_of_register];
-  for (unsigned i = 0; i < trellis_lanes::registers; ++i) {
-    _mm512_storeu_si512(bytes, lanes[i]);
-    for (std::uint32_t byte : bytes) *states++ = trellis_lanes::state(walk, byte);
+  std::uint32_t lane[trellis_lanes::lanes_of_register];
+  for (const __m512i& some : lanes) {
+    _mm512_storeu_si512(lane, some);
+    for (const std::uint32_t one : lane) *states++ = trellis_lanes::state(one);
   }
 }
 
