@@ -8,9 +8,7 @@
 #include "dot_avx2.hpp"
 #include "ecq/base/config.hpp"
 
-namespace llama {
-
-namespace detail {
+namespace llama::detail {
 
 /// sums[row * Tokens + token] = dot of a row and a token, by the instructions that the machine has.
 template <std::size_t Rows, std::size_t Tokens, class Weight>
@@ -27,6 +25,4 @@ void dot_tile(bool vectors, const Weight* weights, std::size_t row_stride, const
   }
 }
 
-}  // namespace detail
-
-}  // namespace llama
+}  // namespace llama::detail
