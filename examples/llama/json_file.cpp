@@ -22,13 +22,12 @@ ecq::result<json> parse_json_object(std::string_view text) {
 ecq::result<json> read_json_object(const std::filesystem::path& path) {
   ECQ_TRY(file, ecq::mapped_file::open(path));
   const auto bytes = file.bytes();
-  const std::string label = "'" + path.string() + "'";
   if (bytes.size() > ecq::file_limits::header_bytes) {
-    return ecq::error(ecq::errc::limit_exceeded, label, ": ", bytes.size(), " bytes, at most ",
+    return ecq::error(ecq::errc::limit_exceeded, "'", path.string(), "': ", bytes.size(), " bytes, at most ",
                       ecq::file_limits::header_bytes, " are read");
   }
   auto parsed = parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (!parsed) return std::move(parsed).error().within(label);
+  if (!parsed) return std::move(parsed).error().within("'", path.string(), "'");
   return parsed;
 }
 

@@ -3,7 +3,6 @@
 #include "rotary.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numbers>
 #include <string_view>
 

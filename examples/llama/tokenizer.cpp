@@ -269,7 +269,7 @@ const tokenizer::added_token* tokenizer::added_at(std::string_view text) const n
 
 ecq::result<void> tokenizer::encode_plain(std::string_view text, std::vector<std::uint32_t>& out) const {
   if (text.empty()) return {};
-  if (space_before_ && text[0] != ' ') return encode_pieces(" " + std::string(text), out);
+  if (space_before_ && text[0] != ' ') return encode_pieces(std::string(" ").append(text), out);
   return encode_pieces(text, out);
 }
 
