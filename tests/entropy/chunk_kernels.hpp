@@ -33,7 +33,7 @@ inline std::vector<std::byte> padded(std::vector<std::byte> bytes) {
   return bytes;
 }
 
-struct coded_chunk {
+struct chunk_of_symbols {
   std::vector<std::byte> states;
   std::vector<std::byte> words;
   std::uint32_t word_count = 0;
@@ -63,8 +63,8 @@ inline std::vector<std::uint8_t> sample_codes(unsigned spread) {
 }
 
 template <class Coder>
-coded_chunk encode(const kernel_case<Coder>& with, std::span<const std::uint8_t> codes) {
-  coded_chunk chunk;
+chunk_of_symbols encode(const kernel_case<Coder>& with, std::span<const std::uint8_t> codes) {
+  chunk_of_symbols chunk;
   std::vector<std::byte> states(Coder::state_bytes);
   std::vector<std::uint16_t> buffer(codes.size());
   const std::size_t count = typename Coder::encoder(with.table, with.map).encode(codes, states.data(), buffer);
@@ -83,11 +83,11 @@ struct outcome {
 };
 
 template <class Coder>
-outcome decode(const kernel_case<Coder>& with, std::span<const coded_chunk> chunks, instruction_set set) {
+outcome decode(const kernel_case<Coder>& with, std::span<const chunk_of_symbols> chunks, instruction_set set) {
   outcome got;
   std::vector<ecq::chunk_bytes> views;
   std::vector<std::uint8_t*> targets;
-  for (const coded_chunk& chunk : chunks) {
+  for (const chunk_of_symbols& chunk : chunks) {
     views.push_back(chunk.view());
     got.codes.emplace_back(chunk.symbols);
   }
@@ -105,7 +105,7 @@ inline std::vector<std::uint8_t> coded_parts(std::vector<std::uint8_t> codes, ec
 template <class Coder>
 void expect_every_length_and_number_of_chunks(const std::vector<kernel_case<Coder>>& cases) {
   for (const kernel_case<Coder>& with : cases) {
-    std::vector<coded_chunk> chunks;
+    std::vector<chunk_of_symbols> chunks;
     std::vector<std::vector<std::uint8_t>> expected;
     for (std::size_t size = 1; size <= 300; ++size) {
       const auto codes = with.codes(size);
@@ -129,7 +129,7 @@ void expect_every_length_and_number_of_chunks(const std::vector<kernel_case<Code
 template <class Coder>
 void expect_long_chunks_of_different_lengths(const std::vector<kernel_case<Coder>>& cases) {
   for (const kernel_case<Coder>& with : cases) {
-    std::vector<coded_chunk> chunks;
+    std::vector<chunk_of_symbols> chunks;
     std::vector<std::vector<std::uint8_t>> expected;
     for (const std::size_t size : {8192U, 20001U, 8192U, 8192U, 127U, 8192U, 5000U}) {
       const auto codes = with.codes(size);
@@ -151,14 +151,14 @@ template <class Coder>
 void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& cases) {
   code_source random(11);
   for (const kernel_case<Coder>& with : cases) {
-    std::vector<coded_chunk> good;
+    std::vector<chunk_of_symbols> good;
     for (std::size_t i = 0; i < 5; ++i) {
       good.push_back(encode(with, code_source(i).bell(256 + 64 * i, with.spread)));
     }
     for (int round = 0; round < 1000; ++round) {
-      std::vector<coded_chunk> chunks = good;
+      std::vector<chunk_of_symbols> chunks = good;
       for (std::size_t i = 0; i < chunks.size(); ++i) {
-        coded_chunk& chunk = chunks[i];
+        chunk_of_symbols& chunk = chunks[i];
         const auto change = [&](std::vector<std::byte>& bytes, std::size_t size) {
           if (size != 0) bytes[random.next() % size] ^= static_cast<std::byte>(1 + random.next() % 255);
         };

@@ -17,14 +17,14 @@ struct joined_outcome {
 
 template <class Split>
 joined_outcome decode_joined(const ecq::rans::decoder& decoder, unsigned bits,
-                             std::span<const ecq_test::coded_chunk> chunks, std::span<const std::vector<std::byte>> raw,
+                             std::span<const ecq_test::chunk_of_symbols> chunks, std::span<const std::vector<std::byte>> raw,
                              ecq::instruction_set set) {
   constexpr std::size_t width = sizeof(typename Split::element);
   constexpr std::size_t odd = 3;  // elements lie anywhere
   joined_outcome got;
   std::vector<ecq::chunk_bytes> views;
   std::vector<ecq::element_target> targets;
-  for (const ecq_test::coded_chunk& chunk : chunks) {
+  for (const ecq_test::chunk_of_symbols& chunk : chunks) {
     views.push_back(chunk.view());
     got.elements.emplace_back(odd + width * chunk.symbols);
   }
@@ -71,7 +71,7 @@ TEST(JoinElements, InsideTheKernelsOfRans) {
         const ecq::rans_table table = {.mapping = ecq::slot_mapping::alias,
                                        .bucket_bits = coded.distinct() > 32 ? 6U : 5U,
                                        .frequencies = ecq::normalize_frequencies(coded, 16)};
-        std::vector<ecq_test::coded_chunk> chunks;
+        std::vector<ecq_test::chunk_of_symbols> chunks;
         std::vector<std::vector<std::byte>> raw;
         for (std::size_t i = 0; i < symbols.size(); ++i) {
           chunks.push_back(ecq_test::encode<ecq::rans>({"", table, map, spread}, symbols[i]));
@@ -93,7 +93,7 @@ TEST(JoinElements, InsideTheKernelsOfRans) {
               ASSERT_EQ(got.elements[i], sought.elements[i]) << sizeof(element) << ' ' << bits << ' ' << name_of(set);
             }
           }
-          ecq_test::coded_chunk& victim = chunks[random.next() % chunks.size()];
+          ecq_test::chunk_of_symbols& victim = chunks[random.next() % chunks.size()];
           if (victim.word_count != 0) victim.words[random.next() % victim.word_count] ^= std::byte{1};
           if (damage == 1) victim.word_count /= 2;
         }

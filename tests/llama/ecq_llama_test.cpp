@@ -22,7 +22,7 @@ class EcqLlama : public tool_test::Tool {
  protected:
   void SetUp() override {
     tiny_model().write(path("model"));
-    tool_test::write_text(path("text"), std::string(100, 'x') + "The quick brown fox jumps over the lazy dog");
+    tool_test::write_text(path("text"), std::string(100, 'x').append("The quick brown fox jumps over the lazy dog"));
   }
 
   outcome llama(const std::vector<std::string>& arguments) const {

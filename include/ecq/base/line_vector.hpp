@@ -11,19 +11,19 @@ namespace ecq::detail {
 
 /// Memory at multiples of 64 bytes. Allocators of the system give large blocks 16 bytes behind such a multiple, where
 /// each load of 64 bytes takes two cache lines.
-template <class T>
+template <class Element>
 struct line_allocator {
-  using value_type = T;
+  using value_type = Element;
 
   line_allocator() = default;
   template <class Other>
   constexpr line_allocator(const line_allocator<Other>&) noexcept {}  // NOLINT: allocators convert to each other
 
-  T* allocate(std::size_t count) {
-    if (count > (std::numeric_limits<std::size_t>::max)() / sizeof(T)) throw std::bad_alloc();
-    return static_cast<T*>(::operator new(count * sizeof(T), line));
+  Element* allocate(std::size_t count) {
+    if (count > (std::numeric_limits<std::size_t>::max)() / sizeof(Element)) throw std::bad_alloc();
+    return static_cast<Element*>(::operator new(count * sizeof(Element), line));
   }
-  void deallocate(T* memory, std::size_t) noexcept { ::operator delete(memory, line); }
+  void deallocate(Element* memory, std::size_t) noexcept { ::operator delete(memory, line); }
 
   bool operator==(const line_allocator&) const = default;
 
@@ -31,7 +31,7 @@ struct line_allocator {
   static constexpr std::align_val_t line{64};
 };
 
-template <class T>
-using line_vector = std::vector<T, line_allocator<T>>;
+template <class Element>
+using line_vector = std::vector<Element, line_allocator<Element>>;
 
 }  // namespace ecq::detail

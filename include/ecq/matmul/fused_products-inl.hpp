@@ -53,13 +53,13 @@ struct fused_kernels {
 
 namespace avx512 {
 /// With activations of FP32 or BF16 (product_row).
-template <class X>
+template <class Activation>
 struct fused_kernels {
-  using activation = X;
+  using activation = Activation;
   using cursor = product_cursor;
-  using products = product_target<X>;
+  using products = product_target<Activation>;
   using tile = tile_target;
-  using dots = std::conditional_t<std::is_same_v<X, float>, tile_dots, half_tile_dots>;
+  using dots = std::conditional_t<std::is_same_v<Activation, float>, tile_dots, half_tile_dots>;
 
   template <unsigned BucketBits, class Target>
   static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,

@@ -34,7 +34,7 @@ struct product_cursor : row_walk {
 };
 
 /// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).
-template <class X>
+template <class Activation>
 struct product_target {
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
@@ -44,7 +44,7 @@ struct product_target {
           sum{_mm512_load_ps(at.partial), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()} {}
 
     ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t i, __m512i halves) {
-      if constexpr (std::is_same_v<X, float>) {
+      if constexpr (std::is_same_v<Activation, float>) {
         __m512& first = sum[i % 2 * 2];
         __m512& second = sum[i % 2 * 2 + 1];
         first = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(x + 32 * i), first);
@@ -59,7 +59,7 @@ struct product_target {
     }
 
     product_cursor& at;
-    const X* x;
+    const Activation* x;
     const float* plain;
     __m512 sum[4];  // four that do not wait for each other
     float rare = 0;
@@ -74,7 +74,7 @@ struct product_target {
     if (at.advance(row, Weights)) at.end_sum();
   }
 
-  product_row<X> row;
+  product_row<Activation> row;
   product_cursor* to[weight_chunks];
 };
 

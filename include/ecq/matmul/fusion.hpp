@@ -83,10 +83,10 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
 /// place_met().
 constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
 
-/// A row of activations: X is float, or std::uint16_t for BF16.
-template <class X>
+/// A row of activations: Activation is float, or std::uint16_t for BF16.
+template <class Activation>
 struct product_row {
-  const X* x;            ///< in the order in which they are met
+  const Activation* x;   ///< in the order in which they are met
   const float* plain;    ///< in their own order
   std::size_t groups;    ///< of weights
   std::size_t of_scale;  ///< groups that share a scale; the last ones of a row may be fewer
@@ -99,8 +99,8 @@ struct row_walk {
   std::size_t behind = 0;  ///< in the row behind them
 
   /// Goes to group number `group` of a row, of `weights` weights each.
-  template <class X>
-  void start(const product_row<X>& row, std::size_t group, std::size_t weights) {
+  template <class Activation>
+  void start(const product_row<Activation>& row, std::size_t group, std::size_t weights) {
     column = group * weights;
     groups = (std::min)(row.of_scale - group % row.of_scale, row.groups - group);
     behind = row.groups - group - groups;
@@ -108,8 +108,8 @@ struct row_walk {
 
   /// Goes one group on, from the end of a row to the next one, whose activations are the same. Returns whether a sum
   /// has ended.
-  template <class X>
-  bool advance(const product_row<X>& row, std::size_t weights) {
+  template <class Activation>
+  bool advance(const product_row<Activation>& row, std::size_t weights) {
     column += weights;
     if (--groups != 0) return false;
     if (behind == 0) {

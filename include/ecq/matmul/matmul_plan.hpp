@@ -86,10 +86,10 @@ class matmul_input {
   /// Whether there are rows in the order in which fused products meet them.
   bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty(); }
 
-  /// Those rows; X is float or, for BF16, std::uint16_t.
-  template <class X>
-  const X* ordered() const noexcept {
-    if constexpr (std::is_same_v<X, float>) {
+  /// Those rows; Activation is float or, for BF16, std::uint16_t.
+  template <class Activation>
+  const Activation* ordered() const noexcept {
+    if constexpr (std::is_same_v<Activation, float>) {
       return ordered_.data();
     } else {
       return ordered_halves_.data();
