@@ -17,8 +17,8 @@ struct joined_outcome {
 
 template <class Split>
 joined_outcome decode_joined(const ecq::rans::decoder& decoder, unsigned bits,
-                             std::span<const ecq_test::chunk_of_symbols> chunks, std::span<const std::vector<std::byte>> raw,
-                             ecq::instruction_set set) {
+                             std::span<const ecq_test::chunk_of_symbols> chunks,
+                             std::span<const std::vector<std::byte>> raw, ecq::instruction_set set) {
   constexpr std::size_t width = sizeof(typename Split::element);
   constexpr std::size_t odd = 3;  // elements lie anywhere
   joined_outcome got;

@@ -52,7 +52,7 @@ struct trellis {
 
   /// The index of a code that lies on a trellis: its parity tells which quantiser it is of, and 0 is 0 in both.
   ECQ_HOST_DEVICE static constexpr std::uint8_t index_on_path(std::uint8_t code) noexcept {
-    const int value = static_cast<std::int8_t>(code);
+    const int value = code < 128 ? code : code - 256;
     return static_cast<std::uint8_t>((value + (value > 0 ? 1 : 0)) >> 1);
   }
 
