@@ -73,9 +73,10 @@
 /// runs its kernels on machines without it; else 0.
 /// \def ECQ_AVX512
 /// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2. Dot products of BF16, which not every machine
-/// with AVX-512 has, come only where an intrinsic asks for them: no compiler makes them of anything else. \def
-/// ECQ_AVX512_VNNI Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine
-/// with AVX-512 has.
+/// with AVX-512 has, come only where an intrinsic asks for them: no compiler makes them of anything else.
+/// \def ECQ_AVX512_VNNI
+/// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
+/// has.
 #if !defined(ECQ_AVX512_EMULATED)
 #define ECQ_AVX512_EMULATED 0
 #endif
