@@ -66,7 +66,7 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
     }));
     ECQ_CHECK(plan.make_tables());
     ECQ_CHECK(plan.find_exact_terms(backend));
-    return plan;
+    return result<matmul_plan>(std::move(plan));
   } catch (const std::bad_alloc&) {
     return error(errc::out_of_memory, "no memory for a plan of products");
   }

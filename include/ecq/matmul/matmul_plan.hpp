@@ -125,6 +125,9 @@ class matmul_input {
 /// from rounding.
 class matmul_plan {
  public:
+  matmul_plan(matmul_plan&&) noexcept = default;  // not copied: nvcc would take tables for copyable
+  matmul_plan& operator=(matmul_plan&&) noexcept = default;
+
   /// Checks the block as block_decoder::open does, and the checksums of all chunks that hold these rows. Errors: those;
   /// not_found and invalid_argument for rows that are not there; invalid_argument if matrices have different numbers of
   /// columns or hold bytes.

@@ -72,12 +72,12 @@ ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, 
       float* const to = sums + i * stride;
       _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), _mm_load_ps(of_rows[i])));
     }
-    return;
-  }
-  ECQ_UNROLL
-  for (std::size_t row = 0; row < Rows; ++row) {
+  } else {
     ECQ_UNROLL
-    for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += _mm512_reduce_add_ps(sum[row][b]);
+    for (std::size_t row = 0; row < Rows; ++row) {
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += _mm512_reduce_add_ps(sum[row][b]);
+    }
   }
 }
 
