@@ -21,6 +21,7 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
@@ -38,7 +39,7 @@ using ecq::packed_block;
 using ecq::row_selection;
 using ecq_test::gaussian;
 
-constexpr instruction_set every_set[] = {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512};
+const std::vector<instruction_set> every_set = ecq_test::sets_from(instruction_set::scalar);
 constexpr ecq::matmul_options int8_activations{.activations = activation_type::int8};
 
 /// A block of matrices whose codes are known.
