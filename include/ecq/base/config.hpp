@@ -170,9 +170,14 @@
 #define ECQ_UNROLL
 #endif
 
-/// Precedes a loop that a device's compiler must not unroll: it rarely runs, and unrolled it would take registers.
+/// Precedes a loop that must stay one: it rarely runs, or its body is long. Unrolled it would take a device's
+/// registers, or be most of what a program is compiled for.
 #if defined(__CUDA_ARCH__)
 #define ECQ_NO_UNROLL _Pragma("unroll 1")
+#elif defined(__clang__)
+#define ECQ_NO_UNROLL _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define ECQ_NO_UNROLL _Pragma("GCC unroll 1")
 #else
 #define ECQ_NO_UNROLL
 #endif

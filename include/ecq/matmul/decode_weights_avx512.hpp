@@ -50,16 +50,11 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
   const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.walk ? every_index.data() : coding.halves);
   if (!values.usable) return false;
   const bool escapes = coding.list.has_escape();
-  const auto by = [&]<unsigned RawBits>() {
-    if (coding.walk) {
-      return advance_weights<trellis_pair_weights<Target, RawBits>>(lookup, cursors, groups, values, escapes,
-                                                                    *coding.walk, cursors, target);
-    }
-    return advance_weights<pair_weights<Target, RawBits>>(lookup, cursors, groups, values, escapes, cursors, target);
-  };
-  if (coding.raw_bits == 0) return by.template operator()<0>();
-  if (coding.raw_bits == 1) return by.template operator()<1>();
-  return by.template operator()<any_raw_bits>();
+  if (coding.walk) {
+    return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, values, escapes, *coding.walk,
+                                                         cursors, target);
+  }
+  return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, escapes, cursors, target);
 }
 
 }  // namespace ecq::detail::avx512

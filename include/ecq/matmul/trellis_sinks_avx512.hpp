@@ -56,6 +56,7 @@ struct trellis_lanes_of_chunk {
 template <class Target, unsigned BucketBits>
 struct trellis_weights {
   static constexpr bool packs = false;
+  static constexpr bool rolls = true;
 
   ECQ_AVX512 trellis_weights(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
       : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols) {
@@ -121,9 +122,10 @@ struct trellis_weights {
 };
 
 /// Takes narrow pairs of indices: a register has four of each of 16 lanes.
-template <class Target, unsigned RawBits>
+template <class Target>
 struct trellis_pair_weights {
   static constexpr bool packs = true;
+  static constexpr bool rolls = true;
 
   /// `indices` are the values of every_index.
   ECQ_AVX512 trellis_pair_weights(const pair_values& indices, bool with_escapes, const trellis& walk,
@@ -178,7 +180,7 @@ struct trellis_pair_weights {
   void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = from.escape[c]; }
 
   Target target;
-  pair_reader<RawBits> from;
+  pair_reader from;
   trellis_lanes steps;
   std::size_t period;  ///< groups between two returns to state 0
   __m512i values[2];   ///< of the places of indices, by each quantiser; 0 for escapes

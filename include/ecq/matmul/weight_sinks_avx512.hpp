@@ -37,6 +37,7 @@ namespace ecq::detail::avx512 {
 template <class Target, unsigned BucketBits>
 struct code_weights {
   static constexpr bool packs = false;
+  static constexpr bool rolls = true;
 
   /// `halves` are the BF16 values of all codes.
   ECQ_AVX512 code_weights(const std::uint8_t (&codes)[64], const std::uint16_t* halves, const Target& to) : target(to) {
@@ -66,6 +67,7 @@ struct code_weights {
 template <class Target>
 struct bf16_weights {
   static constexpr bool packs = true;
+  static constexpr bool rolls = true;
 
   ECQ_AVX512 bf16_weights(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, const Target& to)
       : target(to), writer({}), code(_mm512_loadu_si512(codes)) {
@@ -120,7 +122,6 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& mar
 }
 
 /// Where narrow pairs of codes become the indices of their values. Reads as far as pair_sink.
-template <unsigned RawBits>
 struct pair_reader {
   ECQ_AVX512 pair_reader(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors)
       : values(of_pairs),
@@ -141,15 +142,13 @@ struct pair_reader {
                                                      __m512i (&indices)[4]) const {
     pairs[0] = order(packed, 0);
     pairs[1] = order(packed, 1);
-    prefetch<raw_lines_of<RawBits>>(raw[c], 2 * prefetch_distance);
+    prefetch<raw_lines_of<any_raw_bits>>(raw[c], 2 * prefetch_distance);
     ECQ_UNROLL
     for (int i = 0; i < 2; ++i) unpack(pairs[i], index, indices[2 * i], indices[2 * i + 1]);
-    raw_bits.template add<RawBits>(indices, raw[c]);
+    raw_bits.add(indices, raw[c]);
   }
 
-  ECQ_AVX512 [[gnu::always_inline]] inline void advance(std::size_t c) {
-    raw[c] += raw_bits.template group_bytes<RawBits>();
-  }
+  ECQ_AVX512 [[gnu::always_inline]] inline void advance(std::size_t c) { raw[c] += raw_bits.group_bytes(); }
 
   const pair_values& values;
   bool escaping;
@@ -163,9 +162,10 @@ struct pair_reader {
 };
 
 /// Takes narrow pairs of codes.
-template <class Target, unsigned RawBits>
+template <class Target>
 struct pair_weights {
   static constexpr bool packs = true;
+  static constexpr bool rolls = true;
 
   ECQ_AVX512 pair_weights(const pair_values& values, bool with_escapes, rans_cursor* const* cursors, const Target& to)
       : target(to), from(values, with_escapes, cursors), halves(_mm512_load_si512(values.halves)) {}
@@ -195,7 +195,7 @@ struct pair_weights {
   void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = from.escape[c]; }
 
   Target target;
-  pair_reader<RawBits> from;
+  pair_reader from;
   __m512i halves;
 };
 

@@ -34,6 +34,7 @@ inline constexpr std::size_t many_chunks = 8;
 template <class Writer, std::size_t Chunks>
 struct element_sink {
   static constexpr bool packs = true;
+  static constexpr bool rolls = false;
 
   ECQ_AVX512 element_sink(const element_join& join, const std::uint8_t* codes, rans_cursor* const* cursors,
                           std::size_t groups)

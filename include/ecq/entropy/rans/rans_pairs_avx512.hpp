@@ -120,10 +120,7 @@ struct raw_bit_registers {
   }
 
   /// Bytes of the raw bits of a group.
-  template <unsigned RawBits>
-  std::size_t group_bytes() const {
-    return pair_group_codes / 8 * (RawBits == any_raw_bits ? bits : RawBits);
-  }
+  std::size_t group_bytes() const { return pair_group_codes / 8 * bits; }
 
   /// Adds those of a group, at `from`.
   template <unsigned RawBits>
@@ -137,6 +134,15 @@ struct raw_bit_registers {
         const __m512i spread = _mm512_multishift_epi64_epi8(shift, _mm512_permutexvar_epi8(byte, read));
         to[i] = _mm512_add_epi8(to[i], _mm512_and_si512(spread, mask));
       }
+    }
+  }
+
+  /// The same, where loops remain: branches that always go the same way cost nothing beside many.
+  ECQ_AVX512 [[gnu::always_inline]] inline void add(__m512i (&to)[4], const std::byte* from) const {
+    if (bits == 1) {
+      add<1>(to, from);
+    } else if (bits != 0) {
+      add<any_raw_bits>(to, from);
     }
   }
 
@@ -184,6 +190,7 @@ struct pair_registers {
 template <std::size_t Chunks, unsigned RawBits>
 struct pair_sink : pair_registers {
   static constexpr bool packs = true;
+  static constexpr bool rolls = false;
 
   ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
                        std::size_t groups)
@@ -216,7 +223,7 @@ struct pair_sink : pair_registers {
         if (!add_escapes(marks.of[0], marks.of[1], to[c], escape[c], escape_end[c])) return false;
       }
     }
-    raw[c] += raw_bits.template group_bytes<RawBits>();
+    raw[c] += raw_bits.group_bytes();
     to[c] += pair_group_codes;
     return true;
   }
