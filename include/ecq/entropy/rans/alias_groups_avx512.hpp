@@ -66,7 +66,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
 /// moves what else a cursor has, once all groups are decoded.
 ///
 /// Sinks that do little with a symbol are unrolled. With Sink::rolls, loops over chunks and pairs of rounds remain: in
-/// fused products they take no time, and unrolled, their code would be three times as large.
+/// fused products they take no time, and unrolled, their code would be twice as large.
 template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
