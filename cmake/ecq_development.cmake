@@ -14,10 +14,12 @@ set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of tests and of the to
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without the sloppiness nothing that uses a precompiled header would be found again; with the folder, what another
-  # checkout has compiled is.
+  # checkout has compiled is. Depend mode compares the included files themselves. Preprocessed text would hide a changed
+  # macro that a precompiled header defines but does not use, and a header of the old macro would be taken; nor is
+  # anything preprocessed only to be looked up.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
-      "${CCACHE_PROGRAM}"
+      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${CCACHE_PROGRAM}"
   )
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()

@@ -170,8 +170,8 @@
 #define ECQ_UNROLL
 #endif
 
-/// Precedes a loop that must stay one: it rarely runs, or its body is long. Unrolled it would take a device's
-/// registers, or be most of what a program is compiled for.
+/// Precedes a loop that must stay one because it rarely runs or its body is long. Unrolled it would take a device's
+/// registers, or most of the time in which a program is compiled.
 #if defined(__CUDA_ARCH__)
 #define ECQ_NO_UNROLL _Pragma("unroll 1")
 #elif defined(__clang__)
