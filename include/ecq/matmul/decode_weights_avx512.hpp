@@ -22,12 +22,33 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
+/// A sink that gives chunks from number `first` on to another one.
+template <class Sink>
+struct later_chunks {
+  static constexpr bool packs = Sink::packs;
+  static constexpr bool rolls = Sink::rolls;
+
+  template <std::size_t N>
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[N]) {
+    return sink.take(first + c, symbols);
+  }
+  void leave(std::size_t c, rans_cursor& cursor) const { sink.leave(first + c, cursor); }
+
+  Sink& sink;
+  std::size_t first;
+};
+
 /// advance_groups with a `Sink` made of `arguments`.
 template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                        std::size_t groups, const Arguments&... arguments) {
   Sink sink(arguments...);
-  return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
+  constexpr std::size_t together = Sink::together;
+  for (std::size_t first = 0; first < weight_chunks; first += together) {
+    later_chunks<Sink> part{sink, first};
+    if (!advance_groups<together>(lookup, cursors + first, groups, part)) return false;
+  }
+  return true;
 }
 
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or

@@ -36,6 +36,8 @@ struct product_cursor : row_walk {
 /// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct product_target {
+  static constexpr std::size_t together = 8;
+
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
         : at(*target.to[c]),

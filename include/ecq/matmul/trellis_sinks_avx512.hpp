@@ -57,6 +57,7 @@ template <class Target, unsigned BucketBits>
 struct trellis_weights {
   static constexpr bool packs = false;
   static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
 
   ECQ_AVX512 trellis_weights(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
       : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols) {
@@ -126,6 +127,7 @@ template <class Target>
 struct trellis_pair_weights {
   static constexpr bool packs = true;
   static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
 
   /// `indices` are the values of every_index.
   ECQ_AVX512 trellis_pair_weights(const pair_values& indices, bool with_escapes, const trellis& walk,

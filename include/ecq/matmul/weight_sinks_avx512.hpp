@@ -38,6 +38,7 @@ template <class Target, unsigned BucketBits>
 struct code_weights {
   static constexpr bool packs = false;
   static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
 
   /// `halves` are the BF16 values of all codes.
   ECQ_AVX512 code_weights(const std::uint8_t (&codes)[64], const std::uint16_t* halves, const Target& to) : target(to) {
@@ -68,6 +69,7 @@ template <class Target>
 struct bf16_weights {
   static constexpr bool packs = true;
   static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
 
   ECQ_AVX512 bf16_weights(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, const Target& to)
       : target(to), writer({}), code(_mm512_loadu_si512(codes)) {
@@ -166,6 +168,7 @@ template <class Target>
 struct pair_weights {
   static constexpr bool packs = true;
   static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
 
   ECQ_AVX512 pair_weights(const pair_values& values, bool with_escapes, rans_cursor* const* cursors, const Target& to)
       : target(to), from(values, with_escapes, cursors), halves(_mm512_load_si512(values.halves)) {}

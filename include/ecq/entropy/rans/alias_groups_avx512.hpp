@@ -34,14 +34,15 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
                                                          const std::byte* (&word)[Chunks],
                                                          const std::byte* const (&end)[Chunks],
                                                          __m512i (&symbols)[Chunks][Registers], int two) {
+  constexpr bool shorter = Chunks <= 4;
   const __m512i low_byte = _mm512_set1_epi16(255);
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    symbols[c][Packs ? two : 2 * two] = table.step(high[c], low[c], word[c]);
+    symbols[c][Packs ? two : 2 * two] = table.template step<shorter>(high[c], low[c], word[c]);
   }
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    const __m512i later = table.step(high[c], low[c], word[c]);
+    const __m512i later = table.template step<shorter>(high[c], low[c], word[c]);
     if constexpr (Packs) {
       symbols[c][two] =  // (earlier & 255) | (later << 8)
           _mm512_ternarylogic_epi32(symbols[c][two], low_byte, _mm512_slli_epi16(later, 8), 0xEA);
@@ -114,6 +115,9 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
         if (!sink.take(c, symbols[c])) return false;
       }
     }
+  }
+  if constexpr (requires { sink.end(); }) {
+    if (!sink.end()) return false;
   }
   const __m512i first_half = interleaved(0);
   const __m512i second_half = interleaved(16);

@@ -32,9 +32,10 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
       many ? advance_in_runs<avx512::many_chunks>(cursors, advance)
            : advance_in_runs<avx512::few_chunks>(cursors, advance);
     };
-    const bool narrow = join.width < 4;  // memory bounds elements of four bytes, and prefers fewer streams
-    if (table.bucket_bits == 5) return by(alias_lookup<5>(table), narrow);
-    if (table.bucket_bits == 6) return by(alias_lookup<6>(table), narrow);
+    // Memory bounds elements of four bytes, and prefers fewer streams.
+    const bool many = join.width < 4 && join.pairs == nullptr;
+    if (table.bucket_bits == 5) return by(alias_lookup<5>(table), many);
+    if (table.bucket_bits == 6) return by(alias_lookup<6>(table), many);
     if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table), false);
   }
   if (isa == instruction_set::avx2) {

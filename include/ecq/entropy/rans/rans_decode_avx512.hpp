@@ -25,10 +25,11 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Numbers of chunks side by side: a step is a chain of some 40 cycles, and 8 chunks fill the gaps in each other's
-/// chains. Fewer than 4 chunks cost as much as 4.
+/// Numbers of chunks side by side: a step is a chain of some 45 cycles, and chunks fill the gaps in each other's chains.
+/// Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
+static_assert(pair_chunks == few_chunks, "rans_decode.hpp hands out as many");
 
 /// A sink of advance_groups whose symbols go through a `Writer` to memory.
 template <class Writer, std::size_t Chunks>
@@ -217,16 +218,14 @@ inline bool rans_advance(const direct_lookup& table, const element_join&, rans_c
                            [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
 }
 
-/// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table. If one of them
-/// runs out of words, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
+/// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table; of pairs,
+/// pair_chunks at most. If one of them runs out of words, returns false and moves no cursor. Reads at most 128 bytes
+/// beyond the end of a chunk's words.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
   return advance_filled<many_chunks>(cursors, count, [&](rans_cursor* const* all) {
-    if (join.pairs != nullptr) {
-      return count > few_chunks ? advance_pairs<many_chunks>(table, join, all, groups)
-                                : advance_pairs<few_chunks>(table, join, all, groups);
-    }
+    if (join.pairs != nullptr) return advance_pairs(table, join, all, count, groups);
     bool joins = false;
     bool advanced = false;
     const auto by = [&]<class Writer>() {

@@ -30,6 +30,10 @@ namespace ecq::detail::avx512 {
 /// Codes of a group of pairs.
 inline constexpr std::size_t pair_group_codes = std::size_t{2} * group_symbols;
 
+/// Chunks of pairs side by side. The chain of a step leaves gaps that more chunks would fill, but these would not leave
+/// registers for what becomes of the symbols.
+inline constexpr std::size_t pair_chunks = 4;
+
 /// Raw bits that the kernels know when they are compiled: 0, 1, or any number from 2 to 7.
 inline constexpr unsigned any_raw_bits = 8;
 
@@ -150,35 +154,66 @@ struct raw_bit_registers {
   __m512i byte, shift, mask;
 };
 
-/// Adds escapes to the codes of a group at `to` that a pair_marks of these names: so far these codes are their raw
-/// bits. Moves `next` past them; returns false if there are too few. Reads up to 64 bytes beyond the escapes. Never
-/// inlined: registers are scarce where it is called.
-ECQ_AVX512 [[gnu::noinline]] inline bool add_escapes(__m512i first, __m512i second, std::byte* to,
-                                                     const std::byte*& next, const std::byte* end) {
-  const pair_marks marks(first, second);
-  ECQ_UNROLL
-  for (unsigned i = 0; i < 4; ++i) {
-    const std::uint64_t which = marks.codes(i);
-    const auto taken = std::popcount(which);
-    if (taken > end - next) return false;
-    const __m512i escapes = _mm512_maskz_expand_epi8(which, _mm512_loadu_si512(next));
-    _mm512_storeu_si512(to + 64 * i, _mm512_add_epi8(_mm512_loadu_si512(to + 64 * i), escapes));
-    next += taken;
+/// Groups whose escapes are still to be added: so far, these codes are their raw bits. Whether a
+/// group has escapes is hard to predict, and a wrong guess would cost more than the work of a group. So each group is
+/// written down, and forgotten if it has none.
+struct escape_backlog {
+  static constexpr std::size_t capacity = 32;
+
+  struct group {
+    __m512i marks[2];  ///< of pair_marks
+    std::byte* to;     ///< its codes
+    std::size_t chunk;
+  };
+
+  /// Returns true if all places are taken.
+  ECQ_AVX512 [[gnu::always_inline]] inline bool put(const pair_marks& marks, std::byte* to, std::size_t chunk) {
+    group& last = groups[count];
+    _mm512_store_si512(&last.marks[0], marks.of[0]);
+    _mm512_store_si512(&last.marks[1], marks.of[1]);
+    last.to = to;
+    last.chunk = chunk;
+    count += marks.any() ? 1 : 0;
+    return count == capacity;
   }
-  return true;
-}
+
+  /// Adds the escapes from `next[chunk]` on, which moves past them, and forgets the groups. Returns false if there are
+  /// too few. Reads up to 64 bytes beyond the escapes. Never inlined: registers are scarce where it is called.
+  ECQ_AVX512 [[gnu::noinline]] bool add(const std::byte* (&next)[pair_chunks], const std::byte* const (&end)[pair_chunks]) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const pair_marks marks(groups[i].marks[0], groups[i].marks[1]);
+      std::byte* const to = groups[i].to;
+      const std::byte* from = next[groups[i].chunk];
+      const std::byte* const last = end[groups[i].chunk];
+      ECQ_UNROLL
+      for (unsigned quarter = 0; quarter < 4; ++quarter) {
+        const std::uint64_t which = marks.codes(quarter);
+        const __m512i escapes = _mm512_maskz_expand_epi8(which, _mm512_loadu_si512(from));
+        from += std::popcount(which);
+        if (from > last) return false;
+        const __m512i codes = _mm512_loadu_si512(to + 64 * quarter);
+        _mm512_storeu_si512(to + 64 * quarter, _mm512_add_epi8(codes, escapes));
+      }
+      next[groups[i].chunk] = from;
+    }
+    count = 0;
+    return true;
+  }
+
+  std::size_t count = 0;
+  group groups[capacity];
+};
 
 /// What every pair_sink looks up. Never inlined: it is set up once for many groups, and there are many sinks.
 struct pair_registers {
   ECQ_AVX512 [[gnu::noinline]] pair_registers(const element_join& join, const std::uint8_t (&numbers)[64])
-      : escaping(join.pairs->has_escape()), raw_bits(join.bits) {
+      : raw_bits(join.bits) {
     const pair_lookup pairs(numbers, *join.pairs);
     code[0] = _mm512_loadu_si512(pairs.code[0]);
     code[1] = _mm512_loadu_si512(pairs.code[1]);
     escaped = _mm512_loadu_si512(pairs.escaped);
   }
 
-  bool escaping;
   raw_bit_registers raw_bits;
   pair_order order;
   __m512i code[2];
@@ -186,17 +221,19 @@ struct pair_registers {
 };
 
 /// A sink of advance_groups whose symbols are pairs: their codes go to memory. Reads at most 64 bytes beyond raw bits
-/// and escapes.
-template <std::size_t Chunks, unsigned RawBits>
+/// and escapes. Chunks from number `count` on are copies of the one before: its escapes are added once.
+template <unsigned RawBits>
 struct pair_sink : pair_registers {
   static constexpr bool packs = true;
   static constexpr bool rolls = false;
 
   ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
-                       std::size_t groups)
-      : pair_registers(join, numbers), symbols(groups * group_symbols) {
+                       std::size_t count, std::size_t groups)
+      : pair_registers(join, numbers),
+        escaping(join.pairs->has_escape() ? count : 0),
+        symbols(groups * group_symbols) {
     ECQ_UNROLL
-    for (std::size_t c = 0; c < Chunks; ++c) {
+    for (std::size_t c = 0; c < pair_chunks; ++c) {
       raw[c] = cursors[c]->raw;
       escape[c] = cursors[c]->escape;
       escape_end[c] = cursors[c]->escape_end;
@@ -217,16 +254,15 @@ struct pair_sink : pair_registers {
     raw_bits.template add<RawBits>(codes, raw[c]);
     ECQ_UNROLL
     for (std::size_t i = 0; i < 4; ++i) _mm512_storeu_si512(to[c] + 64 * i, codes[i]);
-    if (escaping) {
-      const pair_marks marks(half, escaped);
-      if (marks.any()) [[unlikely]] {
-        if (!add_escapes(marks.of[0], marks.of[1], to[c], escape[c], escape_end[c])) return false;
-      }
+    if (c < escaping && backlog.put(pair_marks(half, escaped), to[c], c)) [[unlikely]] {
+      if (!backlog.add(escape, escape_end)) return false;
     }
     raw[c] += raw_bits.group_bytes();
     to[c] += pair_group_codes;
     return true;
   }
+
+  ECQ_AVX512 bool end() { return backlog.add(escape, escape_end); }
 
   void leave(std::size_t c, rans_cursor& cursor) const {
     cursor.out += symbols;
@@ -235,27 +271,31 @@ struct pair_sink : pair_registers {
     cursor.element = to[c];
   }
 
+  std::size_t escaping;  ///< chunks that may have escapes: the first ones
   std::size_t symbols;
-  const std::byte* raw[Chunks];
-  const std::byte* escape[Chunks];
-  const std::byte* escape_end[Chunks];
-  std::byte* to[Chunks];
+  const std::byte* raw[pair_chunks];
+  const std::byte* escape[pair_chunks];
+  const std::byte* escape_end[pair_chunks];
+  std::byte* to[pair_chunks];
+  escape_backlog backlog;
 };
 
-/// advance_groups with a pair_sink, for the number of raw bits that `join` says.
-template <std::size_t Chunks, unsigned BucketBits, unsigned RawBits>
-ECQ_AVX512 inline bool advance_pairs(const alias_lookup<BucketBits>& lookup, const element_join& join,
-                                     rans_cursor* const* cursors, std::size_t groups) {
-  pair_sink<Chunks, RawBits> sink(join, lookup.code, cursors, groups);
-  return advance_groups<Chunks>(lookup, cursors, groups, sink);
+/// advance_groups with a pair_sink.
+template <unsigned RawBits, unsigned BucketBits>
+ECQ_AVX512 inline bool advance_pairs(const alias_lookup<BucketBits>& table, const element_join& join,
+                                     rans_cursor* const* cursors, std::size_t count, std::size_t groups) {
+  pair_sink<RawBits> sink(join, table.code, cursors, count, groups);
+  return advance_groups<pair_chunks>(table, cursors, groups, sink);
 }
 
-template <std::size_t Chunks, unsigned BucketBits>
+/// Decodes `groups` whole groups of `count` chunks of pairs, 1 .. pair_chunks, side by side. The cursors after them are
+/// copies of the last one. If a chunk runs out of words or escapes, returns false and moves no cursor.
+template <unsigned BucketBits>
 inline bool advance_pairs(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
-                          std::size_t groups) {
-  if (join.bits == 0) return advance_pairs<Chunks, BucketBits, 0>(table, join, cursors, groups);
-  if (join.bits == 1) return advance_pairs<Chunks, BucketBits, 1>(table, join, cursors, groups);
-  return advance_pairs<Chunks, BucketBits, any_raw_bits>(table, join, cursors, groups);
+                          std::size_t count, std::size_t groups) {
+  if (join.bits == 0) return advance_pairs<0>(table, join, cursors, count, groups);
+  if (join.bits == 1) return advance_pairs<1>(table, join, cursors, count, groups);
+  return advance_pairs<any_raw_bits>(table, join, cursors, count, groups);
 }
 
 }  // namespace ecq::detail::avx512
