@@ -14,11 +14,11 @@ namespace ecq::detail {
 /// the second, third and fourth step, then bit 4 of the state. The first quantiser is bit 0 of the byte before. With up
 /// to 16 states the highest bit is 0, so that the byte picks from a table as it is: by its lowest four bits.
 struct trellis_step_tables {
-  std::uint8_t from_parities[16];
-  std::uint8_t from_state[16];
+  std::uint8_t from_parities[16] = {};
+  std::uint8_t from_state[16] = {};
   std::uint8_t from_highest;  ///< of states 16 to 31, besides what their lowest bits lead to
 
-  explicit trellis_step_tables(const trellis& walk) : from_highest(after(walk, 16 % walk.states(), 0)) {
+  constexpr explicit trellis_step_tables(const trellis& walk) : from_highest(after(walk, 16 % walk.states(), 0)) {
     for (unsigned i = 0; i < 16; ++i) {
       from_parities[i] = after(walk, 0, i);
       from_state[i] = after(walk, i % walk.states(), 0);
@@ -32,7 +32,7 @@ struct trellis_step_tables {
 
  private:
   /// The byte that `state` and `parities`, the first of them lowest, lead to.
-  static std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
+  static constexpr std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
     unsigned quantizers = 0;
     for (unsigned step = 0; step < rounds_per_group; ++step) {
       if (step != 0) quantizers |= trellis::quantizer(state) << (3 + step);
@@ -41,5 +41,13 @@ struct trellis_step_tables {
     return static_cast<std::uint8_t>(state % 16 | quantizers | state / 16 << 7);
   }
 };
+
+/// By the binary logarithm of the states, from trellis::min_state_bits on.
+inline constexpr trellis_step_tables tables_of_steps[] = {
+    trellis_step_tables({2}), trellis_step_tables({3}), trellis_step_tables({4}), trellis_step_tables({5})};
+
+inline const trellis_step_tables& tables_of(const trellis& walk) noexcept {
+  return tables_of_steps[walk.state_bits - trellis::min_state_bits];
+}
 
 }  // namespace ecq::detail

@@ -26,7 +26,7 @@ template <bool Wide>
 ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
                                      std::uint8_t* states) {
   constexpr unsigned registers = lane_count / 8;
-  const trellis_step_tables steps(walk);
+  const trellis_step_tables& steps = tables_of(walk);
   const __m256i from_parities = in_both_halves(steps.from_parities);
   const __m256i from_state = in_both_halves(steps.from_state);
   const __m256i from_highest = _mm256_set1_epi8(static_cast<char>(steps.from_highest));

@@ -41,10 +41,8 @@ ECQ_AVX512 inline void codes_of_groups(const trellis& walk, std::uint8_t* indice
       _mm512_storeu_si512(place, codes_of_indices(index, second));
     }
   }
-  std::uint32_t lane[trellis_lanes::lanes_of_register];
-  for (const __m512i& some : lanes) {
-    _mm512_storeu_si512(lane, some);
-    for (const std::uint32_t one : lane) *states++ = trellis_lanes::state(one);
+  for (unsigned i = 0; i < trellis_lanes::registers; ++i) {
+    trellis_lanes::store_states(lanes[i], states + trellis_lanes::lanes_of_register * i);
   }
 }
 

@@ -24,7 +24,7 @@ inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::siz
   constexpr std::uint8_t bit_bytes[16] = {0x01, 0x10, 0x20, 0x40, 0x01, 0x10, 0x20, 0x40,
                                           0x01, 0x10, 0x20, 0x40, 0x01, 0x10, 0x20, 0x40};
   constexpr std::uint8_t lane_bytes[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
-  const trellis_step_tables steps(walk);
+  const trellis_step_tables& steps = tables_of(walk);
   const uint8x16_t from_parities = vld1q_u8(steps.from_parities), from_state = vld1q_u8(steps.from_state);
   const uint8x16_t from_highest = vdupq_n_u8(steps.from_highest);
   const int8x16_t places = vld1q_s8(place_bytes);
