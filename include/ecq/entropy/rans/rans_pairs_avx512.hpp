@@ -166,15 +166,16 @@ struct escape_backlog {
     std::size_t chunk;
   };
 
-  /// Returns true if all places are taken.
-  ECQ_AVX512 [[gnu::always_inline]] inline bool put(const pair_marks& marks, std::byte* to, std::size_t chunk) {
+  /// Whether one of the groups of all chunks might find no place.
+  bool full() const { return count > capacity - pair_chunks; }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void put(const pair_marks& marks, std::byte* to, std::size_t chunk) {
     group& last = groups[count];
     _mm512_store_si512(&last.marks[0], marks.of[0]);
     _mm512_store_si512(&last.marks[1], marks.of[1]);
     last.to = to;
     last.chunk = chunk;
     count += marks.any() ? 1 : 0;
-    return count == capacity;
   }
 
   /// Adds the escapes from `next[chunk]` on, which moves past them, and forgets the groups. Returns false if there are
@@ -254,7 +255,8 @@ struct pair_sink : pair_registers {
     raw_bits.template add<RawBits>(codes, raw[c]);
     ECQ_UNROLL
     for (std::size_t i = 0; i < 4; ++i) _mm512_storeu_si512(to[c] + 64 * i, codes[i]);
-    if (c < escaping && backlog.put(pair_marks(half, escaped), to[c], c)) [[unlikely]] {
+    if (c < escaping) backlog.put(pair_marks(half, escaped), to[c], c);
+    if (c + 1 == pair_chunks && backlog.full()) [[unlikely]] {  // copies have written their codes again
       if (!backlog.add(escape, escape_end)) return false;
     }
     raw[c] += raw_bits.group_bytes();
