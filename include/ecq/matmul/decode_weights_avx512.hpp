@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "ecq/base/hidden_count.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
@@ -43,12 +44,17 @@ template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                        std::size_t groups, const Arguments&... arguments) {
   Sink sink(arguments...);
-  constexpr std::size_t together = Sink::together;
-  for (std::size_t first = 0; first < weight_chunks; first += together) {
-    later_chunks<Sink> part{sink, first};
-    if (!advance_groups<together>(lookup, cursors + first, groups, part)) return false;
+  if constexpr (Sink::together == weight_chunks) {
+    return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
+  } else {
+    const std::size_t chunks = hidden_count(weight_chunks);
+    ECQ_NO_UNROLL
+    for (std::size_t first = 0; first < chunks; first += Sink::together) {
+      later_chunks<Sink> part{sink, first};
+      if (!advance_groups<Sink::together>(lookup, cursors + first, groups, part)) return false;
+    }
+    return true;
   }
-  return true;
 }
 
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
