@@ -56,21 +56,20 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
     return by.template operator()<sink>(
         [&](std::size_t first) { return sink(lookup.code, cursors + first, first, target); });
   }
-  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.walk ? every_index.data() : coding.halves);
+  const pair_values& values = *coding.pairs;
   if (!values.usable) return false;
-  const bool escapes = coding.list.has_escape();
   const auto pairs = [&]<unsigned RawBits>() {
     if (coding.walk) {
       using sink = trellis_pair_weights<Target, BucketBits, RawBits>;
       return by.template operator()<sink>(
-          [&](std::size_t first) { return sink(values, escapes, *coding.walk, cursors + first, first, target); });
+          [&](std::size_t first) { return sink(values, *coding.walk, cursors + first, first, target); });
     }
     using sink = pair_weights<Target, BucketBits, RawBits>;
     return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(values, escapes, cursors + first, first, target); });
+        [&](std::size_t first) { return sink(values, cursors + first, first, target); });
   };
-  if (coding.raw_bits == 0) return pairs.template operator()<0>();
-  if (coding.raw_bits == 1) return pairs.template operator()<1>();
+  if (values.raw_bits == 0) return pairs.template operator()<0>();
+  if (values.raw_bits == 1) return pairs.template operator()<1>();
   return pairs.template operator()<2>();
 }
 

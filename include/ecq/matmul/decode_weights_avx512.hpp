@@ -74,14 +74,13 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
   if (coding.how == fusion::bf16) {
     return advance_weights<bf16_weights<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
   }
-  const pair_values values(lookup.code, coding.list, coding.raw_bits, coding.walk ? every_index.data() : coding.halves);
+  const pair_values& values = *coding.pairs;
   if (!values.usable) return false;
-  const bool escapes = coding.list.has_escape();
   if (coding.walk) {
-    return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, values, escapes, *coding.walk,
-                                                         cursors, target);
+    return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, values, *coding.walk, cursors,
+                                                         target);
   }
-  return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, escapes, cursors, target);
+  return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
 }
 
 }  // namespace ecq::detail::avx512

@@ -87,7 +87,12 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   }
   if (how == detail::fusion::none || stream.coder() != rans::id || columns_ % detail::group_of(how) != 0) return;
   for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
-    fused_tables_.emplace_back(stream.table<rans>(index), stream.map());
+    detail::fused_table& table = fused_tables_.emplace_back(rans_slots(stream.table<rans>(index), stream.map()));
+    if (how != detail::fusion::pairs) continue;
+    for (const std::unique_ptr<const detail::code_table>& values : values_) {
+      const bool indices = stream.trellis() || values == nullptr;
+      table.add_pairs(stream.nibbles(), raw_bits, indices ? detail::every_index.data() : values->halves.data());
+    }
   }
   fusion_ = how;
 #endif
@@ -174,38 +179,57 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
 }
 
 #if ECQ_X86
-template <class Kernels, class Target>
-bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
-  using detail::weight_chunks;
-  static_assert(weight_chunks == detail::min_chunk_run);
+/// The chunks of a task on their way through a kernel.
+struct matmul_plan::fused_chunks {
+  const detail::fused_table* table;
+  std::size_t count;
+  detail::rans_cursor cursors[detail::weight_chunks];
+  detail::rans_cursor* all[detail::weight_chunks];  ///< the last one fills the places that are left
+
+  /// Whether all of them have been decoded to their ends.
+  bool ended() const {
+    return std::all_of(cursors, cursors + count, [&](const detail::rans_cursor& cursor) {
+      return cursor.escape == cursor.escape_end &&
+             table->slots.view().visit([&](const auto& slots) { return cursor.finish(slots) == errc::ok; });
+    });
+  }
+};
+
+ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, fused_chunks& chunks) const {
+  static_assert(detail::weight_chunks == detail::min_chunk_run);
   const encoded_stream& stream = decoder_.stream();
   const std::uint64_t first = range.begin / stream.chunk_symbols();
-  const auto chunks = static_cast<std::size_t>(range.end / stream.chunk_symbols() - first);
   const std::uint16_t table = stream.record(first).table;
-  const rans_slots_view slots = fused_tables_[table].view();
-  if (slots.constant || slots.bucket_bits == 0) return false;
-  detail::rans_cursor cursors[weight_chunks];
-  detail::rans_cursor* all[weight_chunks];
-  for (std::size_t i = 0; i < weight_chunks; ++i) {
-    const std::uint64_t chunk = first + (std::min)(i, chunks - 1);  // the last one fills the places that are left
+  chunks.table = &fused_tables_[table];
+  chunks.count = static_cast<std::size_t>(range.end / stream.chunk_symbols() - first);
+  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
+    const std::uint64_t chunk = first + (std::min)(i, chunks.count - 1);
     if (stream.record(chunk).table != table) return false;
     const auto escapes = stream.escapes(chunk);
-    cursors[i].raw = stream.raw_bits(chunk).data();
-    cursors[i].escape = escapes.data();
-    cursors[i].escape_end = escapes.data() + escapes.size();
-    if (!cursors[i].begin(stream.chunk(chunk), nullptr)) return false;
-    all[i] = &cursors[i];
+    detail::rans_cursor& cursor = chunks.cursors[i];
+    cursor.raw = stream.raw_bits(chunk).data();
+    cursor.escape = escapes.data();
+    cursor.escape_end = escapes.data() + escapes.size();
+    if (!cursor.begin(stream.chunk(chunk), nullptr)) return false;
+    chunks.all[i] = &cursor;
   }
-  const detail::code_table* const values = values_[parts_[range.part].number].get();
-  const detail::weight_coding coding = {fusion_, stream.nibbles(), stream.header().raw_bits(),
-                                        values != nullptr ? values->halves.data() : nullptr, stream.trellis()};
-  const bool decoded = slots.bucket_bits == 5
-                           ? Kernels::decode(coding, detail::alias_lookup<5>(slots), all, chunks, target)
-                           : Kernels::decode(coding, detail::alias_lookup<6>(slots), all, chunks, target);
-  return decoded && std::all_of(cursors, cursors + chunks, [&](const detail::rans_cursor& cursor) {
-           return cursor.escape == cursor.escape_end &&
-                  slots.visit([&](const auto& one) { return cursor.finish(one) == errc::ok; });
-         });
+  return true;
+}
+
+template <class Kernels, class Target>
+bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
+  fused_chunks chunks;
+  if (!begin_fused(range, chunks)) return false;
+  const std::size_t number = parts_[range.part].number;
+  const detail::code_table* const values = values_[number].get();
+  const bool decoded = chunks.table->visit([&](const auto& lookup) {
+    const bool pairs = fusion_ == detail::fusion::pairs;
+    const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
+                                          values != nullptr ? values->halves.data() : nullptr,
+                                          decoder_.stream().trellis()};
+    return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);
+  });
+  return decoded && chunks.ended();
 }
 
 template <class Kernels>

@@ -27,10 +27,10 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/block_decoder.hpp"
-#include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/code_table.hpp"
 #include "ecq/matmul/dot_product.hpp"
+#include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/packed.hpp"
@@ -304,6 +304,9 @@ class matmul_plan {
   }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
+  struct fused_chunks;
+  /// Puts chunks at their beginnings. Returns false if one of them is damaged or has another table than the others.
+  bool begin_fused(const task_range& range, fused_chunks& chunks) const;
   /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
   /// the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
@@ -331,7 +334,7 @@ class matmul_plan {
   std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
-  std::vector<rans_slots> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
+  std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
   bool affine_ = false;
   bool any_integers_ = false;      ///< a part has codes that are integers
   bool any_not_integers_ = false;  ///< a part has not

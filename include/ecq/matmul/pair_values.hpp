@@ -14,15 +14,6 @@
 
 namespace ecq::detail {
 
-/// What a stream's symbols are, besides its alias table.
-struct weight_coding {
-  fusion how;
-  const nibble_list& list;             ///< of pairs
-  unsigned raw_bits;                   ///< of a code
-  const std::uint16_t* halves;         ///< the BF16 values of all codes, not used for fusion::bf16 and on a trellis
-  const std::optional<trellis>& walk;  ///< that codes lie on, which are of Int8 then
-};
-
 /// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
 /// the index of its value.
 struct pair_values {
@@ -33,12 +24,13 @@ struct pair_values {
   alignas(64) std::uint8_t escaped[64]{};  ///< bit 0: the first code is an escape; bit 1: the second one
   alignas(64) std::uint16_t halves[32];    ///< the value of each index as BF16; 0 for escapes
   const std::uint16_t* all_halves;         ///< of all codes
-  unsigned raw_bits;
+  unsigned raw_bits;                       ///< of a code
+  bool escaping;                           ///< codes may be escapes
   bool usable = true;  ///< no more nibbles and raw bits than there is room for
 
   /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
   pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)
-      : all_halves(of_codes), raw_bits(bits) {
+      : all_halves(of_codes), raw_bits(bits), escaping(list.has_escape()) {
     std::fill_n(halves, 32, std::uint16_t{0});
     std::uint8_t number_of[16];
     std::fill_n(number_of, 16, std::uint8_t{255});
@@ -47,7 +39,7 @@ struct pair_values {
     for (std::size_t i = 0; i < 64 && usable; ++i) {
       for (std::size_t which = 0; which < 2; ++which) {
         const unsigned nibble = which == 0 ? pairs[i] % 16U : pairs[i] / 16U;
-        const bool escape = list.has_escape() && nibble == nibble_list::escape_value;
+        const bool escape = escaping && nibble == nibble_list::escape_value;
         if (escape) escaped[i] = static_cast<std::uint8_t>(escaped[i] | (1U << which));
         if (number_of[nibble] == 255) {
           usable = usable && numbers < most_nibbles;
@@ -62,6 +54,14 @@ struct pair_values {
       }
     }
   }
+};
+
+/// What a stream's symbols are, besides its alias table.
+struct weight_coding {
+  fusion how;
+  const pair_values* pairs;            ///< with fusion::pairs
+  const std::uint16_t* halves;         ///< the BF16 values of all codes, not used for fusion::bf16 and on a trellis
+  const std::optional<trellis>& walk;  ///< that codes lie on, which are of Int8 then
 };
 
 /// What pair_values needs for its values to be indices.

@@ -130,10 +130,10 @@ struct trellis_pair_weights {
   static constexpr std::size_t together = Target::together;
 
   /// `indices` are the values of every_index.
-  ECQ_AVX512 trellis_pair_weights(const pair_values& indices, bool with_escapes, const trellis& walk,
+  ECQ_AVX512 trellis_pair_weights(const pair_values& indices, const trellis& walk,
                                   rans_cursor* const* cursors, const Target& to)
       : target(to),
-        from(indices, with_escapes, cursors),
+        from(indices, cursors),
         steps(walk),
         period((std::size_t{1} << walk.period_bits) / pair_group_codes) {
     alignas(64) std::uint16_t halves[2][32];

@@ -125,9 +125,9 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& mar
 
 /// Where narrow pairs of codes become the indices of their values. Reads as far as pair_sink.
 struct pair_reader {
-  ECQ_AVX512 pair_reader(const pair_values& of_pairs, bool with_escapes, rans_cursor* const* cursors)
+  ECQ_AVX512 pair_reader(const pair_values& of_pairs, rans_cursor* const* cursors)
       : values(of_pairs),
-        escaping(with_escapes),
+        escaping(of_pairs.escaping),
         raw_bits(of_pairs.raw_bits),
         index{_mm512_load_si512(of_pairs.index[0]), _mm512_load_si512(of_pairs.index[1])},
         escaped(_mm512_load_si512(of_pairs.escaped)) {
@@ -170,8 +170,8 @@ struct pair_weights {
   static constexpr bool rolls = true;
   static constexpr std::size_t together = Target::together;
 
-  ECQ_AVX512 pair_weights(const pair_values& values, bool with_escapes, rans_cursor* const* cursors, const Target& to)
-      : target(to), from(values, with_escapes, cursors), halves(_mm512_load_si512(values.halves)) {}
+  ECQ_AVX512 pair_weights(const pair_values& values, rans_cursor* const* cursors, const Target& to)
+      : target(to), from(values, cursors), halves(_mm512_load_si512(values.halves)) {}
 
   ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
     __m512i pairs[2];

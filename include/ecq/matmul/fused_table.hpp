@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// Tables of rANS as kernels of fused products load them.
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_slots.hpp"
+#include "ecq/matmul/pair_values.hpp"
+
+namespace ecq::detail {
+
+/// A table of a stream whose weights are fused. It is made once, for all tasks of a plan.
+struct fused_table {
+  explicit fused_table(rans_slots made) : slots(std::move(made)) {
+    const rans_slots_view view = slots.view();
+    if (view.constant) return;
+    if (view.bucket_bits == 5) lookup.emplace<alias_lookup<5>>(view);
+    if (view.bucket_bits == 6) lookup.emplace<alias_lookup<6>>(view);
+  }
+
+  /// Calls `use` with the alias_lookup and returns what it returns; false if there is none, which no kernel takes.
+  template <class Use>
+  bool visit(const Use& use) const {
+    if (const auto* const of_32 = std::get_if<alias_lookup<5>>(&lookup)) return use(*of_32);
+    if (const auto* const of_64 = std::get_if<alias_lookup<6>>(&lookup)) return use(*of_64);
+    return false;
+  }
+
+  /// Adds what pairs stand for in the next matrix (pair_values).
+  void add_pairs(const nibble_list& list, unsigned raw_bits, const std::uint16_t* of_codes) {
+    visit([&](const auto& of) {
+      pairs.emplace_back(of.code, list, raw_bits, of_codes);
+      return true;
+    });
+  }
+
+  rans_slots slots;
+  std::variant<std::monostate, alias_lookup<5>, alias_lookup<6>> lookup;
+  std::vector<pair_values> pairs;  ///< with fusion::pairs: for each matrix of the block
+};
+
+}  // namespace ecq::detail
