@@ -1,3 +1,4 @@
+#include "ecq/stream/chunk_decoder-inl.hpp"
 #include "ecq/stream/chunked_elements-inl.hpp"
 #include "ecq/stream/every_coder-inl.hpp"
 #include "ecq/stream/narrow_pairs-inl.hpp"
