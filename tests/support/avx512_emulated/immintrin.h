@@ -52,6 +52,16 @@ struct elements {
   return to.vector();
 }
 
+/// The lowest bytes of all elements.
+[[gnu::noinline]] inline __m128i lowest_bytes(__m512i a) {
+  const elements<std::uint32_t> from(a);
+  std::uint8_t bytes[16];
+  for (int i = 0; i < from.count; ++i) bytes[i] = static_cast<std::uint8_t>(from.at[i]);
+  __m128i to;
+  std::memcpy(&to, bytes, 16);
+  return to;
+}
+
 /// Elements of `a` where the mask is set, else those of `other`.
 template <typename T>
 [[gnu::noinline]] __m512i pick(__m512i other, std::uint64_t mask, __m512i a) {
@@ -225,12 +235,14 @@ template <typename T, T (*Shift)(T, T, unsigned)>
 
 }  // extern "C++"
 
+#define _kandn_mask32(a, b) static_cast<__mmask32>(~(a) & (b))
 #undef _mm512_cmplt_epu16_mask
 #define _mm512_cmplt_epu16_mask(a, b) static_cast<__mmask32>(ecq_test::avx512::less<std::uint16_t>(a, b))
 #undef _mm512_testn_epi16_mask
 #define _mm512_testn_epi16_mask(a, b) static_cast<__mmask32>(ecq_test::avx512::share_no_bit<std::uint16_t>(a, b))
 #undef _mm512_testn_epi32_mask
 #define _mm512_testn_epi32_mask(a, b) static_cast<__mmask16>(ecq_test::avx512::share_no_bit<std::uint32_t>(a, b))
+#define _mm512_cvtepi32_epi8(a) ecq_test::avx512::lowest_bytes(a)
 #define _mm512_cvtepu16_epi32(a) ecq_test::avx512::widen<std::uint32_t, std::uint16_t>(a)
 #define _mm512_cvtepu8_epi16(a) ecq_test::avx512::widen<std::uint16_t, std::uint8_t>(a)
 #define _mm512_cvtepu8_epi32(a) ecq_test::avx512::widen_128(a)
