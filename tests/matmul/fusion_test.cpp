@@ -14,6 +14,7 @@ using ecq::detail::block_of_scale;
 using ecq::detail::for_each_scale;
 using ecq::detail::fusion;
 using ecq::detail::group_of;
+using ecq::detail::place_in_rounds;
 using ecq::detail::place_met;
 using ecq::detail::place_of_half;
 using ecq::detail::product_row;
@@ -33,6 +34,19 @@ TEST(Fusion, ReordersColumnsWithinGroups) {
         EXPECT_EQ(++taken[place], 1) << "column " << column;
       }
     }
+  }
+}
+
+// Round i of a group has codes 2 i and 2 i + 1 of the eight that each lane has: the first ones of all lanes are met,
+// and then the second ones.
+TEST(Fusion, MeetsPairsRoundByRound) {
+  std::vector<int> taken(3 * 256);
+  for (std::size_t column = 0; column < taken.size(); ++column) {
+    const std::size_t place = place_in_rounds(column);
+    ASSERT_EQ(place / 256, column / 256);
+    EXPECT_EQ(place % 256 / 32, column % 8) << "a round, and the first or the second code";
+    EXPECT_EQ(place_of_half(place) % 32, column % 256 / 8) << "a lane";
+    EXPECT_EQ(++taken[place], 1) << "column " << column;
   }
 }
 

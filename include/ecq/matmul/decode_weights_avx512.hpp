@@ -80,7 +80,11 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
     return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, values, *coding.walk, cursors,
                                                          target);
   }
-  return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
+  if constexpr (Target::meets_rounds) {
+    return advance_weights<round_pair_weights<Target, BucketBits>>(lookup, cursors, groups, values, cursors, target);
+  } else {
+    return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
+  }
 }
 
 }  // namespace ecq::detail::avx512

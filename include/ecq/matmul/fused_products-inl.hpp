@@ -95,6 +95,9 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     }
   }
   fusion_ = how;
+  whole_groups_ = std::all_of(parts_.begin(), parts_.end(), [&](const part& each) {
+    return columns_of_scale(*each.matrix) % detail::group_of(how) == 0;
+  });
 #endif
 }
 
@@ -109,8 +112,8 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   thread_local std::vector<float> sums;
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    const bool stores = x.batch() != 1 || of_scale % detail::group_of(fusion_) != 0;
-    return stores ? multiply_tile<Kernels>(range, x, sums) : multiply_fused<Kernels>(range, x, sums);
+    return x.batch() != 1 || !whole_groups_ ? multiply_tile<Kernels>(range, x, sums)
+                                            : multiply_fused<Kernels>(range, x, sums);
   };
   const bool done = isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
                     : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())

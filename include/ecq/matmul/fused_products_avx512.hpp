@@ -37,6 +37,7 @@ struct product_cursor : row_walk {
 template <class Activation>
 struct product_target {
   static constexpr std::size_t together = 8;
+  static constexpr bool meets_rounds = true;
 
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)

@@ -79,8 +79,14 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
   return column / 64 * 64 + (column % 2 * 2 + column % 4 / 2) * 16 + column % 64 / 4;
 }
 
+/// The same with AVX-512, where one row of activations meets pairs that are on no trellis, round by round.
+constexpr std::size_t place_in_rounds(std::size_t column) {
+  const std::size_t lane = column % 256 / 8;
+  return column / 256 * 256 + column % 8 * 32 + lane % 2 * 16 + lane / 2;
+}
+
 /// The place of the activation among BF16 values, which meet the halves of such lanes, where `place` is that of
-/// place_met().
+/// place_met() or place_in_rounds().
 constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
 
 /// A row of activations: Activation is float, or std::uint16_t for BF16.

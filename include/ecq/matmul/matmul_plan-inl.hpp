@@ -192,9 +192,12 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
+  const bool rounds = chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs &&
+                      !decoder_.stream().trellis() && input.batch() == 1 && whole_groups_;
   std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
   for (std::size_t column = 0; column < group; ++column) {
-    places[column] = static_cast<std::uint16_t>(detail::place_met(fusion_, chosen, column));
+    const std::size_t place = rounds ? detail::place_in_rounds(column) : detail::place_met(fusion_, chosen, column);
+    places[column] = static_cast<std::uint16_t>(place);
   }
   const auto fill = [&](auto& ordered, const auto& convert) {
     ordered.resize(input.batch() * columns_);

@@ -335,6 +335,7 @@ class matmul_plan {
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
+  bool whole_groups_ = false;  ///< columns that share a scale consist of whole groups of weights, in all parts
   bool affine_ = false;
   bool any_integers_ = false;      ///< a part has codes that are integers
   bool any_not_integers_ = false;  ///< a part has not

@@ -26,7 +26,7 @@ struct pair_values {
   const std::uint16_t* all_halves;         ///< of all codes
   unsigned raw_bits;                       ///< of a code
   bool escaping;                           ///< codes may be escapes
-  bool usable = true;  ///< no more nibbles and raw bits than there is room for
+  bool usable = true;                      ///< no more nibbles and raw bits than there is room for
 
   /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
   pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)

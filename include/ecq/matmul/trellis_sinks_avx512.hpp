@@ -130,8 +130,8 @@ struct trellis_pair_weights {
   static constexpr std::size_t together = Target::together;
 
   /// `indices` are the values of every_index.
-  ECQ_AVX512 trellis_pair_weights(const pair_values& indices, const trellis& walk,
-                                  rans_cursor* const* cursors, const Target& to)
+  ECQ_AVX512 trellis_pair_weights(const pair_values& indices, const trellis& walk, rans_cursor* const* cursors,
+                                  const Target& to)
       : target(to),
         from(indices, cursors),
         steps(walk),

@@ -262,8 +262,7 @@ template <class Target, unsigned BucketBits, unsigned RawBits>
 struct pair_weights {
   using reader = pair_reader<BucketBits, RawBits>;
 
-  ECQ_AVX2 pair_weights(const pair_values& values, rans_cursor* const* cursors, std::size_t first,
-                        const Target& to)
+  ECQ_AVX2 pair_weights(const pair_values& values, rans_cursor* const* cursors, std::size_t first, const Target& to)
       : target(to), first_chunk(first), from(values, cursors) {
     for (std::size_t i = 0; i < 32; ++i) {
       for (std::size_t byte = 0; byte < 2; ++byte) {

@@ -202,6 +202,113 @@ struct pair_weights {
   __m512i halves;
 };
 
+/// Takes narrow pairs of codes round by round, in the order of place_in_rounds(): symbols are looked up where they are,
+/// and need neither be packed nor brought into the order of the columns.
+template <class Target, unsigned BucketBits>
+struct round_pair_weights {
+  static constexpr bool packs = false;
+  static constexpr bool rolls = true;
+  static constexpr std::size_t together = Target::together;
+
+  ECQ_AVX512 round_pair_weights(const pair_values& of_pairs, rans_cursor* const* cursors, const Target& to)
+      : target(to),
+        values(of_pairs),
+        halves(_mm512_load_si512(of_pairs.halves)),
+        raw_mask(_mm512_set1_epi8(static_cast<char>((1U << of_pairs.raw_bits) - 1U))) {
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) {
+      const unsigned escapes = (of_pairs.escaped[i] & 1U) << 7 | (of_pairs.escaped[i] & 2U) << 14;
+      const unsigned both = of_pairs.index[0][i] | unsigned{of_pairs.index[1][i]} << 8;
+      of_numbers[i] = static_cast<std::uint16_t>(both | escapes);
+    }
+    index_of[0] = _mm512_load_si512(of_numbers);
+    index_of[1] = _mm512_load_si512(of_numbers + 32);
+    for (unsigned i = 0; i < rounds_per_group; ++i) {
+      alignas(64) std::uint8_t first_bit[64];  // of a code's raw bits, among those of four lanes
+      for (unsigned byte = 0; byte < 64; ++byte) {
+        first_bit[byte] = static_cast<std::uint8_t>(16 * (byte / 2 % 4) + of_pairs.raw_bits * (2 * i + byte % 2));
+      }
+      raw_place[i] = _mm512_load_si512(first_bit);
+    }
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      raw[c] = cursors[c]->raw;
+      escape[c] = cursors[c]->escape;
+      escape_end[c] = cursors[c]->escape_end;
+    }
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&numbers)[rounds_per_group]) {
+    // A lane of 16 bits has the indices of both codes of a pair, whose highest bits say that they are escapes.
+    __m512i indices[rounds_per_group];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < rounds_per_group; ++i) {
+      indices[i] = look_up<BucketBits>(numbers[i], index_of[0], index_of[1]);
+    }
+    const __m512i any = _mm512_or_si512(_mm512_or_si512(indices[0], indices[1]),  //
+                                        _mm512_or_si512(indices[2], indices[3]));
+    prefetch<1>(raw[c], 2 * prefetch_distance);
+    if (values.raw_bits != 0) add_raw_bits(raw[c], indices);
+    typename Target::group group(target, c);
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < rounds_per_group; ++i) {
+      // A permutation of 32 values reads five bits of an index, so those above do not matter.
+      group.take(2 * i, _mm512_permutexvar_epi16(indices[i], halves));
+      group.take(2 * i + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(indices[i], 8), halves));
+    }
+    if (_mm512_movepi8_mask(any) != 0 && !take_escapes(c, indices, group)) return false;
+    raw[c] += pair_group_codes / 8 * values.raw_bits;
+    target.template advance<pair_group_codes>(c, group);
+    return true;
+  }
+
+  void leave(std::size_t c, rans_cursor& cursor) const { cursor.escape = escape[c]; }
+
+  Target target;
+  const pair_values& values;
+  __m512i halves;
+  __m512i raw_mask;
+  __m512i index_of[2];
+  __m512i raw_place[rounds_per_group];
+  const std::byte* raw[weight_chunks];
+  const std::byte* escape[weight_chunks];
+  const std::byte* escape_end[weight_chunks];
+
+ private:
+  /// Adds raw bits at `from`, one or two of each code: eight codes of a lane follow each other.
+  ECQ_AVX512 [[gnu::always_inline]] inline void add_raw_bits(const std::byte* from,
+                                                             __m512i (&indices)[rounds_per_group]) const {
+    const __m512i bits = values.raw_bits == 1
+                             ? _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))
+                             : _mm512_loadu_si512(from);
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < rounds_per_group; ++i) {  // index | (raw bits & mask)
+      indices[i] =
+          _mm512_ternarylogic_epi32(indices[i], _mm512_multishift_epi64_epi8(raw_place[i], bits), raw_mask, 0xF8);
+    }
+  }
+
+  /// take_escapes() above, by indices.
+  template <class Group>
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(std::size_t c, const __m512i (&indices)[rounds_per_group],
+                                                             Group& group) {
+    std::uint64_t escaped[rounds_per_group];
+    for (std::size_t i = 0; i < rounds_per_group; ++i) escaped[i] = _mm512_movepi8_mask(indices[i]);
+    const unsigned bits = values.raw_bits;
+    for (std::uint64_t left = escaped[0] | escaped[1] | escaped[2] | escaped[3]; left != 0;) {
+      const unsigned lane = static_cast<unsigned>(std::countr_zero(left)) / 2;
+      left &= ~(std::uint64_t{3} << 2 * lane);
+      for (unsigned code = 0; code < 8; ++code) {
+        if ((escaped[code / 2] >> (2 * lane + code % 2) & 1U) == 0) continue;
+        if (escape[c] == escape_end[c]) return false;
+        const unsigned at = 8 * lane + code;
+        const unsigned low = std::to_integer<unsigned>(raw[c][at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
+        group.escape(at, values.all_halves[(std::to_integer<unsigned>(*escape[c]++) + low) % 256U]);
+      }
+    }
+    return true;
+  }
+};
+
 }  // namespace ecq::detail::avx512
 
 ECQ_KERNELS_END

@@ -22,6 +22,7 @@ namespace ecq::detail::avx512 {
 /// A target of weights that stores them.
 struct tile_target {
   static constexpr std::size_t together = 4;
+  static constexpr bool meets_rounds = false;  // blocks of scales lie together
 
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
