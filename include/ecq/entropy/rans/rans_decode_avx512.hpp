@@ -25,8 +25,8 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Numbers of chunks side by side: a step is a chain of some 45 cycles, and chunks fill the gaps in each other's chains.
-/// Fewer than 4 chunks cost as much as 4.
+/// Numbers of chunks side by side: a step is a chain of some 45 cycles, and chunks fill the gaps in each other's
+/// chains. Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
 static_assert(pair_chunks == few_chunks, "rans_decode.hpp hands out as many");

@@ -154,9 +154,9 @@ struct raw_bit_registers {
   __m512i byte, shift, mask;
 };
 
-/// Groups whose escapes are still to be added: so far, these codes are their raw bits. Whether a
-/// group has escapes is hard to predict, and a wrong guess would cost more than the work of a group. So each group is
-/// written down, and forgotten if it has none.
+/// Groups whose escapes are still to be added: so far, these codes are their raw bits. Whether a group has escapes is
+/// hard to predict, and a wrong guess would cost more than the work of a group. So each group is written down, and
+/// forgotten if it has none.
 struct escape_backlog {
   static constexpr std::size_t capacity = 32;
 
@@ -180,7 +180,8 @@ struct escape_backlog {
 
   /// Adds the escapes from `next[chunk]` on, which moves past them, and forgets the groups. Returns false if there are
   /// too few. Reads up to 64 bytes beyond the escapes. Never inlined: registers are scarce where it is called.
-  ECQ_AVX512 [[gnu::noinline]] bool add(const std::byte* (&next)[pair_chunks], const std::byte* const (&end)[pair_chunks]) {
+  ECQ_AVX512 [[gnu::noinline]] bool add(const std::byte* (&next)[pair_chunks],
+                                        const std::byte* const (&end)[pair_chunks]) {
     for (std::size_t i = 0; i < count; ++i) {
       const pair_marks marks(groups[i].marks[0], groups[i].marks[1]);
       std::byte* const to = groups[i].to;
@@ -230,9 +231,7 @@ struct pair_sink : pair_registers {
 
   ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
                        std::size_t count, std::size_t groups)
-      : pair_registers(join, numbers),
-        escaping(join.pairs->has_escape() ? count : 0),
-        symbols(groups * group_symbols) {
+      : pair_registers(join, numbers), escaping(join.pairs->has_escape() ? count : 0), symbols(groups * group_symbols) {
     ECQ_UNROLL
     for (std::size_t c = 0; c < pair_chunks; ++c) {
       raw[c] = cursors[c]->raw;
