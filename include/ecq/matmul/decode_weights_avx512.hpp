@@ -29,8 +29,8 @@ struct later_chunks {
   static constexpr bool packs = Sink::packs;
   static constexpr bool rolls = Sink::rolls;
 
-  template <std::size_t N>
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[N]) {
+  template <std::size_t Registers>
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[Registers]) {
     return sink.take(first + c, symbols);
   }
   void leave(std::size_t c, rans_cursor& cursor) const { sink.leave(first + c, cursor); }
