@@ -90,7 +90,7 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     detail::fused_table& table = fused_tables_.emplace_back(rans_slots(stream.table<rans>(index), stream.map()));
     if (how != detail::fusion::pairs) continue;
     for (const std::unique_ptr<const detail::code_table>& values : values_) {
-      const bool indices = stream.trellis() || values == nullptr;
+      const bool indices = stream.trellis() || values == nullptr;  // of a matrix that no part needs: anything
       table.add_pairs(stream.nibbles(), raw_bits, indices ? detail::every_index.data() : values->halves.data());
     }
   }

@@ -192,6 +192,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
+  // Where products take them so (meets_rounds).
   const bool rounds = chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs &&
                       !decoder_.stream().trellis() && input.batch() == 1 && whole_groups_;
   std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist

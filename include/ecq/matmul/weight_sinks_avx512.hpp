@@ -31,7 +31,8 @@ namespace ecq::detail::avx512 {
 // A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
 // group.take(i, halves) takes weights 32 i, ..., 32 i + 31 in the order of fusion.hpp, and group.escape(at, half)
 // afterwards weight number `at` in the order of the columns, so far 0. target.advance<Weights>(chunk, group) ends a
-// group.
+// group. Target::together chunks are decoded side by side; with Target::meets_rounds, pairs that are on no trellis are
+// taken in the order of place_in_rounds().
 
 /// Takes codes, each a symbol.
 template <class Target, unsigned BucketBits>
@@ -103,21 +104,25 @@ struct bf16_weights {
   const std::byte* raw[weight_chunks];
 };
 
+/// The BF16 value of an escape, code number `at` of a group whose raw bits are at `raw`.
+inline std::uint16_t half_of_escape(const pair_values& values, const std::byte* raw, unsigned at, std::byte escape) {
+  const unsigned bits = values.raw_bits;
+  const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
+  return values.all_halves[(std::to_integer<unsigned>(escape) + low) % 256U];
+}
+
 /// Hands the escapes of a group, those that `marks` name, to `group` and moves `next` past them. Returns false if there
 /// are too few. Most groups have one or two, hence one at a time.
 template <class Group>
 ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& marks, const pair_values& values,
                                                            const std::byte* raw, const std::byte*& next,
                                                            const std::byte* end, Group& group) {
-  const unsigned bits = values.raw_bits;
-  const unsigned raw_mask = (1U << bits) - 1U;
   ECQ_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     for (std::uint64_t left = marks.codes(i); left != 0; left &= left - 1) {
       if (next == end) return false;
       const unsigned at = 64 * i + static_cast<unsigned>(std::countr_zero(left));
-      const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & raw_mask;
-      group.escape(at, values.all_halves[(std::to_integer<unsigned>(*next++) + low) % 256U]);
+      group.escape(at, half_of_escape(values, raw, at, *next++));
     }
   }
   return true;
@@ -293,7 +298,6 @@ struct round_pair_weights {
                                                              Group& group) {
     std::uint64_t escaped[rounds_per_group];
     for (std::size_t i = 0; i < rounds_per_group; ++i) escaped[i] = _mm512_movepi8_mask(indices[i]);
-    const unsigned bits = values.raw_bits;
     for (std::uint64_t left = escaped[0] | escaped[1] | escaped[2] | escaped[3]; left != 0;) {
       const unsigned lane = static_cast<unsigned>(std::countr_zero(left)) / 2;
       left &= ~(std::uint64_t{3} << 2 * lane);
@@ -301,8 +305,7 @@ struct round_pair_weights {
         if ((escaped[code / 2] >> (2 * lane + code % 2) & 1U) == 0) continue;
         if (escape[c] == escape_end[c]) return false;
         const unsigned at = 8 * lane + code;
-        const unsigned low = std::to_integer<unsigned>(raw[c][at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
-        group.escape(at, values.all_halves[(std::to_integer<unsigned>(*escape[c]++) + low) % 256U]);
+        group.escape(at, half_of_escape(values, raw[c], at, *escape[c]++));
       }
     }
     return true;
