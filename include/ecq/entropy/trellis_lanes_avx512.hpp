@@ -40,8 +40,8 @@ struct trellis_lane_tables {
 };
 
 /// By the binary logarithm of the states, from trellis::min_state_bits on.
-inline constexpr trellis_lane_tables tables_of_lanes[] = {
-    trellis_lane_tables({2}), trellis_lane_tables({3}), trellis_lane_tables({4}), trellis_lane_tables({5})};
+inline constexpr trellis_lane_tables tables_of_lanes[] = {trellis_lane_tables({2}), trellis_lane_tables({3}),
+                                                          trellis_lane_tables({4}), trellis_lane_tables({5})};
 
 /// Four steps of 16 lanes at once. A lane has 32 bits: the lowest five are the state that the steps lead to, and the
 /// highest bit of each byte is the quantiser of a step. Steps are linear, so what state and parities lead to is the

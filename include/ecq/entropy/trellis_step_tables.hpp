@@ -43,8 +43,8 @@ struct trellis_step_tables {
 };
 
 /// By the binary logarithm of the states, from trellis::min_state_bits on.
-inline constexpr trellis_step_tables tables_of_steps[] = {
-    trellis_step_tables({2}), trellis_step_tables({3}), trellis_step_tables({4}), trellis_step_tables({5})};
+inline constexpr trellis_step_tables tables_of_steps[] = {trellis_step_tables({2}), trellis_step_tables({3}),
+                                                          trellis_step_tables({4}), trellis_step_tables({5})};
 
 inline const trellis_step_tables& tables_of(const trellis& walk) noexcept {
   return tables_of_steps[walk.state_bits - trellis::min_state_bits];
