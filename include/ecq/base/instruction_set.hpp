@@ -20,7 +20,7 @@ enum class instruction_set : unsigned char {
   automatic,  ///< the best one that the machine has
   scalar,     ///< plain C++, the definition
   avx2,       ///< AVX2 with BMI1, BMI2 and POPCNT
-  avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
+  avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2, with GFNI: Ice Lake, Zen 4 and later
 };
 
 /// "avx2" for instruction_set::avx2, and so on.
@@ -44,7 +44,8 @@ inline instruction_set detect_instruction_set() noexcept {
     const bool wide =
         ECQ_AVX512_EMULATED != 0 || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                                     __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2"));
+                                     __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                                     __builtin_cpu_supports("gfni"));
     return wide ? instruction_set::avx512 : instruction_set::avx2;
   }
 #endif

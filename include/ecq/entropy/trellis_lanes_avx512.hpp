@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Steps of the lanes of a trellis in AVX-512 registers.
+/// Steps of the lanes of a trellis in AVX-512 registers, with GFNI.
 
 #include "ecq/base/config.hpp"
 
@@ -17,65 +17,91 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The lanes that parities and states alone lead to (trellis_lanes).
-struct trellis_lane_tables {
-  std::uint32_t from_parities[16] = {};
-  std::uint32_t from_state[32] = {};
+/// What four steps lead to, as a matrix of bits. Steps are linear, so state and quantisers are a product with what a
+/// lane has before: a byte whose upper half is the parities of four indices, the first one highest, and whose lower
+/// half is the lowest four bits of the state.
+struct trellis_matrix {
+  /// Gives bits 0 to 3 of the next state, and above them the quantisers of the four steps, the first one lowest.
+  std::uint64_t steps = 0;
+  std::uint64_t highest = 0;  ///< gives bit 4 of the next state, as bit 0
 
-  constexpr explicit trellis_lane_tables(const trellis& walk) {
-    for (unsigned i = 0; i < 16; ++i) from_parities[i] = after(walk, 0, i);
-    for (unsigned i = 0; i < 32; ++i) from_state[i] = after(walk, i % walk.states(), 0);
+  constexpr explicit trellis_matrix(const trellis& walk) {
+    for (unsigned bit = 0; bit < 4; ++bit) {
+      add(walk, bit, (1U << bit) % walk.states(), 0);
+      add(walk, 4 + bit, 0, 8U >> bit);
+    }
   }
 
  private:
-  /// The lane that `state` and `parities`, the first of them lowest, lead to.
-  static constexpr std::uint32_t after(const trellis& walk, unsigned state, unsigned parities) {
-    std::uint32_t lane = 0;
+  /// Adds what bit `bit` leads to, which stands for `state` and for `parities`, the first one lowest.
+  constexpr void add(const trellis& walk, unsigned bit, unsigned state, unsigned parities) {
+    unsigned quantizers = 0;
     for (unsigned step = 0; step < rounds_per_group; ++step) {
-      lane |= trellis::quantizer(state) << (8 * step + 7);
+      quantizers |= trellis::quantizer(state) << step;
       state = walk.next(state, parities >> step & 1U);
     }
-    return lane | state;
+    // The row of bit 0 is the highest byte.
+    for (unsigned to = 0; to < 4; ++to) {
+      steps |= std::uint64_t{state >> to & 1U} << (8 * (7 - to) + bit);
+      steps |= std::uint64_t{quantizers >> to & 1U} << (8 * (3 - to) + bit);
+    }
+    highest |= std::uint64_t{state >> 4 & 1U} << (8 * 7 + bit);
   }
 };
 
 /// By the binary logarithm of the states, from trellis::min_state_bits on.
-inline constexpr trellis_lane_tables tables_of_lanes[] = {trellis_lane_tables({2}), trellis_lane_tables({3}),
-                                                          trellis_lane_tables({4}), trellis_lane_tables({5})};
+inline constexpr trellis_matrix matrix_of[] = {trellis_matrix({2}), trellis_matrix({3}), trellis_matrix({4}),
+                                               trellis_matrix({5})};
 
-/// Four steps of 16 lanes at once. A lane has 32 bits: the lowest five are the state that the steps lead to, and the
-/// highest bit of each byte is the quantiser of a step. Steps are linear, so what state and parities lead to is the
-/// exclusive or of what either leads to alone.
+/// Four steps of 16 lanes at once, a lane having four bytes that say the same.
 class trellis_lanes {
  public:
   static constexpr unsigned lanes_of_register = 16;
   static constexpr unsigned registers = lane_count / lanes_of_register;
 
-  ECQ_AVX512 explicit trellis_lanes(const trellis& walk) {
-    const trellis_lane_tables& tables = tables_of_lanes[walk.state_bits - trellis::min_state_bits];
-    from_parities_ = _mm512_loadu_si512(tables.from_parities);
-    from_state_[0] = _mm512_loadu_si512(tables.from_state);
-    from_state_[1] = _mm512_loadu_si512(tables.from_state + 16);
+  /// The states of 16 lanes: products with trellis_matrix::steps and, if there are 32 states, ::highest. They are 0
+  /// in state 0.
+  struct states {
+    __m512i low;
+    __m512i highest;
+  };
+
+  ECQ_AVX512 explicit trellis_lanes(const trellis& walk) : highest(walk.states() > 16) {
+    const trellis_matrix& matrix = matrix_of[walk.state_bits - trellis::min_state_bits];
+    by_steps_ = _mm512_set1_epi64(static_cast<long long>(matrix.steps));
+    by_highest_ = _mm512_set1_epi64(static_cast<long long>(matrix.highest));
   }
 
-  /// Moves `lanes` on by four indices each, 64 bytes that are 1 where an index is odd and 0 elsewhere. Returns which of
-  /// the indices are of the second quantiser.
-  ECQ_AVX512 [[gnu::always_inline]] inline __mmask64 step(__m512i& lanes, __m512i odd) const {
-    const __m512i pairs = _mm512_maddubs_epi16(odd, _mm512_set1_epi32(0x08040201));
-    const __m512i parities = _mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-    lanes = _mm512_xor_si512(_mm512_permutexvar_epi32(parities, from_parities_),
-                             _mm512_permutex2var_epi32(from_state_[0], lanes, from_state_[1]));
-    return _mm512_movepi8_mask(lanes);
+  /// Moves `lanes` on by four indices each: 64 bytes, of which the lowest bits count. Returns which of the indices are
+  /// of the second quantiser. `Highest` says whether there are 32 states.
+  template <bool Highest>
+  ECQ_AVX512 [[gnu::always_inline]] inline __mmask64 step(states& lanes, __m512i indices) const {
+    // The lowest bits of eight bytes, as columns of a matrix, are the parities of two lanes, the first one's above.
+    const __m512i of_two = _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi8(1), indices, 0);
+    const __m512i parities = _mm512_rolv_epi32(of_two, _mm512_set1_epi64(0x0000000400000000));
+    const __m512i from = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), lanes.low, parities, 0xCA);
+    lanes.low = _mm512_gf2p8affine_epi64_epi8(from, by_steps_, 0);
+    const __mmask64 second = _mm512_test_epi8_mask(lanes.low, _mm512_set1_epi32(static_cast<int>(0x80402010)));
+    if constexpr (Highest) {
+      // Four steps take bit 4 of a state to bit 0, and no further.
+      lanes.low = _mm512_xor_si512(lanes.low, lanes.highest);
+      lanes.highest = _mm512_gf2p8affine_epi64_epi8(from, by_highest_, 0);
+    }
+    return second;
   }
 
   /// Writes the states of 16 lanes.
-  ECQ_AVX512 static void store_states(__m512i lanes, std::uint8_t* to) {
-    const __m512i states = _mm512_and_si512(lanes, _mm512_set1_epi32(31));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(states));
+  ECQ_AVX512 static void store_states(const states& lanes, std::uint8_t* to) {
+    const __m512i low = _mm512_and_si512(lanes.low, _mm512_set1_epi32(15));
+    const __m512i one = _mm512_and_si512(lanes.highest, _mm512_set1_epi32(1));
+    const __m512i all = _mm512_or_si512(low, _mm512_slli_epi32(one, 4));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(all));
   }
 
+  const bool highest;  ///< whether there are 32 states
+
  private:
-  __m512i from_parities_, from_state_[2];
+  __m512i by_steps_, by_highest_;
 };
 
 }  // namespace ecq::detail::avx512

@@ -26,23 +26,32 @@ ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of_indices(__m512i index,
   return _mm512_mask_sub_epi8(twice, second, twice, sign);
 }
 
-/// codes_of_groups of trellis_walk_avx2.hpp.
-ECQ_AVX512 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
+template <bool Highest>
+ECQ_AVX512 inline void codes_of_groups(const trellis_lanes& steps, std::uint8_t* indices, std::size_t count,
                                        std::uint8_t* states) {
-  const trellis_lanes steps(walk);
-  __m512i lanes[trellis_lanes::registers];
-  for (__m512i& some : lanes) some = _mm512_setzero_si512();
+  trellis_lanes::states lanes[trellis_lanes::registers] = {};
   for (std::size_t at = 0; at < count; at += group_symbols) {
     ECQ_UNROLL
     for (unsigned i = 0; i < trellis_lanes::registers; ++i) {
       std::uint8_t* const place = indices + at + 64 * i;
       const __m512i index = _mm512_loadu_si512(place);
-      const __mmask64 second = steps.step(lanes[i], _mm512_and_si512(index, _mm512_set1_epi8(1)));
+      const __mmask64 second = steps.step<Highest>(lanes[i], index);
       _mm512_storeu_si512(place, codes_of_indices(index, second));
     }
   }
   for (unsigned i = 0; i < trellis_lanes::registers; ++i) {
     trellis_lanes::store_states(lanes[i], states + trellis_lanes::lanes_of_register * i);
+  }
+}
+
+/// codes_of_groups of trellis_walk_avx2.hpp.
+ECQ_AVX512 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
+                                       std::uint8_t* states) {
+  const trellis_lanes steps(walk);
+  if (steps.highest) {
+    codes_of_groups<true>(steps, indices, count, states);
+  } else {
+    codes_of_groups<false>(steps, indices, count, states);
   }
 }
 

@@ -37,19 +37,29 @@ inline std::uint16_t half_of_code(std::uint8_t code) {
 
 /// What stays of a chunk from one group to the next: its lanes, and how many groups are left before they return to
 /// state 0.
-template <std::size_t Registers>
+template <class Lanes>
 struct trellis_lanes_of_chunk {
   /// Begins a group. Lanes return to state 0 where a period of `period` groups begins.
   ECQ_AVX512 [[gnu::always_inline]] inline void begin_group(std::size_t period) {
     if (left == 0) {
-      for (__m512i& some : lanes) some = _mm512_setzero_si512();
+      lanes = Lanes();
       left = period;
     }
     --left;
   }
 
-  __m512i lanes[Registers];
+  Lanes lanes;  ///< state 0 if all bits are 0
   std::size_t left = 0;
+};
+
+/// 32 lanes of a chunk, 16 bits each.
+struct lanes_of_steps {
+  __m512i all;
+};
+
+/// 32 lanes of a chunk, 16 in each half.
+struct lanes_of_groups {
+  trellis_lanes::states halves[2];
 };
 
 /// Takes indices, each a symbol: a register has one of each lane, so lanes go on one step at a time.
@@ -83,14 +93,14 @@ struct trellis_weights {
   ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&numbers)[rounds_per_group]) {
     typename Target::group group(target, c);
     chunks[c].begin_group(period);
-    __m512i lanes = chunks[c].lanes[0];
+    __m512i lanes = chunks[c].lanes.all;
     ECQ_UNROLL
     for (std::size_t i = 0; i < rounds_per_group; ++i) {
       group.take(i, value(numbers[i], lanes));
       lanes = _mm512_xor_si512(_mm512_permutexvar_epi16(lanes, from_state),
                                look_up<BucketBits>(numbers[i], from_index[0], from_index[1]));
     }
-    chunks[c].lanes[0] = lanes;
+    chunks[c].lanes.all = lanes;
     target.template advance<group_symbols>(c, group);
     return true;
   }
@@ -102,7 +112,7 @@ struct trellis_weights {
   __m512i values[2][2];   ///< of the numbers of the alias table, by each quantiser
   __m512i from_index[2];  ///< lanes that an index leads to from state 0
   __m512i from_state;     ///< lanes that a state leads to by an even index
-  trellis_lanes_of_chunk<1> chunks[weight_chunks];
+  trellis_lanes_of_chunk<lanes_of_steps> chunks[weight_chunks];
 
  private:
   /// Five bits of a lane are its state; bit 5 is the quantiser once more, where it is bit 5 of an index of two tables.
@@ -167,7 +177,9 @@ struct trellis_pair_weights {
     chunks[c].begin_group(period);
     ECQ_UNROLL
     for (std::size_t i = 0; i < 4; ++i) {
-      const __mmask64 second = steps.step(chunks[c].lanes[i % 2], parities[i]);
+      trellis_lanes::states& lanes = chunks[c].lanes.halves[i % 2];
+      const __mmask64 second =
+          steps.highest ? steps.step<true>(lanes, parities[i]) : steps.step<false>(lanes, parities[i]);
       const __m512i both = _mm512_mask_add_epi8(places[i], second, places[i], _mm512_set1_epi8(32));
       group.take(2 * i, _mm512_permutex2var_epi16(values[0], both, values[1]));
       group.take(2 * i + 1, _mm512_permutex2var_epi16(values[0], _mm512_srli_epi16(both, 8), values[1]));
@@ -187,7 +199,7 @@ struct trellis_pair_weights {
   std::size_t period;  ///< groups between two returns to state 0
   __m512i values[2];   ///< of the places of indices, by each quantiser; 0 for escapes
   __m512i odd;         ///< 1 where an index is odd
-  trellis_lanes_of_chunk<2> chunks[weight_chunks];
+  trellis_lanes_of_chunk<lanes_of_groups> chunks[weight_chunks];
 
  private:
   /// The escapes among codes 64 i, ..., 64 i + 63: where they are, their indices, and which of all these codes are of
@@ -210,7 +222,7 @@ struct trellis_pair_weights {
       const __m512i high = _mm512_maskz_expand_epi8(which, _mm512_loadu_si512(from.escape[c]));
       from.escape[c] += taken;
       const __m512i index = _mm512_add_epi8(high, _mm512_and_si512(places[i], from.raw_bits.mask));
-      parities[i] = _mm512_mask_mov_epi8(parities[i], which, _mm512_and_si512(index, _mm512_set1_epi8(1)));
+      parities[i] = _mm512_mask_mov_epi8(parities[i], which, index);
       escapes.which[i] = which;
       escapes.index[i] = index;
     }

@@ -231,6 +231,21 @@ template <typename T, T (*Shift)(T, T, unsigned)>
   return to.vector<__m512>();
 }
 
+/// Products of matrices of 8 x 8 bits, one for each eight bytes, with bytes.
+[[gnu::noinline]] inline __m512i affine(__m512i bytes, __m512i matrices, std::uint8_t constant) {
+  elements<std::uint8_t> to(bytes);
+  const elements<std::uint8_t> rows(matrices);
+  for (int i = 0; i < to.count; ++i) {
+    const std::uint8_t from = to.at[i];
+    to.at[i] = constant;
+    for (int bit = 0; bit < 8; ++bit) {
+      const auto chosen = static_cast<unsigned>(rows.at[i / 8 * 8 + 7 - bit] & from);
+      to.at[i] = static_cast<std::uint8_t>(to.at[i] ^ (std::popcount(chosen) & 1) << bit);
+    }
+  }
+  return to.vector();
+}
+
 }  // namespace ecq_test::avx512
 
 }  // extern "C++"
@@ -242,6 +257,8 @@ template <typename T, T (*Shift)(T, T, unsigned)>
 #define _mm512_testn_epi16_mask(a, b) static_cast<__mmask32>(ecq_test::avx512::share_no_bit<std::uint16_t>(a, b))
 #undef _mm512_testn_epi32_mask
 #define _mm512_testn_epi32_mask(a, b) static_cast<__mmask16>(ecq_test::avx512::share_no_bit<std::uint32_t>(a, b))
+#undef _mm512_gf2p8affine_epi64_epi8
+#define _mm512_gf2p8affine_epi64_epi8(bytes, matrices, constant) ecq_test::avx512::affine(bytes, matrices, constant)
 #define _mm512_cvtepi32_epi8(a) ecq_test::avx512::lowest_bytes(a)
 #define _mm512_cvtepu16_epi32(a) ecq_test::avx512::widen<std::uint32_t, std::uint16_t>(a)
 #define _mm512_cvtepu8_epi16(a) ecq_test::avx512::widen<std::uint16_t, std::uint8_t>(a)
