@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +43,14 @@ struct shape {
 
 std::vector<ecq::bf16> rounded(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
+/// Weights that many blocks are made of, which is a good deal of work for a machine that is emulated.
+const std::vector<float>& same_weights(std::size_t rows, std::size_t columns, std::uint64_t seed) {
+  static std::map<std::array<std::uint64_t, 3>, std::vector<float>> made;
+  std::vector<float>& weights = made[{rows, columns, seed}];
+  if (weights.empty()) weights = gaussian(rows, columns, seed);
+  return weights;
+}
+
 /// The block of `method` with matrices of these shapes, of FP32 or BF16 weights.
 packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes,
                     const ecq::stream_options& stream = {.chunk_bits = 12}, bool narrow = false) {
@@ -48,7 +58,7 @@ packed_block packed(const ecq::any_method& method, const std::vector<shape>& sha
   std::vector<std::vector<ecq::bf16>> halves;
   std::vector<ecq::named_weights> matrices;
   for (const auto& [rows, columns] : shapes) {
-    weights.push_back(gaussian(rows, columns, 7 + weights.size()));
+    weights.push_back(same_weights(rows, columns, 7 + weights.size()));
     halves.emplace_back();
     for (const float weight : weights.back()) halves.back().emplace_back(weight);
     const std::string name = "m" + std::to_string(matrices.size());
@@ -71,37 +81,62 @@ std::vector<float> decoded(const packed_block& block, std::size_t matrix) {
   return weights;
 }
 
-/// Compares y with sums over the decoded weights, within the bound that the plan states.
-void expect_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
-                     const std::vector<float>& y, std::size_t batch, const std::vector<float>& before = {}) {
-  std::size_t outputs = 0;
-  std::vector<std::size_t> counts;
-  for (const auto& part : parts) {
-    counts.push_back(std::min(part.rows, block.matrices[part.matrix].layout.rows - part.first_row));
-    outputs += counts.back();
-  }
-  ASSERT_EQ(y.size(), batch * outputs);
-  std::size_t output = 0;
-  for (std::size_t index = 0; index < parts.size(); ++index) {
-    const auto& matrix = block.matrices[parts[index].matrix];
-    const auto weights = decoded(block, parts[index].matrix);
-    const std::size_t columns = matrix.layout.columns;
-    for (std::size_t row = 0; row < counts[index]; ++row, ++output) {
-      for (std::size_t b = 0; b < batch; ++b) {
-        double sum = before.empty() ? 0 : before[b * outputs + output], magnitude = std::fabs(sum);
-        for (std::size_t column = 0; column < columns; ++column) {
-          const double weight = weights[(parts[index].first_row + row) * columns + column];
-          sum += weight * x[b * columns + column];
-          // |value * scale| is at most |weight| + |zero point|.
-          magnitude += (std::fabs(weight) + 2 * std::fabs(matrix.zero)) * std::fabs(x[b * columns + column]);
+/// Sums over the decoded weights, and the bounds that the plan states.
+class expected_products {
+ public:
+  expected_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
+                    std::size_t batch)
+      : batch_(batch) {
+    for (const auto& part : parts) {
+      const auto& matrix = block.matrices[part.matrix];
+      const std::size_t columns = matrix.layout.columns;
+      const std::size_t chunks = columns / 1024 + 2;  // of at least 1024 codes
+      const auto terms = static_cast<double>(1 + matrix.layout.groups_across() + chunks);
+      const auto weights = decoded(block, part.matrix);
+      const std::size_t rows = std::min(part.rows, matrix.layout.rows - part.first_row);
+      for (std::size_t row = part.first_row; row < part.first_row + rows; ++row) {
+        for (std::size_t b = 0; b < batch; ++b) {
+          product one{.tolerance = (static_cast<double>(columns) / 8 + 64 * terms) * 0x1p-24};
+          for (std::size_t column = 0; column < columns; ++column) {
+            const double weight = weights[row * columns + column];
+            one.sum += weight * x[b * columns + column];
+            // |value * scale| is at most |weight| + |zero point|.
+            one.magnitude += (std::fabs(weight) + 2 * std::fabs(matrix.zero)) * std::fabs(x[b * columns + column]);
+          }
+          products_.push_back(one);
         }
-        const std::size_t chunks = columns / 1024 + 2;  // of at least 1024 codes
-        const auto terms = static_cast<double>(1 + matrix.layout.groups_across() + chunks);
-        const double bound = (static_cast<double>(columns) / 8 + 64 * terms) * 0x1p-24 * magnitude;
-        ASSERT_NEAR(y[b * outputs + output], sum, bound) << "row " << output << ", batch " << b;
       }
     }
   }
+
+  /// Compares them with y, to which they were added if `before` is what it had.
+  void expect(const std::vector<float>& y, const std::vector<float>& before = {}) const {
+    ASSERT_EQ(y.size(), products_.size());
+    const std::size_t outputs = y.size() / batch_;
+    for (std::size_t output = 0; output < outputs; ++output) {
+      for (std::size_t b = 0; b < batch_; ++b) {
+        const product& one = products_[output * batch_ + b];
+        const double first = before.empty() ? 0 : before[b * outputs + output];
+        const double bound = one.tolerance * (one.magnitude + std::fabs(first));
+        ASSERT_NEAR(y[b * outputs + output], first + one.sum, bound) << "row " << output << ", batch " << b;
+      }
+    }
+  }
+
+ private:
+  struct product {
+    double tolerance;  ///< relative to the magnitude
+    double sum = 0;
+    double magnitude = 0;
+  };
+
+  std::size_t batch_;
+  std::vector<product> products_;  ///< of all rows of x by the first row of W, and so on
+};
+
+void expect_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
+                     const std::vector<float>& y, std::size_t batch, const std::vector<float>& before = {}) {
+  expected_products(block, parts, x, batch).expect(y, before);
 }
 
 struct kind {
@@ -133,13 +168,14 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
       EXPECT_EQ(plan->columns(), one.columns);
       for (const std::size_t batch : {1U, 2U, 5U, 70U}) {
         const auto x = gaussian(batch, one.columns, 99, 1.0F);
+        const expected_products expected(block, {{}}, x, batch);
         for (const instruction_set isa : every_set) {
           SCOPED_TRACE(each.name + ", " + std::string(ecq::name_of(isa)));
           std::vector<float> y(batch * one.rows, std::numeric_limits<float>::quiet_NaN());
           const matrix_view<float> out(y.data(), batch, one.rows);
           const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out);
           ASSERT_TRUE(done) << done.error().to_string();
-          expect_products(block, {{}}, x, y, batch);
+          expected.expect(y);
           // Other threads give the same bits.
           std::vector<float> again(y.size());
           ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
@@ -160,20 +196,22 @@ void expect_fused(const packed_block& block, std::size_t columns) {
     ASSERT_TRUE(plan) << plan.error().to_string();
     for (const std::size_t batch : {1U, 3U, 9U}) {
       const auto x = gaussian(batch, columns, 99, 1.0F);
+      const auto halves = rounded(x);
+      const expected_products expected(block, parts, x, batch);
+      const expected_products of_halves(block, parts, {halves.begin(), halves.end()}, batch);
       for (const instruction_set isa : every_set) {
         SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
         std::vector<float> y(batch * plan->rows(), 1.0F);
         const matrix_view<float> out(y.data(), batch, plan->rows());
         ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns), out));
-        expect_products(block, parts, x, y, batch);
+        expected.expect(y);
         const auto before = y;
         ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns), out,
                                 {.accumulate = true}));
-        expect_products(block, parts, x, y, batch, before);
-        const auto halves = rounded(x);
+        expected.expect(y, before);
         ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan,
                                 matrix_view<const ecq::bf16>(halves.data(), batch, columns), out));
-        expect_products(block, parts, {halves.begin(), halves.end()}, y, batch);
+        of_halves.expect(y);
       }
     }
   }
