@@ -310,18 +310,19 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
   expect_fused(block, columns);
   const auto plan = matmul_plan::of(cpu{}, block);
   ASSERT_TRUE(plan) << plan.error().to_string();
-  for (const instruction_set isa : fusing_sets) {
-    for (const std::size_t batch : {1U, 8U}) {
+  for (const std::size_t batch : {1U, 8U}) {
+    const auto integers = small_integers(batch * columns);
+    const expected_products expected(block, {{0}, {1}}, integers, batch);
+    const auto x = long_fractions(batch, columns);
+    for (const instruction_set isa : fusing_sets) {
       SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
-      const auto integers = small_integers(batch * columns);
       const auto stored = products_by(isa, *plan, integers, batch, false);
       // A zero point is added for each group of columns or once.
       if (block.matrices[0].zero == 0) {
         EXPECT_EQ(products_by(isa, *plan, integers, batch, true), stored);
         EXPECT_EQ(products_by(isa, *plan, rounded(integers), batch, true), stored);
       }
-      expect_products(block, {{0}, {1}}, integers, stored, batch);
-      const auto x = long_fractions(batch, columns);
+      expected.expect(stored);
       const auto y = products_by(isa, *plan, x, batch, true);
       std::vector<float> again(y.size());
       ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns),
