@@ -38,7 +38,7 @@ const std::vector<std::string> default_methods{"entquant", "tcq8", "absmax", "rt
 const std::vector<std::string> all_methods{"entquant", "tcq8", "absmax",     "rtn",       "nf4",
                                            "nf4-dq",   "hqq",  "entrollm-8", "entrollm-4"};
 
-struct options : tool::common_options {
+struct compare_options : tool::common_options {
   std::string input, tensor, picture;
   std::vector<double> bits{4, 3, 2.1};
   std::vector<std::string> methods = default_methods;
@@ -119,7 +119,8 @@ ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weig
 /// Runs methods over the chosen tensors, so that memory holds one tensor, or the codes of one block, at a time.
 class comparison {
  public:
-  comparison(const options& given, const ecq::checkpoint& model, std::vector<block> blocks, tool::progress_bar& bar)
+  comparison(const compare_options& given, const ecq::checkpoint& model, std::vector<block> blocks,
+             tool::progress_bar& bar)
       : backend_(given.backend()), model_(model), blocks_(std::move(blocks)), bar_(bar) {
     for (const block& tensors : blocks_) {
       for (const source& tensor : tensors) step_.total += tensor.entry->size_bytes();
@@ -294,7 +295,7 @@ ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
 }
 
 /// The tensors that `compress` would compress; with --tensor, only those of them that it names.
-ecq::result<std::vector<block>> choose(const options& given, const ecq::checkpoint& model) {
+ecq::result<std::vector<block>> choose(const compare_options& given, const ecq::checkpoint& model) {
   ecq::tensor_selection rules;
   if (!given.tensor.empty()) rules.include = {given.tensor};
   const auto quantized = ecq::quantized_tensors::find(model);
@@ -333,7 +334,7 @@ std::vector<int> whole_bits(const std::vector<double>& bits) {
   return whole;
 }
 
-ecq::result<std::vector<row>> measure_all(const options& given, comparison& work) {
+ecq::result<std::vector<row>> measure_all(const compare_options& given, comparison& work) {
   std::vector<row> rows;
   const auto keep = [&](ecq::result<std::vector<row>> outcome) -> ecq::result<void> {
     if (!outcome) return std::move(outcome).error();
@@ -378,7 +379,7 @@ tool::json as_json(const row& shown) {
           {"weights", of.weights}};
 }
 
-tool::table as_table(const options& given, const std::vector<row>& rows) {
+tool::table as_table(const compare_options& given, const std::vector<row>& rows) {
   std::vector<std::string> headings{"method", "bits/weight", "entropy", "relative L1", "SQNR dB", "zeros", "values"};
   if (given.details) headings.insert(headings.begin(), "tensor");
   tool::table shown(headings, given.details ? 2 : 1);
@@ -398,7 +399,7 @@ tool::table as_table(const options& given, const std::vector<row>& rows) {
   return shown;
 }
 
-tool::plot as_plot(const options& given, const std::vector<row>& rows, std::size_t tensors) {
+tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, std::size_t tensors) {
   std::uint64_t weights = 0;
   tool::plot chart;
   for (const row& each : rows) {
@@ -415,7 +416,7 @@ tool::plot as_plot(const options& given, const std::vector<row>& rows, std::size
   return chart;
 }
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const compare_options& given) {
   ECQ_TRY(model, ecq::checkpoint::open(given.input));
   ECQ_TRY(picture, tool::open_picture(given.picture, model));
   ECQ_TRY(blocks, choose(given, model));
@@ -441,7 +442,7 @@ ecq::result<void> run(const options& given) {
 }  // namespace
 
 void tool::add_compare(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<compare_options>();
   CLI::App* command = app.add_subcommand("compare", "Rate and distortion of EntQuant and of other methods");
   command->add_option("IN", given->input, "Plain checkpoint")->required();
   command->add_option("--bits", given->bits, "Bits per weight; fixed-rate methods take the nearest whole ones")

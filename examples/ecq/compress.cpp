@@ -15,7 +15,7 @@
 
 namespace {
 
-struct options : tool::compress_arguments {
+struct compress_options : tool::compress_arguments {
   std::string part = "0/1";
 };
 
@@ -26,7 +26,7 @@ bool read_part(const std::string& text, ecq::folder_part& part) {
          CLI::detail::lexical_cast(text.substr(slash + 1), part.count) && part.index < part.count;
 }
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const compress_options& given) {
   ECQ_TRY(how, given.to_options());
   read_part(given.part, how.part);
   const bool for_folder = tool::is_for_folder(given.input, given.output);
@@ -75,7 +75,7 @@ std::string part_of(const std::string& text) {
 }  // namespace
 
 void tool::add_compress(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<compress_options>();
   CLI::App* command = app.add_subcommand("compress", "Quantise and entropy-code the weights of a checkpoint");
   add_compress_options(*command, given, [given, &chosen] { chosen = [given] { return run(*given); }; });
   command

@@ -11,11 +11,11 @@
 
 namespace {
 
-struct options : tool::common_options {
+struct decompress_options : tool::common_options {
   std::string input, output, type;
 };
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const decompress_options& given) {
   ecq::decompress_options how;
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
   const tool::stopwatch clock;
@@ -52,7 +52,7 @@ ecq::result<void> run(const options& given) {
 }  // namespace
 
 void tool::add_decompress(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<decompress_options>();
   CLI::App* command = app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as safetensors");
   command->add_option("IN", given->input, "Compressed checkpoint, or a folder of such")->required();
   command->add_option("-o,--output", given->output, "Plain checkpoint, or a folder; replaced once the new one is whole")

@@ -22,7 +22,7 @@ namespace {
 using ecq_examples::presets;
 using ecq_examples::synthetic_tensor;
 
-struct options : tool::common_options {
+struct generate_options : tool::common_options {
   std::string output, preset = "demo";
   std::uint64_t seed = 1;
   bool list = false;
@@ -36,8 +36,8 @@ std::uint64_t weights_of(const std::vector<synthetic_tensor>& tensors) {
   return weights;
 }
 
-ecq::result<void> write_tensor(const options& given, const synthetic_tensor& tensor, std::span<ecq::bf16> buffer,
-                               ecq::safetensors_writer& writer) {
+ecq::result<void> write_tensor(const generate_options& given, const synthetic_tensor& tensor,
+                               std::span<ecq::bf16> buffer, ecq::safetensors_writer& writer) {
   for (std::uint64_t first = 0; first < tensor.size(); first += buffer.size()) {
     const auto part =
         buffer.first(static_cast<std::size_t>((std::min)(std::uint64_t{buffer.size()}, tensor.size() - first)));
@@ -50,7 +50,7 @@ ecq::result<void> write_tensor(const options& given, const synthetic_tensor& ten
   return {};
 }
 
-void list_presets(const options& given) {
+void list_presets(const generate_options& given) {
   tool::json list = tool::json::array();
   tool::table rows({"preset", "what it is"}, 2);
   for (const ecq_examples::preset& each : presets) {
@@ -65,7 +65,7 @@ void list_presets(const options& given) {
   }
 }
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const generate_options& given) {
   if (given.list) {
     list_presets(given);
     return {};
@@ -109,7 +109,7 @@ ecq::result<void> run(const options& given) {
 }  // namespace
 
 void tool::add_generate(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<generate_options>();
   CLI::App* command =
       app.add_subcommand("generate", "Make a Llama-shaped checkpoint with the statistics of trained weights");
   std::vector<std::string> names;

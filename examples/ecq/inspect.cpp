@@ -17,7 +17,7 @@
 
 namespace {
 
-struct options : tool::common_options {
+struct inspect_options : tool::common_options {
   std::string input, picture;
   bool exponents = false;
   bool details = false;
@@ -49,7 +49,7 @@ tool::json as_json(const std::vector<ecq::exponent_row>& rows) {
   return list;
 }
 
-tool::table as_table(const options& given, const ecq::exponent_report& report) {
+tool::table as_table(const inspect_options& given, const ecq::exponent_report& report) {
   tool::table shown({given.details ? "tensor" : "block", "format", "weights", "exponents", "bits/weight", "alpha",
                      "stated bounds", "fitted law", "in FP8", "rotated"},
                     2);
@@ -68,7 +68,7 @@ tool::table as_table(const options& given, const ecq::exponent_report& report) {
   return shown;
 }
 
-tool::plot as_plot(const options& given, const ecq::exponent_report& report) {
+tool::plot as_plot(const inspect_options& given, const ecq::exponent_report& report) {
   tool::plot chart;
   chart.title = "Entropy of the exponents of weights";
   chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(report.total.exponents.weights) +
@@ -86,7 +86,7 @@ tool::plot as_plot(const options& given, const ecq::exponent_report& report) {
   return chart;
 }
 
-ecq::result<void> run_exponents(const options& given) {
+ecq::result<void> run_exponents(const inspect_options& given) {
   std::optional<ecq::output_file> picture;
   {
     ECQ_TRY(model, ecq::checkpoint::open(given.input));
@@ -115,7 +115,7 @@ ecq::result<void> run_exponents(const options& given) {
   return {};
 }
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const inspect_options& given) {
   if (given.exponents) return run_exponents(given);
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(report, tool::naming(given.input, ecq::inspect_checkpoint(given.backend(), given.input, bar.callback())));
@@ -148,7 +148,7 @@ ecq::result<void> run(const options& given) {
 }  // namespace
 
 void tool::add_inspect(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<inspect_options>();
   CLI::App* command = app.add_subcommand("inspect", "List the tensors of a checkpoint, compressed or plain");
   command->add_option("IN", given->input, "Checkpoint")->required();
   CLI::Option* exponents =

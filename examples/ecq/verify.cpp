@@ -15,7 +15,7 @@
 
 namespace {
 
-struct options : tool::common_options {
+struct verify_options : tool::common_options {
   std::string input, original;
 };
 
@@ -25,7 +25,7 @@ void describe(tool::json& row, const ecq::weight_error& error) {
   row["max_error"] = error.largest_error;
 }
 
-tool::json answer(const options& given, const ecq::verify_report& report) {
+tool::json answer(const verify_options& given, const ecq::verify_report& report) {
   tool::json result{{"input", given.input}, {"checksums", report.checksums}};
   if (!report.compared) return result;
   result["against"] = given.original;
@@ -69,7 +69,7 @@ tool::table distortions(const ecq::verify_report& report) {
   return rows;
 }
 
-ecq::result<void> run(const options& given) {
+ecq::result<void> run(const verify_options& given) {
   tool::progress_bar bar(given.quiet);
   std::optional<std::filesystem::path> original;
   if (!given.original.empty()) original = given.original;
@@ -96,7 +96,7 @@ ecq::result<void> run(const options& given) {
 }  // namespace
 
 void tool::add_verify(CLI::App& app, action& chosen) {
-  auto given = std::make_shared<options>();
+  auto given = std::make_shared<verify_options>();
   CLI::App* command = app.add_subcommand("verify", "Check every checksum, and the distortion against the original");
   command->add_option("IN", given->input, "Compressed checkpoint")->required();
   command->add_option("--against", given->original,
