@@ -53,6 +53,15 @@ if(ECQ_WARNINGS_AS_ERRORS)
   target_compile_options(ecq_cuda_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
 endif()
 
+option(ECQ_UNITY_BUILD "Compile the library and the programs in few pieces: faster in all, slower after a change" OFF)
+
+# ecq_compile_together(target...): what has no options of its own, eight sources at a time, if that is wanted.
+function(ecq_compile_together)
+  if(ECQ_UNITY_BUILD)
+    set_target_properties(${ARGV} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # ecq_require(target debian_package switch): a missing dependency stops the configuration, and says what helps.
 function(ecq_require target debian_package switch)
   if(NOT TARGET ${target})
