@@ -55,10 +55,11 @@ endif()
 
 option(ECQ_UNITY_BUILD "Compile the library and the programs in few pieces: faster in all, slower after a change" OFF)
 
-# ecq_compile_together(target...): what has no options of its own, eight sources at a time, if that is wanted.
-function(ecq_compile_together)
+# ecq_compile_together(target): eight of its sources at a time with ECQ_UNITY_BUILD. What has options of its own stays
+# alone.
+function(ecq_compile_together target)
   if(ECQ_UNITY_BUILD)
-    set_target_properties(${ARGV} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 

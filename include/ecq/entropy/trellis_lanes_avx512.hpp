@@ -76,7 +76,7 @@ class trellis_lanes {
   /// of the second quantiser. `Highest` says whether there are 32 states.
   template <bool Highest>
   ECQ_AVX512 [[gnu::always_inline]] inline __mmask64 step(states& lanes, __m512i indices) const {
-    // The lowest bits of eight bytes, as columns of a matrix, are the parities of two lanes, the first one's above.
+    // A matrix whose rows are eight indices gives their lowest bits: the parities of two lanes, the first one's above.
     const __m512i of_two = _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi8(1), indices, 0);
     const __m512i parities = _mm512_rolv_epi32(of_two, _mm512_set1_epi64(0x0000000400000000));
     const __m512i from = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), lanes.low, parities, 0xCA);

@@ -26,6 +26,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of_indices(__m512i index,
   return _mm512_mask_sub_epi8(twice, second, twice, sign);
 }
 
+/// The same where it is known whether there are 32 states (trellis_lanes::step).
 template <bool Highest>
 ECQ_AVX512 inline void codes_of_groups(const trellis_lanes& steps, std::uint8_t* indices, std::size_t count,
                                        std::uint8_t* states) {
