@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 
 ECQ_KERNELS_BEGIN
 

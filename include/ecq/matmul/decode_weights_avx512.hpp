@@ -16,6 +16,7 @@
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/pair_values.hpp"
+#include "ecq/matmul/round_sinks_avx512.hpp"
 #include "ecq/matmul/trellis_sinks_avx512.hpp"
 #include "ecq/matmul/weight_sinks_avx512.hpp"
 
@@ -57,34 +58,45 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
   }
 }
 
+/// advance_rounds with a `Sink` made of `arguments`.
+template <class Sink, unsigned BucketBits, class... Arguments>
+ECQ_AVX512 inline bool advance_in_rounds(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
+                                         std::size_t groups, const Arguments&... arguments) {
+  Sink sink(arguments...);
+  return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
+}
+
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
-/// has pairs that no sink takes.
+/// has pairs that no sink takes. Escapes of pairs that are on no trellis become 0.
 template <unsigned BucketBits, class Target>
 inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
                            rans_cursor* const* cursors, const Target& target) {
   const std::size_t groups = cursors[0]->left / group_symbols;
-  if (coding.how == fusion::codes && coding.walk) {
+  if (coding.how == fusion::pairs && !coding.pairs->usable) return false;
+  if (coding.walk && coding.how == fusion::codes) {
     return advance_weights<trellis_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, *coding.walk,
                                                                 target);
   }
-  if (coding.how == fusion::codes) {
-    return advance_weights<code_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, coding.halves,
-                                                             target);
-  }
-  if (coding.how == fusion::bf16) {
-    return advance_weights<bf16_weights<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
-  }
-  const pair_values& values = *coding.pairs;
-  if (!values.usable) return false;
   if (coding.walk) {
-    return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, values, *coding.walk, cursors,
+    return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, *coding.pairs, *coding.walk, cursors,
                                                          target);
   }
-  if constexpr (Target::meets_rounds) {
-    return advance_weights<round_pair_weights<Target, BucketBits>>(lookup, cursors, groups, values, cursors, target);
-  } else {
-    return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
+  if (coding.how == fusion::codes) {
+    return advance_in_rounds<code_rounds<Target>>(lookup, cursors, groups, lookup.code, coding.halves, target);
   }
+  if (coding.how == fusion::bf16) {
+    return advance_in_rounds<bf16_rounds<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
+  }
+  const pair_values& values = *coding.pairs;
+  if (!coding.in_rounds) {
+    if constexpr (Target::takes_blocks) {
+      return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
+    }
+    return false;
+  }
+  return values.raw_bits == 0
+             ? advance_in_rounds<pair_rounds<Target, false>>(lookup, cursors, groups, values, cursors, target)
+             : advance_in_rounds<pair_rounds<Target, true>>(lookup, cursors, groups, values, cursors, target);
 }
 
 }  // namespace ecq::detail::avx512

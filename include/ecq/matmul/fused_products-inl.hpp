@@ -37,6 +37,7 @@ namespace detail {
 /// cursors and targets.
 namespace avx2 {
 struct fused_kernels {
+  static constexpr bool lists_escapes = false;
   using activation = float;
   using cursor = product_cursor;
   using products = product_target;
@@ -55,6 +56,7 @@ namespace avx512 {
 /// With activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct fused_kernels {
+  static constexpr bool lists_escapes = true;  ///< where no trellis needs them in their order: kernels take them for 0
   using activation = Activation;
   using cursor = product_cursor;
   using products = product_target<Activation>;
@@ -99,6 +101,91 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     return columns_of_scale(*each.matrix) % detail::group_of(how) == 0;
   });
 #endif
+}
+
+ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
+#if ECQ_X86
+  const encoded_stream& stream = decoder_.stream();
+  if (fusion_ != detail::fusion::pairs || stream.trellis() || !stream.nibbles().has_escape()) return;
+  if (chosen_instruction_set(instruction_set::automatic) != instruction_set::avx512) return;
+  std::vector<std::uint64_t> chunks;
+  for (const task_range& range : tasks_) {
+    for (std::uint64_t at = range.begin; at < range.end; at += stream.chunk_symbols()) {
+      chunks.push_back(at >> stream.chunk_bits());
+    }
+  }
+  std::sort(chunks.begin(), chunks.end());
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  escapes_.resize(static_cast<std::size_t>(stream.chunk_count()));
+  const std::size_t runs = (chunks.size() + detail::min_chunk_run - 1) / detail::min_chunk_run;
+  const result<void> listed = parallel_for(backend, runs, [&](std::size_t run) -> result<void> {
+    const auto some = std::span(chunks).subspan(run * detail::min_chunk_run);
+    const bool whole = list_escapes(some.first((std::min)(some.size(), detail::min_chunk_run)), backend.isa);
+    return whole ? result<void>() : error(errc::corrupt, "escapes");
+  });
+  if (listed) return;
+  // Whoever asks for products will hear of it.
+  fusion_ = detail::fusion::none;
+  escapes_.clear();
+#endif
+}
+
+ECQ_INLINE bool matmul_plan::list_escapes(std::span<const std::uint64_t> chunks, instruction_set isa) {
+  const encoded_stream& stream = decoder_.stream();
+  const std::size_t most_pairs = static_cast<std::size_t>(stream.chunk_symbols() / 2) + stream_tail_bytes;
+  std::vector<std::uint8_t> pairs(chunks.size() * most_pairs);
+  while (!chunks.empty()) {
+    // Those that share a table are decoded together.
+    const std::uint16_t table = stream.record(chunks.front()).table;
+    chunk_bytes bytes[detail::min_chunk_run];
+    element_target targets[detail::min_chunk_run];
+    errc verdicts[detail::min_chunk_run] = {};
+    std::size_t count = 0;
+    for (; count < chunks.size() && stream.record(chunks[count]).table == table; ++count) {
+      bytes[count] = stream.chunk(chunks[count]);
+      targets[count].pairs = pairs.data() + count * most_pairs;
+    }
+    decoders_[table]->decode({bytes, count}, {}, {targets, count}, {verdicts, count}, isa);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (verdicts[i] != errc::ok || !list_escapes(chunks[i], targets[i].pairs)) return false;
+    }
+    chunks = chunks.subspan(count);
+  }
+  return true;
+}
+
+ECQ_INLINE bool matmul_plan::list_escapes(std::uint64_t chunk, const std::uint8_t* pairs) {
+  constexpr std::size_t block = 64;
+  const encoded_stream& stream = decoder_.stream();
+  const unsigned bits = stream.header().raw_bits();
+  const std::span<const std::byte> escapes = stream.escapes(chunk);
+  const std::byte* const raw = stream.raw_bits(chunk).data();
+  const std::size_t count = stream.symbols_in(chunk);
+  std::vector<std::uint32_t>& listed = escapes_[static_cast<std::size_t>(chunk)];
+  listed.reserve(escapes.size());
+  for (std::size_t first = 0; first < count; first += 2 * block) {
+    const std::size_t last = (std::min)(first + 2 * block, count);
+    unsigned any = 0;  // most blocks have none
+    for (std::size_t pair = first / 2; pair < (last + 1) / 2; ++pair) {
+      any |=
+          (pairs[pair] % 16U == nibble_list::escape_value || pairs[pair] / 16U == nibble_list::escape_value) ? 1U : 0U;
+    }
+    for (std::size_t at = first; at < last && any != 0; ++at) {
+      const unsigned nibble = at % 2 == 0 ? pairs[at / 2] % 16U : pairs[at / 2] / 16U;
+      if (nibble != nibble_list::escape_value) continue;
+      if (listed.size() == escapes.size()) return false;
+      const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
+      const unsigned code = (std::to_integer<unsigned>(escapes[listed.size()]) + low) % 256;
+      listed.push_back(static_cast<std::uint32_t>(at << 8 | code));
+    }
+  }
+  return listed.size() == escapes.size();
+}
+
+template <class Use>
+void matmul_plan::for_each_escape(std::uint64_t chunk, Use&& use) const {
+  if (escapes_.empty()) return;
+  for (const std::uint32_t escape : escapes_[static_cast<std::size_t>(chunk)]) use(escape >> 8, escape % 256);
 }
 
 ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[maybe_unused]] std::size_t task,
@@ -198,7 +285,7 @@ struct matmul_plan::fused_chunks {
   }
 };
 
-ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, fused_chunks& chunks) const {
+ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, fused_chunks& chunks) const {
   static_assert(detail::weight_chunks == detail::min_chunk_run);
   const encoded_stream& stream = decoder_.stream();
   const std::uint64_t first = range.begin / stream.chunk_symbols();
@@ -211,25 +298,39 @@ ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, fused_chunks& 
     const auto escapes = stream.escapes(chunk);
     detail::rans_cursor& cursor = chunks.cursors[i];
     cursor.raw = stream.raw_bits(chunk).data();
-    cursor.escape = escapes.data();
     cursor.escape_end = escapes.data() + escapes.size();
+    cursor.escape = listed ? cursor.escape_end : escapes.data();
     if (!cursor.begin(stream.chunk(chunk), nullptr)) return false;
     chunks.all[i] = &cursor;
   }
   return true;
 }
 
+ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
+  const encoded_stream& stream = decoder_.stream();
+  const unsigned raw_bits = stream.header().raw_bits();
+  const std::uint64_t first = range.begin / stream.chunk_symbols();
+  const std::uint64_t end = (std::min)(first + detail::weight_chunks, stream.chunk_count());
+  for (std::uint64_t index = first; index < end; ++index) {
+    const chunk_bytes chunk = stream.chunk(index);
+    detail::prefetch<2>(chunk.states, 0);
+    detail::prefetch<9>(chunk.words, 0);
+    if (raw_bits != 0) detail::prefetch<8>(stream.raw_bits(index).data(), 0);
+  }
+}
+
 template <class Kernels, class Target>
 bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
   fused_chunks chunks;
-  if (!begin_fused(range, chunks)) return false;
+  if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
+  if (&range != &tasks_.back()) fetch(*(&range + 1));
   const std::size_t number = parts_[range.part].number;
   const detail::code_table* const values = values_[number].get();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const bool pairs = fusion_ == detail::fusion::pairs;
     const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
                                           values != nullptr ? values->halves.data() : nullptr,
-                                          decoder_.stream().trellis()};
+                                          decoder_.stream().trellis(), pairs_in_rounds()};
     return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);
   });
   return decoded && chunks.ended();
@@ -261,6 +362,26 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   for (std::size_t i = 0; i < chunks; ++i) {
     if (column_of(i + 1) % of_scale != 0) products[i].end_sum();
     products[i].sums = of_chunks.data() + i * most_sums;
+  }
+  if constexpr (Kernels::lists_escapes) {
+    const detail::code_table* const values = values_[parts_[range.part].number].get();
+    for (std::size_t i = 0; i < chunks; ++i) {
+      // Sums of a chunk end where scales and rows do.
+      float* sum = products[i].sums;
+      std::size_t column = column_of(i);
+      const auto rest = [&] { return (std::min)(of_scale - column % of_scale, columns_ - column); };
+      std::size_t begin = 0;
+      std::size_t end = rest();
+      for_each_escape((range.begin >> chunk_bits) + i, [&](std::size_t place, std::size_t code) {
+        while (place >= end) {
+          column = (column + (end - begin)) % columns_;
+          begin = end;
+          end += rest();
+          ++sum;
+        }
+        *sum += std::bit_cast<float>(std::uint32_t{values->halves[code]} << 16) * x.row(0)[column + (place - begin)];
+      });
+    }
   }
   sums.clear();
   const auto add_up = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
@@ -295,6 +416,17 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
   }
   if (!decode_fused<Kernels>(range, target)) return false;
+  if constexpr (Kernels::lists_escapes) {
+    const detail::code_table* const values = values_[parts_[range.part].number].get();
+    for (std::size_t i = 0; i < weights / chunk_symbols; ++i) {
+      const auto put = [&](std::size_t place, std::size_t code) {
+        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, place)
+                                                  : detail::place_met(fusion_, instruction_set::avx512, place);
+        tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[code];
+      };
+      for_each_escape(range.begin / chunk_symbols + i, put);
+    }
+  }
   sums.clear();
   const auto multiply = [&](std::uint64_t offset, std::size_t rows, const detail::column_range& some) {
     const std::size_t done = sums.size();

@@ -8,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace ecq::detail::avx512 {
 /// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
 struct product_cursor : row_walk {
   float* sums = nullptr;  ///< the next one
+  float rare = 0;         ///< of escapes, where they are added by themselves
   alignas(64) float partial[16] = {};
 
   /// Ends a sum, if one has begun.
@@ -33,11 +35,69 @@ struct product_cursor : row_walk {
   }
 };
 
+/// 32 BF16 values at a multiple of 64 bytes.
+typedef __m512bh halves_in_memory [[gnu::may_alias]];  // NOLINT(modernize-use-using): an alias drops the attribute
+
+template <class Activation>
+struct product_target;
+
+/// The products of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
+template <class Activation, std::size_t Weights>
+struct round_products {
+  ECQ_AVX512 explicit round_products(const product_target<Activation>& target) : row(target.row), to(target.to) {
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      x[c] = row.x + to[c]->column;
+      sum[c] = _mm512_load_ps(to[c]->partial);
+    }
+  }
+
+  /// Groups until a chunk comes to the end of a sum.
+  std::size_t run() const {
+    std::size_t least = to[0]->groups;
+    for (std::size_t c = 1; c < weight_chunks; ++c) least = (std::min)(least, to[c]->groups);
+    return least;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t i, __m512i halves) {
+    if constexpr (std::is_same_v<Activation, float>) {
+      sum[c] = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(x[c] + 32 * i), sum[c]);
+      sum[c] = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(x[c] + 32 * i + 16), sum[c]);
+    } else {
+      // Read as what it is: GCC 12 would store an operand that is cast, and read it again.
+      sum[c] = _mm512_dpbf16_ps(sum[c], (__m512bh)halves, *reinterpret_cast<const halves_in_memory*>(x[c] + 32 * i));
+    }
+  }
+
+  void end(std::size_t c) { x[c] += Weights; }
+
+  /// Ends the sums that end after `count` groups.
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      product_cursor& at = *to[c];
+      if (!at.advance(row, Weights, count)) continue;
+      leave(c);
+      at.end_sum();
+      sum[c] = _mm512_setzero_ps();
+      x[c] = row.x + at.column;
+    }
+  }
+
+  /// Leaves the sum that has not ended to the cursor.
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { _mm512_store_ps(to[c]->partial, sum[c]); }
+
+  const product_row<Activation>& row;
+  product_cursor* const (&to)[weight_chunks];
+  const Activation* x[weight_chunks];
+  __m512 sum[weight_chunks];
+};
+
 /// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct product_target {
   static constexpr std::size_t together = 8;
-  static constexpr bool meets_rounds = true;
+  static constexpr bool takes_blocks = false;
+  template <std::size_t Weights>
+  using rounds = round_products<Activation, Weights>;
 
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)

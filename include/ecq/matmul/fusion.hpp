@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ecq/base/instruction_set.hpp"
+#include "ecq/base/lanes.hpp"
 
 namespace ecq::detail {
 
@@ -66,27 +67,29 @@ constexpr std::size_t half_place_avx2(fusion how, std::size_t at) {
   return place / 32 * 32 + place % 16 / 8 * 16 + place % 32 / 16 * 8 + place % 8;
 }
 
-/// The place of a column's activation in the order in which kernels of `isa`, AVX2 or AVX-512, meet them: as many at a
+/// With AVX-512, the place of a column's activation in the order in which weights are met round by round: as many at a
 /// time as a register has lanes of 32 bits, whose lower halves come first, then their upper halves.
+constexpr std::size_t place_in_rounds(fusion how, std::size_t column) {
+  const std::size_t of_lane = group_of(how) / lane_count;
+  const std::size_t lane = column % group_of(how) / of_lane;
+  return column / group_of(how) * group_of(how) + column % of_lane * 32 + lane % 2 * 16 + lane / 2;
+}
+
+/// The same in the order in which kernels of `isa`, AVX2 or AVX-512, meet weights in blocks (block_of_scale). With
+/// AVX-512, pairs on a trellis, or with a scale for each block, are met so; other weights as above, which is the same
+/// for those that are no pairs.
 constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t column) {
   if (isa == instruction_set::avx2) {
     const std::size_t in_group = column % group_of(how);
     const std::size_t half = half_place_avx2(how, in_group);
     return column - in_group + half / 16 * 16 + half % 2 * 8 + half % 16 / 2;
   }
-  if (how == fusion::codes) return column / 128 * 128 + column % 4 * 32 + column % 8 / 4 * 16 + column % 128 / 8;
-  if (how == fusion::bf16) return column / 32 * 32 + column % 2 * 16 + column % 32 / 2;
+  if (how != fusion::pairs) return place_in_rounds(how, column);
   return column / 64 * 64 + (column % 2 * 2 + column % 4 / 2) * 16 + column % 64 / 4;
 }
 
-/// The same with AVX-512, where one row of activations meets pairs that are on no trellis, round by round.
-constexpr std::size_t place_in_rounds(std::size_t column) {
-  const std::size_t lane = column % 256 / 8;
-  return column / 256 * 256 + column % 8 * 32 + lane % 2 * 16 + lane / 2;
-}
-
 /// The place of the activation among BF16 values, which meet the halves of such lanes, where `place` is that of
-/// place_met() or place_in_rounds().
+/// place_in_rounds() or place_met().
 constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
 
 /// A row of activations: Activation is float, or std::uint16_t for BF16.
@@ -115,9 +118,10 @@ struct row_walk {
   /// Goes one group on, from the end of a row to the next one, whose activations are the same. Returns whether a sum
   /// has ended.
   template <class Activation>
-  bool advance(const product_row<Activation>& row, std::size_t weights) {
-    column += weights;
-    if (--groups != 0) return false;
+  bool advance(const product_row<Activation>& row, std::size_t weights, std::size_t count = 1) {
+    column += count * weights;
+    groups -= count;
+    if (groups != 0) return false;
     if (behind == 0) {
       column = 0;
       behind = row.groups;

@@ -65,6 +65,7 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
       return stream.verify_chunks(first, static_cast<std::size_t>(last - first + 1), backend.isa);
     }));
     ECQ_CHECK(plan.make_tables());
+    plan.list_escapes(backend);
     ECQ_CHECK(plan.find_exact_terms(backend));
     return result<matmul_plan>(std::move(plan));
   } catch (const std::bad_alloc&) {
@@ -192,12 +193,11 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
-  // Where products take them so (meets_rounds).
-  const bool rounds = chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs &&
-                      !decoder_.stream().trellis() && input.batch() == 1 && whole_groups_;
+  const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds();
   std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
   for (std::size_t column = 0; column < group; ++column) {
-    const std::size_t place = rounds ? detail::place_in_rounds(column) : detail::place_met(fusion_, chosen, column);
+    const std::size_t place =
+        rounds ? detail::place_in_rounds(fusion_, column) : detail::place_met(fusion_, chosen, column);
     places[column] = static_cast<std::uint16_t>(place);
   }
   const auto fill = [&](auto& ordered, const auto& convert) {

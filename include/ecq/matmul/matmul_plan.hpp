@@ -267,6 +267,12 @@ class matmul_plan {
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
+  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them; or products are not fused,
+  /// if a chunk is damaged. Throws std::bad_alloc.
+  void list_escapes(const cpu& backend);
+  /// Lists the escapes of a few chunks. Returns false if one of them is damaged.
+  bool list_escapes(std::span<const std::uint64_t> chunks, instruction_set isa);
+  bool list_escapes(std::uint64_t chunk, const std::uint8_t* pairs);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
@@ -302,11 +308,21 @@ class matmul_plan {
   bool fuses(instruction_set chosen) const noexcept {
     return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2;
   }
+  /// Calls use(place, code) for the escapes of a chunk that are listed: their places in the chunk and their codes.
+  template <class Use>
+  void for_each_escape(std::uint64_t chunk, Use&& use) const;
+  /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
+  bool pairs_in_rounds() const {
+    return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis() && whole_groups_;
+  }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
   struct fused_chunks;
-  /// Puts chunks at their beginnings. Returns false if one of them is damaged or has another table than the others.
-  bool begin_fused(const task_range& range, fused_chunks& chunks) const;
+  /// Puts chunks at their beginnings, and behind their escapes if these are `listed`. Returns false if one of them is
+  /// damaged or has another table than the others.
+  bool begin_fused(const task_range& range, bool listed, fused_chunks& chunks) const;
+  /// Prefetches the beginnings of the chunks of a task.
+  void fetch(const task_range& range) const;
   /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
   /// the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
@@ -335,6 +351,8 @@ class matmul_plan {
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
+  /// For each chunk, its escapes, place * 256 + code, where kernels of AVX-512 take them for 0; otherwise empty.
+  std::vector<std::vector<std::uint32_t>> escapes_;
   bool whole_groups_ = false;  ///< columns that share a scale consist of whole groups of weights, in all parts
   bool affine_ = false;
   bool any_integers_ = false;      ///< a part has codes that are integers

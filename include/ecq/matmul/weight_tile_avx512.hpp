@@ -9,8 +9,11 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 
 #include "ecq/matmul/dot_product_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -19,10 +22,32 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
+struct tile_target;
+
+/// The tiles of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
+template <std::size_t Weights>
+struct round_tiles {
+  explicit round_tiles(const tile_target& target);
+
+  static std::size_t run() { return (std::numeric_limits<std::size_t>::max)(); }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t i, __m512i halves) const {
+    _mm512_storeu_si512(to[c] + 32 * i, halves);
+  }
+
+  void end(std::size_t c) { to[c] += Weights; }
+  static void end_run(std::size_t) {}
+  static void leave(std::size_t) {}
+
+  std::uint16_t* to[weight_chunks];
+};
+
 /// A target of weights that stores them.
 struct tile_target {
   static constexpr std::size_t together = 4;
-  static constexpr bool meets_rounds = false;  // blocks of scales lie together
+  static constexpr bool takes_blocks = true;  ///< of pairs, where a block of columns has a scale of its own
+  template <std::size_t Weights>
+  using rounds = round_tiles<Weights>;
 
   struct group {
     ECQ_AVX512 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
@@ -44,6 +69,11 @@ struct tile_target {
 
   std::uint16_t* to[weight_chunks];
 };
+
+template <std::size_t Weights>
+round_tiles<Weights>::round_tiles(const tile_target& target) {
+  std::copy(std::begin(target.to), std::end(target.to), to);
+}
 
 /// Quarters of a register, the first and second and the third and fourth ones of both arguments added up.
 ECQ_AVX512 inline __m512 add_quarters(__m512 a, __m512 b) {

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "ecq/base/lanes.hpp"
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
 #include "ecq/entropy/rans/rans_decode_avx512.hpp"

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "ecq/base/lanes.hpp"
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_decode_avx512.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"

@@ -9,12 +9,13 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "ecq/base/hidden_count.hpp"
 #include "ecq/base/lanes.hpp"
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
@@ -28,22 +29,69 @@ namespace ecq::detail::avx512 {
 /// itself.
 inline constexpr std::size_t prefetch_distance = 512;
 
+/// Chunks side by side: their states as halves, lane by lane, and their words.
+template <std::size_t Chunks>
+struct alias_states {
+  ECQ_AVX512 explicit alias_states(rans_cursor* const* cursors) {
+    const __m512i even = every(0, 2);
+    const __m512i odd = every(1, 2);
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      const __m512i first = _mm512_loadu_si512(cursors[c]->state);
+      const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
+      low[c] = _mm512_permutex2var_epi16(first, even, second);
+      high[c] = _mm512_permutex2var_epi16(first, odd, second);
+      word[c] = cursors[c]->word;
+      end[c] = cursors[c]->end;
+    }
+  }
+
+  /// Whether a chunk has run out of words.
+  [[gnu::always_inline]] inline bool overrun() const {
+    bool any = false;
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) any = any || word[c] > end[c];
+    return any;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void prefetch_words() const {
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) prefetch<2>(word[c], prefetch_distance);
+  }
+
+  /// Moves cursors on by `groups` groups.
+  ECQ_AVX512 void leave(rans_cursor* const* cursors, std::size_t groups) const {
+    const __m512i first_half = interleaved(0);
+    const __m512i second_half = interleaved(16);
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) {
+      _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
+      _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
+      cursors[c]->word = word[c];
+      cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
+    }
+  }
+
+  __m512i high[Chunks];
+  __m512i low[Chunks];
+  const std::byte* word[Chunks];
+  const std::byte* end[Chunks];
+};
+
 /// Rounds 2 `two` and 2 `two` + 1 of a group of all chunks. Returns false if one of them runs out of words.
 template <bool Packs, std::size_t Chunks, unsigned BucketBits, std::size_t Registers>
 ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<BucketBits>& table,
-                                                         __m512i (&high)[Chunks], __m512i (&low)[Chunks],
-                                                         const std::byte* (&word)[Chunks],
-                                                         const std::byte* const (&end)[Chunks],
+                                                         alias_states<Chunks>& at,
                                                          __m512i (&symbols)[Chunks][Registers], std::size_t two) {
   constexpr bool shorter = Chunks <= 4;
   const __m512i low_byte = _mm512_set1_epi16(255);
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    symbols[c][Packs ? two : 2 * two] = table.template step<shorter>(high[c], low[c], word[c]);
+    symbols[c][Packs ? two : 2 * two] = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
   }
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    const __m512i later = table.template step<shorter>(high[c], low[c], word[c]);
+    const __m512i later = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
     if constexpr (Packs) {
       symbols[c][two] =  // (earlier & 255) | (later << 8)
           _mm512_ternarylogic_epi32(symbols[c][two], low_byte, _mm512_slli_epi16(later, 8), 0xEA);
@@ -51,11 +99,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
       symbols[c][2 * two + 1] = later;
     }
   }
-  // Two rounds take 64 words, 128 bytes, at most.
-  bool overrun = false;
-  ECQ_UNROLL
-  for (std::size_t c = 0; c < Chunks; ++c) overrun = overrun || word[c] > end[c];
-  return !overrun;
+  return !at.overrun();  // two rounds take 64 words, 128 bytes, at most
 }
 
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, or the sink gives
@@ -69,28 +113,13 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
 /// moves what else a cursor has.
 ///
 /// Sinks that do little with a symbol are unrolled. With Sink::rolls, a loop over chunks remains, and with few chunks
-/// one over pairs of rounds: both take no time, and unrolled, their code would be two to three times as large. With
-/// many chunks, the latter would cost a product of one row of x 3 to 6 %.
+/// one over pairs of rounds: unrolled, their code would be two to three times as large.
 template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
                                                              Sink& sink) {
   constexpr int registers = Sink::packs ? 2 : rounds_per_group;
-  const __m512i even = every(0, 2);
-  const __m512i odd = every(1, 2);
-  __m512i high[Chunks];  // halves of the states, lane by lane
-  __m512i low[Chunks];
-  const std::byte* word[Chunks];
-  const std::byte* end[Chunks];
-  ECQ_UNROLL
-  for (std::size_t c = 0; c < Chunks; ++c) {
-    const __m512i first = _mm512_loadu_si512(cursors[c]->state);
-    const __m512i second = _mm512_loadu_si512(cursors[c]->state + 16);
-    low[c] = _mm512_permutex2var_epi16(first, even, second);
-    high[c] = _mm512_permutex2var_epi16(first, odd, second);
-    word[c] = cursors[c]->word;
-    end[c] = cursors[c]->end;
-  }
+  alias_states<Chunks> at(cursors);
   const alias_registers<BucketBits> table(lookup);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i symbols[Chunks][registers];
@@ -98,16 +127,15 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
       const std::size_t twos = hidden_count(2);
       ECQ_NO_UNROLL
       for (std::size_t two = 0; two < twos; ++two) {
-        if (!two_rounds<Sink::packs>(table, high, low, word, end, symbols, hidden_count(two))) return false;
+        if (!two_rounds<Sink::packs>(table, at, symbols, hidden_count(two))) return false;
       }
     } else {
       ECQ_UNROLL
       for (std::size_t two = 0; two < 2; ++two) {
-        if (!two_rounds<Sink::packs>(table, high, low, word, end, symbols, two)) return false;
+        if (!two_rounds<Sink::packs>(table, at, symbols, two)) return false;
       }
     }
-    ECQ_UNROLL
-    for (std::size_t c = 0; c < Chunks; ++c) prefetch<2>(word[c], prefetch_distance);
+    at.prefetch_words();
     if constexpr (Sink::rolls) {
       ECQ_NO_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) {
@@ -123,16 +151,50 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
   if constexpr (requires { sink.end(); }) {
     if (!sink.end()) return false;
   }
-  const __m512i first_half = interleaved(0);
-  const __m512i second_half = interleaved(16);
+  at.leave(cursors, groups);
   ECQ_UNROLL
-  for (std::size_t c = 0; c < Chunks; ++c) {
-    _mm512_storeu_si512(cursors[c]->state, _mm512_permutex2var_epi16(low[c], first_half, high[c]));
-    _mm512_storeu_si512(cursors[c]->state + 16, _mm512_permutex2var_epi16(low[c], second_half, high[c]));
-    cursors[c]->word = word[c];
-    cursors[c]->left -= static_cast<std::uint32_t>(groups * group_symbols);
-    sink.leave(c, *cursors[c]);
+  for (std::size_t c = 0; c < Chunks; ++c) sink.leave(c, *cursors[c]);
+  return true;
+}
+
+/// The same for a sink that takes symbols as soon as a round of a chunk is decoded: what it does, and the memory that
+/// it waits for, spreads over the steps of other chunks.
+///
+/// `sink.run()` says for how many groups, at least one, the sink takes symbols alone; `sink.end_run(count)` follows
+/// them. For each group of each chunk the sink gets a Sink::group of its own: `sink.begin(c, group)`,
+/// `sink.take<BucketBits>(c, round, symbols, group)` for each round, and `sink.end(c, group)`. `sink.leave(c)` comes at
+/// last.
+template <std::size_t Chunks, unsigned BucketBits, class Sink>
+ECQ_AVX512 [[gnu::always_inline]] inline bool advance_rounds(const alias_lookup<BucketBits>& lookup,
+                                                             rans_cursor* const* cursors, std::size_t groups,
+                                                             Sink& sink) {
+  alias_states<Chunks> at(cursors);
+  const alias_registers<BucketBits> table(lookup);
+  for (std::size_t left = groups; left != 0;) {
+    const std::size_t run = (std::min)(left, sink.run());
+    for (std::size_t i = 0; i < run; ++i) {
+      typename Sink::group group[Chunks];
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) sink.begin(c, group[c]);
+      ECQ_UNROLL
+      for (std::size_t round = 0; round < rounds_per_group; ++round) {
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          const __m512i symbols = table.template step<false>(at.high[c], at.low[c], at.word[c]);
+          sink.template take<BucketBits>(c, round, symbols, group[c]);
+        }
+        // Two rounds take 64 words, 128 bytes, at most.
+        if (round % 2 == 1 && at.overrun()) return false;
+      }
+      at.prefetch_words();
+      ECQ_UNROLL
+      for (std::size_t c = 0; c < Chunks; ++c) sink.end(c, group[c]);
+    }
+    sink.end_run(run);
+    left -= run;
   }
+  at.leave(cursors, groups);
+  for (std::size_t c = 0; c < Chunks; ++c) sink.leave(c);
   return true;
 }
 

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/join_avx512.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"

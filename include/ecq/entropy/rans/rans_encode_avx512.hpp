@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "ecq/base/lanes.hpp"
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_decode_avx512.hpp"
 #include "ecq/entropy/side_by_side.hpp"

@@ -15,7 +15,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
-#include "ecq/base/prefetch_avx512.hpp"
+#include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/join_avx512.hpp"
 #include "ecq/entropy/nibble_list.hpp"

@@ -1,0 +1,187 @@
+#pragma once
+/// \file
+/// Sinks of advance_rounds (entropy/rans/alias_groups_avx512.hpp) in which decoded weights become BF16 values, 32 to a
+/// register in the order of place_in_rounds() (matmul/fusion.hpp). What becomes of them is up to a target.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch.hpp"
+#include "ecq/entropy/rans/alias_groups_avx512.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_values.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+// Target::rounds<Weights> is made from a target for chunks side by side, in groups of `Weights` weights:
+// take(c, i, halves) takes weights 32 i, ..., 32 i + 31 of the group that chunk c is at, end(c) ends it. run(),
+// end_run() and leave() are those of a sink.
+
+/// Codes, each a symbol.
+template <class Target>
+struct code_rounds {
+  struct group {};
+
+  /// `halves` are the BF16 values of all codes.
+  ECQ_AVX512 code_rounds(const std::uint8_t (&codes)[64], const std::uint16_t* halves, const Target& to) : target(to) {
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) of_numbers[i] = halves[codes[i]];
+    values[0] = _mm512_load_si512(of_numbers);
+    values[1] = _mm512_load_si512(of_numbers + 32);
+  }
+
+  std::size_t run() const { return target.run(); }
+  void begin(std::size_t, group&) const {}
+
+  template <unsigned BucketBits>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group&) {
+    target.take(c, round, look_up<BucketBits>(numbers, values[0], values[1]));
+  }
+
+  void end(std::size_t c, group&) { target.end(c); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
+
+  typename Target::template rounds<group_symbols> target;
+  __m512i values[2];
+};
+
+/// Exponents of BF16, whose sign and mantissa are raw bits.
+template <class Target>
+struct bf16_rounds {
+  struct group {
+    __m512i raw[2];  ///< for each lane, both bytes of the first two rounds, and of the others
+  };
+
+  ECQ_AVX512 bf16_rounds(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, const Target& to)
+      : target(to), even(every(0, 2)), odd(every(1, 2)), raw_mask(_mm512_set1_epi16(static_cast<short>(0x807F))) {
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) of_numbers[i] = static_cast<std::uint16_t>(unsigned{codes[i]} << 7);
+    exponents[0] = _mm512_load_si512(of_numbers);
+    exponents[1] = _mm512_load_si512(of_numbers + 32);
+    for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
+  }
+
+  std::size_t run() const { return target.run(); }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
+    const __m512i first = _mm512_loadu_si512(raw[c]);
+    const __m512i second = _mm512_loadu_si512(raw[c] + 64);
+    of.raw[0] = _mm512_permutex2var_epi16(first, even, second);
+    of.raw[1] = _mm512_permutex2var_epi16(first, odd, second);
+  }
+
+  template <unsigned BucketBits>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
+    // The lowest raw bit is the sign: a byte of them, turned right by one bit, has the others below the exponent.
+    const __m512i both = of.raw[round / 2];
+    const __m512i turned = round % 2 == 0 ? _mm512_shrdi_epi16(both, both, 1) : _mm512_shrdi_epi16(both, both, 9);
+    const __m512i exponent = look_up<BucketBits>(numbers, exponents[0], exponents[1]);
+    target.take(c, round, _mm512_ternarylogic_epi32(exponent, turned, raw_mask, 0xF8));  // exponent | (turned & mask)
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
+    prefetch<2>(raw[c], 2 * prefetch_distance);
+    raw[c] += group_symbols;
+    target.end(c);
+  }
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
+
+  typename Target::template rounds<group_symbols> target;
+  __m512i even, odd, raw_mask;
+  __m512i exponents[2];
+  const std::byte* raw[weight_chunks];
+};
+
+/// Narrow pairs of codes, with raw bits if `Raw`, which need neither be packed nor brought into the order of the
+/// columns. Escapes count as 0.
+template <class Target, bool Raw>
+struct pair_rounds {
+  struct group {
+    __m512i raw;  ///< for each lane, the raw bits of its eight codes
+  };
+
+  ECQ_AVX512 pair_rounds(const pair_values& values, rans_cursor* const* cursors, const Target& to)
+      : target(to),
+        halves(_mm512_load_si512(values.halves)),
+        raw_bytes(pair_group_codes / 8 * values.raw_bits),
+        raw_mask(_mm512_set1_epi8(static_cast<char>((1U << values.raw_bits) - 1U))) {
+    // A lane of 16 bits has the indices of both codes of a pair.
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) {
+      of_numbers[i] = static_cast<std::uint16_t>(values.index[0][i] | unsigned{values.index[1][i]} << 8);
+    }
+    index_of[0] = _mm512_load_si512(of_numbers);
+    index_of[1] = _mm512_load_si512(of_numbers + 32);
+    alignas(64) std::uint8_t byte_of_lane[64];
+    for (unsigned byte = 0; byte < 64; ++byte) {  // of one raw bit, the second one does not matter
+      byte_of_lane[byte] = static_cast<std::uint8_t>(values.raw_bits == 1 ? byte / 2 : byte);
+    }
+    raw_order = _mm512_load_si512(byte_of_lane);
+    for (unsigned i = 0; i < rounds_per_group; ++i) {
+      alignas(64) std::uint8_t first_bit[64];  // of a code's raw bits, among those of four lanes
+      for (unsigned byte = 0; byte < 64; ++byte) {
+        first_bit[byte] = static_cast<std::uint8_t>(16 * (byte / 2 % 4) + values.raw_bits * (2 * i + byte % 2));
+      }
+      raw_place[i] = _mm512_load_si512(first_bit);
+    }
+    for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
+  }
+
+  std::size_t run() const { return target.run(); }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
+    if constexpr (Raw) of.raw = _mm512_permutexvar_epi8(raw_order, _mm512_loadu_si512(raw[c]));
+  }
+
+  template <unsigned BucketBits>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
+    __m512i index = look_up<BucketBits>(numbers, index_of[0], index_of[1]);
+    if constexpr (Raw) {  // index | (raw bits & mask)
+      const __m512i bits = _mm512_multishift_epi64_epi8(raw_place[round], of.raw);
+      index = _mm512_ternarylogic_epi32(index, bits, raw_mask, 0xF8);
+    }
+    // A permutation of 32 values reads five bits of an index, so those above do not matter.
+    target.take(c, 2 * round, _mm512_permutexvar_epi16(index, halves));
+    target.take(c, 2 * round + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(index, 8), halves));
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
+    if constexpr (Raw) {
+      prefetch<1>(raw[c], 2 * prefetch_distance);
+      raw[c] += raw_bytes;
+    }
+    target.end(c);
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
+
+  typename Target::template rounds<pair_group_codes> target;
+  __m512i halves;
+  std::size_t raw_bytes;  ///< of a group
+  __m512i raw_mask;
+  __m512i raw_order;
+  __m512i index_of[2];
+  __m512i raw_place[rounds_per_group];
+  const std::byte* raw[weight_chunks];
+};
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
