@@ -33,7 +33,7 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
            : advance_in_runs<avx512::few_chunks>(cursors, advance);
     };
     // Memory bounds elements of four bytes, and prefers fewer streams.
-    const bool many = join.width < 4 && join.pairs == nullptr;
+    const bool many = join.width < 4;
     if (table.bucket_bits == 5) return by(alias_lookup<5>(table), many);
     if (table.bucket_bits == 6) return by(alias_lookup<6>(table), many);
     if (table.scale_bits <= avx512::direct_lookup::max_scale_bits) return by(avx512::direct_lookup(table), false);

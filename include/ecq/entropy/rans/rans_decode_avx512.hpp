@@ -29,7 +29,7 @@ namespace ecq::detail::avx512 {
 /// chains. Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
-static_assert(pair_chunks == few_chunks, "rans_decode.hpp hands out as many");
+static_assert(pair_chunks == many_chunks, "rans_decode.hpp hands out as many");
 
 /// A sink of advance_groups whose symbols go through a `Writer` to memory.
 template <class Writer, std::size_t Chunks>
@@ -218,9 +218,8 @@ inline bool rans_advance(const direct_lookup& table, const element_join&, rans_c
                            [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
 }
 
-/// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table; of pairs,
-/// pair_chunks at most. If one of them runs out of words, returns false and moves no cursor. Reads at most 128 bytes
-/// beyond the end of a chunk's words.
+/// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table. If one of them
+/// runs out of words, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 template <unsigned BucketBits>
 inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_join& join, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
