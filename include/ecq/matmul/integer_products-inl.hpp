@@ -16,19 +16,6 @@
 
 namespace ecq {
 
-namespace detail {
-
-/// out[b] = scales[b] * (sums[b] + zero * activations[b]).
-ECQ_EXACT_FLOAT inline void finish_products(const double* sums, double zero, const double* activations,
-                                            const double* scales, std::size_t batch, float* out) {
-  ECQ_EXACT_FLOAT_BODY
-  for (std::size_t b = 0; b < batch; ++b) {
-    out[b] = static_cast<float>(scales[b] * (sums[b] + zero * activations[b]));
-  }
-}
-
-}  // namespace detail
-
 ECQ_INLINE bool matmul_plan::takes_integers(const part& source, const matmul_input& x) noexcept {
   return !x.quantized_.empty() && !source.matrix->lossless() && is_integer(source.matrix->format);
 }

@@ -170,8 +170,20 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
-    if (!input.quantized_.empty()) return input;
     const instruction_set chosen = chosen_instruction_set(isa);
+    if (!input.quantized_.empty()) {
+      if (x.rows() == 1 && fuses_integers(chosen)) {
+        input.ordered_for_ = chosen;
+        input.ordered_integers_.resize(columns_);
+        for (std::size_t column = 0; column < columns_; ++column) {
+          // A register has both codes of a round of all lanes.
+          const std::size_t lane = column % 256 / 8;
+          const std::size_t place = column / 256 * 256 + column % 8 / 2 * 64 + 2 * lane + column % 2;
+          input.ordered_integers_[place] = input.quantized_.row(0)[column];
+        }
+      }
+      return input;
+    }
     const bool halves = meets_halves<Element>(chosen);
     if (fuses(chosen) && (halves || x.rows() <= detail::most_fused_rows)) order(chosen, halves, input);
     if (affine_) {

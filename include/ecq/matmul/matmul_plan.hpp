@@ -102,6 +102,7 @@ class matmul_input {
   detail::line_vector<float> copy_;
   detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
+  detail::line_vector<std::int8_t> ordered_integers_;         ///< one row of quantized_ in such an order; or empty
   instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
@@ -308,6 +309,10 @@ class matmul_plan {
   bool fuses(instruction_set chosen) const noexcept {
     return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2;
   }
+  /// run_fused() for a part that takes integers: the same sums as those of integer_product().
+  bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
+  /// Whether one row of integers meets Int8 codes in the registers in which kernels of `chosen` decode them.
+  bool fuses_integers(instruction_set chosen) const noexcept;
   /// Calls use(place, code) for the escapes of a chunk that are listed: their places in the chunk and their codes.
   template <class Use>
   void for_each_escape(std::uint64_t chunk, Use&& use) const;

@@ -102,4 +102,13 @@ class quantized_activations {
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th
 };
 
+/// out[b] = scales[b] * (sums[b] + zero * activations[b]).
+ECQ_EXACT_FLOAT inline void finish_products(const double* sums, double zero, const double* activations,
+                                            const double* scales, std::size_t batch, float* out) {
+  ECQ_EXACT_FLOAT_BODY
+  for (std::size_t b = 0; b < batch; ++b) {
+    out[b] = static_cast<float>(scales[b] * (sums[b] + zero * activations[b]));
+  }
+}
+
 }  // namespace ecq::detail

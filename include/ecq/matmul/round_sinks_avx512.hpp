@@ -19,6 +19,7 @@
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_raw_bits_avx512.hpp"
 #include "ecq/matmul/pair_values.hpp"
 
 ECQ_KERNELS_BEGIN
@@ -115,10 +116,7 @@ struct pair_rounds {
   };
 
   ECQ_AVX512 pair_rounds(const pair_values& values, rans_cursor* const* cursors, const Target& to)
-      : target(to),
-        halves(_mm512_load_si512(values.halves)),
-        raw_bytes(pair_group_codes / 8 * values.raw_bits),
-        raw_mask(_mm512_set1_epi8(static_cast<char>((1U << values.raw_bits) - 1U))) {
+      : target(to), halves(_mm512_load_si512(values.halves)), raw_bits(values.raw_bits) {
     // A lane of 16 bits has the indices of both codes of a pair.
     alignas(64) std::uint16_t of_numbers[64];
     for (std::size_t i = 0; i < 64; ++i) {
@@ -126,33 +124,20 @@ struct pair_rounds {
     }
     index_of[0] = _mm512_load_si512(of_numbers);
     index_of[1] = _mm512_load_si512(of_numbers + 32);
-    alignas(64) std::uint8_t byte_of_lane[64];
-    for (unsigned byte = 0; byte < 64; ++byte) {  // of one raw bit, the second one does not matter
-      byte_of_lane[byte] = static_cast<std::uint8_t>(values.raw_bits == 1 ? byte / 2 : byte);
-    }
-    raw_order = _mm512_load_si512(byte_of_lane);
-    for (unsigned i = 0; i < rounds_per_group; ++i) {
-      alignas(64) std::uint8_t first_bit[64];  // of a code's raw bits, among those of four lanes
-      for (unsigned byte = 0; byte < 64; ++byte) {
-        first_bit[byte] = static_cast<std::uint8_t>(16 * (byte / 2 % 4) + values.raw_bits * (2 * i + byte % 2));
-      }
-      raw_place[i] = _mm512_load_si512(first_bit);
-    }
     for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
   }
 
   std::size_t run() const { return target.run(); }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
-    if constexpr (Raw) of.raw = _mm512_permutexvar_epi8(raw_order, _mm512_loadu_si512(raw[c]));
+    if constexpr (Raw) of.raw = raw_bits.load(raw[c]);
   }
 
   template <unsigned BucketBits>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
     __m512i index = look_up<BucketBits>(numbers, index_of[0], index_of[1]);
     if constexpr (Raw) {  // index | (raw bits & mask)
-      const __m512i bits = _mm512_multishift_epi64_epi8(raw_place[round], of.raw);
-      index = _mm512_ternarylogic_epi32(index, bits, raw_mask, 0xF8);
+      index = _mm512_ternarylogic_epi32(index, raw_bits.of_round(of.raw, round), raw_bits.mask, 0xF8);
     }
     // A permutation of 32 values reads five bits of an index, so those above do not matter.
     target.take(c, 2 * round, _mm512_permutexvar_epi16(index, halves));
@@ -162,7 +147,7 @@ struct pair_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
     if constexpr (Raw) {
       prefetch<1>(raw[c], 2 * prefetch_distance);
-      raw[c] += raw_bytes;
+      raw[c] += raw_bits.group_bytes;
     }
     target.end(c);
   }
@@ -172,11 +157,8 @@ struct pair_rounds {
 
   typename Target::template rounds<pair_group_codes> target;
   __m512i halves;
-  std::size_t raw_bytes;  ///< of a group
-  __m512i raw_mask;
-  __m512i raw_order;
+  pair_raw_bits raw_bits;
   __m512i index_of[2];
-  __m512i raw_place[rounds_per_group];
   const std::byte* raw[weight_chunks];
 };
 

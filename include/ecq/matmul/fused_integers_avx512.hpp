@@ -1,0 +1,133 @@
+#pragma once
+/// \file
+/// Dot products of Int8 codes in narrow pairs with activations of Int8, with AVX-512 in the registers in which codes
+/// are decoded.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/base/prefetch.hpp"
+#include "ecq/entropy/nibble_list.hpp"
+#include "ecq/entropy/rans/alias_groups_avx512.hpp"
+#include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/integer_dot_avx512.hpp"
+#include "ecq/matmul/pair_raw_bits_avx512.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// The products of a chunk: the sum of (code + 128) * activation in each row of W that it has weights of.
+struct integer_cursor : row_walk {
+  std::int32_t* sums = nullptr;  ///< the next one
+};
+
+/// A sink of advance_rounds. Escapes count as their raw bits.
+template <bool Raw>
+struct pair_integer_products {
+  struct group {
+    __m512i raw;  ///< for each lane, the raw bits of its eight codes
+  };
+
+  /// `pairs` are the pairs by their numbers in an alias table. Precondition: cursors stand at the beginnings of sums,
+  /// or none has begun before.
+  ECQ_AVX512 pair_integer_products(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned raw_bits,
+                                   rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
+                                   integer_cursor* products)
+      : raw_bits_of(raw_bits), row(of_row), to(products) {
+    alignas(64) std::uint16_t of_numbers[64];
+    for (std::size_t i = 0; i < 64; ++i) {
+      const unsigned both = list.symbols[pairs[i] % 16U] | unsigned{list.symbols[pairs[i] / 16U]} << 8;
+      of_numbers[i] = static_cast<std::uint16_t>(both ^ 0x8080U);
+    }
+    codes[0] = _mm512_load_si512(of_numbers);
+    codes[1] = _mm512_load_si512(of_numbers + 32);
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      raw[c] = cursors[c]->raw;
+      x[c] = row.x + to[c].column;
+      sum[c] = _mm512_setzero_si512();
+    }
+  }
+
+  /// Groups until a chunk comes to the end of a row.
+  std::size_t run() const {
+    std::size_t least = to[0].groups;
+    for (std::size_t c = 1; c < weight_chunks; ++c) least = (std::min)(least, to[c].groups);
+    return least;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
+    if constexpr (Raw) of.raw = raw_bits_of.load(raw[c]);
+  }
+
+  template <unsigned BucketBits>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
+    __m512i both = look_up<BucketBits>(numbers, codes[0], codes[1]);
+    if constexpr (Raw) {
+      both = _mm512_add_epi8(both, _mm512_and_si512(raw_bits_of.of_round(of.raw, round), raw_bits_of.mask));
+    }
+    sum[c] = plus_dots(sum[c], both, _mm512_loadu_si512(x[c] + 64 * round));
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
+    if constexpr (Raw) {
+      prefetch<1>(raw[c], 2 * prefetch_distance);
+      raw[c] += raw_bits_of.group_bytes;
+    }
+    x[c] += pair_group_codes;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
+    for (std::size_t c = 0; c < weight_chunks; ++c) {
+      if (!to[c].advance(row, pair_group_codes, count)) continue;
+      *to[c].sums++ = _mm512_reduce_add_epi32(sum[c]);
+      sum[c] = _mm512_setzero_si512();
+      x[c] = row.x + to[c].column;
+    }
+  }
+
+  /// Leaves the sum of the row that has not ended, or 0.
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const {
+    *to[c].sums = _mm512_reduce_add_epi32(sum[c]);
+  }
+
+  pair_raw_bits raw_bits_of;
+  const product_row<std::int8_t>& row;
+  integer_cursor* to;
+  __m512i codes[2];  ///< both codes of each pair, + 128 each
+  const std::byte* raw[weight_chunks];
+  const std::int8_t* x[weight_chunks];
+  __m512i sum[weight_chunks];
+};
+
+/// Decodes all groups of weight_chunks chunks of equal length. Returns false if one of them is damaged.
+template <unsigned BucketBits>
+ECQ_AVX512 inline bool multiply_integers(const alias_lookup<BucketBits>& lookup, const nibble_list& list,
+                                         unsigned raw_bits, rans_cursor* const* cursors,
+                                         const product_row<std::int8_t>& row, integer_cursor* products) {
+  const std::size_t groups = cursors[0]->left / group_symbols;
+  if (raw_bits == 0) {
+    pair_integer_products<false> sink(lookup.code, list, raw_bits, cursors, row, products);
+    return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
+  }
+  pair_integer_products<true> sink(lookup.code, list, raw_bits, cursors, row, products);
+  return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
+}
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
