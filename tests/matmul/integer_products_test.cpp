@@ -255,6 +255,40 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
   }
 }
 
+// Kernels that multiply pairs as they are decoded leave escapes out, whatever raw bits these have, and rows of more
+// columns than they take; rows lie within a chunk and across.
+TEST(IntegerProducts, OfPairsWithEscapes) {
+  for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
+    for (const std::size_t columns : {256U, 768U, 2560U, 131072U}) {
+      SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::to_string(columns) + " columns");
+      const std::size_t rows = columns > 65536 ? 2 : 21;
+      known_block of = coded(dtype::int8, {{rows, columns, 1, columns}, {3, columns, 1, columns}});
+      std::mt19937 random(raw_bits + 1);
+      for (std::uint8_t& code : of.codes) {
+        const auto inner = static_cast<std::uint8_t>(random() % (7U << raw_bits) - (3U << raw_bits));
+        code = random() % 100 == 0 ? static_cast<std::uint8_t>(random()) : inner;
+      }
+      auto stream = ecq::encode_stream<ecq::rans>(cpu{}, of.codes, {.chunk_bits = 11, .narrow_pairs = raw_bits});
+      ASSERT_TRUE(stream) << stream.error().to_string();
+      ASSERT_FALSE(ecq::encoded_stream::parse(*stream)->escapes(0).empty());
+      of.block.stream = std::move(*stream);
+      const std::vector<row_selection> parts = {{0, 1, rows - 1}, {1}};
+      const auto plan = matmul_plan::of(cpu{}, of.block, parts);
+      ASSERT_TRUE(plan) << plan.error().to_string();
+      const auto x = gaussian(1, columns, 99, 1.0F);
+      std::vector<float> first;
+      for (const instruction_set isa : every_set) {
+        std::vector<float> y(plan->rows(), 7.0F);
+        ASSERT_TRUE(ecq::matmul(cpu{.threads = 2, .isa = isa}, *plan, matrix_view<const float>(x.data(), 1, columns),
+                                matrix_view<float>(y.data(), 1, plan->rows()), int8_activations));
+        if (first.empty()) first = y;
+        ASSERT_EQ(y, first) << ecq::name_of(isa);
+      }
+      expect_products(of, parts, x, first, 1, false);
+    }
+  }
+}
+
 // The columns that share a scale are more than one sum in 32 bits takes.
 TEST(IntegerProducts, OfLongRowsDoNotOverflow) {
   constexpr std::size_t columns = 200'001;

@@ -213,8 +213,9 @@ template <typename T, T (*Shift)(T, T, unsigned)>
 }
 
 /// The sum in the order of compilers: halves of halves.
-[[gnu::noinline]] inline float sum(__m512 a) {
-  elements<float> from(a);
+template <class Element, class Register>
+[[gnu::noinline]] Element sum(Register a) {
+  elements<Element> from(a);
   for (int half = 8; half != 0; half /= 2) {
     for (int i = 0; i < half; ++i) from.at[i] += from.at[i + half];
   }
@@ -284,7 +285,8 @@ template <typename T, T (*Shift)(T, T, unsigned)>
 #define _mm512_maskz_loadu_epi8(mask, from) ecq_test::avx512::load<std::uint8_t, __m512i>(mask, from)
 #define _mm512_maskz_loadu_ps(mask, from) ecq_test::avx512::load<float, __m512>(mask, from)
 #define _mm512_mulhi_epu16(a, b) ecq_test::avx512::multiply_high(a, b)
-#define _mm512_reduce_add_ps(a) ecq_test::avx512::sum(a)
+#define _mm512_reduce_add_epi32(a) ecq_test::avx512::sum<std::int32_t>(a)
+#define _mm512_reduce_add_ps(a) ecq_test::avx512::sum<float>(a)
 #define _mm512_shldv_epi16(a, b, by) \
   ecq_test::avx512::shift<std::uint16_t, ecq_test::avx512::shift_left<std::uint16_t>>(a, b, by)
 #define _mm512_shrdv_epi16(a, b, by) \
