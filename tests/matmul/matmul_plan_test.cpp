@@ -407,7 +407,7 @@ TEST(MatmulPlan, TakesCodesOnATrellis) {
       const auto path = ecq_test::random_path(walk, 40 * columns, 1, farthest);
       expect_on_trellis(path, columns, how, farthest != 63);
       if (farthest > 15) continue;  // too many codes for look-ups in registers
-      // The same codes without a trellis. Kernels on one add up in another order, in which sums of integers are the same.
+      // The same codes without a trellis, whose kernels add up in another order: sums of integers are the same.
       const packed_block with = with_codes(path, columns, how);
       const packed_block without = with_codes(path, columns, {.chunk_bits = 11});
       const auto plan = matmul_plan::of(cpu{}, with), plain = matmul_plan::of(cpu{}, without);
