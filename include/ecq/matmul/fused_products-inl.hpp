@@ -175,7 +175,7 @@ ECQ_INLINE bool matmul_plan::list_escapes(std::uint64_t chunk, const std::uint8_
       const unsigned nibble = at % 2 == 0 ? pairs[at / 2] % 16U : pairs[at / 2] / 16U;
       if (nibble != nibble_list::escape_value) continue;
       if (listed.size() == escapes.size()) return false;
-      const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
+      const unsigned low = detail::raw_bits_at(raw, bits, at);
       const unsigned code = (std::to_integer<unsigned>(escapes[listed.size()]) + low) % 256;
       listed.push_back(static_cast<std::uint32_t>(at << 8 | code));
     }
@@ -332,8 +332,8 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
     const std::byte* const raw = stream.raw_bits(chunk).data();
     const std::size_t first = column_of(i);
     for_each_escape(chunk, [&](std::size_t place, std::size_t code) {
-      const unsigned low = std::to_integer<unsigned>(raw[place * bits / 8]) >> (place * bits % 8) & ((1U << bits) - 1U);
-      const int missing = static_cast<std::int8_t>(static_cast<std::uint8_t>(code)) - static_cast<int>(low);
+      const auto low = static_cast<int>(detail::raw_bits_at(raw, bits, place));
+      const int missing = static_cast<std::int8_t>(static_cast<std::uint8_t>(code)) - low;
       sums[i * most_sums + (first + place) / columns_] += missing * q[(first + place) % columns_];
     });
   }

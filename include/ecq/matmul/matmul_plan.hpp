@@ -270,11 +270,12 @@ class matmul_plan {
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
-  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them; or products are not fused,
-  /// if a chunk is damaged. Throws std::bad_alloc.
+  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them. Products are not fused if a
+  /// chunk is damaged or memory lacks.
   void list_escapes(const cpu& backend);
   /// Lists the escapes of a few chunks. Returns false if one of them is damaged.
   bool list_escapes(std::span<const std::uint64_t> chunks, instruction_set isa);
+  /// Lists the escapes of a chunk, which has these pairs. Returns false if it has other escapes.
   bool list_escapes(std::uint64_t chunk, const std::uint8_t* pairs);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;

@@ -14,6 +14,11 @@
 
 namespace ecq::detail {
 
+/// The raw bits of code number `at` of a group or a chunk, `bits` of each code from `raw` on.
+inline unsigned raw_bits_at(const std::byte* raw, unsigned bits, std::size_t at) noexcept {
+  return std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
+}
+
 /// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
 /// the index of its value.
 struct pair_values {

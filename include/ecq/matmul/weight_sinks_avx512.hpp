@@ -13,12 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
-#include "ecq/entropy/join_avx512.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
-#include "ecq/entropy/rans/alias_lookup.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -35,9 +31,7 @@ namespace ecq::detail::avx512 {
 
 /// The BF16 value of an escape, code number `at` of a group whose raw bits are at `raw`.
 inline std::uint16_t half_of_escape(const pair_values& values, const std::byte* raw, unsigned at, std::byte escape) {
-  const unsigned bits = values.raw_bits;
-  const unsigned low = std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
-  return values.all_halves[(std::to_integer<unsigned>(escape) + low) % 256U];
+  return values.all_halves[(std::to_integer<unsigned>(escape) + raw_bits_at(raw, values.raw_bits, at)) % 256U];
 }
 
 /// Hands the escapes of a group, those that `marks` name, to `group` and moves `next` past them. Returns false if there
