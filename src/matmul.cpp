@@ -1,5 +1,7 @@
+#include "ecq/matmul/fused_integers-inl.hpp"
 #include "ecq/matmul/fused_products-inl.hpp"
 #include "ecq/matmul/matmul_plan-inl.hpp"
+#include "ecq/matmul/pair_escapes-inl.hpp"
 
 namespace ecq {
 

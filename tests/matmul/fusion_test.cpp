@@ -16,6 +16,7 @@ using ecq::detail::fusion;
 using ecq::detail::group_of;
 using ecq::detail::place_in_rounds;
 using ecq::detail::place_met;
+using ecq::detail::place_of_byte_in_rounds;
 using ecq::detail::place_of_half;
 using ecq::detail::product_row;
 using ecq::detail::row_walk;
@@ -51,6 +52,19 @@ TEST(Fusion, MeetsWeightsRoundByRound) {
       EXPECT_EQ(place_of_half(place) % 32, column % group / of_lane) << "a lane";
       EXPECT_EQ(++taken[place], 1) << "column " << column;
     }
+  }
+}
+
+// Bytes of round i are codes 2 i and 2 i + 1 of each lane, side by side.
+TEST(Fusion, MeetsBytesRoundByRound) {
+  std::vector<int> taken(3 * 256);
+  for (std::size_t column = 0; column < taken.size(); ++column) {
+    const std::size_t place = place_of_byte_in_rounds(column);
+    ASSERT_EQ(place / 256, column / 256);
+    EXPECT_EQ(place % 256 / 64, column % 8 / 2) << "a round";
+    EXPECT_EQ(place % 64 / 2, column % 256 / 8) << "a lane";
+    EXPECT_EQ(place % 2, column % 2);
+    EXPECT_EQ(++taken[place], 1) << "column " << column;
   }
 }
 

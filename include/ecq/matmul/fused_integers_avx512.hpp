@@ -41,12 +41,11 @@ struct pair_integer_products {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };
 
-  /// `pairs` are the pairs by their numbers in an alias table. Precondition: cursors stand at the beginnings of sums,
-  /// or none has begun before.
-  ECQ_AVX512 pair_integer_products(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned raw_bits,
+  /// `pairs` are the pairs by their numbers in an alias table.
+  ECQ_AVX512 pair_integer_products(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
                                    rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
                                    integer_cursor* products)
-      : raw_bits_of(raw_bits), row(of_row), to(products) {
+      : raw_bits(bits), row(of_row), to(products) {
     alignas(64) std::uint16_t of_numbers[64];
     for (std::size_t i = 0; i < 64; ++i) {
       const unsigned both = list.symbols[pairs[i] % 16U] | unsigned{list.symbols[pairs[i] / 16U]} << 8;
@@ -69,14 +68,14 @@ struct pair_integer_products {
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
-    if constexpr (Raw) of.raw = raw_bits_of.load(raw[c]);
+    if constexpr (Raw) of.raw = raw_bits.load(raw[c]);
   }
 
   template <unsigned BucketBits>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
     __m512i both = look_up<BucketBits>(numbers, codes[0], codes[1]);
     if constexpr (Raw) {
-      both = _mm512_add_epi8(both, _mm512_and_si512(raw_bits_of.of_round(of.raw, round), raw_bits_of.mask));
+      both = _mm512_add_epi8(both, _mm512_and_si512(raw_bits.of_round(of.raw, round), raw_bits.mask));
     }
     sum[c] = plus_dots(sum[c], both, _mm512_loadu_si512(x[c] + 64 * round));
   }
@@ -84,7 +83,7 @@ struct pair_integer_products {
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
     if constexpr (Raw) {
       prefetch<1>(raw[c], 2 * prefetch_distance);
-      raw[c] += raw_bits_of.group_bytes;
+      raw[c] += raw_bits.group_bytes;
     }
     x[c] += pair_group_codes;
   }
@@ -103,7 +102,7 @@ struct pair_integer_products {
     *to[c].sums = _mm512_reduce_add_epi32(sum[c]);
   }
 
-  pair_raw_bits raw_bits_of;
+  pair_raw_bits raw_bits;
   const product_row<std::int8_t>& row;
   integer_cursor* to;
   __m512i codes[2];  ///< both codes of each pair, + 128 each

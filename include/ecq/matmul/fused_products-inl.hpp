@@ -16,7 +16,6 @@
 #include "ecq/format/fp32.hpp"
 #include "ecq/matmul/decode_weights_avx2.hpp"
 #include "ecq/matmul/decode_weights_avx512.hpp"
-#include "ecq/matmul/fused_integers_avx512.hpp"
 #include "ecq/matmul/fused_products_avx2.hpp"
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -117,76 +116,10 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
   }
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-  escapes_.resize(static_cast<std::size_t>(stream.chunk_count()));
-  const std::size_t runs = (chunks.size() + detail::min_chunk_run - 1) / detail::min_chunk_run;
-  const result<void> listed = parallel_for(backend, runs, [&](std::size_t run) -> result<void> {
-    const auto some = std::span(chunks).subspan(run * detail::min_chunk_run);
-    const bool whole = list_escapes(some.first((std::min)(some.size(), detail::min_chunk_run)), backend.isa);
-    return whole ? result<void>() : error(errc::corrupt, "escapes");
-  });
-  if (listed) return;
-  // Whoever asks for products will hear of it.
-  fusion_ = detail::fusion::none;
-  escapes_.clear();
+  if (escapes_.list(backend, stream, decoders_, chunks)) return;
+  fusion_ = detail::fusion::none;  // whoever asks for products will hear of what is wrong
+  escapes_ = {};
 #endif
-}
-
-ECQ_INLINE bool matmul_plan::list_escapes(std::span<const std::uint64_t> chunks, instruction_set isa) {
-  const encoded_stream& stream = decoder_.stream();
-  const std::size_t most_pairs = static_cast<std::size_t>(stream.chunk_symbols() / 2) + stream_tail_bytes;
-  std::vector<std::uint8_t> pairs(chunks.size() * most_pairs);
-  while (!chunks.empty()) {
-    // Those that share a table are decoded together.
-    const std::uint16_t table = stream.record(chunks.front()).table;
-    chunk_bytes bytes[detail::min_chunk_run];
-    element_target targets[detail::min_chunk_run];
-    errc verdicts[detail::min_chunk_run] = {};
-    std::size_t count = 0;
-    for (; count < chunks.size() && stream.record(chunks[count]).table == table; ++count) {
-      bytes[count] = stream.chunk(chunks[count]);
-      targets[count].pairs = pairs.data() + count * most_pairs;
-    }
-    decoders_[table]->decode({bytes, count}, {}, {targets, count}, {verdicts, count}, isa);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (verdicts[i] != errc::ok || !list_escapes(chunks[i], targets[i].pairs)) return false;
-    }
-    chunks = chunks.subspan(count);
-  }
-  return true;
-}
-
-ECQ_INLINE bool matmul_plan::list_escapes(std::uint64_t chunk, const std::uint8_t* pairs) {
-  constexpr std::size_t block = 64;
-  const encoded_stream& stream = decoder_.stream();
-  const unsigned bits = stream.header().raw_bits();
-  const std::span<const std::byte> escapes = stream.escapes(chunk);
-  const std::byte* const raw = stream.raw_bits(chunk).data();
-  const std::size_t count = stream.symbols_in(chunk);
-  std::vector<std::uint32_t>& listed = escapes_[static_cast<std::size_t>(chunk)];
-  listed.reserve(escapes.size());
-  for (std::size_t first = 0; first < count; first += 2 * block) {
-    const std::size_t last = (std::min)(first + 2 * block, count);
-    unsigned any = 0;  // most blocks have none
-    for (std::size_t pair = first / 2; pair < (last + 1) / 2; ++pair) {
-      any |=
-          (pairs[pair] % 16U == nibble_list::escape_value || pairs[pair] / 16U == nibble_list::escape_value) ? 1U : 0U;
-    }
-    for (std::size_t at = first; at < last && any != 0; ++at) {
-      const unsigned nibble = at % 2 == 0 ? pairs[at / 2] % 16U : pairs[at / 2] / 16U;
-      if (nibble != nibble_list::escape_value) continue;
-      if (listed.size() == escapes.size()) return false;
-      const unsigned low = detail::raw_bits_at(raw, bits, at);
-      const unsigned code = (std::to_integer<unsigned>(escapes[listed.size()]) + low) % 256;
-      listed.push_back(static_cast<std::uint32_t>(at << 8 | code));
-    }
-  }
-  return listed.size() == escapes.size();
-}
-
-template <class Use>
-void matmul_plan::for_each_escape(std::uint64_t chunk, Use&& use) const {
-  if (escapes_.empty()) return;
-  for (const std::uint32_t escape : escapes_[static_cast<std::size_t>(chunk)]) use(escape >> 8, escape % 256);
 }
 
 ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[maybe_unused]] std::size_t task,
@@ -260,6 +193,19 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
 #endif
 }
 
+ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {
+  const part& source = parts_[range.part];
+  const packed_matrix& matrix = *source.matrix;
+  const std::size_t group = detail::group_of(fusion_);
+  const encoded_stream& stream = decoder_.stream();
+  const std::uint64_t chunk = stream.chunk_symbols();
+  const bool whole_blocks = columns_of_scale(matrix) % detail::block_of_scale == 0;
+  const detail::code_table* const values = values_[source.number].get();
+  const bool integers = !stream.trellis() || matrix.format == dtype::int8;
+  return x.is_ordered() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
+         source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
+}
+
 #if ECQ_X86
 /// The chunks of a task on their way through a kernel.
 struct matmul_plan::fused_chunks {
@@ -277,103 +223,6 @@ struct matmul_plan::fused_chunks {
   }
 };
 
-#endif
-
-ECQ_INLINE bool matmul_plan::fuses_integers([[maybe_unused]] instruction_set chosen) const noexcept {
-#if ECQ_X86
-  // Sums of (code + 128) * activation do not overflow.
-  constexpr std::size_t most_columns = std::size_t{1} << 16;
-  return chosen == instruction_set::avx512 && machine_has_integer_dots() && pairs_in_rounds() &&
-         columns_ <= most_columns;
-#else
-  return false;
-#endif
-}
-
-ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_range& range,
-                                                [[maybe_unused]] const task_output& to,
-                                                [[maybe_unused]] const matmul_input& x) const {
-#if ECQ_X86
-  using detail::weight_chunks;
-  constexpr std::size_t group = detail::group_of(detail::fusion::pairs);
-  const part& source = parts_[range.part];
-  const packed_matrix& matrix = *source.matrix;
-  const encoded_stream& stream = decoder_.stream();
-  const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
-  const bool whole = source.begin % group == 0 && range.begin % chunk_symbols == 0 && range.end % chunk_symbols == 0;
-  if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_) return false;
-  fused_chunks chunks;
-  if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
-  if (stream.nibbles().has_escape() && escapes_.empty()) return false;
-  if (&range != &tasks_.back()) fetch(*(&range + 1));
-  const detail::product_row<std::int8_t> row = {x.ordered_integers_.data(), nullptr, columns_ / group,
-                                                columns_ / group};
-  detail::avx512::integer_cursor products[weight_chunks];
-  // For each chunk, a sum for each row that it has weights of.
-  const std::size_t most_sums = chunk_symbols / columns_ + 3;
-  thread_local std::vector<std::int32_t> sums;
-  sums.resize(weight_chunks * most_sums);
-  const auto column_of = [&](std::size_t chunk) {
-    return static_cast<std::size_t>((range.begin + chunk * chunk_symbols - source.begin) % columns_);
-  };
-  for (std::size_t i = 0; i < weight_chunks; ++i) {
-    products[i].start(row, column_of((std::min)(i, chunks.count - 1)) / group, group);
-    products[i].sums = sums.data() + i * most_sums;
-  }
-  const unsigned bits = stream.header().raw_bits();
-  const bool decoded = chunks.table->visit([&](const auto& lookup) {
-    return detail::avx512::multiply_integers(lookup, stream.nibbles(), bits, chunks.all, row, products);
-  });
-  if (!decoded || !chunks.ended()) return false;
-  const std::int8_t* const q = x.quantized_.row(0);
-  for (std::size_t i = 0; i < chunks.count; ++i) {
-    // So far, escapes counted as their raw bits.
-    const std::uint64_t chunk = range.begin / chunk_symbols + i;
-    const std::byte* const raw = stream.raw_bits(chunk).data();
-    const std::size_t first = column_of(i);
-    for_each_escape(chunk, [&](std::size_t place, std::size_t code) {
-      const auto low = static_cast<int>(detail::raw_bits_at(raw, bits, place));
-      const int missing = static_cast<std::int8_t>(static_cast<std::uint8_t>(code)) - low;
-      sums[i * most_sums + (first + place) / columns_] += missing * q[(first + place) % columns_];
-    });
-  }
-  const auto put = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
-    std::int32_t sum = -128 * x.quantized_.sum(0, at.first_column, at.columns);
-    for (std::size_t place = static_cast<std::size_t>(offset), end = place + at.columns; place < end;) {
-      const std::size_t i = place / chunk_symbols;
-      sum += sums[i * most_sums + (column_of(i) + place % chunk_symbols) / columns_];
-      place = (std::min)(end, (i + 1) * chunk_symbols);
-    }
-    const bf16* const scales = scales_of(matrix, at.row);
-    const double scaled = static_cast<double>(scales == nullptr ? 1 : static_cast<float>(scales[0])) * sum;
-    float product = 0;
-    const double activations = x.quantized_.sum(0, at.first_column, at.columns);
-    detail::finish_products(&scaled, static_cast<double>(matrix.zero), &activations, x.quantized_.scales(), 1,
-                            &product);
-    to.put(at.output, edge, 0, product);
-    return {};
-  };
-  static_cast<void>(for_each_segment(range, put));
-  return true;
-#else
-  return false;
-#endif
-}
-
-ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {
-  const part& source = parts_[range.part];
-  const packed_matrix& matrix = *source.matrix;
-  const std::size_t group = detail::group_of(fusion_);
-  const encoded_stream& stream = decoder_.stream();
-  const std::uint64_t chunk = stream.chunk_symbols();
-  const bool whole_blocks = columns_of_scale(matrix) % detail::block_of_scale == 0;
-  const detail::code_table* const values = values_[source.number].get();
-  const bool integers = !stream.trellis() || matrix.format == dtype::int8;
-  return x.is_ordered() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
-         source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
-}
-
-#if ECQ_X86
 ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, fused_chunks& chunks) const {
   static_assert(detail::weight_chunks == detail::min_chunk_run);
   const encoded_stream& stream = decoder_.stream();
@@ -461,7 +310,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
       const auto rest = [&] { return (std::min)(of_scale - column % of_scale, columns_ - column); };
       std::size_t begin = 0;
       std::size_t end = rest();
-      for_each_escape((range.begin >> chunk_bits) + i, [&](std::size_t place, std::size_t code) {
+      escapes_.for_each((range.begin >> chunk_bits) + i, [&](std::size_t place, std::size_t code) {
         while (place >= end) {
           column = (column + (end - begin)) % columns_;
           begin = end;
@@ -513,7 +362,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
                                                   : detail::place_met(fusion_, instruction_set::avx512, place);
         tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[code];
       };
-      for_each_escape(range.begin / chunk_symbols + i, put);
+      escapes_.for_each(range.begin / chunk_symbols + i, put);
     }
   }
   sums.clear();

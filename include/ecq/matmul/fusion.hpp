@@ -92,6 +92,13 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
 /// place_in_rounds() or place_met().
 constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
 
+/// The place of a column's activation among bytes, where integers of pairs are met round by round: a register has both
+/// codes of a round of all lanes.
+constexpr std::size_t place_of_byte_in_rounds(std::size_t column) {
+  const std::size_t in_group = column % group_of(fusion::pairs);
+  return column - in_group + in_group % 8 / 2 * 64 + in_group / 8 * 2 + in_group % 2;
+}
+
 /// A row of activations: Activation is float, or std::uint16_t for BF16.
 template <class Activation>
 struct product_row {

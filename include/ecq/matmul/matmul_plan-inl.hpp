@@ -176,10 +176,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
         input.ordered_for_ = chosen;
         input.ordered_integers_.resize(columns_);
         for (std::size_t column = 0; column < columns_; ++column) {
-          // A register has both codes of a round of all lanes.
-          const std::size_t lane = column % 256 / 8;
-          const std::size_t place = column / 256 * 256 + column % 8 / 2 * 64 + 2 * lane + column % 2;
-          input.ordered_integers_[place] = input.quantized_.row(0)[column];
+          input.ordered_integers_[detail::place_of_byte_in_rounds(column)] = input.quantized_.row(0)[column];
         }
       }
       return input;

@@ -32,6 +32,7 @@
 #include "ecq/matmul/dot_product.hpp"
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
@@ -273,10 +274,6 @@ class matmul_plan {
   /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them. Products are not fused if a
   /// chunk is damaged or memory lacks.
   void list_escapes(const cpu& backend);
-  /// Lists the escapes of a few chunks. Returns false if one of them is damaged.
-  bool list_escapes(std::span<const std::uint64_t> chunks, instruction_set isa);
-  /// Lists the escapes of a chunk, which has these pairs. Returns false if it has other escapes.
-  bool list_escapes(std::uint64_t chunk, const std::uint8_t* pairs);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
@@ -316,9 +313,6 @@ class matmul_plan {
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
   /// Whether one row of integers meets Int8 codes in the registers in which kernels of `chosen` decode them.
   bool fuses_integers(instruction_set chosen) const noexcept;
-  /// Calls use(place, code) for the escapes of a chunk that are listed: their places in the chunk and their codes.
-  template <class Use>
-  void for_each_escape(std::uint64_t chunk, Use&& use) const;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const {
     return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis() && whole_groups_;
@@ -359,8 +353,7 @@ class matmul_plan {
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
-  /// For each chunk, its escapes, place * 256 + code, where kernels of AVX-512 take them for 0; otherwise empty.
-  std::vector<std::vector<std::uint32_t>> escapes_;
+  detail::pair_escapes escapes_;                   ///< where kernels of AVX-512 take them for 0; otherwise empty
   bool whole_groups_ = false;  ///< columns that share a scale consist of whole groups of weights, in all parts
   bool affine_ = false;
   bool any_integers_ = false;      ///< a part has codes that are integers
@@ -452,6 +445,7 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
 }  // namespace ecq
 
 #if ECQ_HEADER_ONLY
+#include "ecq/matmul/fused_integers-inl.hpp"
 #include "ecq/matmul/fused_products-inl.hpp"
 #include "ecq/matmul/matmul_plan-inl.hpp"
 #endif
