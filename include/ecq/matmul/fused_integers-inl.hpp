@@ -9,7 +9,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/matmul/fused_integers_avx512.hpp"
-#include "ecq/matmul/fused_products-inl.hpp"
+#include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_values.hpp"
@@ -40,7 +40,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
   const bool whole = source.begin % group == 0 && range.begin % chunk_symbols == 0 && range.end % chunk_symbols == 0;
   if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_) return false;
-  fused_chunks chunks;
+  detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   const detail::product_row<std::int8_t> row = {x.ordered_integers_.data(), nullptr, columns_ / group,

@@ -207,23 +207,7 @@ ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_inpu
 }
 
 #if ECQ_X86
-/// The chunks of a task on their way through a kernel.
-struct matmul_plan::fused_chunks {
-  const detail::fused_table* table;
-  std::size_t count;
-  detail::rans_cursor cursors[detail::weight_chunks];
-  detail::rans_cursor* all[detail::weight_chunks];  ///< the last one fills the places that are left
-
-  /// Whether all of them have been decoded to their ends.
-  bool ended() const {
-    return std::all_of(cursors, cursors + count, [&](const detail::rans_cursor& cursor) {
-      return cursor.escape == cursor.escape_end &&
-             table->slots.view().visit([&](const auto& slots) { return cursor.finish(slots) == errc::ok; });
-    });
-  }
-};
-
-ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, fused_chunks& chunks) const {
+ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const {
   static_assert(detail::weight_chunks == detail::min_chunk_run);
   const encoded_stream& stream = decoder_.stream();
   const std::uint64_t first = range.begin / stream.chunk_symbols();
@@ -259,7 +243,7 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 
 template <class Kernels, class Target>
 bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
-  fused_chunks chunks;
+  detail::fused_chunks chunks;
   if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   const std::size_t number = parts_[range.part].number;

@@ -1,15 +1,20 @@
 #pragma once
 /// \file
-/// Tables of rANS as kernels of fused products load them.
+/// Tables of rANS as kernels of fused products load them, and chunks on their way through these.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "ecq/base/result.hpp"
 #include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
+#include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
+#include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/pair_values.hpp"
 
 namespace ecq::detail {
@@ -42,6 +47,22 @@ struct fused_table {
   rans_slots slots;
   std::variant<std::monostate, alias_lookup<5>, alias_lookup<6>> lookup;
   std::vector<pair_values> pairs;  ///< with fusion::pairs: for each matrix of the block
+};
+
+/// The chunks of a task on their way through a kernel.
+struct fused_chunks {
+  const fused_table* table;
+  std::size_t count;
+  rans_cursor cursors[weight_chunks];
+  rans_cursor* all[weight_chunks];  ///< the last one fills the places that are left
+
+  /// Whether all of them have been decoded to their ends.
+  bool ended() const {
+    return std::all_of(cursors, cursors + count, [&](const rans_cursor& cursor) {
+      return cursor.escape == cursor.escape_end &&
+             table->slots.view().visit([&](const auto& slots) { return cursor.finish(slots) == errc::ok; });
+    });
+  }
 };
 
 }  // namespace ecq::detail

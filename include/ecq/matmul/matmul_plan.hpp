@@ -319,10 +319,9 @@ class matmul_plan {
   }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
-  struct fused_chunks;
   /// Puts chunks at their beginnings, and behind their escapes if these are `listed`. Returns false if one of them is
   /// damaged or has another table than the others.
-  bool begin_fused(const task_range& range, bool listed, fused_chunks& chunks) const;
+  bool begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const;
   /// Prefetches the beginnings of the chunks of a task.
   void fetch(const task_range& range) const;
   /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
