@@ -7,9 +7,10 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
-# Of what needs no speed: most tests, and the tool but for the baselines that it computes. The library is optimised in
-# full.
-set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of tests and of the tool's command line")
+# Of what needs no speed: command lines, but for the baselines that the tool computes, and most tests, which take half
+# the time to compile so. The library is optimised in full.
+set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of command lines")
+set(ECQ_TEST_OPTIMIZATION -O0 CACHE STRING "Optimisation of tests that do not run long")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -53,14 +54,11 @@ if(ECQ_WARNINGS_AS_ERRORS)
   target_compile_options(ecq_cuda_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
 endif()
 
-option(ECQ_UNITY_BUILD "Compile the library and the programs in few pieces: faster in all, slower after a change" OFF)
+option(ECQ_UNITY_BUILD "Compile the library in few pieces: less to do in all, more after a change" OFF)
 
-# ecq_compile_together(target): eight of its sources at a time with ECQ_UNITY_BUILD. What has options of its own stays
-# alone.
+# ecq_compile_together(target): eight of its sources at a time. What has options of its own stays alone.
 function(ecq_compile_together target)
-  if(ECQ_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
 # ecq_require(target debian_package switch): a missing dependency stops the configuration, and says what helps.

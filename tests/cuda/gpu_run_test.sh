@@ -69,7 +69,8 @@ run "$folder/whole" --seconds 60 tests
 # Ended by force in each stage: what was before is there, and the summary says where it ended.
 for stage in headline profile tests layers others; do
   results=$folder/cut-$stage
-  setsid "$script" --binaries "$folder/bin" --results "$results" --mib 1 --seconds 100 >"$folder/output" 2>&1 &
+  [[ $stage == headline ]] || cp -r "$folder/whole" "$results"
+  setsid "$script" --binaries "$folder/bin" --results "$results" --mib 1 --seconds 100 "$stage" >"$folder/output" 2>&1 &
   process=$!
   for ((i = 0; i < 1200; ++i)); do
     grep -qs "^$stage: begun" "$results/summary.txt" && break

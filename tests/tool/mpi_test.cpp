@@ -28,6 +28,8 @@ class Mpi : public Tool {
          {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
       ::setenv(name, "1", 1);
     }
+    // Who fails has said so before it ends: nothing has to be waited for.
+    ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1);
     // A model of several files.
     const std::string whole = generated();
     fs::create_directories(path("whole"));

@@ -323,12 +323,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   }
 #if __has_builtin(__builtin_clear_padding)
   const auto check = [](auto parameter) {
-    __builtin_clear_padding(&parameter);
-    for (std::size_t at = 0; at + 8 <= sizeof parameter; at += 8) {
-      std::uint64_t word;
-      std::memcpy(&word, reinterpret_cast<const std::byte*>(&parameter) + at, 8);
-      if (ecq_emulated::device_heap::only().is_host_address(word)) {
-        ecq_emulated::give_up("a parameter of a kernel points to the host's memory");
+    if constexpr (sizeof parameter >= 8) {
+      __builtin_clear_padding(&parameter);
+      for (std::size_t at = 0; at + 8 <= sizeof parameter; at += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, reinterpret_cast<const std::byte*>(&parameter) + at, 8);
+        if (ecq_emulated::device_heap::only().is_host_address(word)) {
+          ecq_emulated::give_up("a parameter of a kernel points to the host's memory");
+        }
       }
     }
   };
