@@ -12,6 +12,7 @@ namespace {
 using ecq::instruction_set;
 using ecq::detail::block_of_scale;
 using ecq::detail::for_each_scale;
+using ecq::detail::for_each_sum_run;
 using ecq::detail::fusion;
 using ecq::detail::group_of;
 using ecq::detail::place_in_rounds;
@@ -20,6 +21,7 @@ using ecq::detail::place_of_byte_in_rounds;
 using ecq::detail::place_of_half;
 using ecq::detail::product_row;
 using ecq::detail::row_walk;
+using ecq::detail::sum_run;
 
 // Each group is one of its own, whose columns have a place each; blocks, in which scales may change, are as well.
 TEST(Fusion, ReordersColumnsWithinGroups) {
@@ -107,6 +109,35 @@ TEST(Fusion, DividesColumnsByScales) {
   }
 }
 
+// The runs of three chunks that have a sum each, from any column on: they follow each other, and end with scales, rows
+// and chunks alone.
+TEST(Fusion, DividesChunksIntoSums) {
+  constexpr std::size_t columns = 10, chunks = 3;
+  for (const std::size_t chunk_symbols : {1U, 4U, 20U, 23U}) {
+    for (const std::size_t of_scale : {1U, 3U, 5U, 10U}) {
+      for (std::size_t first = 0; first < columns; ++first) {
+        std::size_t at = 0, number = 0;
+        for_each_sum_run(first, columns, of_scale, chunks, chunk_symbols, [&](const sum_run& run) {
+          number = at % chunk_symbols == 0 ? 0 : number + 1;
+          EXPECT_EQ(run.chunk, at / chunk_symbols);
+          EXPECT_EQ(run.number, number);
+          EXPECT_EQ(run.begin, at % chunk_symbols);
+          EXPECT_EQ(run.column, (first + at) % columns);
+          ASSERT_GT(run.count, 0U);
+          const std::size_t next = run.column + run.count;
+          ASSERT_LE(next, columns);
+          EXPECT_EQ(run.column / of_scale, (next - 1) / of_scale);
+          EXPECT_EQ(run.ends_scale, next == columns || next % of_scale == 0);
+          at += run.count;
+          EXPECT_LE(run.begin + run.count, chunk_symbols);
+          EXPECT_TRUE(run.ends_scale || at % chunk_symbols == 0);
+        });
+        EXPECT_EQ(at, chunks * chunk_symbols);
+      }
+    }
+  }
+}
+
 // Two rows and a half from any group on: activations are those of the group, and sums end where they should.
 TEST(Fusion, WalksThroughRows) {
   constexpr std::size_t weights = 4, groups = 6;
@@ -120,6 +151,7 @@ TEST(Fusion, WalksThroughRows) {
         const std::size_t next = (at + 1) % groups;
         EXPECT_EQ(walk.advance(row, weights), next % of_scale == 0)
             << of_scale << " groups a scale, from " << first << ", at " << at;
+        EXPECT_EQ(walk.at_scale(row), next % of_scale == 0);
       }
     }
   }

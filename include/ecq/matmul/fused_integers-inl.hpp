@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -12,6 +13,7 @@
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 
@@ -50,11 +52,12 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const std::size_t most_sums = chunk_symbols / columns_ + 3;
   thread_local std::vector<std::int32_t> sums;
   sums.resize(weight_chunks * most_sums);
-  const auto column_of = [&](std::size_t chunk) {
-    return static_cast<std::size_t>((range.begin + chunk * chunk_symbols - source.begin) % columns_);
-  };
+  const std::uint64_t first_chunk = range.begin / chunk_symbols;
+  const auto first_row = static_cast<std::size_t>((range.begin - source.begin) / columns_);
+  const auto first_column = static_cast<std::size_t>((range.begin - source.begin) % columns_);
   for (std::size_t i = 0; i < weight_chunks; ++i) {
-    products[i].start(row, column_of((std::min)(i, chunks.count - 1)) / group, group);
+    const std::size_t behind = (std::min)(i, chunks.count - 1) * chunk_symbols;
+    products[i].start(row, (first_column + behind) % columns_ / group, group);
     products[i].sums = sums.data() + i * most_sums;
   }
   const unsigned bits = stream.header().raw_bits();
@@ -63,34 +66,44 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   });
   if (!decoded || !chunks.ended()) return false;
   const std::int8_t* const q = x.quantized_.row(0);
-  for (std::size_t i = 0; i < chunks.count; ++i) {
-    // So far, escapes counted as their raw bits.
-    const std::uint64_t chunk = range.begin / chunk_symbols + i;
-    const std::byte* const raw = stream.raw_bits(chunk).data();
-    const std::size_t first = column_of(i);
-    escapes_.for_each(chunk, [&](std::size_t place, std::size_t code) {
-      const auto low = static_cast<int>(detail::raw_bits_at(raw, bits, place));
-      const int missing = static_cast<std::int8_t>(static_cast<std::uint8_t>(code)) - low;
-      sums[i * most_sums + (first + place) / columns_] += missing * q[(first + place) % columns_];
-    });
-  }
-  const auto put = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
-    std::int32_t sum = -128 * x.quantized_.sum(0, at.first_column, at.columns);
-    for (std::size_t place = static_cast<std::size_t>(offset), end = place + at.columns; place < end;) {
-      const std::size_t i = place / chunk_symbols;
-      sum += sums[i * most_sums + (column_of(i) + place % chunk_symbols) / columns_];
-      place = (std::min)(end, (i + 1) * chunk_symbols);
-    }
-    const bf16* const scales = scales_of(matrix, at.row);
-    const double scaled = static_cast<double>(scales == nullptr ? 1 : static_cast<float>(scales[0])) * sum;
+  std::span<const detail::pair_escape> escapes;
+  const std::byte* raw = nullptr;
+  std::size_t row_of_task = 0;
+  std::size_t begin_column = first_column;  // of the weights in the row
+  std::size_t last_column = 0;              // behind them
+  std::int32_t sum = 0;
+  const auto put = [&](bool last) {
+    const bool whole_row = (row_of_task != 0 || first_column == 0) && (!last || last_column == columns_);
+    const std::int32_t activations = x.quantized_.sum(0, begin_column, last_column - begin_column);
+    const bf16* const scales = scales_of(matrix, source.first_row + first_row + row_of_task);
+    const double scale = scales == nullptr ? 1 : static_cast<double>(static_cast<float>(scales[0]));
+    const double scaled = scale * (sum - 128 * activations);
+    const double all = activations;
     float product = 0;
-    const double activations = x.quantized_.sum(0, at.first_column, at.columns);
-    detail::finish_products(&scaled, static_cast<double>(matrix.zero), &activations, x.quantized_.scales(), 1,
-                            &product);
-    to.put(at.output, edge, 0, product);
-    return {};
+    detail::finish_products(&scaled, static_cast<double>(matrix.zero), &all, x.quantized_.scales(), 1, &product);
+    to.put(source.first_output + first_row + row_of_task, whole_row ? 2 : row_of_task == 0 ? 0 : 1, 0, product);
+    ++row_of_task;
+    begin_column = 0;
+    sum = 0;
   };
-  static_cast<void>(for_each_segment(range, put));
+  const auto add = [&](const detail::sum_run& run) {
+    if (run.begin == 0) {
+      escapes = escapes_.of(first_chunk + run.chunk);
+      raw = stream.raw_bits(first_chunk + run.chunk).data();
+    }
+    sum += sums[run.chunk * most_sums + run.number];
+    for (; !escapes.empty() && escapes.front().place() < run.begin + run.count; escapes = escapes.subspan(1)) {
+      // So far, escapes counted as their raw bits.
+      const std::size_t place = escapes.front().place();
+      const auto low = static_cast<int>(detail::raw_bits_at(raw, bits, place));
+      const int missing = static_cast<std::int8_t>(escapes.front().code()) - low;
+      sum += missing * q[run.column + (place - run.begin)];
+    }
+    last_column = run.column + run.count;
+    if (last_column == columns_) put(false);
+  };
+  detail::for_each_sum_run(first_column, columns_, columns_, chunks.count, chunk_symbols, add);
+  if (last_column != columns_) put(true);
   return true;
 #else
   return false;

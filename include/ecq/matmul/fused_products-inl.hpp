@@ -20,6 +20,7 @@
 #include "ecq/matmul/fused_products_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/matmul/trellis_sinks_avx2.hpp"
@@ -37,6 +38,7 @@ namespace detail {
 /// cursors and targets.
 namespace avx2 {
 struct fused_kernels {
+  static constexpr instruction_set isa = instruction_set::avx2;
   static constexpr bool lists_escapes = false;
   using activation = float;
   using cursor = product_cursor;
@@ -56,6 +58,7 @@ namespace avx512 {
 /// With activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct fused_kernels {
+  static constexpr instruction_set isa = instruction_set::avx512;
   static constexpr bool lists_escapes = true;  ///< where no trellis needs them in their order: kernels take them for 0
   using activation = Activation;
   using cursor = product_cursor;
@@ -128,66 +131,19 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
                                        [[maybe_unused]] bool accumulate) const {
 #if ECQ_X86
   const task_range& range = tasks_[task];
-  const packed_matrix& matrix = *parts_[range.part].matrix;
-  const std::size_t of_scale = columns_of_scale(matrix);
   if (!x.ordered_integers_.empty()) {
     return x.ordered_for_ == isa && takes_integers(parts_[range.part], x) &&
            run_fused_integers(range, {task, x.batch(), y, edges, accumulate}, x);
   }
-  thread_local std::vector<float> sums;
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
+  const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    return x.batch() != 1 || !whole_groups_ ? multiply_tile<Kernels>(range, x, sums)
-                                            : multiply_fused<Kernels>(range, x, sums);
+    return x.batch() != 1 || !whole_groups_ ? multiply_tile<Kernels>(range, x, to)
+                                            : multiply_fused<Kernels>(range, x, to);
   };
-  const bool done = isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
-                    : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())
-                                                 : multiplied(detail::avx512::fused_kernels<std::uint16_t>());
-  if (!done) return false;
-  // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
-  const bool finite = std::all_of(sums.begin(), sums.end(),
-                                  [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
-  if (!finite) return false;
-  const bool by_units = isa != instruction_set::avx512 && decoder_.stream().trellis();
-  const float unit = by_units ? detail::avx2::unit_on_trellis : 1.0F;
-  // Sums of whole rows come to the front.
-  const std::size_t batch = x.batch();
-  const float* from = sums.data();
-  float* of_row = sums.data();
-  const auto scale_row = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
-    const bf16* const scales = scales_of(matrix, at.row);
-    bool first = true;
-    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t, std::size_t number) {
-      const float scale = scales == nullptr ? 1 : static_cast<float>(scales[number]);
-      for (std::size_t b = 0; b < batch; ++b) {
-        const float scaled = from[b] * unit * scale;
-        of_row[b] = first ? scaled : of_row[b] + scaled;
-      }
-      from += batch;
-      first = false;
-    });
-    if (!matrix.lossless() && matrix.zero != 0) {
-      for (std::size_t b = 0; b < batch; ++b) {
-        of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
-      }
-    }
-    of_row += batch;
-    return {};
-  };
-  static_cast<void>(for_each_segment(range, scale_row));
-  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
-  const task_output to{task, batch, y, edges, accumulate};
-  for (std::size_t begin = 0; begin < batch; begin += 4) {
-    const std::size_t end = (std::min)(begin + 4, batch);
-    of_row = sums.data();
-    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
-      of_row += batch;
-      return {};
-    };
-    static_cast<void>(for_each_segment(range, put));
-  }
-  return true;
+  return isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
+         : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())
+                                      : multiplied(detail::avx512::fused_kernels<std::uint16_t>());
 #else
   return false;
 #endif
@@ -258,77 +214,100 @@ bool matmul_plan::decode_fused(const task_range& range, const Target& target) co
   return decoded && chunks.ended();
 }
 
+ECQ_INLINE float matmul_plan::unit_of([[maybe_unused]] instruction_set isa) const noexcept {
+  return isa == instruction_set::avx2 && decoder_.stream().trellis() ? detail::avx2::unit_on_trellis : 1.0F;
+}
+
 template <class Kernels>
-bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const {
+bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x, const task_output& to) const {
   using detail::weight_chunks;
+  const part& source = parts_[range.part];
+  const packed_matrix& matrix = *source.matrix;
   const std::size_t group = detail::group_of(fusion_);
-  const std::size_t of_scale = columns_of_scale(*parts_[range.part].matrix);
-  const unsigned chunk_bits = decoder_.stream().chunk_bits();
-  const auto chunks = static_cast<std::size_t>((range.end - range.begin) >> chunk_bits);
+  const std::size_t of_scale = columns_of_scale(matrix);
+  const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
+  const std::uint64_t first_chunk = range.begin / chunk_symbols;
+  const auto chunks = static_cast<std::size_t>(range.end / chunk_symbols - first_chunk);
+  const auto first_row = static_cast<std::size_t>((range.begin - source.begin) / columns_);
+  const auto first_column = static_cast<std::size_t>((range.begin - source.begin) % columns_);
   // Sums for each chunk, one for each scale in each row, of a group at least.
-  const std::size_t most_sums = (std::size_t{1} << chunk_bits) / group;
-  thread_local std::vector<float> of_chunks;
-  of_chunks.assign(weight_chunks * most_sums, 0.0F);
+  const std::size_t most_sums = chunk_symbols / group;
+  thread_local std::vector<float> sums;
+  sums.resize(weight_chunks * most_sums);
   typename Kernels::cursor products[weight_chunks];
   using activation = typename Kernels::activation;
   typename Kernels::products target = {{x.ordered<activation>(), x.row(0), columns_ / group, of_scale / group}, {}};
-  const auto column_of = [&](std::uint64_t chunk) {
-    return static_cast<std::size_t>((range.begin + (chunk << chunk_bits) - parts_[range.part].begin) % columns_);
-  };
   for (std::size_t i = 0; i < weight_chunks; ++i) {
-    products[i].start(target.row, column_of((std::min)(i, chunks - 1)) / group, group);
-    products[i].sums = of_chunks.data() + i * most_sums;
+    const std::size_t behind = (std::min)(i, chunks - 1) * chunk_symbols;
+    products[i].start(target.row, (first_column + behind) % columns_ / group, group);
+    products[i].sums = sums.data() + i * most_sums;
     target.to[i] = &products[i];
   }
   if (!decode_fused<Kernels>(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
-    if (column_of(i + 1) % of_scale != 0) products[i].end_sum();
-    products[i].sums = of_chunks.data() + i * most_sums;
+    if (!products[i].at_scale(target.row)) products[i].end_sum();
   }
-  if constexpr (Kernels::lists_escapes) {
-    const detail::code_table* const values = values_[parts_[range.part].number].get();
-    for (std::size_t i = 0; i < chunks; ++i) {
-      // Sums of a chunk end where scales and rows do.
-      float* sum = products[i].sums;
-      std::size_t column = column_of(i);
-      const auto rest = [&] { return (std::min)(of_scale - column % of_scale, columns_ - column); };
-      std::size_t begin = 0;
-      std::size_t end = rest();
-      escapes_.for_each((range.begin >> chunk_bits) + i, [&](std::size_t place, std::size_t code) {
-        while (place >= end) {
-          column = (column + (end - begin)) % columns_;
-          begin = end;
-          end += rest();
-          ++sum;
-        }
-        *sum += std::bit_cast<float>(std::uint32_t{values->halves[code]} << 16) * x.row(0)[column + (place - begin)];
-      });
-    }
-  }
-  sums.clear();
-  const auto add_up = [&](const segment& at, std::uint64_t offset, std::size_t) -> result<void> {
-    std::uint64_t place = offset;
-    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t count, std::size_t) {
-      float sum = 0;
-      for (const std::uint64_t end = place + count; place < end;) {
-        const auto chunk = static_cast<std::size_t>(place >> chunk_bits);
-        sum += *products[chunk].sums++;
-        place = (std::min)(end, std::uint64_t{chunk + 1} << chunk_bits);
-      }
-      sums.push_back(sum);
-    });
-    return {};
+
+  thread_local std::vector<float> of_rows;
+  of_rows.clear();
+  const detail::code_table* const values = values_[source.number].get();
+  const float unit = unit_of(Kernels::isa);
+  const bf16* scales = scales_of(matrix, source.first_row + first_row);
+  std::span<const detail::pair_escape> escapes;
+  std::size_t begin_column = first_column;  // of the weights in the row
+  std::size_t last_column = 0;              // behind them
+  float of_scale_sum = 0;
+  float of_row = 0;
+  bool finite = true;
+  const auto end_scale = [&](std::size_t column) {
+    // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
+    finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(of_scale_sum));
+    const float scale = scales == nullptr ? 1 : static_cast<float>(scales[column / of_scale]);
+    of_row += of_scale_sum * unit * scale;
+    of_scale_sum = 0;
   };
-  static_cast<void>(for_each_segment(range, add_up));
+  const auto end_row = [&] {
+    if (!matrix.lossless() && matrix.zero != 0) {
+      const double activations = x.sum(0, begin_column, last_column - begin_column);
+      of_row += static_cast<float>(static_cast<double>(matrix.zero) * activations);
+    }
+    of_rows.push_back(of_row);
+    of_row = 0;
+    begin_column = 0;
+  };
+  const auto add = [&](const detail::sum_run& run) {
+    if constexpr (Kernels::lists_escapes) {
+      if (run.begin == 0) escapes = escapes_.of(first_chunk + run.chunk);
+    }
+    if (run.column == 0) scales = scales_of(matrix, source.first_row + first_row + of_rows.size());
+    float sum = sums[run.chunk * most_sums + run.number];
+    for (; !escapes.empty() && escapes.front().place() < run.begin + run.count; escapes = escapes.subspan(1)) {
+      const std::uint32_t half = values->halves[escapes.front().code()];
+      sum += std::bit_cast<float>(half << 16) * x.row(0)[run.column + (escapes.front().place() - run.begin)];
+    }
+    of_scale_sum += sum;
+    last_column = run.column + run.count;
+    if (run.ends_scale) end_scale(run.column);
+    if (last_column == columns_) end_row();
+  };
+  detail::for_each_sum_run(first_column, columns_, of_scale, chunks, chunk_symbols, add);
+  if (last_column % of_scale != 0 && last_column != columns_) end_scale(last_column);
+  if (last_column != columns_) end_row();
+  if (!finite) return false;
+  for (std::size_t i = 0; i < of_rows.size(); ++i) {
+    const bool whole = (i != 0 || first_column == 0) && (i + 1 != of_rows.size() || last_column == columns_);
+    to.put(source.first_output + first_row + i, whole ? 2 : i == 0 ? 0 : 1, 0, of_rows[i]);
+  }
   return true;
 }
 
 template <class Kernels>
-bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, std::vector<float>& sums) const {
+bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const {
   using dots = typename Kernels::dots;
   constexpr std::size_t most_sums = std::size_t{1} << 20;
   const auto weights = static_cast<std::size_t>(range.end - range.begin);
-  const std::size_t of_scale = columns_of_scale(*parts_[range.part].matrix);
+  const packed_matrix& matrix = *parts_[range.part].matrix;
+  const std::size_t of_scale = columns_of_scale(matrix);
   const std::size_t scales = detail::column_range{0, columns_, of_scale}.scales();
   if ((weights / columns_ + 2) * scales > most_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
@@ -341,14 +320,14 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   if constexpr (Kernels::lists_escapes) {
     const detail::code_table* const values = values_[parts_[range.part].number].get();
     for (std::size_t i = 0; i < weights / chunk_symbols; ++i) {
-      const auto put = [&](std::size_t place, std::size_t code) {
-        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, place)
-                                                  : detail::place_met(fusion_, instruction_set::avx512, place);
-        tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[code];
-      };
-      escapes_.for_each(range.begin / chunk_symbols + i, put);
+      for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
+        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
+                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
+        tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[escape.code()];
+      }
     }
   }
+  thread_local std::vector<float> sums;
   sums.clear();
   const auto multiply = [&](std::uint64_t offset, std::size_t rows, const detail::column_range& some) {
     const std::size_t done = sums.size();
@@ -371,6 +350,46 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   };
   static_cast<void>(for_each_segment(range, take));
   flush();
+  const bool finite = std::all_of(sums.begin(), sums.end(),
+                                  [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
+  if (!finite) return false;
+  const float unit = unit_of(Kernels::isa);
+  // Sums of whole rows come to the front.
+  const std::size_t batch = x.batch();
+  const float* from = sums.data();
+  float* of_row = sums.data();
+  const auto scale_row = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
+    const bf16* const scales_of_row = scales_of(matrix, at.row);
+    bool first = true;
+    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t, std::size_t number) {
+      const float scale = scales_of_row == nullptr ? 1 : static_cast<float>(scales_of_row[number]);
+      for (std::size_t b = 0; b < batch; ++b) {
+        const float scaled = from[b] * unit * scale;
+        of_row[b] = first ? scaled : of_row[b] + scaled;
+      }
+      from += batch;
+      first = false;
+    });
+    if (!matrix.lossless() && matrix.zero != 0) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+      }
+    }
+    of_row += batch;
+    return {};
+  };
+  static_cast<void>(for_each_segment(range, scale_row));
+  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
+  for (std::size_t begin = 0; begin < batch; begin += 4) {
+    const std::size_t end = (std::min)(begin + 4, batch);
+    of_row = sums.data();
+    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
+      of_row += batch;
+      return {};
+    };
+    static_cast<void>(for_each_segment(range, put));
+  }
   return true;
 }
 #endif

@@ -46,6 +46,38 @@ constexpr void for_each_scale(std::size_t first, std::size_t count, std::size_t 
 /// Chunks whose weights are decoded together.
 inline constexpr std::size_t weight_chunks = 8;
 
+/// Weights of a row that have one sum: they share a scale, and lie in one chunk.
+struct sum_run {
+  std::size_t chunk;   ///< of a task
+  std::size_t number;  ///< in the chunk
+  std::size_t begin;   ///< the place of the first weight in the chunk
+  std::size_t column;  ///< of the first weight
+  std::size_t count;
+  bool ends_scale;  ///< the columns that share the scale end with them
+};
+
+/// Calls use(run) for all weights of some chunks in rows of `columns` columns, `of_scale` of which share a scale. The
+/// first weight is that of column `first`.
+template <class Use>
+constexpr void for_each_sum_run(std::size_t first, std::size_t columns, std::size_t of_scale, std::size_t chunks,
+                                std::size_t chunk_symbols, Use&& use) {
+  std::size_t column = first;
+  std::size_t left = (std::min)(of_scale - column % of_scale, columns - column);  // of those that share the scale
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    std::size_t begin = 0;
+    for (std::size_t number = 0; begin < chunk_symbols; ++number) {
+      const std::size_t count = (std::min)(left, chunk_symbols - begin);
+      left -= count;
+      use(sum_run{chunk, number, begin, column, count, left == 0});
+      begin += count;
+      column += count;
+      if (left != 0) continue;
+      if (column == columns) column = 0;
+      left = (std::min)(of_scale, columns - column);
+    }
+  }
+}
+
 /// With AVX2, the place of weight number `at` of a group where a weight is a byte: they come as runs of 32.
 constexpr std::size_t byte_place_avx2(fusion how, std::size_t at) {
   std::size_t run = at / 64 * 2 + at % 4 / 2;  // of codes: those of two rounds
@@ -120,6 +152,13 @@ struct row_walk {
     column = group * weights;
     groups = (std::min)(row.of_scale - group % row.of_scale, row.groups - group);
     behind = row.groups - group - groups;
+  }
+
+  /// Whether the next weights are the first ones of a scale.
+  template <class Activation>
+  bool at_scale(const product_row<Activation>& row) const {
+    const std::size_t rest = row.groups - groups - behind;  // groups of the row before them
+    return rest % row.of_scale == 0;
   }
 
   /// Goes one group on, from the end of a row to the next one, whose activations are the same. Returns whether a sum

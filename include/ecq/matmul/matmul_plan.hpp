@@ -328,14 +328,15 @@ class matmul_plan {
   /// the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
   bool decode_fused(const task_range& range, const Target& target) const;
-  /// Sets sums[i], for each i of the columns that share a scale in the segments of a task that can be fused, to their
-  /// product with the one row of activations, without scales and zero points and without storing a weight. Returns
-  /// false as decode_fused() does.
+  /// By what kernels of `isa` divide the weights of this plan.
+  float unit_of(instruction_set isa) const noexcept;
+  /// Puts the products of a task that can be fused with the one row of activations, without storing a weight. Returns
+  /// false, and has put nothing, as decode_fused() does, and if a sum is not finite.
   template <class Kernels>
-  bool multiply_fused(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
-  /// The same for any number of rows of activations, one sum for each, by a tile of BF16.
+  bool multiply_fused(const task_range& range, const matmul_input& x, const task_output& to) const;
+  /// The same for any number of rows of activations, by a tile of BF16.
   template <class Kernels>
-  bool multiply_tile(const task_range& range, const matmul_input& x, std::vector<float>& sums) const;
+  bool multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const;
 
   /// Calls `use(segment, offset, edge)` for each run of elements of a row in the task; `edge` is 0 or 1 if the row
   /// continues in another task, otherwise 2.

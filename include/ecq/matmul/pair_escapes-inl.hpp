@@ -58,7 +58,7 @@ ECQ_INLINE bool pair_escapes::list(const encoded_stream& stream, std::uint64_t c
   const std::span<const std::byte> escapes = stream.escapes(chunk);
   const std::byte* const raw = stream.raw_bits(chunk).data();
   const std::size_t count = stream.symbols_in(chunk);
-  std::vector<std::uint32_t>& listed = of_chunks_[static_cast<std::size_t>(chunk)];
+  std::vector<pair_escape>& listed = of_chunks_[static_cast<std::size_t>(chunk)];
   listed.reserve(escapes.size());
   for (std::size_t first = 0; first < count; first += 2 * block) {
     const std::size_t last = (std::min)(first + 2 * block, count);
@@ -72,7 +72,7 @@ ECQ_INLINE bool pair_escapes::list(const encoded_stream& stream, std::uint64_t c
       if (nibble != nibble_list::escape_value) continue;
       if (listed.size() == escapes.size()) return false;
       const unsigned escape = std::to_integer<unsigned>(escapes[listed.size()]);
-      listed.push_back(static_cast<std::uint32_t>(at << 8 | (escape + raw_bits_at(raw, bits, at)) % 256));
+      listed.emplace_back(at, (escape + raw_bits_at(raw, bits, at)) % 256);
     }
   }
   return listed.size() == escapes.size();

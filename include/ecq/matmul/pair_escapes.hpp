@@ -14,6 +14,17 @@
 
 namespace ecq::detail {
 
+/// An escape: a code, and its place in its chunk.
+class pair_escape {
+ public:
+  pair_escape(std::size_t place, unsigned code) noexcept : both_(static_cast<std::uint32_t>(place << 8 | code)) {}
+  std::size_t place() const noexcept { return both_ >> 8; }
+  std::uint8_t code() const noexcept { return static_cast<std::uint8_t>(both_); }
+
+ private:
+  std::uint32_t both_;
+};
+
 /// The escapes of some chunks of a stream: 4 bytes each, and a vector for each chunk of the stream.
 class pair_escapes {
  public:
@@ -25,18 +36,16 @@ class pair_escapes {
   /// Whether nothing was listed, not even that there are none.
   bool empty() const noexcept { return of_chunks_.empty(); }
 
-  /// Calls use(place, code) for the escapes of a chunk: their places in the chunk and their codes.
-  template <class Use>
-  void for_each(std::uint64_t chunk, Use&& use) const {
-    if (empty()) return;
-    for (const std::uint32_t escape : of_chunks_[static_cast<std::size_t>(chunk)]) use(escape >> 8, escape % 256);
+  /// The escapes of a chunk, in ascending order of their places.
+  std::span<const pair_escape> of(std::uint64_t chunk) const noexcept {
+    return empty() ? std::span<const pair_escape>() : of_chunks_[static_cast<std::size_t>(chunk)];
   }
 
  private:
   /// Lists those of a chunk, which has these pairs. Returns false if it has other escapes.
   bool list(const encoded_stream& stream, std::uint64_t chunk, const std::uint8_t* pairs);
 
-  std::vector<std::vector<std::uint32_t>> of_chunks_;  ///< place * 256 + code, in ascending order
+  std::vector<std::vector<pair_escape>> of_chunks_;
 };
 
 }  // namespace ecq::detail
