@@ -25,7 +25,7 @@
 /// | backend, decodable_on | where verbs run | entropy/entropy_coder.hpp |
 /// | coder_names | the coders that a decoding verb is told | stream/coder_set.hpp |
 /// | weight_output | what weights are decoded to | block_decoder.hpp |
-/// | activation | what coded weights are multiplied with | matmul/matmul_plan.hpp |
+/// | activation | what coded weights are multiplied with | matmul/matmul_input.hpp |
 /// | exponent_format | weights that are coded without loss | lossless.hpp |
 /// | lambda_search | a scale search with one parameter, which a rate decides | quantize/entquant.hpp |
 /// | rate_targeted | a quantiser that meets bits per weight | methods/quantizer_method.hpp |

@@ -382,7 +382,8 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
     const std::vector<shape> shapes = {{37, columns}, {3, columns}};
     for (const std::optional<unsigned> pairs : {std::optional<unsigned>(), std::optional(0U), std::optional(1U)}) {
       SCOPED_TRACE(pairs ? std::to_string(*pairs) + " raw bits" : "single codes");
-      const ecq::any_method method = {ecq::dtype::int8, ecq::entquant{.lambda = 14.5}};
+      const double lambda = pairs == 0U ? 20.0 : 14.5;  // escapes, not too many for a list
+      const ecq::any_method method = {ecq::dtype::int8, ecq::entquant{.lambda = lambda}};
       expect_sums(with_scales(packed(method, shapes, {.chunk_bits = 11, .narrow_pairs = pairs}), run), columns, fused);
       const auto path = ecq_test::random_path(walk, 40 * columns, 2, pairs ? 63 : 15);
       expect_sums(
@@ -393,6 +394,14 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
     ASSERT_NE(affine.matrices[0].zero, 0.0F);
     expect_sums(with_scales(std::move(affine), run), columns, fused);
   }
+}
+
+// A list of escapes would take more than the codes, so weights are stored where kernels would ask for it.
+TEST(MatmulPlan, StoresPairsOfManyEscapes) {
+  const bool listed = ecq::chosen_instruction_set(instruction_set::automatic) == instruction_set::avx512;
+  const packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 4.0}}, {{37, 512}, {3, 512}},
+                                    {.chunk_bits = 11, .narrow_pairs = 0U});
+  expect_sums(block, 512, !listed);
 }
 
 // Tables of up to 32 indices, of up to 64, and larger ones; periods of a chunk and of half of one.

@@ -119,7 +119,14 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
   }
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-  if (escapes_.list(backend, stream, decoders_, chunks)) return;
+  // Writers choose pairs where at most one code in a hundred is an escape.
+  constexpr std::uint64_t codes_of_escape = 16;
+  std::uint64_t escapes = 0, codes = 0;
+  for (const std::uint64_t chunk : chunks) {
+    escapes += stream.escapes(chunk).size();
+    codes += stream.symbols_in(chunk);
+  }
+  if (escapes <= codes / codes_of_escape && escapes_.list(backend, stream, decoders_, chunks)) return;
   fusion_ = detail::fusion::none;  // whoever asks for products will hear of what is wrong
   escapes_ = {};
 #endif

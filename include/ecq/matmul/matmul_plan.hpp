@@ -8,13 +8,11 @@
 ///
 /// An engine with threads of its own calls the tasks of the plan itself: prepare(), run() for each of tasks(), join().
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -23,7 +21,6 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
-#include "ecq/base/line_vector.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/block_decoder.hpp"
@@ -32,8 +29,8 @@
 #include "ecq/matmul/dot_product.hpp"
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/matmul_input.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
-#include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
 
@@ -46,70 +43,6 @@ struct row_selection {
   std::size_t rows = (std::numeric_limits<std::size_t>::max)();  ///< at most; all rows from first_row on by default
 };
 
-/// Element types of activations.
-template <class Element>
-concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
-
-/// What becomes of activations before they are multiplied.
-enum class activation_type : unsigned char {
-  fp32,  ///< nothing
-  /// Each row of x becomes integers q times a scale of its own, max |x| / 127: q is the integer nearest to
-  /// x * (127 / max |x|), ties to even. A row of zeros stays one. In a row with NaN or infinity nothing has a value:
-  /// all its products are NaN.
-  int8
-};
-
-/// Activations as the tasks of a plan read them: n rows of FP32, or of integers with a scale. BF16 becomes FP32 without
-/// rounding. It may be moved, not copied.
-class matmul_input {
- public:
-  matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory of its own
-  matmul_input& operator=(matmul_input&&) noexcept = default;
-
-  std::size_t batch() const noexcept { return batch_; }
-  const float* row(std::size_t index) const noexcept { return rows_ + index * stride_; }
-  std::size_t stride() const noexcept { return stride_; }
-
- private:
-  friend class matmul_plan;
-
-  matmul_input() = default;
-
-  /// Sum of x(index, column) for `count` columns from `first` on.
-  double sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
-    const double* const sums = sums_.data() + index * sums_stride_ + first;
-    const double difference = sums[count] - sums[0];
-    constexpr std::uint64_t infinity = 0x7FF;  // in bits, which no option for fast arithmetic ignores
-    if ((std::bit_cast<std::uint64_t>(difference) >> 52U & infinity) != infinity) return difference;
-    return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
-  }
-
-  /// Whether there are rows in the order in which fused products meet them.
-  bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty(); }
-
-  /// Those rows; Activation is float or, for BF16, std::uint16_t.
-  template <class Activation>
-  const Activation* ordered() const noexcept {
-    if constexpr (std::is_same_v<Activation, float>) {
-      return ordered_.data();
-    } else {
-      return ordered_halves_.data();
-    }
-  }
-
-  std::size_t batch_ = 0;
-  const float* rows_ = nullptr;
-  std::size_t stride_ = 0;
-  detail::line_vector<float> copy_;
-  detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
-  detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
-  detail::line_vector<std::int8_t> ordered_integers_;         ///< one row of quantized_ in such an order; or empty
-  instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
-  std::size_t sums_stride_ = 0;
-  std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
-  detail::quantized_activations quantized_;  ///< for matrices with codes that are integers; otherwise empty
-};
-
 /// What it takes to multiply by rows of matrices of one block, all with as many columns: their rows together are one
 /// matrix W (q, k and v; gate and up). The bytes of the stream and the matrices must outlive the plan; tables are all
 /// that it adds to them. It does not change, so any number of threads may use it.
@@ -120,7 +53,8 @@ class matmul_input {
 /// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Where x is BF16 and the
 /// machine has fast dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
 ///
-/// With AVX-512, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000 is one.
+/// With AVX-512, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000 is one,
+/// and 2 bits at most: beyond, weights are stored before they are multiplied.
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
@@ -271,8 +205,8 @@ class matmul_plan {
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
-  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them. Products are not fused if a
-  /// chunk is damaged or memory lacks.
+  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them. Products are not fused if
+  /// there are too many, a chunk is damaged or memory lacks.
   void list_escapes(const cpu& backend);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;

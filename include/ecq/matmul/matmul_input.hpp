@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// Activations, as products with coded weights read them.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+#include "ecq/base/instruction_set.hpp"
+#include "ecq/base/line_vector.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
+
+namespace ecq {
+
+/// Element types of activations.
+template <class Element>
+concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
+
+/// What becomes of activations before they are multiplied.
+enum class activation_type : unsigned char {
+  fp32,  ///< nothing
+  /// Each row of x becomes integers q times a scale of its own, max |x| / 127: q is the integer nearest to
+  /// x * (127 / max |x|), ties to even. A row of zeros stays one. In a row with NaN or infinity nothing has a value:
+  /// all its products are NaN.
+  int8
+};
+
+/// Activations as the tasks of a plan read them: n rows of FP32, or of integers with a scale. BF16 becomes FP32 without
+/// rounding. It may be moved, not copied.
+class matmul_input {
+ public:
+  matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory of its own
+  matmul_input& operator=(matmul_input&&) noexcept = default;
+
+  std::size_t batch() const noexcept { return batch_; }
+  const float* row(std::size_t index) const noexcept { return rows_ + index * stride_; }
+  std::size_t stride() const noexcept { return stride_; }
+
+ private:
+  friend class matmul_plan;
+
+  matmul_input() = default;
+
+  /// Sum of x(index, column) for `count` columns from `first` on.
+  double sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
+    const double* const sums = sums_.data() + index * sums_stride_ + first;
+    const double difference = sums[count] - sums[0];
+    constexpr std::uint64_t infinity = 0x7FF;  // in bits, which no option for fast arithmetic ignores
+    if ((std::bit_cast<std::uint64_t>(difference) >> 52U & infinity) != infinity) return difference;
+    return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
+  }
+
+  /// Whether there are rows in the order in which fused products meet them.
+  bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty(); }
+
+  /// Those rows; Activation is float or, for BF16, std::uint16_t.
+  template <class Activation>
+  const Activation* ordered() const noexcept {
+    if constexpr (std::is_same_v<Activation, float>) {
+      return ordered_.data();
+    } else {
+      return ordered_halves_.data();
+    }
+  }
+
+  std::size_t batch_ = 0;
+  const float* rows_ = nullptr;
+  std::size_t stride_ = 0;
+  detail::line_vector<float> copy_;
+  detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
+  detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
+  detail::line_vector<std::int8_t> ordered_integers_;         ///< one row of quantized_ in such an order; or empty
+  instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
+  std::size_t sums_stride_ = 0;
+  std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
+  detail::quantized_activations quantized_;  ///< for matrices with codes that are integers; otherwise empty
+};
+
+}  // namespace ecq
