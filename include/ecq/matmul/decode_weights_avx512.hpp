@@ -74,8 +74,8 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
   const std::size_t groups = cursors[0]->left / group_symbols;
   if (coding.how == fusion::pairs && !coding.pairs->usable) return false;
   if (coding.walk && coding.how == fusion::codes) {
-    return advance_weights<trellis_weights<Target, BucketBits>>(lookup, cursors, groups, lookup.code, *coding.walk,
-                                                                target);
+    return advance_in_rounds<trellis_rounds<Target, BucketBits>>(lookup, cursors, groups, lookup.code, *coding.walk,
+                                                                 target);
   }
   if (coding.walk) {
     return advance_weights<trellis_pair_weights<Target>>(lookup, cursors, groups, *coding.pairs, *coding.walk, cursors,

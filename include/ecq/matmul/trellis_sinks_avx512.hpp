@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks for codes on a trellis, beside those of matmul/weight_sinks_avx512.hpp. Streams hold indices; an index and its
-/// quantiser together look up the BF16 value of a code of Int8.
+/// Sinks for codes on a trellis, beside those of matmul/round_sinks_avx512.hpp and matmul/weight_sinks_avx512.hpp.
+/// Streams hold indices; an index and its quantiser together look up the BF16 value of a code of Int8.
 
 #include "ecq/base/config.hpp"
 
@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -35,42 +36,13 @@ inline std::uint16_t half_of_code(std::uint8_t code) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-/// What stays of a chunk from one group to the next: its lanes, and how many groups are left before they return to
-/// state 0.
-template <class Lanes>
-struct trellis_lanes_of_chunk {
-  /// Begins a group. Lanes return to state 0 where a period of `period` groups begins.
-  ECQ_AVX512 [[gnu::always_inline]] inline void begin_group(std::size_t period) {
-    if (left == 0) {
-      lanes = Lanes();
-      left = period;
-    }
-    --left;
-  }
-
-  Lanes lanes;  ///< state 0 if all bits are 0
-  std::size_t left = 0;
-};
-
-/// 32 lanes of a chunk, 16 bits each.
-struct lanes_of_steps {
-  __m512i all;
-};
-
-/// 32 lanes of a chunk, 16 in each half.
-struct lanes_of_groups {
-  trellis_lanes::states halves[2];
-};
-
-/// Takes indices, each a symbol: a register has one of each lane, so lanes go on one step at a time.
+/// A sink of advance_rounds: indices, each a symbol. A round has one of each lane, so lanes go on one step at a time.
 template <class Target, unsigned BucketBits>
-struct trellis_weights {
-  static constexpr bool packs = false;
-  static constexpr bool rolls = true;
-  static constexpr std::size_t together = Target::together;
+struct trellis_rounds {
+  struct group {};
 
-  ECQ_AVX512 trellis_weights(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
-      : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols) {
+  ECQ_AVX512 trellis_rounds(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
+      : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols), left(period) {
     alignas(64) std::uint16_t of_numbers[3][64];
     for (std::size_t i = 0; i < 64; ++i) {
       const std::uint8_t index = indices[i];
@@ -81,38 +53,42 @@ struct trellis_weights {
     }
     alignas(64) std::uint16_t of_states[32];
     for (unsigned state = 0; state < 32; ++state) of_states[state] = lane_of(walk.next(state % walk.states(), 0));
-    ECQ_UNROLL
     for (std::size_t half = 0; half < 2; ++half) {
       values[0][half] = _mm512_load_si512(of_numbers[0] + 32 * half);
       values[1][half] = _mm512_load_si512(of_numbers[1] + 32 * half);
       from_index[half] = _mm512_load_si512(of_numbers[2] + 32 * half);
     }
     from_state = _mm512_load_si512(of_states);
+    return_to_start();
   }
 
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&numbers)[rounds_per_group]) {
-    typename Target::group group(target, c);
-    chunks[c].begin_group(period);
-    __m512i lanes = chunks[c].lanes.all;
-    ECQ_UNROLL
-    for (std::size_t i = 0; i < rounds_per_group; ++i) {
-      group.take(i, value(numbers[i], lanes));
-      lanes = _mm512_xor_si512(_mm512_permutexvar_epi16(lanes, from_state),
-                               look_up<BucketBits>(numbers[i], from_index[0], from_index[1]));
-    }
-    chunks[c].lanes.all = lanes;
-    target.template advance<group_symbols>(c, group);
-    return true;
+  std::size_t run() const { return (std::min)(target.run(), left); }
+  void begin(std::size_t, group&) const {}
+
+  template <unsigned>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group&) {
+    target.take(c, round, value(numbers, lanes[c]));
+    lanes[c] = _mm512_xor_si512(_mm512_permutexvar_epi16(lanes[c], from_state),
+                                look_up<BucketBits>(numbers, from_index[0], from_index[1]));
   }
 
-  static void leave(std::size_t, const rans_cursor&) {}
+  void end(std::size_t c, group&) { target.end(c); }
 
-  Target target;
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
+    target.end_run(count);
+    left -= count;
+    if (left == 0) return_to_start();
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
+
+  typename Target::template rounds<group_symbols> target;
   std::size_t period;     ///< groups between two returns to state 0
+  std::size_t left;       ///< of them
   __m512i values[2][2];   ///< of the numbers of the alias table, by each quantiser
   __m512i from_index[2];  ///< lanes that an index leads to from state 0
   __m512i from_state;     ///< lanes that a state leads to by an even index
-  trellis_lanes_of_chunk<lanes_of_steps> chunks[weight_chunks];
+  __m512i lanes[weight_chunks];
 
  private:
   /// Five bits of a lane are its state; bit 5 is the quantiser once more, where it is bit 5 of an index of two tables.
@@ -120,16 +96,38 @@ struct trellis_weights {
     return static_cast<std::uint16_t>(state | trellis::quantizer(state) << 5);
   }
 
-  ECQ_AVX512 [[gnu::always_inline]] inline __m512i value(__m512i numbers, __m512i lanes) const {
+  ECQ_AVX512 void return_to_start() {
+    left = period;
+    for (std::size_t c = 0; c < weight_chunks; ++c) lanes[c] = _mm512_setzero_si512();
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i value(__m512i numbers, __m512i of_lanes) const {
     if constexpr (BucketBits == 5) {
-      const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi16(31), numbers, lanes, 0xCA);
+      const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi16(31), numbers, of_lanes, 0xCA);
       return _mm512_permutex2var_epi16(values[0][0], both, values[1][0]);
     } else {
-      const __mmask32 second = _mm512_test_epi16_mask(lanes, _mm512_set1_epi16(1));
+      const __mmask32 second = _mm512_test_epi16_mask(of_lanes, _mm512_set1_epi16(1));
       return _mm512_mask_mov_epi16(look_up<BucketBits>(numbers, values[0][0], values[0][1]), second,
                                    look_up<BucketBits>(numbers, values[1][0], values[1][1]));
     }
   }
+};
+
+/// What stays of a chunk of pairs from one group to the next: its lanes, 16 in each half, and how many groups are left
+/// before they return to state 0.
+struct trellis_lanes_of_chunk {
+  /// Begins a group. Lanes return to state 0 where a period of `period` groups begins.
+  ECQ_AVX512 [[gnu::always_inline]] inline void begin_group(std::size_t period) {
+    if (left == 0) {
+      halves[0] = trellis_lanes::states();
+      halves[1] = trellis_lanes::states();
+      left = period;
+    }
+    --left;
+  }
+
+  trellis_lanes::states halves[2];  ///< state 0 if all bits are 0
+  std::size_t left = 0;
 };
 
 /// Takes narrow pairs of indices: a register has four of each of 16 lanes.
@@ -177,7 +175,7 @@ struct trellis_pair_weights {
     chunks[c].begin_group(period);
     ECQ_UNROLL
     for (std::size_t i = 0; i < 4; ++i) {
-      trellis_lanes::states& lanes = chunks[c].lanes.halves[i % 2];
+      trellis_lanes::states& lanes = chunks[c].halves[i % 2];
       const __mmask64 second =
           steps.highest ? steps.step<true>(lanes, parities[i]) : steps.step<false>(lanes, parities[i]);
       const __m512i both = _mm512_mask_add_epi8(places[i], second, places[i], _mm512_set1_epi8(32));
@@ -199,7 +197,7 @@ struct trellis_pair_weights {
   std::size_t period;  ///< groups between two returns to state 0
   __m512i values[2];   ///< of the places of indices, by each quantiser; 0 for escapes
   __m512i odd;         ///< 1 where an index is odd
-  trellis_lanes_of_chunk<lanes_of_groups> chunks[weight_chunks];
+  trellis_lanes_of_chunk chunks[weight_chunks];
 
  private:
   /// The escapes among codes 64 i, ..., 64 i + 63: where they are, their indices, and which of all these codes are of
