@@ -91,7 +91,7 @@ struct rans_cursor {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) at.out[lane * rounds_per_group + round] = step(lane);
     }
     std::uint32_t differences = 0;  // without branches, so compilers take several lanes at a time
-    for (std::size_t lane = 0; lane < lane_count; ++lane) differences |= at.state[lane] ^ rans_lower_bound;
+    for (const std::uint32_t x : at.state) differences |= x ^ rans_lower_bound;
     return differences == 0 && at.word == at.end ? errc::ok : errc::corrupt;
   }
 };
