@@ -98,7 +98,7 @@ struct trellis_rounds {
 
   ECQ_AVX512 void return_to_start() {
     left = period;
-    for (std::size_t c = 0; c < weight_chunks; ++c) lanes[c] = _mm512_setzero_si512();
+    for (__m512i& of_chunk : lanes) of_chunk = _mm512_setzero_si512();
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i value(__m512i numbers, __m512i of_lanes) const {
