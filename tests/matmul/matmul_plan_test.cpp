@@ -396,7 +396,8 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
   }
 }
 
-// A list of escapes would take more than the codes, so weights are stored where kernels would ask for it.
+// A list of so many escapes would take more memory than a plan may, so weights are stored where kernels would ask for
+// it.
 TEST(MatmulPlan, StoresPairsOfManyEscapes) {
   const bool listed = ecq::chosen_instruction_set(instruction_set::automatic) == instruction_set::avx512;
   const packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 4.0}}, {{37, 512}, {3, 512}},

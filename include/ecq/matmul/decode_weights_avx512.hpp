@@ -27,11 +27,9 @@ namespace ecq::detail::avx512 {
 /// A sink that gives chunks from number `first` on to another one.
 template <class Sink>
 struct later_chunks {
-  static constexpr bool packs = Sink::packs;
   static constexpr bool rolls = Sink::rolls;
 
-  template <std::size_t Registers>
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[Registers]) {
+  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[2]) {
     return sink.take(first + c, symbols);
   }
   void leave(std::size_t c, rans_cursor& cursor) const { sink.leave(first + c, cursor); }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ecq/base/lanes.hpp"
 #include "ecq/matmul/dot_product_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 
@@ -133,7 +132,7 @@ struct product_target {
     product_cursor& at = done.at;
     const __m512 rare = _mm512_maskz_mov_ps(1, _mm512_set1_ps(done.rare));
     const __m512 all = _mm512_add_ps(_mm512_add_ps(done.sum[0], done.sum[1]), _mm512_add_ps(done.sum[2], done.sum[3]));
-    _mm512_store_ps(at.partial, Weights == group_symbols ? all : _mm512_add_ps(all, rare));  // escapes are of pairs
+    _mm512_store_ps(at.partial, _mm512_add_ps(all, rare));
     if (at.advance(row, Weights)) at.end_sum();
   }
 

@@ -133,7 +133,6 @@ struct trellis_lanes_of_chunk {
 /// Takes narrow pairs of indices: a register has four of each of 16 lanes.
 template <class Target>
 struct trellis_pair_weights {
-  static constexpr bool packs = true;
   static constexpr bool rolls = true;
   static constexpr std::size_t together = Target::together;
 

@@ -94,7 +94,6 @@ struct pair_reader {
 /// Takes narrow pairs of codes, escapes as 0.
 template <class Target>
 struct pair_weights {
-  static constexpr bool packs = true;
   static constexpr bool rolls = true;
   static constexpr std::size_t together = Target::together;
 

@@ -79,25 +79,21 @@ struct alias_states {
 };
 
 /// Rounds 2 `two` and 2 `two` + 1 of a group of all chunks. Returns false if one of them runs out of words.
-template <bool Packs, std::size_t Chunks, unsigned BucketBits, std::size_t Registers>
+template <std::size_t Chunks, unsigned BucketBits>
 ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<BucketBits>& table,
-                                                         alias_states<Chunks>& at,
-                                                         __m512i (&symbols)[Chunks][Registers], std::size_t two) {
+                                                         alias_states<Chunks>& at, __m512i (&symbols)[Chunks][2],
+                                                         std::size_t two) {
   constexpr bool shorter = Chunks <= 4;
   const __m512i low_byte = _mm512_set1_epi16(255);
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    symbols[c][Packs ? two : 2 * two] = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
+    symbols[c][two] = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
   }
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
     const __m512i later = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
-    if constexpr (Packs) {
-      symbols[c][two] =  // (earlier & 255) | (later << 8)
-          _mm512_ternarylogic_epi32(symbols[c][two], low_byte, _mm512_slli_epi16(later, 8), 0xEA);
-    } else {
-      symbols[c][2 * two + 1] = later;
-    }
+    symbols[c][two] =  // (earlier & 255) | (later << 8)
+        _mm512_ternarylogic_epi32(symbols[c][two], low_byte, _mm512_slli_epi16(later, 8), 0xEA);
   }
   return !at.overrun();  // two rounds take 64 words, 128 bytes, at most
 }
@@ -106,11 +102,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
 /// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, by their numbers in the alias table, and
-/// returns false to give up. With Sink::packs, symbols[0] has those of the first two of a group's rounds in the lanes
-/// of 16 bits, the later round's in the high bytes, and symbols[1] those of the others; without it, symbols[i] has
-/// those of round i in the low BucketBits bits of the lanes, whose other bits are anything. Once all groups are
-/// decoded, `sink.end()`, if there is one, does what is left and returns false to give up, and `sink.leave(c, cursor)`
-/// moves what else a cursor has.
+/// returns false to give up: symbols[0] has those of the first two of a group's rounds in the lanes of 16 bits, the
+/// later round's in the high bytes, and symbols[1] those of the others. Only the low BucketBits bits of a byte count.
+/// Once all groups are decoded, `sink.end()`, if there is one, does what is left and returns false to give up, and
+/// `sink.leave(c, cursor)` moves what else a cursor has.
 ///
 /// Sinks that do little with a symbol are unrolled. With Sink::rolls, a loop over chunks remains, and with few chunks
 /// one over pairs of rounds: unrolled, their code would be two to three times as large.
@@ -118,21 +113,20 @@ template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
                                                              Sink& sink) {
-  constexpr int registers = Sink::packs ? 2 : rounds_per_group;
   alias_states<Chunks> at(cursors);
   const alias_registers<BucketBits> table(lookup);
   for (std::size_t group = 0; group < groups; ++group) {
-    __m512i symbols[Chunks][registers];
+    __m512i symbols[Chunks][2];
     if constexpr (Sink::rolls && Chunks <= 4) {
       const std::size_t twos = hidden_count(2);
       ECQ_NO_UNROLL
       for (std::size_t two = 0; two < twos; ++two) {
-        if (!two_rounds<Sink::packs>(table, at, symbols, hidden_count(two))) return false;
+        if (!two_rounds(table, at, symbols, hidden_count(two))) return false;
       }
     } else {
       ECQ_UNROLL
       for (std::size_t two = 0; two < 2; ++two) {
-        if (!two_rounds<Sink::packs>(table, at, symbols, two)) return false;
+        if (!two_rounds(table, at, symbols, two)) return false;
       }
     }
     at.prefetch_words();

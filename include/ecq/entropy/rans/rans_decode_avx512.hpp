@@ -34,7 +34,6 @@ static_assert(pair_chunks == many_chunks, "rans_decode.hpp hands out as many");
 /// A sink of advance_groups whose symbols go through a `Writer` to memory.
 template <class Writer, std::size_t Chunks>
 struct element_sink {
-  static constexpr bool packs = true;
   static constexpr bool rolls = false;
 
   ECQ_AVX512 element_sink(const element_join& join, const std::uint8_t* codes, rans_cursor* const* cursors,

@@ -226,7 +226,6 @@ struct pair_registers {
 /// and escapes. Chunks from number `count` on are copies of the one before: its escapes are added once.
 template <unsigned RawBits>
 struct pair_sink : pair_registers {
-  static constexpr bool packs = true;
   static constexpr bool rolls = false;
 
   ECQ_AVX512 pair_sink(const element_join& join, const std::uint8_t (&numbers)[64], rans_cursor* const* cursors,
