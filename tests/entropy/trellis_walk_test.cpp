@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "support/trellis_path.hpp"
@@ -75,6 +77,31 @@ TEST(TrellisWalk, GivesTheSameCodesWithEveryInstructionSet) {
         std::vector<std::uint8_t> walked = indices;
         ecq::detail::codes_of_indices(walk, walked, isa);
         EXPECT_EQ(walked, codes) << walk.state_bits << ' ' << walk.period_bits << ' ' << length << ' ' << name_of(isa);
+      }
+    }
+  }
+}
+
+// Whole periods are walked four at a time where kernels can, wherever the chunks lie.
+TEST(TrellisWalk, GivesTheCodesOfSeveralChunks) {
+  const std::vector<std::vector<std::size_t>> runs = {
+      {}, {0}, {8192}, {4096, 4096, 4096, 4096}, {4096, 1024, 0, 5003, 2048, 1}, {1024, 77}, {3072, 1024}, {5000, 8192},
+  };
+  for (const trellis& walk : all_walks()) {
+    for (const std::vector<std::size_t>& sizes : runs) {
+      std::vector<std::vector<std::uint8_t>> walked;
+      std::vector<std::vector<std::uint8_t>> codes;
+      std::vector<std::span<std::uint8_t>> chunks;
+      for (const std::size_t size : sizes) {
+        walked.push_back(ecq_test::code_source(size + walked.size() + walk.state_bits).uniform(size));
+        codes.push_back(ecq_test::path_of(walk, walked.back()));
+      }
+      const auto indices = walked;
+      for (const auto isa : every_set) {
+        walked = indices;
+        chunks.assign(walked.begin(), walked.end());
+        ecq::detail::codes_of_indices(walk, chunks, isa);
+        EXPECT_EQ(walked, codes) << walk.state_bits << ' ' << walk.period_bits << ' ' << name_of(isa);
       }
     }
   }

@@ -49,6 +49,30 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
   }
 }
 
+/// The same for `chunks`, each of which begins at a multiple of the period.
+inline void codes_of_indices(const trellis& walk, std::span<const std::span<std::uint8_t>> chunks,
+                             instruction_set isa) {
+#if ECQ_X86
+  if (chosen_instruction_set(isa) == instruction_set::avx512) {
+    constexpr std::size_t together = avx512::four_trellises::trellises;
+    const std::size_t period = std::size_t{1} << walk.period_bits;
+    std::uint8_t* places[together];
+    std::size_t count = 0;
+    for (std::span<std::uint8_t> rest : chunks) {
+      for (; rest.size() >= period; rest = rest.subspan(period)) {
+        places[count++] = rest.data();
+        if (count == together) avx512::codes_of_four(walk, places, period);
+        count %= together;
+      }
+      codes_of_indices(walk, rest, isa);
+    }
+    for (std::size_t i = 0; i < count; ++i) codes_of_indices(walk, std::span(places[i], period), isa);
+    return;
+  }
+#endif
+  for (const std::span<std::uint8_t> chunk : chunks) codes_of_indices(walk, chunk, isa);
+}
+
 /// Writes the indices of `codes` to `indices`, which has as many bytes and may be the same memory. The first code lies
 /// at a multiple of the period. Returns how many leading codes lie on the trellis; further indices mean nothing.
 inline std::size_t indices_of_codes(const trellis& walk, std::span<const std::uint8_t> codes, std::uint8_t* indices,

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "ecq/base/lanes.hpp"
+#include "ecq/entropy/four_trellises_avx512.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/entropy/trellis_lanes_avx512.hpp"
 
@@ -42,6 +43,36 @@ ECQ_AVX512 inline void codes_of_groups(const trellis_lanes& steps, std::uint8_t*
   }
   for (unsigned i = 0; i < trellis_lanes::registers; ++i) {
     trellis_lanes::store_states(lanes[i], states + trellis_lanes::lanes_of_register * i);
+  }
+}
+
+/// Replaces `count` indices at each of four places by their codes, from state 0 on, where it is known whether there are
+/// 32 states. `count` is a multiple of 128.
+template <bool Highest>
+ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* places, std::size_t count) {
+  constexpr std::size_t registers = four_trellises::registers;
+  const four_trellises four(walk);
+  four_trellises::states lanes = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  std::uint8_t* const at_place[] = {places[0], places[1], places[2], places[3]};
+  for (std::size_t at = 0; at < count; at += group_symbols) {
+    __m512i indices[registers];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < registers; ++i) indices[i] = _mm512_loadu_si512(at_place[i / 2] + at + 64 * (i % 2));
+    const __m512i quantizers = four.step<Highest>(lanes, indices);
+    // All loads come before stores: places often are the same modulo 4096, and a load waits for such a store.
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < registers; ++i) {
+      _mm512_storeu_si512(at_place[i / 2] + at + 64 * (i % 2),
+                          codes_of_indices(indices[i], four_trellises::second(quantizers, i)));
+    }
+  }
+}
+
+ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* places, std::size_t count) {
+  if (walk.state_bits == trellis::max_state_bits) {
+    codes_of_four<true>(walk, places, count);
+  } else {
+    codes_of_four<false>(walk, places, count);
   }
 }
 

@@ -18,6 +18,10 @@
 namespace ecq::detail {
 
 ECQ_INLINE result<void> chunk_decoder::decode(std::uint64_t first, std::span<std::byte* const> out) {
+  if (stream_.trellis() && out.size() > min_chunk_run) {  // the second cache then still holds what is walked
+    ECQ_CHECK(decode(first, out.first(min_chunk_run)));
+    return decode(first + min_chunk_run, out.subspan(min_chunk_run));
+  }
   if (options_.verify_checksums) ECQ_CHECK(stream_.verify_chunks(first, out.size(), isa_));
   element_target targets[max_chunk_run];
   errc verdicts[max_chunk_run] = {};
@@ -53,10 +57,13 @@ ECQ_INLINE result<void> chunk_decoder::decode(std::uint64_t first, std::span<std
     if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
       return stream_error(verdict, "chunk ", first + i, " has other escapes than its pairs");
     }
-    if (stream_.trellis()) {
-      codes_of_indices(*stream_.trellis(), {reinterpret_cast<std::uint8_t*>(out[i]), stream_.symbols_in(first + i)},
-                       isa_);
+  }
+  if (stream_.trellis()) {
+    std::span<std::uint8_t> indices[max_chunk_run];
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      indices[i] = {reinterpret_cast<std::uint8_t*>(out[i]), stream_.symbols_in(first + i)};
     }
+    codes_of_indices(*stream_.trellis(), std::span(indices, out.size()), isa_);
   }
   return {};
 }

@@ -1,0 +1,157 @@
+#pragma once
+/// \file
+/// Steps of four trellises side by side in AVX-512 registers, with GFNI: a group of 128 indices of each.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/base/lanes.hpp"
+#include "ecq/entropy/trellis.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::avx512 {
+
+/// What four steps lead to, as matrices of bits by which bytes of two lanes are multiplied. Steps are linear, so
+/// quantisers and states are sums of two products, of parities and of states. In a byte of quantisers or states, each
+/// lane has a nibble, the first one the lower; a byte of parities is the other way round, the first lane's first one
+/// highest.
+struct two_lane_matrices {
+  std::uint64_t quantizers_of_parities = 0, quantizers_of_state = 0;
+  std::uint64_t state_of_parities = 0, state_of_state = 0;
+  std::uint64_t highest_of_parities = 0, highest_of_state = 0;  ///< bit 4 of the state, as bit 0 of a nibble
+
+  constexpr explicit two_lane_matrices(const trellis& walk) {
+    for (unsigned lane = 0; lane < 2; ++lane) {
+      for (unsigned bit = 0; bit < 4; ++bit) {
+        const effect parity(walk, 0, 1U << bit);
+        const effect state(walk, (1U << bit) % walk.states(), 0);
+        add(parity, lane, 7 - 4 * lane - bit, quantizers_of_parities, state_of_parities, highest_of_parities);
+        add(state, lane, 4 * lane + bit, quantizers_of_state, state_of_state, highest_of_state);
+      }
+    }
+  }
+
+ private:
+  /// What `state` and `parities`, the first one lowest, lead to.
+  struct effect {
+    constexpr effect(const trellis& walk, unsigned from, unsigned parities) : state(from) {
+      for (unsigned step = 0; step < rounds_per_group; ++step) {
+        quantizers |= trellis::quantizer(state) << step;
+        state = walk.next(state, parities >> step & 1U);
+      }
+    }
+
+    unsigned state;
+    unsigned quantizers = 0;
+  };
+
+  /// Adds what bit `from` of a factor leads to, which is `to` in `lane`. The row of bit 0 is the highest byte.
+  static constexpr void add(const effect& to, unsigned lane, unsigned from, std::uint64_t& quantizers,
+                            std::uint64_t& state, std::uint64_t& highest) {
+    for (unsigned bit = 0; bit < 4; ++bit) {
+      quantizers |= std::uint64_t{to.quantizers >> bit & 1U} << (8 * (7 - 4 * lane - bit) + from);
+      state |= std::uint64_t{to.state >> bit & 1U} << (8 * (7 - 4 * lane - bit) + from);
+    }
+    highest |= std::uint64_t{to.state >> 4 & 1U} << (8 * (7 - 4 * lane) + from);
+  }
+};
+
+inline constexpr two_lane_matrices two_lane_matrices_of[] = {two_lane_matrices({2}), two_lane_matrices({3}),
+                                                             two_lane_matrices({4}), two_lane_matrices({5})};
+
+ECQ_AVX512 inline __m512i every_matrix(std::uint64_t matrix) {
+  return _mm512_set1_epi64(static_cast<long long>(matrix));
+}
+
+/// Registers of the bytes 128, 64, ... 1. Kernels have no registers left for them, and compilers would spill them
+/// across the lines of the cache.
+struct single_bits {
+  constexpr single_bits() {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      for (std::uint8_t& byte : bytes[bit]) byte = static_cast<std::uint8_t>(128U >> bit);
+    }
+  }
+
+  alignas(64) std::uint8_t bytes[8][64] = {};
+};
+
+inline constexpr single_bits every_single_bit;
+
+/// Four trellises at the same place in their periods. A group of each is two registers of 64 indices.
+class four_trellises {
+ public:
+  static constexpr std::size_t trellises = 4;
+  static constexpr std::size_t registers = 2 * trellises;
+
+  /// The states of all lanes, 0 at the beginning of a period: bits 0 to 3, and bit 4 as bit 0 of a nibble.
+  struct states {
+    __m512i low;
+    __m512i highest;
+  };
+
+  ECQ_AVX512 explicit four_trellises(const trellis& walk) {
+    const two_lane_matrices& matrices = two_lane_matrices_of[walk.state_bits - trellis::min_state_bits];
+    quantizers_of_parities_ = every_matrix(matrices.quantizers_of_parities);
+    quantizers_of_state_ = every_matrix(matrices.quantizers_of_state);
+    state_of_parities_ = every_matrix(matrices.state_of_parities);
+    state_of_state_ = every_matrix(matrices.state_of_state);
+    highest_of_parities_ = every_matrix(matrices.highest_of_parities);
+    highest_of_state_ = every_matrix(matrices.highest_of_state);
+  }
+
+  /// Moves all lanes on by the lowest bits of four indices each. Byte i of what it returns says which of bytes i of the
+  /// indices are of the second quantiser: bit 7 - r does for register r. `Highest` says whether there are 32 states.
+  template <bool Highest>
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(states& lanes, const __m512i (&indices)[registers]) const {
+    // A matrix whose rows are eight indices gives their lowest bits, in the byte of their register.
+    __m512i lowest[registers];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < registers; ++i) {
+      lowest[i] = _mm512_gf2p8affine_epi64_epi8(every_matrix(std::uint64_t{1} << (8 * i)), indices[i], 0);
+    }
+    const __m512i parities = sum_of(sum_of(lowest[0], lowest[1], lowest[2]), sum_of(lowest[3], lowest[4], lowest[5]),
+                                    _mm512_xor_si512(lowest[6], lowest[7]));
+    const __m512i before = lanes.low;
+    const __m512i quantizers = products(parities, quantizers_of_parities_, before, quantizers_of_state_);
+    lanes.low = products(parities, state_of_parities_, before, state_of_state_);
+    if constexpr (Highest) {
+      // Four steps take bit 4 of a state to bit 0, and no further.
+      lanes.low = _mm512_xor_si512(lanes.low, lanes.highest);
+      lanes.highest = products(parities, highest_of_parities_, before, highest_of_state_);
+    }
+    // A matrix whose rows are bytes of eight registers gives a byte for each of their bits.
+    return _mm512_gf2p8affine_epi64_epi8(every_matrix(0x8040201008040201), quantizers, 0);
+  }
+
+  /// Which of the indices of register `r` are of the second quantiser, from what `step` returned.
+  ECQ_AVX512 [[gnu::always_inline]] static inline __mmask64 second(__m512i quantizers, std::size_t r) {
+    return _mm512_test_epi8_mask(quantizers, _mm512_load_si512(every_single_bit.bytes[r]));
+  }
+
+ private:
+  ECQ_AVX512 [[gnu::always_inline]] static inline __m512i sum_of(__m512i a, __m512i b, __m512i c) {
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+  }
+
+  /// The sum of two products.
+  ECQ_AVX512 [[gnu::always_inline]] static inline __m512i products(__m512i a, __m512i by_a, __m512i b, __m512i by_b) {
+    return _mm512_xor_si512(_mm512_gf2p8affine_epi64_epi8(a, by_a, 0), _mm512_gf2p8affine_epi64_epi8(b, by_b, 0));
+  }
+
+  __m512i quantizers_of_parities_, quantizers_of_state_;
+  __m512i state_of_parities_, state_of_state_;
+  __m512i highest_of_parities_, highest_of_state_;
+};
+
+}  // namespace ecq::detail::avx512
+
+ECQ_KERNELS_END
+
+#endif
