@@ -33,6 +33,7 @@ namespace ecq::detail::avx512 {
 /// Codes, each a symbol.
 template <class Target>
 struct code_rounds {
+  static constexpr bool rounds_apart = true;
   struct group {};
 
   /// `halves` are the BF16 values of all codes.
@@ -62,6 +63,7 @@ struct code_rounds {
 /// Exponents of BF16, whose sign and mantissa are raw bits.
 template <class Target>
 struct bf16_rounds {
+  static constexpr bool rounds_apart = false;
   struct group {
     __m512i raw[2];  ///< for each lane, both bytes of the first two rounds, and of the others
   };
@@ -111,6 +113,7 @@ struct bf16_rounds {
 /// columns. Escapes count as 0.
 template <class Target, bool Raw>
 struct pair_rounds {
+  static constexpr bool rounds_apart = false;
   struct group {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };

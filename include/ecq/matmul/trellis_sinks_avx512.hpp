@@ -39,6 +39,7 @@ inline std::uint16_t half_of_code(std::uint8_t code) {
 /// A sink of advance_rounds: indices, each a symbol. A round has one of each lane, so lanes go on one step at a time.
 template <class Target, unsigned BucketBits>
 struct trellis_rounds {
+  static constexpr bool rounds_apart = true;
   struct group {};
 
   ECQ_AVX512 trellis_rounds(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)

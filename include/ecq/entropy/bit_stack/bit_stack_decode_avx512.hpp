@@ -136,6 +136,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           if constexpr (Chunks > 1) {
             const std::size_t next = (c + 1) % Chunks;
             upcoming = look_up_next(table, state[next], low[next], index_mask);
+            if constexpr (!Lookup::by_state) compute_first(upcoming.first, upcoming.second, low[c], high[c]);
           }
           if constexpr (Lookup::by_state) {
             entry = _mm512_permutex2var_epi16(found.first, odd, found.second);

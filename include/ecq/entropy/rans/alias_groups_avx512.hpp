@@ -87,14 +87,16 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
   const __m512i low_byte = _mm512_set1_epi16(255);
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    symbols[c][two] = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
+    symbols[c][two] = table.template step<shorter, true>(at.high[c], at.low[c], at.word[c]);
   }
+  compute_first(at.low);
   ECQ_UNROLL
   for (std::size_t c = 0; c < Chunks; ++c) {
-    const __m512i later = table.template step<shorter>(at.high[c], at.low[c], at.word[c]);
+    const __m512i later = table.template step<shorter, true>(at.high[c], at.low[c], at.word[c]);
     symbols[c][two] =  // (earlier & 255) | (later << 8)
         _mm512_ternarylogic_epi32(symbols[c][two], low_byte, _mm512_slli_epi16(later, 8), 0xEA);
   }
+  compute_first(at.low);
   return !at.overrun();  // two rounds take 64 words, 128 bytes, at most
 }
 
@@ -157,7 +159,8 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
 /// `sink.run()` says for how many groups, at least one, the sink takes symbols alone; `sink.end_run(count)` follows
 /// them. For each group of each chunk the sink gets a Sink::group of its own: `sink.begin(c, group)`,
 /// `sink.take<BucketBits>(c, round, symbols, group)` for each round, and `sink.end(c, group)`. `sink.leave(c)` comes at
-/// last.
+/// last. Sink::rounds_apart says whether clang's code is faster if it finishes a round of all chunks before the next
+/// one.
 template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_rounds(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
@@ -174,9 +177,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_rounds(const alias_lookup<
       for (std::size_t round = 0; round < rounds_per_group; ++round) {
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
-          const __m512i symbols = table.template step<false>(at.high[c], at.low[c], at.word[c]);
+          const __m512i symbols = table.template step<false, Sink::rounds_apart>(at.high[c], at.low[c], at.word[c]);
           sink.template take<BucketBits>(c, round, symbols, group[c]);
         }
+        if constexpr (Sink::rounds_apart) compute_first(at.low);
         // Two rounds take 64 words, 128 bytes, at most.
         if (round % 2 == 1 && at.overrun()) return false;
       }

@@ -45,6 +45,30 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   return _mm512_loadu_si512(lanes);
 }
 
+/// Makes clang compute all four values before whatever uses one of them. It would put the next step of a chunk right
+/// behind the one that it waits for, where a core finds nothing else to do.
+ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i& a, [[maybe_unused]] __m512i& b,
+                                                            [[maybe_unused]] __m512i& c, [[maybe_unused]] __m512i& d) {
+#if defined(__clang__) && !ECQ_AVX512_EMULATED
+  __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d));
+#endif
+}
+
+/// The same for the values of four or eight chunks.
+template <std::size_t Chunks>
+ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i (&chunks)[Chunks]) {
+#if defined(__clang__) && !ECQ_AVX512_EMULATED
+  static_assert(Chunks == 4 || Chunks == 8);
+  if constexpr (Chunks == 4) {
+    __asm__("" : "+v"(chunks[0]), "+v"(chunks[1]), "+v"(chunks[2]), "+v"(chunks[3]));
+  } else {
+    __asm__(""
+            : "+v"(chunks[0]), "+v"(chunks[1]), "+v"(chunks[2]), "+v"(chunks[3]), "+v"(chunks[4]), "+v"(chunks[5]),
+              "+v"(chunks[6]), "+v"(chunks[7]));
+  }
+#endif
+}
+
 /// An alias table in registers.
 template <unsigned BucketBits>
 struct alias_registers {
@@ -53,18 +77,25 @@ struct alias_registers {
         adjust{_mm512_loadu_si512(table.adjust), _mm512_loadu_si512(table.adjust + 32)},
         frequency{_mm512_loadu_si512(table.frequency), _mm512_loadu_si512(table.frequency + 32)},
         bucket_mask(_mm512_set1_epi16((1 << BucketBits) - 1)),
-        minus_one(_mm512_set1_epi16(-1)) {}
+        minus_one(_mm512_set1_epi16(-1)) {
+#if defined(__clang__) && !ECQ_AVX512_EMULATED
+    __asm__("" : "+v"(minus_one));  // a compiler that knew it would make a register of the mask of carries
+#endif
+  }
 
   /// Moves the states whose halves are `high` and `low` on by one symbol and takes words from `word`. Returns the
   /// symbols' numbers in the low BucketBits bits of each 16-bit lane; other bits are anything. Look-ups are what takes
   /// the time, so there are as few as possible: chunks side by side hide that the last one waits for the first. With
   /// few of them the chain bounds, and `Shorter` takes a tenth off it by one more operation.
-  template <bool Shorter>
+  template <bool Shorter, bool Apart>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(__m512i& high, __m512i& low, const std::byte*& word) const {
     const __m512i slot = low;
     const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
     const __m512i found = look_up<BucketBits>(slot, bucket[0], bucket[1]);
-    const __mmask32 other = _mm512_cmpge_epu16_mask(_mm512_or_si512(slot, bucket_mask), found);
+    __mmask32 other = _mm512_cmpge_epu16_mask(_mm512_or_si512(slot, bucket_mask), found);
+#if defined(__clang__) && !ECQ_AVX512_EMULATED
+    if constexpr (Apart) __asm__("" : "+Yk"(other));  // it would turn the mask round, and need more operations
+#endif
     const __m512i rank = _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust[0], adjust[1]));
     const __m512i symbol = _mm512_mask_mov_epi16(slot, other, found);
     const __m512i own = look_up<BucketBits>(symbol, frequency[0], frequency[1]);

@@ -139,6 +139,17 @@ struct split_states {
   ECQ_AVX2 static __m256i in_order(__m256i quarters) { return _mm256_permute4x64_epi64(quarters, 0xD8); }
 };
 
+/// Makes clang take all steps of a round before any of the next one. It would put the next step of a chunk right behind
+/// the one that it waits for, where a core finds nothing else to do.
+template <std::size_t Chunks>
+ECQ_AVX2 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] split_states (&states)[Chunks]) {
+#if defined(__clang__)
+  if constexpr (Chunks == 2) {
+    __asm__("" : "+x"(states[0].low[0]), "+x"(states[0].low[1]), "+x"(states[1].low[0]), "+x"(states[1].low[1]));
+  }
+#endif
+}
+
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, or the sink gives
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
@@ -181,6 +192,7 @@ ECQ_AVX2 [[gnu::always_inline]] inline bool advance_groups(const Table& table, r
             of_round[c] = slot.symbol;
             states[c].step(slot, word[c]);
           }
+          compute_first(states);
         }
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
