@@ -173,14 +173,15 @@ void feedback(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(all.size()));
 }
 
-/// A matrix packed at range(0) / 10 bits a weight, to weights of BF16.
+/// A matrix packed at range(0) / 10 bits a weight, to weights.
+template <class Element>
 void decompress(benchmark::State& state) {
   using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
   const auto packed = codec{{.target_bits = static_cast<double>(state.range(0)) / 10}}.compress(weights());
   if (!packed) return state.SkipWithError(packed.error().message().c_str());
-  std::vector<ecq::bf16> out(rows * columns);
+  std::vector<Element> out(rows * columns);
   for (auto _ : state) {
-    const auto done = ecq::decompress(threads_of(state), *packed, matrix_view<ecq::bf16>(out.data(), rows, columns));
+    const auto done = ecq::decompress(threads_of(state), *packed, matrix_view<Element>(out.data(), rows, columns));
     if (!done) state.SkipWithError(done.error().message().c_str());
     benchmark::DoNotOptimize(out.data());
   }
@@ -211,7 +212,9 @@ const bool added = [] {
   add("lambda_for_bits", lambda_for_bits, "bits_x10", {21, 30, 40});
   add("calibrate/factor", input_factor, "columns", {4096}, 1);
   add("calibrate/feedback", feedback, "states", {0, 8, 16}, 1);
-  add("decompress/bf16", decompress, "bits_x10", {21, 30, 40});
+  add("decompress/bf16", decompress<ecq::bf16>, "bits_x10", {21, 30, 40});
+  add("decompress/fp16", decompress<ecq::fp16>, "bits_x10", {30});
+  add("decompress/fp32", decompress<float>, "bits_x10", {30});
   return true;
 }();
 

@@ -28,6 +28,27 @@
 
 namespace ecq {
 
+namespace detail {
+
+/// out[i] = element number i of `from`, which holds codes of Format: their bits if Element is that format, otherwise
+/// the nearest finite element, but infinities and NaN stay.
+template <class Format, class Element>
+void convert_elements(const std::byte* from, std::size_t count, Element* out) {
+  using code_type = typename Format::code_type;
+  if constexpr (dtype_of<Element> == dtype_of<Format>) {
+    std::memcpy(out, from, count * sizeof(Element));  // NaN included
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      code_type code;
+      std::memcpy(&code, from + i * sizeof code, sizeof code);
+      const float weight = Format::decode(code);
+      out[i] = Format::is_finite(code) ? nearest_finite<Element>(weight) : Element(weight);
+    }
+  }
+}
+
+}  // namespace detail
+
 ECQ_INLINE result<block_decoder> block_decoder::open(packed_block_view block, coder_set accepted) {
   ECQ_TRY(stream, encoded_stream::parse(block.stream, accepted));
   ECQ_CHECK(check(block.matrices, stream.header()));
@@ -181,7 +202,7 @@ ECQ_INLINE block_decoder::chunk_runs block_decoder::runs_of(const cpu& backend, 
   const std::uint64_t chunk = stream_.chunk_symbols();
   const std::uint64_t chunks = (runs.end - 1) / chunk - runs.first / chunk + 1;
   // A few chunks decode faster together than one by one.
-  runs.elements = chunk * std::clamp<std::uint64_t>(chunks / backend.thread_count(), 1, 4);
+  runs.elements = chunk * std::clamp<std::uint64_t>(chunks / backend.thread_count(), 1, detail::min_chunk_run);
   runs.count = static_cast<std::size_t>((runs.end - 1) / runs.elements - runs.first / runs.elements + 1);
   return runs;
 }
@@ -194,7 +215,7 @@ result<void> block_decoder::decode_run(const cpu& backend, const segment<Element
   ECQ_CHECK(decode_elements(cpu{.isa = backend.isa}, stream_, begin, elements));
   const packed_matrix& source = matrices_[to.matrix];
   if (!source.lossless()) {
-    ECQ_CHECK(dequantize(source, to.first_row, begin - runs.first, elements, to.out));
+    ECQ_CHECK(dequantize(backend.isa, source, to.first_row, begin - runs.first, elements, to.out));
     put_exact(source, to.first_row, begin - runs.first, elements.size(), to.out);
     return {};
   }
@@ -206,32 +227,19 @@ template <weight_output Element>
 void block_decoder::convert(dtype format, std::uint64_t first_element, std::span<const std::byte> elements,
                             matrix_view<Element> out) {
   visit_format(format, [&]<class Format>() {
-    using code_type = typename Format::code_type;
+    constexpr std::size_t width = sizeof(typename Format::code_type);
     std::size_t row = static_cast<std::size_t>(first_element / out.columns());
     std::size_t column = static_cast<std::size_t>(first_element % out.columns());
-    if constexpr (dtype_of<Element> == dtype_of<Format>) {
+    for (std::size_t at = 0; at < elements.size(); column = 0, ++row) {
+      const std::size_t count = (std::min)(out.columns() - column, (elements.size() - at) / width);
       if (out.contiguous_rows()) {
-        for (std::size_t at = 0; at < elements.size(); column = 0, ++row) {
-          const std::size_t bytes = (std::min)((out.columns() - column) * sizeof(Element), elements.size() - at);
-          std::memcpy(&out(row, column), elements.data() + at, bytes);
-          at += bytes;
-        }
-        return;
-      }
-    }
-    for (std::size_t at = 0; at < elements.size(); at += sizeof(code_type)) {
-      code_type code;
-      std::memcpy(&code, elements.data() + at, sizeof code);
-      if constexpr (dtype_of<Element> == dtype_of<Format>) {
-        out(row, column) = std::bit_cast<Element>(code);  // NaN included
+        detail::convert_elements<Format>(elements.data() + at, count, &out(row, column));
       } else {
-        const float weight = Format::decode(code);
-        out(row, column) = Format::is_finite(code) ? nearest_finite<Element>(weight) : Element(weight);
+        for (std::size_t i = 0; i < count; ++i) {
+          detail::convert_elements<Format>(elements.data() + at + i * width, 1, &out(row, column + i));
+        }
       }
-      if (++column == out.columns()) {
-        column = 0;
-        ++row;
-      }
+      at += count * width;
     }
   });
 }
@@ -249,8 +257,9 @@ void block_decoder::put_exact(const packed_matrix& source, std::size_t first_row
 }
 
 template <weight_output Element>
-result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
-                                       std::span<const std::byte> codes, matrix_view<Element> out) {
+result<void> block_decoder::dequantize(instruction_set isa, const packed_matrix& source, std::size_t first_row,
+                                       std::uint64_t first_element, std::span<const std::byte> codes,
+                                       matrix_view<Element> out) {
   const group_layout& layout = source.layout;
   const std::size_t across = layout.groups_across();
   detail::weight_rule rule = {source.values_of_codes(), {}, source.zero, is_affine(source.format)};
@@ -266,7 +275,7 @@ result<void> block_decoder::dequantize(const packed_matrix& source, std::size_t 
     if (scale.bits != rule.scale.bits) table.reset();
     rule.scale = scale;
     if (out.contiguous_rows() && (table || run >= detail::weight_table<Element>::fewest_codes)) {
-      if (!table) table.emplace(rule);
+      if (!table) table.emplace(rule, isa);
       finite = table->look_up(codes.data() + at, run, &out(row, column)) && finite;
     } else {
       for (std::size_t i = 0; i < run; ++i) {

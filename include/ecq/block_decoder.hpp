@@ -130,8 +130,9 @@ class block_decoder {
   static void put_exact(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
                         std::size_t elements, matrix_view<Element> out);
   template <weight_output Element>
-  static result<void> dequantize(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
-                                 std::span<const std::byte> codes, matrix_view<Element> out);
+  static result<void> dequantize(instruction_set isa, const packed_matrix& source, std::size_t first_row,
+                                 std::uint64_t first_element, std::span<const std::byte> codes,
+                                 matrix_view<Element> out);
 
   std::span<const packed_matrix> matrices_;
   encoded_stream stream_;

@@ -13,6 +13,7 @@
 #include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "support/codes.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace {
 
@@ -37,8 +38,15 @@ class WeightTable : public testing::Test {
       for (const std::uint8_t other : left_out) used = used && code != other;
       if (used) codes.push_back(static_cast<std::byte>(code));
     }
+    for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar))
+      expect_the_rule(rule, codes, left_out, isa);
+  }
+
+ private:
+  static void expect_the_rule(const weight_rule& rule, std::vector<std::byte>& codes,
+                              const std::vector<std::uint8_t>& left_out, ecq::instruction_set isa) {
     std::vector<Element> out(codes.size());
-    const weight_table<Element> table(rule);
+    const weight_table<Element> table(rule, isa);
     ASSERT_TRUE(table.look_up(codes.data(), codes.size(), out.data()));
     for (std::size_t i = 0; i < codes.size(); ++i) {
       const auto code = std::to_integer<std::uint8_t>(codes[i]);
@@ -79,22 +87,24 @@ TYPED_TEST(WeightTable, KeepsTheSignOfZeroUnlessThereIsAZeroPoint) {
 TYPED_TEST(WeightTable, TakesTheLargestElementForWeightsBeyondIt) {
   const weight_rule rule = {ecq::values_of_codes(ecq::dtype::int8), ecq::bf16(0x1.02p121F), 0, false};
   const std::byte codes[] = {std::byte{127}, std::byte{0x81}, std::byte{0}};
-  TypeParam out[3];
-  ASSERT_TRUE(weight_table<TypeParam>(rule).look_up(codes, 3, out));
   float largest = 0x1.FFF8p127F;
   if constexpr (!std::is_same_v<TypeParam, float>) largest = TypeParam::largest;
-  EXPECT_EQ(static_cast<float>(out[0]), largest);
-  EXPECT_EQ(static_cast<float>(out[1]), -largest);
-  EXPECT_EQ(static_cast<float>(out[2]), 0.0F);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(bits_of(out[i]), bits_of(rule.as<TypeParam>(std::to_integer<std::uint8_t>(codes[i]))));
+  for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar)) {
+    TypeParam out[3];
+    ASSERT_TRUE(weight_table<TypeParam>(rule, isa).look_up(codes, 3, out));
+    EXPECT_EQ(static_cast<float>(out[0]), largest);
+    EXPECT_EQ(static_cast<float>(out[1]), -largest);
+    EXPECT_EQ(static_cast<float>(out[2]), 0.0F);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(bits_of(out[i]), bits_of(rule.as<TypeParam>(std::to_integer<std::uint8_t>(codes[i]))));
+    }
   }
 }
 
 TYPED_TEST(WeightTable, TakesRunsOfAnyLength) {
   const weight_rule rule = {ecq::values_of_codes(ecq::dtype::fp8_e4m3), ecq::bf16(0.5F), 0, false};
   const weight_table<TypeParam> table(rule);
-  for (std::size_t count = 0; count < 70; ++count) {
+  for (std::size_t count = 0; count < 130; ++count) {
     std::vector<std::byte> codes(count, std::byte{0x38});
     std::vector<TypeParam> out(count + 1, TypeParam(7.0F));
     EXPECT_TRUE(table.look_up(codes.data(), count, out.data()));

@@ -54,6 +54,11 @@ struct minifloat {
     if (magnitude > 0x7f800000U) return static_cast<Code>(sign | nan_code);
     constexpr int dropped = 23 - MantissaBits;
     constexpr std::uint32_t beyond = static_cast<std::uint32_t>(largest_code) + 1U;
+    if constexpr (ExponentBits == 8 && Overflow == overflow::to_infinity) {
+      // The exponents of FP32: infinity and what rounds to it need no care, and loops over this become vectors.
+      const std::uint32_t up = ((1U << (dropped - 1)) - 1U) + ((magnitude >> dropped) & 1U);
+      return static_cast<Code>(sign | static_cast<Code>((magnitude + up) >> dropped));
+    }
     const int exponent = static_cast<int>(magnitude >> 23) - 127 + bias;
     std::uint32_t rounded = 0;
     if (exponent >= 1) {
@@ -83,6 +88,9 @@ struct minifloat {
   ECQ_HOST_DEVICE static constexpr float decode(Code code) noexcept {
     const std::uint32_t sign = static_cast<std::uint32_t>(code >> (bits - 1)) << 31;
     const std::uint32_t magnitude = code & magnitude_mask;
+    if constexpr (ExponentBits == 8 && Overflow == overflow::to_infinity) {  // the exponents of FP32
+      return __builtin_bit_cast(float, sign | (is_nan(code) ? 0x7fc00000U : magnitude << (23 - MantissaBits)));
+    }
     if (!is_finite(code)) {
       if (is_nan(code)) return __builtin_bit_cast(float, sign | 0x7fc00000U);
       return __builtin_bit_cast(float, sign | 0x7f800000U);

@@ -10,10 +10,13 @@
 #include <span>
 #include <type_traits>
 
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/fp16.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/nearest_finite.hpp"
+#include "ecq/quantize/dequantize_avx512.hpp"
 
 namespace ecq::detail {
 
@@ -42,25 +45,37 @@ template <class Element>
 class weight_table {
  public:
   /// Shorter runs are not worth a table: making one takes as long as converting this many codes, one by one.
-  static constexpr std::size_t fewest_codes = std::is_same_v<Element, float> ? 64 : 256;
+  static constexpr std::size_t fewest_codes = 64;
 
-  explicit weight_table(const weight_rule& rule) {
-    for (std::size_t code = 0; code < 256; ++code) {
-      const auto number = static_cast<std::uint8_t>(code);
-      weights_[code] = rule.is_finite(number) ? rule.as<Element>(number) : std::bit_cast<Element>(nan_bits);
+  explicit weight_table(const weight_rule& rule, instruction_set isa = instruction_set::automatic)
+      : isa_(chosen_instruction_set(isa)) {
+    float weights[256];
+    const auto scale = static_cast<float>(rule.scale);
+    for (std::size_t code = 0; code < 256; ++code) weights[code] = rule.values[code] * scale;
+    if (rule.affine) {
+      for (float& weight : weights) weight += rule.zero;
     }
+    round(weights, rule.values.data());
   }
 
   /// out[i] = weight of codes[i]. Returns false if a code is not a finite number.
   bool look_up(const std::byte* codes, std::size_t count, Element* out) const {
-    for (std::size_t i = 0; i < count; ++i) out[i] = weights_[std::to_integer<std::uint8_t>(codes[i])];
+    std::size_t done = 0;
+    bool finite = true;
+#if ECQ_X86
+    if (isa_ == instruction_set::avx512) {
+      done = count / avx512::looked_up_together * avx512::looked_up_together;
+      finite = avx512::look_up(elements_.data(), codes, done, out, infinity >> (8 * sizeof(bits) - 16));
+    }
+#endif
+    for (std::size_t i = done; i < count; ++i) out[i] = element_of(elements_[std::to_integer<std::uint8_t>(codes[i])]);
     // Weights are finite, so NaN comes from such a code alone. This loop is vectorised, and bits are safe from options
     // that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds infinity.
     bits sums = 0;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = done; i < count; ++i) {
       sums = static_cast<bits>(sums | static_cast<bits>((bits_of(out[i]) & magnitude) + beyond));
     }
-    return sums <= magnitude;
+    return finite && sums <= magnitude;
   }
 
  private:
@@ -75,6 +90,38 @@ class weight_table {
     }
   }
 
+  static constexpr Element element_of(bits from) noexcept {
+    if constexpr (std::is_same_v<Element, float>) {
+      return std::bit_cast<float>(from);
+    } else {
+      return Element::from_bits(from);
+    }
+  }
+
+  /// Sets all elements but those of codes whose `values` are not finite to the nearest of `weights`.
+  void round(const float* weights, const float* values) {
+#if ECQ_X86
+    if constexpr (sizeof(Element) == 2) {
+      using nearest = std::conditional_t<std::is_same_v<Element, bf16>, avx512::nearest_bf16, avx512::nearest_fp16>;
+      if (isa_ == instruction_set::avx512) return avx512::round_weights<nearest>(weights, values, elements_.data());
+    }
+    if (isa_ >= instruction_set::avx2) return round_by_avx2(weights, values);
+#endif
+    round_each(weights, values);
+  }
+
+  [[gnu::always_inline]] inline void round_each(const float* weights, const float* values) {
+    for (std::size_t code = 0; code < 256; ++code) {
+      const bits weight = bits_of(nearest_finite<Element>(weights[code]));
+      elements_[code] = fp32::is_finite(std::bit_cast<std::uint32_t>(values[code])) ? weight : nan_bits;
+    }
+  }
+
+#if ECQ_X86
+  /// The same loop: compilers make it one of vectors.
+  ECQ_AVX2 void round_by_avx2(const float* weights, const float* values) { round_each(weights, values); }
+#endif
+
   static constexpr bits magnitude = (std::numeric_limits<bits>::max)() >> 1;
   static constexpr bits nan_bits = magnitude;
   static constexpr bits infinity = std::is_same_v<Element, float>  ? 0x7F800000U
@@ -82,7 +129,8 @@ class weight_table {
                                                                    : 0x7C00U;
   static constexpr bits beyond = magnitude - infinity;
 
-  std::array<Element, 256> weights_;
+  instruction_set isa_;
+  alignas(64) std::array<bits, 256> elements_;
 };
 
 }  // namespace ecq::detail

@@ -41,11 +41,11 @@ template <element_split Split>
 void extract_symbols(const std::byte* elements, std::size_t count, std::uint8_t* symbols) {
   using element = typename Split::element;
   detail::for_each_run(count, [&](std::size_t first, std::size_t run) {
-    element values[detail::elements_per_run];
-    std::memcpy(values, elements + first * sizeof(element), run * sizeof(element));
     std::uint8_t found[detail::elements_per_run];
     for (std::size_t i = 0; i < run; ++i) {
-      found[i] = static_cast<std::uint8_t>(Split::arrange(values[i]) >> low_bits<Split>);
+      element value;
+      std::memcpy(&value, elements + (first + i) * sizeof value, sizeof value);
+      found[i] = static_cast<std::uint8_t>(Split::arrange(value) >> low_bits<Split>);
     }
     std::memcpy(symbols + first, found, run);
   });

@@ -18,9 +18,6 @@
 
 namespace ecq::detail {
 
-/// The number of chunks that are worth a run if there are few.
-inline constexpr std::size_t min_chunk_run = 8;
-
 /// Decodes chunks of one stream, keeping the decoder of the table that the last ones used.
 class chunk_decoder {
  public:

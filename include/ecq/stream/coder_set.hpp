@@ -40,6 +40,9 @@ concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_b
 /// or making a table for.
 inline constexpr std::size_t max_chunk_run = 16;
 
+/// The number of chunks that are worth a run if there are few.
+inline constexpr std::size_t min_chunk_run = 8;
+
 /// The decoder of one table of a stream, whatever the coder.
 class table_decoder {
  public:

@@ -9,6 +9,7 @@
 extern "C++" {  // Eigen includes this as C
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -52,13 +53,38 @@ struct elements {
   return to.vector();
 }
 
-/// The lowest bytes of all elements.
-[[gnu::noinline]] inline __m128i lowest_bytes(__m512i a) {
-  const elements<std::uint32_t> from(a);
-  std::uint8_t bytes[16];
-  for (int i = 0; i < from.count; ++i) bytes[i] = static_cast<std::uint8_t>(from.at[i]);
-  __m128i to;
-  std::memcpy(&to, bytes, 16);
+/// The low bits of all elements.
+template <typename Narrow, typename Wide, typename To>
+[[gnu::noinline]] To narrow(__m512i a) {
+  const elements<Wide> from(a);
+  Narrow low[elements<Wide>::count];
+  for (int i = 0; i < from.count; ++i) low[i] = static_cast<Narrow>(from.at[i]);
+  To to;
+  std::memcpy(&to, low, sizeof to);
+  return to;
+}
+
+/// FP16 nearest to 16 numbers, ties to even, which is how numbers of FP64 become integers.
+[[gnu::noinline]] inline __m256i nearest_halves(__m512 a) {
+  const elements<float> from(a);
+  std::uint16_t halves[16];
+  for (int i = 0; i < from.count; ++i) {
+    const auto sign = static_cast<std::uint16_t>(std::signbit(from.at[i]) ? 0x8000 : 0);
+    const double magnitude = std::fabs(static_cast<double>(from.at[i]));
+    int exponent = 0;
+    const double fraction = std::frexp(magnitude, &exponent);
+    double half = std::nearbyint(std::ldexp(magnitude, 24));  // subnormal
+    if (std::isnan(magnitude)) {
+      half = 0x7E00;
+    } else if (magnitude >= 65520) {
+      half = 0x7C00;
+    } else if (magnitude >= 0x1p-14) {
+      half = std::nearbyint(std::ldexp(fraction, 11)) + 1024 * (exponent + 13);
+    }
+    halves[i] = static_cast<std::uint16_t>(static_cast<int>(half) | sign);
+  }
+  __m256i to;
+  std::memcpy(&to, halves, 32);
   return to;
 }
 
@@ -260,7 +286,13 @@ template <class Element, class Register>
 #define _mm512_testn_epi32_mask(a, b) static_cast<__mmask16>(ecq_test::avx512::share_no_bit<std::uint32_t>(a, b))
 #undef _mm512_gf2p8affine_epi64_epi8
 #define _mm512_gf2p8affine_epi64_epi8(bytes, matrices, constant) ecq_test::avx512::affine(bytes, matrices, constant)
-#define _mm512_cvtepi32_epi8(a) ecq_test::avx512::lowest_bytes(a)
+#define _mm512_cvtepi32_epi8(a) ecq_test::avx512::narrow<std::uint8_t, std::uint32_t, __m128i>(a)
+#undef _mm512_cvtepi32_epi16
+#define _mm512_cvtepi32_epi16(a) ecq_test::avx512::narrow<std::uint16_t, std::uint32_t, __m256i>(a)
+#undef _mm512_cvtepi16_epi8
+#define _mm512_cvtepi16_epi8(a) ecq_test::avx512::narrow<std::uint8_t, std::uint16_t, __m256i>(a)
+#undef _mm512_cvtps_ph
+#define _mm512_cvtps_ph(a, rounding) ecq_test::avx512::nearest_halves(a)
 #define _mm512_cvtepu16_epi32(a) ecq_test::avx512::widen<std::uint32_t, std::uint16_t>(a)
 #define _mm512_cvtepu8_epi16(a) ecq_test::avx512::widen<std::uint16_t, std::uint8_t>(a)
 #define _mm512_cvtepu8_epi32(a) ecq_test::avx512::widen_128(a)
