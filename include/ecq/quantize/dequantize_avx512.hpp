@@ -112,14 +112,14 @@ ECQ_AVX512 inline bool look_up(const Word* elements, const std::byte* codes, std
     ECQ_UNROLL
     for (std::size_t i = 4 - width; i < 4; ++i) bytes[i] = planes[i](some, upper);
     ECQ_UNROLL
-    for (std::size_t half = 0; half < 2; ++half) {
-      const __m512i highest = _mm512_permutex2var_epi8(bytes[2], bytes_in_turn[half], bytes[3]);
+    for (const __m512i& half : bytes_in_turn) {
+      const __m512i highest = _mm512_permutex2var_epi8(bytes[2], half, bytes[3]);
       largest = _mm512_max_epu16(largest, _mm512_and_si512(highest, magnitude));
       if constexpr (width == 2) {
         _mm512_storeu_si512(to, highest);
         to += 64;
       } else {
-        const __m512i lowest = _mm512_permutex2var_epi8(bytes[0], bytes_in_turn[half], bytes[1]);
+        const __m512i lowest = _mm512_permutex2var_epi8(bytes[0], half, bytes[1]);
         _mm512_storeu_si512(to, _mm512_permutex2var_epi16(lowest, words_in_turn[0], highest));
         _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi16(lowest, words_in_turn[1], highest));
         to += 128;
