@@ -4,11 +4,15 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
+#include "ecq/format/nearest_finite.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -101,6 +105,52 @@ TEST(Lossless, MatricesOfAnyStrideDecodeByRowsAndToOtherTypes) {
   std::uint16_t last = 0;
   std::memcpy(&last, codes.data() + 2 * (columns - 1), 2);
   EXPECT_EQ(last, view(rows - 1, columns - 1).bits);
+}
+
+/// Decodes lossless weights of `Format` as `Element`, in rows of `columns`, one beside the other and 2 apart.
+template <class Format, class Element, class Weight>
+void expect_conversion(const std::vector<Weight>& weights, std::size_t columns) {
+  const std::size_t rows = weights.size() / columns;
+  const auto packed =
+      ecq::lossless<Format>{}.compress(cpu{}, ecq::matrix_view<const Weight>(weights.data(), rows, columns));
+  ASSERT_TRUE(packed);
+  for (const std::size_t apart : {1U, 2U}) {
+    std::vector<Element> out(weights.size() * apart);
+    const ecq::matrix_view<Element> view(out.data(), rows, columns, static_cast<std::ptrdiff_t>(columns * apart),
+                                         static_cast<std::ptrdiff_t>(apart));
+    ASSERT_TRUE(ecq::decompress(cpu{}, *packed, view));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const auto weight = static_cast<float>(weights[i]);
+      const auto found = static_cast<float>(out[i * apart]);
+      if (std::isnan(weight)) {
+        ASSERT_TRUE(std::isnan(found)) << i;
+      } else {
+        const Element expected = std::isinf(weight) ? Element(weight) : ecq::nearest_finite<Element>(weight);
+        ASSERT_EQ(found, static_cast<float>(expected)) << i;
+        ASSERT_EQ(std::signbit(found), std::signbit(weight)) << i;
+      }
+    }
+  }
+}
+
+TEST(Lossless, EveryWeightBecomesOneOfAnotherType) {
+  std::vector<bf16> halves;
+  std::vector<ecq::fp16> other_halves;
+  std::vector<float> wide;
+  for (std::uint32_t code = 0; code < 0x10000U; ++code) {
+    halves.push_back(bf16::from_bits(static_cast<std::uint16_t>(code)));
+    other_halves.push_back(ecq::fp16::from_bits(static_cast<std::uint16_t>(code)));
+    // Between two numbers of BF16, just beside the middle, and the middle.
+    for (const std::uint32_t low : {0x7FFFU, 0x8000U, 0x8001U}) wide.push_back(std::bit_cast<float>(code << 16 | low));
+  }
+  for (const std::size_t columns : {1U, 256U}) {
+    expect_conversion<bf16, float>(halves, columns);
+    expect_conversion<bf16, ecq::fp16>(halves, columns);
+    expect_conversion<ecq::fp16, float>(other_halves, columns);
+    expect_conversion<ecq::fp16, bf16>(other_halves, columns);
+    expect_conversion<ecq::fp32, bf16>(wide, columns);
+    expect_conversion<ecq::fp32, ecq::fp16>(wide, columns);
+  }
 }
 
 TEST(Lossless, EmptyWeightsAreWeights) {

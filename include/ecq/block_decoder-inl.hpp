@@ -262,6 +262,7 @@ result<void> block_decoder::dequantize(instruction_set isa, const packed_matrix&
                                        matrix_view<Element> out) {
   const group_layout& layout = source.layout;
   const std::size_t across = layout.groups_across();
+  const std::size_t fewest_codes = detail::weight_table<Element>::fewest_codes(isa);
   detail::weight_rule rule = {source.values_of_codes(), {}, source.zero, is_affine(source.format)};
   std::optional<detail::weight_table<Element>> table;  // of the scale that runs had last
   std::size_t row = static_cast<std::size_t>(first_element / layout.columns);
@@ -274,7 +275,7 @@ result<void> block_decoder::dequantize(instruction_set isa, const packed_matrix&
     const bf16 scale = source.scales[(first_row + row) / layout.rows_per_group * across + group_column];
     if (scale.bits != rule.scale.bits) table.reset();
     rule.scale = scale;
-    if (out.contiguous_rows() && (table || run >= detail::weight_table<Element>::fewest_codes)) {
+    if (out.contiguous_rows() && (table || run >= fewest_codes)) {
       if (!table) table.emplace(rule, isa);
       finite = table->look_up(codes.data() + at, run, &out(row, column)) && finite;
     } else {

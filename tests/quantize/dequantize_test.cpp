@@ -103,15 +103,18 @@ TYPED_TEST(WeightTable, TakesTheLargestElementForWeightsBeyondIt) {
 
 TYPED_TEST(WeightTable, TakesRunsOfAnyLength) {
   const weight_rule rule = {ecq::values_of_codes(ecq::dtype::fp8_e4m3), ecq::bf16(0.5F), 0, false};
-  const weight_table<TypeParam> table(rule);
-  for (std::size_t count = 0; count < 130; ++count) {
-    std::vector<std::byte> codes(count, std::byte{0x38});
-    std::vector<TypeParam> out(count + 1, TypeParam(7.0F));
-    EXPECT_TRUE(table.look_up(codes.data(), count, out.data()));
-    EXPECT_EQ(static_cast<float>(out[count]), 7.0F) << "written beyond " << count;
-    if (count == 0) continue;
-    codes[count - 1] = std::byte{0x7F};
-    EXPECT_FALSE(table.look_up(codes.data(), count, out.data())) << count;
+  for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar)) {
+    const weight_table<TypeParam> table(rule, isa);
+    for (std::size_t count = 0; count < 580; ++count) {
+      std::vector<std::byte> codes(count, std::byte{0x38});
+      std::vector<TypeParam> out(count + 1, TypeParam(7.0F));
+      EXPECT_TRUE(table.look_up(codes.data(), count, out.data()));
+      EXPECT_EQ(static_cast<float>(out[count]), 7.0F) << "written beyond " << count;
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(static_cast<float>(out[i]), 0.5F) << i << " of " << count;
+      if (count == 0) continue;
+      codes[count - 1] = std::byte{0x7F};
+      EXPECT_FALSE(table.look_up(codes.data(), count, out.data())) << count;
+    }
   }
 }
 

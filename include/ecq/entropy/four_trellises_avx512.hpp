@@ -13,6 +13,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_step_tables.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -30,8 +31,8 @@ struct two_lane_matrices {
   constexpr explicit two_lane_matrices(const trellis& walk) {
     for (unsigned lane = 0; lane < 2; ++lane) {
       for (unsigned bit = 0; bit < 4; ++bit) {
-        const effect parity(walk, 0, 1U << bit);
-        const effect state(walk, (1U << bit) % walk.states(), 0);
+        const four_steps parity(walk, 0, 1U << bit);
+        const four_steps state(walk, (1U << bit) % walk.states(), 0);
         add(parity, lane, 7 - 4 * lane - bit, quantizers_of_parities, state_of_parities, highest_of_parities);
         add(state, lane, 4 * lane + bit, quantizers_of_state, state_of_state, highest_of_state);
       }
@@ -39,21 +40,8 @@ struct two_lane_matrices {
   }
 
  private:
-  /// What `state` and `parities`, the first one lowest, lead to.
-  struct effect {
-    constexpr effect(const trellis& walk, unsigned from, unsigned parities) : state(from) {
-      for (unsigned step = 0; step < rounds_per_group; ++step) {
-        quantizers |= trellis::quantizer(state) << step;
-        state = walk.next(state, parities >> step & 1U);
-      }
-    }
-
-    unsigned state;
-    unsigned quantizers = 0;
-  };
-
   /// Adds what bit `from` of a factor leads to, which is `to` in `lane`. The row of bit 0 is the highest byte.
-  static constexpr void add(const effect& to, unsigned lane, unsigned from, std::uint64_t& quantizers,
+  static constexpr void add(const four_steps& to, unsigned lane, unsigned from, std::uint64_t& quantizers,
                             std::uint64_t& state, std::uint64_t& highest) {
     for (unsigned bit = 0; bit < 4; ++bit) {
       quantizers |= std::uint64_t{to.quantizers >> bit & 1U} << (8 * (7 - 4 * lane - bit) + from);

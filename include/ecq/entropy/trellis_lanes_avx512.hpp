@@ -12,6 +12,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/trellis.hpp"
+#include "ecq/entropy/trellis_step_tables.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -35,17 +36,13 @@ struct trellis_matrix {
  private:
   /// Adds what bit `bit` leads to, which stands for `state` and for `parities`, the first one lowest.
   constexpr void add(const trellis& walk, unsigned bit, unsigned state, unsigned parities) {
-    unsigned quantizers = 0;
-    for (unsigned step = 0; step < rounds_per_group; ++step) {
-      quantizers |= trellis::quantizer(state) << step;
-      state = walk.next(state, parities >> step & 1U);
-    }
+    const four_steps to(walk, state, parities);
     // The row of bit 0 is the highest byte.
-    for (unsigned to = 0; to < 4; ++to) {
-      steps |= std::uint64_t{state >> to & 1U} << (8 * (7 - to) + bit);
-      steps |= std::uint64_t{quantizers >> to & 1U} << (8 * (3 - to) + bit);
+    for (unsigned row = 0; row < 4; ++row) {
+      steps |= std::uint64_t{to.state >> row & 1U} << (8 * (7 - row) + bit);
+      steps |= std::uint64_t{to.quantizers >> row & 1U} << (8 * (3 - row) + bit);
     }
-    highest |= std::uint64_t{state >> 4 & 1U} << (8 * 7 + bit);
+    highest |= std::uint64_t{to.state >> 4 & 1U} << (8 * 7 + bit);
   }
 };
 

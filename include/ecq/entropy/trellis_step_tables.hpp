@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tables for kernels that walk a trellis four steps of a lane at once.
+/// What four steps of a lane of a trellis lead to, and tables of it for kernels that take them at once.
 
 #include <cstdint>
 
@@ -8,6 +8,19 @@
 #include "ecq/entropy/trellis.hpp"
 
 namespace ecq::detail {
+
+/// What the steps of a lane in one group lead to.
+struct four_steps {
+  constexpr four_steps(const trellis& walk, unsigned from, unsigned parities) : state(from) {
+    for (unsigned step = 0; step < rounds_per_group; ++step) {
+      quantizers |= trellis::quantizer(state) << step;
+      state = walk.next(state, parities >> step & 1U);
+    }
+  }
+
+  unsigned state;           ///< behind the steps
+  unsigned quantizers = 0;  ///< of the steps, the first one's lowest; so are `parities`
+};
 
 /// Four steps of a lane at once. Steps are linear, so what state and parities lead to is the exclusive or of what
 /// either leads to alone. A lane has a byte: bits 0 to 3 of the state that the steps lead to, then the quantisers of
@@ -33,12 +46,8 @@ struct trellis_step_tables {
  private:
   /// The byte that `state` and `parities`, the first of them lowest, lead to.
   static constexpr std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
-    unsigned quantizers = 0;
-    for (unsigned step = 0; step < rounds_per_group; ++step) {
-      if (step != 0) quantizers |= trellis::quantizer(state) << (3 + step);
-      state = walk.next(state, parities >> step & 1U);
-    }
-    return static_cast<std::uint8_t>(state % 16 | quantizers | state / 16 << 7);
+    const four_steps to(walk, state, parities);
+    return static_cast<std::uint8_t>(to.state % 16 | to.quantizers >> 1 << 4 | to.state / 16 << 7);
   }
 };
 

@@ -44,17 +44,17 @@ struct weight_rule {
 template <class Element>
 class weight_table {
  public:
-  /// Shorter runs are not worth a table: making one takes as long as converting this many codes, one by one.
-  static constexpr std::size_t fewest_codes = 64;
+  /// Shorter runs are not worth a table: making one takes as long as converting this many codes, one by one, or nearly.
+  static std::size_t fewest_codes(instruction_set isa) noexcept {
+    const instruction_set chosen = chosen_instruction_set(isa);
+    if (chosen == instruction_set::avx512 && sizeof(Element) == 2) return 64;
+    return chosen == instruction_set::scalar ? 256 : 128;
+  }
 
   explicit weight_table(const weight_rule& rule, instruction_set isa = instruction_set::automatic)
       : isa_(chosen_instruction_set(isa)) {
     float weights[256];
-    const auto scale = static_cast<float>(rule.scale);
-    for (std::size_t code = 0; code < 256; ++code) weights[code] = rule.values[code] * scale;
-    if (rule.affine) {
-      for (float& weight : weights) weight += rule.zero;
-    }
+    for (std::size_t code = 0; code < 256; ++code) weights[code] = rule(static_cast<std::uint8_t>(code));
     round(weights, rule.values.data());
   }
 
@@ -63,7 +63,8 @@ class weight_table {
     std::size_t done = 0;
     bool finite = true;
 #if ECQ_X86
-    if (isa_ == instruction_set::avx512) {
+    constexpr std::size_t fewest_in_registers = sizeof(Element) == 2 ? 64 : 512;  // which have to be filled
+    if (isa_ == instruction_set::avx512 && count >= fewest_in_registers) {
       done = count / avx512::looked_up_together * avx512::looked_up_together;
       finite = avx512::look_up(elements_.data(), codes, done, out, infinity >> (8 * sizeof(bits) - 16));
     }

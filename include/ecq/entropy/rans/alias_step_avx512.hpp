@@ -87,6 +87,7 @@ struct alias_registers {
   /// symbols' numbers in the low BucketBits bits of each 16-bit lane; other bits are anything. Look-ups are what takes
   /// the time, so there are as few as possible: chunks side by side hide that the last one waits for the first. With
   /// few of them the chain bounds, and `Shorter` takes a tenth off it by one more operation.
+  /// `Apart` says that compute_first follows the steps of a round.
   template <bool Shorter, bool Apart>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(__m512i& high, __m512i& low, const std::byte*& word) const {
     const __m512i slot = low;
