@@ -126,8 +126,8 @@ struct subject_coder {
   /// By every instruction set for which it has kernels, and the best one by two threads and with checksums as well.
   void add() const {
     const auto best = ecq::machine_instruction_set();
-    for (const auto set : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
-      if (set > best) continue;
+    for (const ecq::instruction_set set : ecq::instruction_sets) {
+      if (!ecq::machine_has(set)) continue;
       const std::string tail = "/" + of.name + "/" + name + "/" + std::string(ecq::name_of(set));
       const auto add_one = [&](const std::string& full_name, auto measure, unsigned threads, auto... more) {
         auto* const added = benchmark::RegisterBenchmark(

@@ -43,7 +43,7 @@ class run {
       to.real_speed = real ? to.speed : to.speed * one.at("cpu_time").get<double>() / one.at("real_time").get<double>();
       to.bits = one.value("bits", 0.0);
     }
-    for (const char* const set : {"scalar", "avx2", "avx512"}) {
+    for (const char* const set : {"scalar", "neon", "avx2", "avx512"}) {
       if (std::any_of(figures_.begin(), figures_.end(), [&](const auto& one) { return one.first.ends_with(set); })) {
         best_ = set;
       }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/instruction_sets.hpp"
+
 namespace {
 
 std::uint64_t digest_of(std::string_view text, std::uint64_t seed = 0) {
@@ -43,7 +45,7 @@ TEST(Xxh64, GivesTheVectorsOfTheSanityBuffer) {
 TEST(Xxh64, OfManyIsThatOfEach) {
   std::vector<std::byte> buffer(5000);
   for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<std::byte>((i * i * 2654435761U) >> 24);
-  for (const auto isa : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+  for (const auto isa : ecq_test::machine_sets()) {
     for (std::size_t count = 0; count <= 9; ++count) {
       for (const std::size_t size : {0U, 1U, 31U, 32U, 33U, 64U, 500U, 4096U}) {
         std::vector<std::span<const std::byte>> inputs;

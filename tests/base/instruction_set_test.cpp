@@ -11,9 +11,14 @@ using ecq::instruction_set;
 TEST(InstructionSet, IsNeverMoreThanTheMachineHas) {
   const auto machine = ecq::machine_instruction_set();
   EXPECT_GE(machine, instruction_set::scalar);
-  for (const auto wanted : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
-    EXPECT_EQ(ecq::chosen_instruction_set(wanted), (std::min)(wanted, machine));
+  for (const instruction_set wanted : ecq::instruction_sets) {
+    const auto chosen = ecq::chosen_instruction_set(wanted);
+    EXPECT_LE(chosen, (std::min)(wanted, machine));
+    EXPECT_TRUE(ecq::machine_has(chosen));
   }
+  EXPECT_EQ(ecq::machine_has(instruction_set::neon), ECQ_NEON == 1);
+  EXPECT_TRUE(ecq::machine_has(instruction_set::scalar));
+  EXPECT_TRUE(ecq::machine_has(machine));
   EXPECT_LE(ecq::chosen_instruction_set(ecq::cpu{}.isa), machine);
 }
 

@@ -13,18 +13,11 @@
 #include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "support/codes.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace ecq_test {
 
 using ecq::instruction_set;
-
-inline std::vector<instruction_set> all_sets() {
-  std::vector<instruction_set> sets;
-  for (const auto set : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
-    if (set <= ecq::machine_instruction_set()) sets.push_back(set);
-  }
-  return sets;
-}
 
 // Bytes of their own, with the bytes behind them that decoders may read: a sanitizer sees any others.
 inline std::vector<std::byte> padded(std::vector<std::byte> bytes) {
@@ -112,7 +105,7 @@ void expect_every_length_and_number_of_chunks(const std::vector<kernel_case<Code
       chunks.push_back(encode(with, codes));
       expected.push_back(coded_parts(codes, with.map));
     }
-    for (const instruction_set set : all_sets()) {
+    for (const instruction_set set : machine_sets()) {
       for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 17U}) {
         for (std::size_t first = 0; first + count <= chunks.size(); first += count) {
           const outcome got = decode(with, std::span(chunks).subspan(first, count), set);
@@ -136,7 +129,7 @@ void expect_long_chunks_of_different_lengths(const std::vector<kernel_case<Coder
       chunks.push_back(encode(with, codes));
       expected.push_back(coded_parts(codes, with.map));
     }
-    for (const instruction_set set : all_sets()) {
+    for (const instruction_set set : machine_sets()) {
       const outcome got = decode(with, chunks, set);
       for (std::size_t i = 0; i < chunks.size(); ++i) {
         EXPECT_EQ(got.verdicts[i], ecq::errc::ok) << with.name << ' ' << name_of(set) << ' ' << i;
@@ -184,7 +177,7 @@ void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& c
         }
       }
       const outcome expected = decode(with, chunks, instruction_set::scalar);
-      for (const instruction_set set : all_sets()) {
+      for (const instruction_set set : machine_sets()) {
         const outcome got = decode(with, chunks, set);
         ASSERT_EQ(got.verdicts, expected.verdicts) << with.name << ' ' << name_of(set) << ' ' << round;
         for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -205,7 +198,7 @@ void expect_the_same_words(const std::vector<kernel_case<Coder>>& cases) {
     for (std::size_t size = 1; size <= 300; ++size) codes.push_back(with.codes(size));
     for (const std::size_t size : {70001U, 65536U, 8192U}) codes.push_back(with.codes(size));
     const typename Coder::encoder encoder(with.table, with.map);
-    for (const instruction_set set : all_sets()) {
+    for (const instruction_set set : machine_sets()) {
       std::vector<std::span<const std::uint8_t>> views(codes.begin(), codes.end());
       std::vector<std::vector<std::byte>> states(codes.size(), std::vector<std::byte>(Coder::state_bytes));
       std::vector<std::vector<std::uint16_t>> words;

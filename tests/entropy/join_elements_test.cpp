@@ -7,6 +7,7 @@
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/stream/bit_io.hpp"
 #include "entropy/chunk_kernels.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace {
 
@@ -85,7 +86,7 @@ TEST(JoinElements, InsideTheKernelsOfRans) {
           if (damage == 0) {
             ASSERT_EQ(sought.elements, expected) << sizeof(element) << ' ' << bits;
           }
-          for (const ecq::instruction_set set : ecq_test::all_sets()) {
+          for (const ecq::instruction_set set : ecq_test::machine_sets()) {
             const auto got = decode_joined<Split>(decoder, bits, chunks, raw, set);
             ASSERT_EQ(got.verdicts, sought.verdicts) << sizeof(element) << ' ' << bits << ' ' << name_of(set);
             for (std::size_t i = 0; i < chunks.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "support/instruction_sets.hpp"
 #include "support/trellis_path.hpp"
 
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using ecq::instruction_set;
 using ecq::trellis;
 
-constexpr instruction_set every_set[] = {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512};
+const std::vector<instruction_set> every_set = ecq_test::machine_sets();
 
 std::vector<trellis> all_walks() {
   std::vector<trellis> all;

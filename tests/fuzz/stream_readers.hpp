@@ -14,6 +14,7 @@
 #include "ecq/stream/encoded_stream.hpp"
 #include "stream/format_decoder.hpp"
 #include "support/decode_by_warp.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/seal.hpp"
 
 namespace ecq_test {
@@ -39,8 +40,8 @@ class stream_readers {
     const auto count = static_cast<std::size_t>((std::min)(stream->size(), most_elements));
     const ecq::errc verdict = decode(*stream, ecq::instruction_set::scalar, count, defined_);
     stream_reading got{verdict == ecq::errc::ok ? stream_fate::accepted : stream_fate::refused_by_decoders, {}};
-    for (const auto set : {ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
-      if (set > ecq::machine_instruction_set()) continue;
+    for (const ecq::instruction_set set : machine_sets()) {
+      if (set == ecq::instruction_set::scalar) continue;
       if (decode(*stream, set, count, other_) != verdict || (verdict == ecq::errc::ok && other_ != defined_)) {
         got.disagreement = name_of(set);
       }

@@ -12,6 +12,7 @@
 #include "ecq/packed.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "support/codes.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace {
 
@@ -50,7 +51,7 @@ TYPED_TEST(CoderSet, DecodesWhatItNames) {
   const auto stream = ecq::encoded_stream::parse(packed.stream, ecq::coders<TypeParam>);
   ASSERT_TRUE(stream) << stream.error().to_string();
   EXPECT_EQ(stream->coder(), TypeParam::id);
-  for (const auto isa : {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+  for (const auto isa : ecq_test::machine_sets()) {
     std::vector<std::uint8_t> got(wanted.size());
     ASSERT_TRUE(ecq::decode_stream(cpu{.isa = isa}, *stream, 0, got));
     EXPECT_EQ(got, wanted);

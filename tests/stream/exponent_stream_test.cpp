@@ -12,6 +12,7 @@
 #include "ecq/stream/encoded_stream.hpp"
 #include "stream/format_decoder.hpp"
 #include "support/files.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -94,8 +95,7 @@ TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
           ecq::extract_symbols<Split>(elements.data(), count, symbols.data());
           const unsigned dropped = bits - ecq::low_bits<Split>;
           for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(symbol >> dropped << dropped);
-          for (const auto isa :
-               {ecq::instruction_set::scalar, ecq::instruction_set::avx2, ecq::instruction_set::avx512}) {
+          for (const auto isa : ecq_test::machine_sets()) {
             bytes joined(elements.size());
             ecq::join_elements<Split>(bits, symbols.data(), packed.data(), count, joined.data(), isa);
             ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits << ", " << name_of(isa);

@@ -17,6 +17,7 @@
 #include "stream/format_decoder.hpp"
 #include "support/codes.hpp"
 #include "support/files.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/policies.hpp"
 #include "support/seal.hpp"
 #include "support/weights.hpp"
@@ -106,7 +107,7 @@ TYPED_TEST(NarrowPairs, DecodeAlikeWithEveryInstructionSet) {
         EXPECT_TRUE(stream->pairs());
         EXPECT_EQ(stream->header().raw_bits(), raw_bits);
       }
-      for (const auto isa : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+      for (const auto isa : ecq_test::machine_sets()) {
         EXPECT_EQ(decoded(blob, 0, codes.size(), cpu{.isa = isa}), codes) << raw_bits << ", one in " << rare;
       }
     }

@@ -13,6 +13,7 @@
 #include "stream/format_decoder.hpp"
 #include "support/codes.hpp"
 #include "support/files.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/policies.hpp"
 #include "support/seal.hpp"
 #include "support/trellis_path.hpp"
@@ -103,7 +104,7 @@ TYPED_TEST(TrellisStream, DecodesAlikeWithEveryInstructionSetAndByTheDocument) {
       const auto path = random_path(walk, 3'001, 3);
       const bytes blob = encoded<TypeParam>(path.codes, options);
       EXPECT_EQ(ecq::encoded_stream::parse(blob)->coder(), TypeParam::id);
-      for (const auto isa : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+      for (const auto isa : ecq_test::machine_sets()) {
         EXPECT_EQ(decoded(blob, 0, path.codes.size(), cpu{.isa = isa}), path.codes) << name_of(isa);
       }
       EXPECT_EQ(ecq_test::format_decoder(blob).decode(), path.codes);

@@ -14,10 +14,13 @@ inline std::vector<ecq::instruction_set> sets_from(ecq::instruction_set lowest) 
   using ecq::instruction_set;
   const instruction_set best = ecq::machine_instruction_set();
   std::vector<instruction_set> sets;
-  for (const auto set : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
-    if (set >= (std::min)(lowest, best) && set <= best) sets.push_back(set);
+  for (const instruction_set set : ecq::instruction_sets) {
+    if (set >= (std::min)(lowest, best) && ecq::machine_has(set)) sets.push_back(set);
   }
   return sets;
 }
+
+/// All that this machine has.
+inline std::vector<ecq::instruction_set> machine_sets() { return sets_from(ecq::instruction_set::scalar); }
 
 }  // namespace ecq_test

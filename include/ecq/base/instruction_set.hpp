@@ -14,19 +14,25 @@
 
 namespace ecq {
 
-/// Instruction sets that kernels are written for, each including the ones before it. Results never depend on the
-/// choice.
+/// Instruction sets that kernels are written for, each including those before it on the same kind of machine. Results
+/// never depend on the choice.
 enum class instruction_set : unsigned char {
   automatic,  ///< the best one that the machine has
   scalar,     ///< plain C++, the definition
+  neon,       ///< Advanced SIMD of 64-bit Arm, which all its machines have
   avx2,       ///< AVX2 with BMI1, BMI2 and POPCNT
   avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2, with GFNI: Ice Lake, Zen 4 and later
 };
+
+/// All of them, in ascending order.
+inline constexpr instruction_set instruction_sets[] = {instruction_set::scalar, instruction_set::neon,
+                                                       instruction_set::avx2, instruction_set::avx512};
 
 /// "avx2" for instruction_set::avx2, and so on.
 constexpr std::string_view name_of(instruction_set set) noexcept {
   switch (set) {
     case instruction_set::scalar: return "scalar";
+    case instruction_set::neon: return "neon";
     case instruction_set::avx2: return "avx2";
     case instruction_set::avx512: return "avx512";
     case instruction_set::automatic: break;
@@ -48,6 +54,8 @@ inline instruction_set detect_instruction_set() noexcept {
                                      __builtin_cpu_supports("gfni"));
     return wide ? instruction_set::avx512 : instruction_set::avx2;
   }
+#elif ECQ_NEON
+  return instruction_set::neon;
 #endif
   return instruction_set::scalar;
 }
@@ -96,18 +104,23 @@ inline bool machine_has_fast_bf16_dots() noexcept {
   return found;
 }
 
-/// `wanted`, limited to what the machine has. For `automatic`, the instruction set that the environment variable
-/// ECQ_CPU names (scalar, avx2 or avx512) at the first call, or else the best one.
+/// `wanted`, limited to what the machine has: on another kind of machine than `wanted` is for, the best one below it.
+/// For `automatic`, the instruction set that the environment variable ECQ_CPU names (scalar, neon, avx2 or avx512) at
+/// the first call, or else the best one.
 inline instruction_set chosen_instruction_set(instruction_set wanted) noexcept {
   static const instruction_set preferred = [] {
     const char* const named = std::getenv("ECQ_CPU");
     const std::string_view name = named != nullptr ? named : "";
-    for (const auto set : {instruction_set::scalar, instruction_set::avx2, instruction_set::avx512}) {
+    for (const instruction_set set : instruction_sets) {
       if (name == name_of(set)) return set;
     }
     return instruction_set::avx512;
   }();
-  return (std::min)(wanted == instruction_set::automatic ? preferred : wanted, machine_instruction_set());
+  const auto best = (std::min)(wanted == instruction_set::automatic ? preferred : wanted, machine_instruction_set());
+  return best == instruction_set::neon && ECQ_NEON == 0 ? instruction_set::scalar : best;
 }
+
+/// Whether this machine has `set`.
+inline bool machine_has(instruction_set set) noexcept { return chosen_instruction_set(set) == set; }
 
 }  // namespace ecq

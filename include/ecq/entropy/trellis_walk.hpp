@@ -25,20 +25,16 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
     const std::size_t size = (std::min)(period, indices.size());
     std::uint8_t states[lane_count] = {};
     std::size_t at = 0;
-#if ECQ_X86
     const instruction_set chosen = chosen_instruction_set(isa);
     if (chosen != instruction_set::scalar) at = size / group_symbols * group_symbols;
+#if ECQ_X86
     if (chosen == instruction_set::avx512) {
       avx512::codes_of_groups(walk, indices.data(), at, states);
     } else if (at != 0) {
       avx2::codes_of_groups(walk, indices.data(), at, states);
     }
 #elif ECQ_NEON
-    at = size / group_symbols * group_symbols;  // every machine has them
-    neon::codes_of_groups(walk, indices.data(), at, states);
-    static_cast<void>(isa);
-#else
-    static_cast<void>(isa);
+    if (at != 0) neon::codes_of_groups(walk, indices.data(), at, states);
 #endif
     for (; at < size; ++at) {
       std::uint8_t& state = states[trellis::lane(at)];

@@ -48,7 +48,7 @@ class weight_table {
   static std::size_t fewest_codes(instruction_set isa) noexcept {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (chosen == instruction_set::avx512 && sizeof(Element) == 2) return 64;
-    return chosen == instruction_set::scalar ? 256 : 128;
+    return chosen >= instruction_set::avx2 ? 128 : 256;
   }
 
   explicit weight_table(const weight_rule& rule, instruction_set isa = instruction_set::automatic)

@@ -10,9 +10,11 @@
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/rans/alias_bytes_avx2.hpp"
+#include "ecq/entropy/rans/alias_bytes_neon.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_decode_avx2.hpp"
 #include "ecq/entropy/rans/rans_decode_avx512.hpp"
+#include "ecq/entropy/rans/rans_decode_neon.hpp"
 #include "ecq/entropy/rans/rans_direct_decode_avx2.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/entropy/side_by_side.hpp"
@@ -47,6 +49,16 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
     if (table.bucket_bits == 5) return by(avx2::alias_bytes<5>(alias_lookup<5>(table)));
     if (table.bucket_bits == 6) return by(avx2::alias_bytes<6>(alias_lookup<6>(table)));
     if (table.scale_bits <= avx2::direct_entries::max_scale_bits) return by(avx2::direct_entries(table));
+  }
+#elif ECQ_NEON
+  if (isa == instruction_set::neon) {
+    const auto by = [&](const auto& tables) {
+      advance_in_runs<2>(cursors, [&](rans_cursor* const* run, std::size_t count, std::size_t groups) {
+        return neon::rans_advance(tables, run, count, groups);
+      });
+    };
+    if (table.bucket_bits == 5) return by(neon::alias_bytes<5>(alias_lookup<5>(table)));
+    if (table.bucket_bits == 6) return by(neon::alias_bytes<6>(alias_lookup<6>(table)));
   }
 #endif
 }

@@ -14,23 +14,9 @@
 #include <cstdint>
 
 #include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/word_permutations.hpp"
 
 namespace ecq::detail::avx2 {
-
-/// For each set of eight lanes, the byte permutation that brings the next words to them and zero to the others.
-inline constexpr auto word_permutations = [] {
-  std::array<std::array<std::uint8_t, 16>, 256> all{};
-  for (std::size_t set = 0; set < 256; ++set) {
-    std::uint8_t next = 0;
-    for (std::size_t lane = 0; lane < 8; ++lane) {
-      const bool due = ((set >> lane) & 1U) != 0;
-      all[set][2 * lane] = due ? next : std::uint8_t{0x80};
-      all[set][2 * lane + 1] = due ? static_cast<std::uint8_t>(next + 1) : std::uint8_t{0x80};
-      next = static_cast<std::uint8_t>(next + (due ? 2 : 0));
-    }
-  }
-  return all;
-}();
 
 ECQ_AVX2 inline __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 ECQ_AVX2 inline __m128i load_half(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
