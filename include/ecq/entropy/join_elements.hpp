@@ -11,6 +11,7 @@
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/join_avx2.hpp"
 #include "ecq/entropy/join_avx512.hpp"
+#include "ecq/entropy/join_neon.hpp"
 
 namespace ecq::detail {
 
@@ -30,8 +31,20 @@ inline std::size_t add_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unu
     avx2::join_bytes({.bits = bits}, codes, raw, count, reinterpret_cast<std::byte*>(codes));
     return count;
   }
+#elif ECQ_NEON
+  if (chosen_instruction_set(isa) == instruction_set::neon) {
+    count &= ~std::size_t{15};
+    neon::join_bytes({.bits = bits}, codes, raw, count, reinterpret_cast<std::byte*>(codes));
+    return count;
+  }
 #endif
   return 0;
+}
+
+/// `count`, a multiple of 64, or 64 less where kernels read more than 8 bytes beyond an element's raw bits: those of
+/// the last 64 elements cover all that is read beyond those of the others.
+constexpr std::size_t without_last_raw_bits(const element_join& join, std::size_t count) {
+  return join.width > 1 && join.bits > 8 ? count - (std::min)(count, std::size_t{64}) : count;
 }
 
 /// Joins some of `count` elements, from the first on, and returns how many. `to` may be where element_target puts the
@@ -48,9 +61,13 @@ inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,
       })) {
     return count;
   }
-  // The raw bits of the last 64 elements cover all that is read beyond those of the others.
-  if (join.width > 1 && join.bits > 8) count -= (std::min)(count, std::size_t{64});
+  count = without_last_raw_bits(join, count);
   if (chosen >= instruction_set::avx2 && avx2::join_elements(join, symbols, raw, count, to)) return count;
+#elif ECQ_NEON
+  count = without_last_raw_bits(join, count & ~std::size_t{63});
+  if (chosen_instruction_set(isa) == instruction_set::neon && neon::join_elements(join, symbols, raw, count, to)) {
+    return count;
+  }
 #endif
   return 0;
 }

@@ -2,6 +2,7 @@
 /// \file
 /// The position of a decoder of pairs among the escapes of a chunk.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,15 @@ struct escape_cursor {
   std::uint8_t largest = 255;
 
   std::size_t left() const noexcept { return static_cast<std::size_t>(end - next); }
+
+  /// Whether the next `count` escapes are there, and symbols.
+  bool can_take(std::size_t count) const noexcept {
+    return count <= left() && std::all_of(next, next + count, [this](std::byte value) {
+             return std::to_integer<std::uint8_t>(value) <= largest;
+           });
+  }
+
+  std::uint8_t take() noexcept { return std::to_integer<std::uint8_t>(*next++); }
 };
 
 }  // namespace ecq::detail

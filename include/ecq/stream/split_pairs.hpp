@@ -11,6 +11,7 @@
 #include "ecq/stream/escape_cursor.hpp"
 #include "ecq/stream/split_pairs_avx2.hpp"
 #include "ecq/stream/split_pairs_avx512.hpp"
+#include "ecq/stream/split_pairs_neon.hpp"
 
 namespace ecq::detail {
 
@@ -25,6 +26,10 @@ inline std::size_t split_many_pairs([[maybe_unused]] const nibble_list& list,
   count &= ~std::size_t{63};
   if (chosen == instruction_set::avx512) return split_pairs_avx512(list, pairs, count, symbols, escapes);
   if (chosen == instruction_set::avx2) return split_pairs_avx2(list, pairs, count, symbols, escapes);
+#elif ECQ_NEON
+  if (chosen_instruction_set(isa) == instruction_set::neon) {
+    return split_pairs_neon(list, pairs, count & ~std::size_t{31}, symbols, escapes);
+  }
 #endif
   return 0;
 }

@@ -8,7 +8,6 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -31,13 +30,11 @@ ECQ_AVX2 inline std::size_t split_pairs_avx2(const nibble_list& list, const std:
     const __m256i found = _mm256_shuffle_epi8(listed, nibbles);
     auto escaped = escaping ? static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(nibbles, low))) : 0U;
     if (escaped != 0) [[unlikely]] {
-      const auto taken = static_cast<std::size_t>(std::popcount(escaped));
-      const auto is_symbol = [&](std::byte value) { return std::to_integer<unsigned>(value) <= escapes.largest; };
-      if (taken > escapes.left() || !std::all_of(escapes.next, escapes.next + taken, is_symbol)) break;
+      if (!escapes.can_take(static_cast<std::size_t>(std::popcount(escaped)))) break;
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + at), found);
     for (; escaped != 0; escaped &= escaped - 1) {
-      symbols[at + static_cast<std::size_t>(std::countr_zero(escaped))] = static_cast<std::uint8_t>(*escapes.next++);
+      symbols[at + static_cast<std::size_t>(std::countr_zero(escaped))] = escapes.take();
     }
   }
   return at;
