@@ -39,7 +39,7 @@ using ecq::packed_block;
 using ecq::row_selection;
 using ecq_test::gaussian;
 
-const std::vector<instruction_set> every_set = ecq_test::sets_from(instruction_set::scalar);
+const std::vector<instruction_set> every_set = ecq_test::machine_sets();
 constexpr ecq::matmul_options int8_activations{.activations = activation_type::int8};
 
 /// A block of matrices whose codes are known.

@@ -38,7 +38,7 @@ class WeightTable : public testing::Test {
       for (const std::uint8_t other : left_out) used = used && code != other;
       if (used) codes.push_back(static_cast<std::byte>(code));
     }
-    for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar))
+    for (const ecq::instruction_set isa : ecq_test::machine_sets())
       expect_the_rule(rule, codes, left_out, isa);
   }
 
@@ -89,7 +89,7 @@ TYPED_TEST(WeightTable, TakesTheLargestElementForWeightsBeyondIt) {
   const std::byte codes[] = {std::byte{127}, std::byte{0x81}, std::byte{0}};
   float largest = 0x1.FFF8p127F;
   if constexpr (!std::is_same_v<TypeParam, float>) largest = TypeParam::largest;
-  for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar)) {
+  for (const ecq::instruction_set isa : ecq_test::machine_sets()) {
     TypeParam out[3];
     ASSERT_TRUE(weight_table<TypeParam>(rule, isa).look_up(codes, 3, out));
     EXPECT_EQ(static_cast<float>(out[0]), largest);
@@ -103,7 +103,7 @@ TYPED_TEST(WeightTable, TakesTheLargestElementForWeightsBeyondIt) {
 
 TYPED_TEST(WeightTable, TakesRunsOfAnyLength) {
   const weight_rule rule = {ecq::values_of_codes(ecq::dtype::fp8_e4m3), ecq::bf16(0.5F), 0, false};
-  for (const ecq::instruction_set isa : ecq_test::sets_from(ecq::instruction_set::scalar)) {
+  for (const ecq::instruction_set isa : ecq_test::machine_sets()) {
     const weight_table<TypeParam> table(rule, isa);
     for (std::size_t count = 0; count < 580; ++count) {
       std::vector<std::byte> codes(count, std::byte{0x38});

@@ -101,13 +101,16 @@
 #endif
 
 /// \def ECQ_NEON_DOT
-/// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang needs to be told to
-/// target them (-march=armv8.2-a+dotprod).
+/// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang before 16 needs to be
+/// told to target them (-march=armv8.2-a+dotprod).
 /// \def ECQ_NEON_DOT_TARGET
 /// Marks every function that uses them.
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #define ECQ_NEON_DOT 1
 #define ECQ_NEON_DOT_TARGET
+#elif defined(__aarch64__) && defined(__clang__) && __clang_major__ >= 16
+#define ECQ_NEON_DOT 1
+#define ECQ_NEON_DOT_TARGET [[gnu::target("dotprod")]]
 #elif defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
 #define ECQ_NEON_DOT 1
 #define ECQ_NEON_DOT_TARGET [[gnu::target("arch=armv8.2-a+dotprod")]]
