@@ -86,11 +86,11 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
   ECQ_EXACT_FLOAT_BODY
   constexpr trellis walk{.state_bits = StateBits};
   constexpr unsigned states = walk.states();
-  __m256 costs[states];
+  __m256 both[2][states];  // costs before a step and after it, in turns
   const __m256i begin = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(run.states)));
   for (unsigned state = 0; state < states; ++state) {
     const __m256i there = _mm256_cmpeq_epi32(begin, _mm256_set1_epi32(static_cast<int>(state)));
-    costs[state] = _mm256_andnot_ps(_mm256_castsi256_ps(there), _mm256_set1_ps(unreachable));
+    both[0][state] = _mm256_andnot_ps(_mm256_castsi256_ps(there), _mm256_set1_ps(unreachable));
   }
   const __m256 sign = _mm256_set1_ps(-0.0F);
   const __m256 width = _mm256_set1_ps(1 / run.per_step);
@@ -98,51 +98,62 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
     const bool at_end = group == 0 || group + 1 == run.groups;
     __m256 weights[4];
     load_steps(run.weights + group * group_symbols, weights);
-    for (std::size_t step = 0; step < rounds_per_group; ++step) {
-      const std::size_t at = (group * rounds_per_group + step) * 8;
-      const __m256 magnitude = _mm256_min_ps(_mm256_andnot_ps(sign, weights[step]), _mm256_set1_ps(run.limit));
-      const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(magnitude, _mm256_set1_ps(run.per_step)));
-      const __m256 middle = _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
-      const __m256 away = _mm256_sub_ps(magnitude, middle);
-      alignas(32) std::int32_t cells[8];
-      _mm256_store_si256(reinterpret_cast<__m256i*>(cells), place);
-      const __m256i signs = _mm256_castps_si256(_mm256_and_ps(weights[step], sign));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.places + at), _mm256_or_si256(place, signs));
-      __m256 rows[8];
+    ECQ_NO_UNROLL
+    for (std::size_t first = 0; first < rounds_per_group; first += 2) {
       ECQ_UNROLL
-      for (std::size_t lane = 0; lane < 8; ++lane) rows[lane] = _mm256_load_ps(run.cells + cells[lane] * 8);
-      transpose(rows);
-      __m256 added[4];
-      ECQ_UNROLL
-      for (std::size_t i = 0; i < 4; ++i) {
-        added[i] = _mm256_add_ps(rows[i], _mm256_mul_ps(rows[i + 4], away));
+      for (std::size_t turn = 0; turn < 2; ++turn) {
+        const std::size_t step = first + turn;
+        const __m256(&costs)[states] = both[turn];
+        __m256(&next)[states] = both[1 - turn];
+        const std::size_t at = (group * rounds_per_group + step) * 8;
+        const __m256 magnitude = _mm256_min_ps(_mm256_andnot_ps(sign, weights[step]), _mm256_set1_ps(run.limit));
+        const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(magnitude, _mm256_set1_ps(run.per_step)));
+        const __m256 middle = _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
+        const __m256 away = _mm256_sub_ps(magnitude, middle);
+        alignas(32) std::int32_t cells[8];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(cells), place);
+        const __m256i signs = _mm256_castps_si256(_mm256_and_ps(weights[step], sign));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.places + at), _mm256_or_si256(place, signs));
+        __m256 rows[8];
+        ECQ_UNROLL
+        for (std::size_t lane = 0; lane < 8; ++lane) rows[lane] = _mm256_load_ps(run.cells + cells[lane] * 8);
+        transpose(rows);
+        __m256 added[4];
+        ECQ_UNROLL
+        for (std::size_t i = 0; i < 4; ++i) {
+          added[i] = _mm256_add_ps(rows[i], _mm256_mul_ps(rows[i + 4], away));
+        }
+        __m256i decided = _mm256_setzero_si256();
+        // Two loops, which GCC unrolls: of 32 states it would unroll half.
+        ECQ_UNROLL
+        for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
+          ECQ_UNROLL
+          for (unsigned i = 0; i < states / 2; ++i) {
+            const unsigned state = quantizer * states / 2 + i;
+            const __m256 even = _mm256_add_ps(costs[state_before(walk, state, 0)], added[2 * quantizer]);
+            const __m256 odd = _mm256_add_ps(costs[state_before(walk, state, 1)], added[2 * quantizer + 1]);
+            const __m256i is_odd = _mm256_castps_si256(_mm256_cmp_ps(odd, even, _CMP_LT_OQ));
+            next[state] = _mm256_min_ps(odd, even);
+            decided =
+                _mm256_or_si256(decided, _mm256_and_si256(is_odd, _mm256_set1_epi32(static_cast<int>(1U << state))));
+          }
+        }
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.decisions + at), decided);
+        if (at_end) {
+          const __m256 stay = _mm256_castsi256_ps(lanes_without(run, group * rounds_per_group + step));
+          for (unsigned state = 0; state < states; ++state)
+            next[state] = _mm256_blendv_ps(next[state], costs[state], stay);
+        }
       }
-      __m256 next[states];
-      __m256i decided = _mm256_setzero_si256();
-      ECQ_UNROLL
-      for (unsigned state = 0; state < states; ++state) {
-        const unsigned quantizer = state >> (StateBits - 1);
-        const __m256 even = _mm256_add_ps(costs[state_before(walk, state, 0)], added[2 * quantizer]);
-        const __m256 odd = _mm256_add_ps(costs[state_before(walk, state, 1)], added[2 * quantizer + 1]);
-        const __m256i is_odd = _mm256_castps_si256(_mm256_cmp_ps(odd, even, _CMP_LT_OQ));
-        next[state] = _mm256_min_ps(odd, even);
-        decided = _mm256_or_si256(decided, _mm256_and_si256(is_odd, _mm256_set1_epi32(static_cast<int>(1U << state))));
-      }
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.decisions + at), decided);
-      if (at_end) {
-        const __m256 stay = _mm256_castsi256_ps(lanes_without(run, group * rounds_per_group + step));
-        for (unsigned state = 0; state < states; ++state)
-          next[state] = _mm256_blendv_ps(next[state], costs[state], stay);
-      }
-      ECQ_UNROLL
-      for (unsigned state = 0; state < states; ++state) costs[state] = next[state];
     }
+    __m256(&costs)[states] = both[0];
     __m256 least = costs[0];
     ECQ_UNROLL
     for (unsigned state = 1; state < states; ++state) least = _mm256_min_ps(least, costs[state]);
     ECQ_UNROLL
     for (unsigned state = 0; state < states; ++state) costs[state] = _mm256_sub_ps(costs[state], least);
   }
+  const __m256(&costs)[states] = both[0];
   __m256 least = costs[0];
   __m256i best = _mm256_setzero_si256();
   for (unsigned state = 1; state < states; ++state) {
