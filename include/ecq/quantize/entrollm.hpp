@@ -23,6 +23,7 @@
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
+#include "ecq/quantize/padded_row.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
 
@@ -141,8 +142,8 @@ result<void> entrollm::encode(const cpu& backend, const weights_view& weights, c
   }
   const std::size_t columns = weights.columns();
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
-    std::vector<float> values((columns + detail::row_padding - 1) / detail::row_padding * detail::row_padding);
-    weights.load(row, 0, std::span(values).first(columns));
+    std::vector<float> values;
+    detail::load_padded(weights, row, 0, columns, values);
     if (grid.zero != 0) {
       for (float& value : values) value -= grid.zero;
     }

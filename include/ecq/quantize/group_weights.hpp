@@ -19,6 +19,7 @@
 #include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/distortion.hpp"
 #include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/padded_row.hpp"
 #include "ecq/quantize/rounding.hpp"
 
 namespace ecq::detail {
@@ -186,8 +187,7 @@ class group_weights {
 
  private:
   void load(std::size_t row, std::vector<float>& buffer) const {
-    buffer.assign((area_.columns + row_padding - 1) / row_padding * row_padding, 0.0F);
-    weights_.load(area_.first_row + row, area_.first_column, std::span(buffer).first(area_.columns));
+    load_padded(weights_, area_.first_row + row, area_.first_column, area_.columns, buffer);
   }
 
   static float largest_of(std::span<const float> row) noexcept {

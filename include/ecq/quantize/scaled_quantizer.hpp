@@ -3,8 +3,6 @@
 /// A quantiser made of a scale search and a granularity.
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +17,7 @@
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/finite.hpp"
 #include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/padded_row.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/rounding.hpp"
 #include "ecq/quantize/scale_search.hpp"
@@ -33,13 +32,17 @@ namespace detail {
 template <class Format>
 void encode_weights(std::span<const float> weights, float scale, std::span<std::uint8_t> codes) noexcept {
   const float inverse = 1.0F / scale;
-  for (std::size_t first = 0; first < codes.size(); first += lanes_at_once) {
-    float_lanes values;
-    std::memcpy(&values, weights.data() + first, sizeof values);
-    const word_lanes encoded = rounding<Format>::encode(values * inverse);
-    const auto words = std::bit_cast<std::array<std::uint32_t, lanes_at_once>>(encoded);
-    const std::size_t count = (std::min)(lanes_at_once, codes.size() - first);
-    for (std::size_t lane = 0; lane < count; ++lane) codes[first + lane] = static_cast<std::uint8_t>(words[lane]);
+  for (std::size_t first = 0; first < codes.size(); first += row_padding) {
+    std::uint32_t words[row_padding];
+    for (std::size_t at = 0; at < row_padding; at += lanes_at_once) {
+      float_lanes values;
+      std::memcpy(&values, weights.data() + first + at, sizeof values);
+      const word_lanes encoded = rounding<Format>::encode(values * inverse);
+      std::memcpy(words + at, &encoded, sizeof encoded);
+    }
+    std::uint8_t bytes[row_padding];
+    for (std::size_t at = 0; at < row_padding; ++at) bytes[at] = static_cast<std::uint8_t>(words[at]);
+    std::memcpy(codes.data() + first, bytes, (std::min)(row_padding, codes.size() - first));
   }
 }
 
@@ -101,8 +104,7 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
     for (std::size_t across = 0; across < groups.groups_across(); ++across) {
       const std::size_t column = across * groups.columns_per_group;
       const std::size_t count = (std::min)(groups.columns_per_group, groups.columns - column);
-      values.assign((count + detail::row_padding - 1) / detail::row_padding * detail::row_padding, 0.0F);
-      weights.load(row, column, std::span(values).first(count));
+      detail::load_padded(weights, row, column, count, values);
       detail::encode_weights<Format>(values, scales[first_group + across],
                                      codes.subspan(row * groups.columns + column, count));
     }
