@@ -43,4 +43,27 @@ struct element_target {
   }
 };
 
+namespace detail {
+
+/// The kernels of an instruction set that join `count` symbols, a multiple of 64, with their raw bits.
+struct join_kernels {
+  using kernel = void(const element_join& join, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
+                      std::byte* to);
+
+  kernel* bytes;  ///< elements of one byte with up to 7 raw bits
+  kernel* bf16;   ///< two bytes, of which 8 bits are raw
+  kernel* two;    ///< two bytes with up to 15 raw bits
+  kernel* four;   ///< four bytes with up to 25 raw bits
+
+  /// The one for such elements, or null.
+  constexpr kernel* of(const element_join& join) const noexcept {
+    if (join.width == 1 && join.bits < 8) return bytes;
+    if (join.width == 2 && join.low_bits == 8 && join.bits == 8) return bf16;
+    if (join.width == 2 && join.bits < 16) return two;
+    return join.width == 4 && join.bits <= 25 ? four : nullptr;
+  }
+};
+
+}  // namespace detail
+
 }  // namespace ecq

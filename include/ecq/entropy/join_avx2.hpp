@@ -60,7 +60,8 @@ ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* sy
 }
 
 /// Joins elements of two bytes with 8 raw bits, rotated.
-ECQ_AVX2 inline void join_bf16(const std::uint8_t* symbols, const std::byte* raw, std::size_t count, std::byte* to) {
+ECQ_AVX2 inline void join_bf16(const element_join& /*join*/, const std::uint8_t* symbols, const std::byte* raw,
+                               std::size_t count, std::byte* to) {
   for (std::size_t at = 0; at < count; at += 16) {
     const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols + at));
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(raw + at));
@@ -129,22 +130,7 @@ ECQ_AVX2 inline void join_wide(const element_join& join, const std::uint8_t* sym
   }
 }
 
-/// Joins `count` elements, a multiple of 64. Returns false if it joined none.
-inline bool join_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
-                          std::size_t count, std::byte* to) {
-  if (join.width == 1 && join.bits < 8) {
-    join_bytes(join, symbols, raw, count, to);
-  } else if (join.width == 2 && join.low_bits == 8 && join.bits == 8) {
-    join_bf16(symbols, raw, count, to);
-  } else if (join.width == 2 && join.bits < 16) {
-    join_wide<2>(join, symbols, raw, count, to);
-  } else if (join.width == 4 && join.bits <= 25) {
-    join_wide<4>(join, symbols, raw, count, to);
-  } else {
-    return false;
-  }
-  return true;
-}
+inline constexpr join_kernels joins = {join_bytes, join_bf16, join_wide<2>, join_wide<4>};
 
 }  // namespace ecq::detail::avx2
 

@@ -49,27 +49,25 @@ constexpr std::size_t without_last_raw_bits(const element_join& join, std::size_
 
 /// Joins some of `count` elements, from the first on, and returns how many. `to` may be where element_target puts the
 /// elements of these symbols. Reads up to 8 bytes beyond the raw bits.
-inline std::size_t join_many_elements([[maybe_unused]] const element_join& join,
-                                      [[maybe_unused]] const std::uint8_t* symbols,
-                                      [[maybe_unused]] const std::byte* raw, [[maybe_unused]] std::size_t count,
-                                      [[maybe_unused]] std::byte* to, [[maybe_unused]] instruction_set isa) {
-#if ECQ_X86
-  const instruction_set chosen = chosen_instruction_set(isa);
+inline std::size_t join_many_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
+                                      std::size_t count, std::byte* to, instruction_set isa) {
+  [[maybe_unused]] const instruction_set chosen = chosen_instruction_set(isa);
   count &= ~std::size_t{63};
+  join_kernels::kernel* kernel = nullptr;
+#if ECQ_X86
   if (chosen == instruction_set::avx512 && avx512::with_writer(join, [&]<class Writer>() {
         avx512::join_elements<Writer>(join, symbols, raw, count, to);
       })) {
     return count;
   }
-  count = without_last_raw_bits(join, count);
-  if (chosen >= instruction_set::avx2 && avx2::join_elements(join, symbols, raw, count, to)) return count;
+  if (chosen >= instruction_set::avx2) kernel = avx2::joins.of(join);
 #elif ECQ_NEON
-  count = without_last_raw_bits(join, count & ~std::size_t{63});
-  if (chosen_instruction_set(isa) == instruction_set::neon && neon::join_elements(join, symbols, raw, count, to)) {
-    return count;
-  }
+  if (chosen == instruction_set::neon) kernel = neon::joins.of(join);
 #endif
-  return 0;
+  if (kernel == nullptr) return 0;
+  count = without_last_raw_bits(join, count);
+  kernel(join, symbols, raw, count, to);
+  return count;
 }
 
 }  // namespace ecq::detail

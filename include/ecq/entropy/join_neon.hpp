@@ -51,7 +51,8 @@ inline void store_words(std::byte* to, uint16x8_t words) {
 }
 
 /// Joins elements of two bytes with 8 raw bits, rotated.
-inline void join_bf16(const std::uint8_t* symbols, const std::byte* raw, std::size_t count, std::byte* to) {
+inline void join_bf16(const element_join& /*join*/, const std::uint8_t* symbols, const std::byte* raw,
+                      std::size_t count, std::byte* to) {
   for (std::size_t at = 0; at < count; at += 16) {
     const uint8x16_t high = vld1q_u8(symbols + at);
     const uint8x16_t low = vld1q_u8(reinterpret_cast<const std::uint8_t*>(raw) + at);
@@ -125,22 +126,7 @@ inline void join_wide(const element_join& join, const std::uint8_t* symbols, con
   for (std::size_t at = 0; at < count; at += 8, raw += join.bits) constants.eight(symbols + at, raw, to + Width * at);
 }
 
-/// Joins `count` elements, a multiple of 64. Returns false if it joined none.
-inline bool join_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
-                          std::size_t count, std::byte* to) {
-  if (join.width == 1 && join.bits < 8) {
-    join_bytes(join, symbols, raw, count, to);
-  } else if (join.width == 2 && join.low_bits == 8 && join.bits == 8) {
-    join_bf16(symbols, raw, count, to);
-  } else if (join.width == 2 && join.bits < 16) {
-    join_wide<2>(join, symbols, raw, count, to);
-  } else if (join.width == 4 && join.bits <= 25) {
-    join_wide<4>(join, symbols, raw, count, to);
-  } else {
-    return false;
-  }
-  return true;
-}
+inline constexpr join_kernels joins = {join_bytes, join_bf16, join_wide<2>, join_wide<4>};
 
 }  // namespace ecq::detail::neon
 

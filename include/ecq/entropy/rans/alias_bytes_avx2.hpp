@@ -59,17 +59,6 @@ struct byte_lookup {
   std::uint8_t bytes[buckets / 16][32];  ///< the same in both halves of a register
 };
 
-/// 16 bits for each number.
-template <unsigned BucketBits>
-struct word_lookup {
-  void set(std::size_t number, unsigned word) {
-    low.set(number, word & 255U);
-    high.set(number, word >> 8);
-  }
-
-  byte_lookup<BucketBits> low, high;
-};
-
 /// An alias table that byte shuffles look up, all 32 lanes of a chunk at once.
 template <unsigned BucketBits>
 struct alias_bytes {
@@ -119,7 +108,7 @@ struct alias_bytes {
   ECQ_AVX2 __m256i code_of(__m256i symbols) const { return codes(byte_index<BucketBits>(symbols)); }
 
  private:
-  word_lookup<BucketBits> bucket, adjust, frequency;
+  word_lookup<byte_lookup<BucketBits>> bucket, adjust, frequency;
   byte_lookup<BucketBits> codes;
 };
 

@@ -37,17 +37,6 @@ struct byte_lookup {
   alignas(16) std::uint8_t bytes[std::size_t{1} << BucketBits];
 };
 
-/// 16 bits for each number.
-template <unsigned BucketBits>
-struct word_lookup {
-  void set(std::size_t number, unsigned word) {
-    low.set(number, word & 255U);
-    high.set(number, word >> 8);
-  }
-
-  byte_lookup<BucketBits> low, high;
-};
-
 /// An alias table that advance_groups looks up.
 template <unsigned BucketBits>
 struct alias_bytes {
@@ -99,7 +88,7 @@ struct alias_bytes {
   static uint16x8_t first_words(uint8x16_t low, uint8x16_t high) { return vreinterpretq_u16_u8(vzip1q_u8(low, high)); }
   static uint16x8_t second_words(uint8x16_t low, uint8x16_t high) { return vreinterpretq_u16_u8(vzip2q_u8(low, high)); }
 
-  word_lookup<BucketBits> bucket, adjust, frequency;
+  word_lookup<byte_lookup<BucketBits>> bucket, adjust, frequency;
   byte_lookup<BucketBits> codes;
 };
 

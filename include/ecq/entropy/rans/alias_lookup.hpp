@@ -49,4 +49,15 @@ struct alias_lookup {
   std::uint8_t code[64] = {};  ///< stored twice with 32 buckets, since a byte permutation reads one more bit
 };
 
+/// 16 bits for each number of a bucket or a symbol, by look-ups of their bytes.
+template <class ByteLookup>
+struct word_lookup {
+  void set(std::size_t number, unsigned word) {
+    low.set(number, word & 255U);
+    high.set(number, word >> 8);
+  }
+
+  ByteLookup low, high;
+};
+
 }  // namespace ecq::detail
