@@ -38,8 +38,7 @@ class WeightTable : public testing::Test {
       for (const std::uint8_t other : left_out) used = used && code != other;
       if (used) codes.push_back(static_cast<std::byte>(code));
     }
-    for (const ecq::instruction_set isa : ecq_test::machine_sets())
-      expect_the_rule(rule, codes, left_out, isa);
+    for (const ecq::instruction_set isa : ecq_test::machine_sets()) expect_the_rule(rule, codes, left_out, isa);
   }
 
  private:

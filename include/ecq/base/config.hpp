@@ -92,8 +92,8 @@
 #endif
 
 /// \def ECQ_NEON
-/// 1 where the compiler targets 64-bit Arm, all of whose machines have Advanced SIMD, else 0; and 0 for big-endian ones,
-/// and for nvcc, which does not read every compiler's <arm_neon.h>.
+/// 1 where the compiler targets 64-bit Arm, all of whose machines have Advanced SIMD, else 0; and 0 for big-endian
+/// ones, and for nvcc, which does not read every compiler's <arm_neon.h>.
 #if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__) && !defined(__CUDACC__) && !defined(__AARCH64EB__)
 #define ECQ_NEON 1
 #else
