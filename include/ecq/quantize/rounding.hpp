@@ -35,10 +35,10 @@ template <class Floats>
 ECQ_HOST_DEVICE Floats every_lane(float value) noexcept {
   return Floats{} + value;
 }
-/// left < right ? left : right. GCC makes four instructions of that where the machine has one, unless it is told.
+/// left < right ? left : right. GCC alone makes four instructions of that, where the machine has one.
 template <class Floats>
 ECQ_HOST_DEVICE Floats smaller_of(Floats left, Floats right) noexcept {
-#if ECQ_X86 && !defined(__CUDACC__)
+#if ECQ_X86 && !defined(__clang__) && !defined(__CUDACC__)
   if constexpr (sizeof(Floats) == 16) return __builtin_ia32_minps(left, right);
 #endif
   return left < right ? left : right;
@@ -46,7 +46,7 @@ ECQ_HOST_DEVICE Floats smaller_of(Floats left, Floats right) noexcept {
 /// left > right ? left : right.
 template <class Floats>
 ECQ_HOST_DEVICE Floats larger_of(Floats left, Floats right) noexcept {
-#if ECQ_X86 && !defined(__CUDACC__)
+#if ECQ_X86 && !defined(__clang__) && !defined(__CUDACC__)
   if constexpr (sizeof(Floats) == 16) return __builtin_ia32_maxps(left, right);
 #endif
   return left > right ? left : right;
