@@ -16,6 +16,7 @@
 #include "ecq/calibrated/error_feedback.hpp"
 #include "ecq/calibrated/input_moments.hpp"
 #include "ecq/entropy/trellis_walk.hpp"
+#include "ecq/quantize/trellis_codes.hpp"
 #include "ecq/quantize/trellis_indices.hpp"
 #include "support/weights.hpp"
 
@@ -54,12 +55,6 @@ input_factor factor_of(const input_moments& moments, std::uint64_t first = 0) {
   auto made = input_factor::make(cpu{}, ecq::detail::in_order(moments, order.columns()));
   EXPECT_TRUE(made) << made.error().to_string();
   return std::move(*made);
-}
-
-ecq::detail::index_bits usual_bits() {
-  ecq::detail::index_bits bits{};
-  for (std::size_t index = 0; index < bits.size(); ++index) bits[index] = 1.5F + 0.7F * static_cast<float>(index);
-  return bits;
 }
 
 std::vector<std::uint8_t> codes_of(const trellis_feedback& how, const std::vector<float>& weights, std::size_t columns,
@@ -140,8 +135,9 @@ TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
       const input_factor factor = factor_of(moments_of(columns), first);
       for (const unsigned state_bits : {3U, other_bits}) {
         const trellis walk{state_bits, state_bits == 3 ? 14U : 8 + state_bits};
-        const auto made = codes_of({.input = &factor, .first = first, .walk = walk, .bits = usual_bits(), .step = 0.3F},
-                                   weights, columns);
+        const auto made = codes_of(
+            {.input = &factor, .first = first, .walk = walk, .bits = ecq::detail::usual_index_bits(), .step = 0.3F},
+            weights, columns);
         // Zeros before and behind it, which other matrices of the stream may begin or end with.
         std::vector<std::uint8_t> codes(first), indices(first + made.size() + behind);
         codes.insert(codes.end(), made.begin(), made.end());
@@ -162,7 +158,8 @@ TEST(TrellisFeedback, IsTheSameForAllInstructionSetsAndThreads) {
     weights[7] = 500;  // beyond all codes
     weights[8] = 0;
     const input_factor factor = factor_of(moments_of(columns));
-    const trellis_feedback how{.input = &factor, .walk = {state_bits, 12}, .bits = usual_bits(), .step = 0.5F};
+    const trellis_feedback how{
+        .input = &factor, .walk = {state_bits, 12}, .bits = ecq::detail::usual_index_bits(), .step = 0.5F};
     const auto scalar = codes_of(how, weights, columns, {.isa = instruction_set::scalar});
     EXPECT_EQ(codes_of(how, weights, columns, {.threads = 3}), scalar)
         << columns << " columns, 2^" << state_bits << " states";
@@ -184,7 +181,8 @@ TEST(TrellisFeedback, LowersTheErrorOfOutputsAtTheSameRate) {
     const double before =
         quality(loss_of(weights, rounded, 0.5F, moments), ecq::entropy_of(*ecq::count_codes(cpu{}, rounded)));
     const input_factor factor = factor_of(moments);
-    const auto codes = codes_of({.input = &factor, .bits = usual_bits(), .step = 0.27F}, weights, columns);
+    const auto codes =
+        codes_of({.input = &factor, .bits = ecq::detail::usual_index_bits(), .step = 0.27F}, weights, columns);
     const auto made = ecq::count_codes(cpu{}, codes);
     const double after =
         quality(loss_of(weights, codes, 0.27F, moments), ecq::entropy_of(ecq::counts_of_indices(*made)));
@@ -200,7 +198,7 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
     const float* const targets = weights + 3;
     const std::array<float, 3> importance{1.0F, 0.4F, 2.0F};
     const std::array<float, 9> feedback{0, weights[6], weights[7], 0, 0, weights[8], 0, 0, 0};
-    const ecq::detail::path_rule rule{.walk = {3, 14}, .step = 0.7F, .index_costs = usual_bits()};
+    const ecq::detail::path_rule rule{.walk = {3, 14}, .step = 0.7F, .index_costs = ecq::detail::usual_index_bits()};
     const unsigned begin = round % 8;
     double least = std::numeric_limits<double>::max();
     std::array<int, 3> best{}, best_to_zero{};
@@ -214,17 +212,17 @@ TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
         for (std::size_t j = 0; j < at; ++j) target -= static_cast<double>(feedback[j * 3 + at]) * errors[j];
         const unsigned parity = (choice >> at) & 1;
         double nearest = std::numeric_limits<double>::max();
-        for (int code = -120; code <= 120; ++code) {
+        for (int code = -127; code <= 127; ++code) {
           const auto wrapped = static_cast<std::uint8_t>(code);
-          const std::uint8_t index = trellis::index(trellis::quantizer(state), wrapped);
-          if (trellis::code(trellis::quantizer(state), index) != wrapped || (index & 1) != parity) continue;
+          if ((wrapped & 1U) != trellis::quantizer(state) || (trellis::index(wrapped) & 1U) != parity) continue;
           const double away = std::fabs(target / static_cast<double>(rule.step) - code);
           if (!(away < nearest)) continue;
           nearest = away;
           codes[at] = code;
         }
-        const auto index = static_cast<std::size_t>((std::abs(codes[at]) + static_cast<int>(state & 1)) / 2);
-        cost += nearest * nearest * static_cast<double>(importance[at]) + static_cast<double>(rule.index_costs[index]);
+        const auto index = static_cast<std::int8_t>(trellis::index(static_cast<std::uint8_t>(codes[at])));
+        cost += nearest * nearest * static_cast<double>(importance[at]) +
+                static_cast<double>(rule.index_costs[static_cast<std::size_t>(index + 64)]);
         errors[at] = codes[at] * static_cast<double>(rule.step) - static_cast<double>(weights[at]);
         state = rule.walk.next(state, parity);
       }

@@ -11,23 +11,18 @@ using ecq::trellis;
 
 TEST(Trellis, HasACodeForEachIndexOfEachQuantizer) {
   for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
-    for (int index = -63; index <= 63; ++index) {
-      const int sign = (index > 0) - (index < 0);
+    for (int index = -64; index <= 63; ++index) {
       const std::uint8_t code = trellis::code(quantizer, static_cast<std::uint8_t>(index));
-      EXPECT_EQ(static_cast<std::int8_t>(code), 2 * index - static_cast<int>(quantizer) * sign);
-      EXPECT_EQ(static_cast<std::int8_t>(trellis::index(quantizer, code)), index);
+      EXPECT_EQ(static_cast<std::int8_t>(code), 2 * index + static_cast<int>(quantizer));
+      EXPECT_EQ(static_cast<std::int8_t>(trellis::index(code)), index);
     }
   }
 }
 
-// Codes of the other quantiser are told by their index having another code.
-TEST(Trellis, KnowsTheCodesOfTheOtherQuantizer) {
-  for (int code = -126; code <= 126; ++code) {
+TEST(Trellis, KnowsIndexAndQuantizerOfEveryCode) {
+  for (unsigned code = 0; code < 256; ++code) {
     const auto byte = static_cast<std::uint8_t>(code);
-    for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
-      const bool has = code == 0 || (static_cast<unsigned>(code) & 1U) == quantizer;
-      EXPECT_EQ(trellis::code(quantizer, trellis::index(quantizer, byte)) == byte, has) << code << ' ' << quantizer;
-    }
+    EXPECT_EQ(trellis::code(code % 2, trellis::index(byte)), byte) << code;
   }
 }
 

@@ -42,7 +42,7 @@ coded code_all(const trellis& walk, const std::vector<float>& weights, std::size
   std::vector<std::uint8_t> indices;
   std::vector<float> decoded;
   for (const std::uint8_t code : made.codes) {
-    indices.push_back(ecq::trellis::index_on_path(code));
+    indices.push_back(ecq::trellis::index(code));
     decoded.push_back(static_cast<float>(static_cast<std::int8_t>(code)) * steps->front());
   }
   made.entropy = ecq::analyse_codes(indices).entropy;
@@ -64,15 +64,15 @@ TEST(TrellisCodes, HaveLessNoiseThanRounding) {
     EXPECT_GT(at_3_bits[bits], at_3_bits[bits - 1] + 0.02);
     RecordProperty("states_" + std::to_string(1U << bits), std::to_string(at_3_bits[bits]));
   }
-  EXPECT_GT(at_3_bits[2], 17.1);
-  EXPECT_GT(at_3_bits[3], 17.25);
+  EXPECT_GT(at_3_bits[2], 17.35);
+  EXPECT_GT(at_3_bits[3], 17.42);
 }
 
 // Four times lambda takes about one bit off.
 TEST(TrellisCodes, TakeFewerBitsWithLambda) {
   const auto weights = ecq_test::gaussian(128, 512);
   EXPECT_NEAR(code_all({}, weights, 128, 14.5 / 4).entropy, 4.0, 0.1);
-  EXPECT_NEAR(code_all({}, weights, 128, 58).entropy, 2.05, 0.1);
+  EXPECT_NEAR(code_all({}, weights, 128, 58).entropy, 2.0, 0.1);
   EXPECT_LT(code_all({}, weights, 128, 1e6).entropy, 0.01);
 }
 
@@ -80,7 +80,7 @@ TEST(TrellisCodes, TakeFewerBitsWithLambda) {
 TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
   const auto all = ecq_test::gaussian(70, 333, 8);
   const trellis walk{.state_bits = 3, .period_bits = 10};
-  const detail::path_costs costs(detail::bits_of_indices(std::array<double, 64>{9, 5, 3, 2, 1}), 0.4F);
+  const detail::path_costs costs(detail::usual_index_bits(), 0.4F);
   std::vector<std::uint8_t> stream(1500);  // zeros lie on it: parity 0 leads from state 0 to 0
   stream.resize(stream.size() + all.size());
   const auto codes = std::span(stream).subspan(1500);
@@ -95,7 +95,7 @@ TEST(TrellisCodes, DoNotDependOnThreadsAndLieOnTheTrellis) {
   std::vector<std::uint8_t> indices(stream.size());
   EXPECT_EQ(detail::indices_of_codes(walk, stream, indices.data(), {}), stream.size());
   for (std::size_t at = 0; at < stream.size(); ++at) {
-    ASSERT_EQ(ecq::trellis::index_on_path(stream[at]), indices[at]);
+    ASSERT_EQ(ecq::trellis::index(stream[at]), indices[at]);
   }
 }
 
@@ -181,12 +181,12 @@ TEST(TrellisStep, NamesWeightsThatAreNotFinite) {
 }
 
 TEST(IndexBits, AreThoseOfTheCounts) {
-  const auto bits = detail::bits_of_indices(std::array<double, 64>{4000, 2000, 1000, 1000});
+  const auto bits = detail::bits_of_indices(std::array<double, 128>{4000, 2000, 1000, 1000});
   EXPECT_NEAR(bits[0], 1.0, 0.01);
-  EXPECT_NEAR(bits[1], 2.0 + 1, 0.01);
-  EXPECT_NEAR(bits[2], 3.0 + 1, 0.01);
-  for (std::size_t index = 4; index < 64; ++index) EXPECT_GT(bits[index], 15);
-  for (const float each : detail::bits_of_indices(std::array<double, 64>{})) EXPECT_GE(each, 6);
+  EXPECT_NEAR(bits[1], 2.0, 0.01);
+  EXPECT_NEAR(bits[2], 3.0, 0.01);
+  for (std::size_t number = 4; number < bits.size(); ++number) EXPECT_GT(bits[number], 15);
+  for (const float each : detail::bits_of_indices(std::array<double, 128>{})) EXPECT_EQ(each, 7);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ TEST(TrellisIndices, FollowFromCodesAlone) {
   const auto path = ecq_test::random_path(walk, 5000, 30);
   ecq::histogram codes, indices;
   for (std::size_t at = 0; at < path.codes.size(); ++at) {
-    ASSERT_EQ(ecq::trellis::index_on_path(path.codes[at]), path.indices[at]) << unsigned{path.codes[at]};
+    ASSERT_EQ(ecq::trellis::index(path.codes[at]), path.indices[at]) << unsigned{path.codes[at]};
     ++codes.counts[path.codes[at]];
     ++indices.counts[path.indices[at]];
   }

@@ -26,33 +26,35 @@ constexpr float rate_weight = 0.4F;
 
 index_bits some_bits() {
   index_bits bits{};
-  for (std::size_t index = 0; index < bits.size(); ++index) bits[index] = 1.25F + 0.75F * static_cast<float>(index);
+  for (std::size_t number = 0; number < bits.size(); ++number) {  // 1 and -1 differ, as in no code of one quantiser
+    const float index = static_cast<float>(number) - 64.0F;
+    bits[number] = 1.25F + (index < 0 ? -0.7F : 0.8F) * index;
+  }
   return bits;
 }
 
-double cost_of(double weight, int code, unsigned index) {
-  return (weight - code) * (weight - code) + static_cast<double>(rate_weight) * static_cast<double>(some_bits()[index]);
+double cost_of(double weight, int code, int index) {
+  return (weight - code) * (weight - code) +
+         static_cast<double>(rate_weight) * static_cast<double>(some_bits()[static_cast<std::size_t>(index + 64)]);
 }
 
 /// The least cost of an index of `parity`, found among all of them.
 double least_cost(double weight, unsigned quantizer, unsigned parity) {
   double least = std::numeric_limits<double>::infinity();
-  for (int index = -63; index <= 63; ++index) {
-    const auto magnitude = static_cast<unsigned>(std::abs(index));
-    if (magnitude % 2 != parity) continue;
+  for (int index = -64; index <= 63; ++index) {
+    if ((static_cast<unsigned>(index) & 1U) != parity) continue;
     const auto code = static_cast<std::int8_t>(trellis::code(quantizer, static_cast<std::uint8_t>(index)));
-    least = std::min(least, cost_of(weight, code, magnitude));
+    least = std::min(least, cost_of(weight, code, index));
   }
   return least;
 }
 
 /// The index of a code that follows `state`; the state moves on. Fails if there is none.
-unsigned step(const trellis& walk, std::uint8_t& state, std::uint8_t code) {
-  const unsigned quantizer = trellis::quantizer(state);
-  const std::uint8_t index = trellis::index(quantizer, code);
-  EXPECT_EQ(trellis::code(quantizer, index), code);
+int step(const trellis& walk, std::uint8_t& state, std::uint8_t code) {
+  EXPECT_EQ(trellis::quantizer(state), code & 1U);
+  const std::uint8_t index = trellis::index(code);
   state = static_cast<std::uint8_t>(walk.next(state, index & 1U));
-  return static_cast<unsigned>(std::abs(static_cast<std::int8_t>(index)));
+  return static_cast<std::int8_t>(index);
 }
 
 std::vector<std::uint8_t> path_for(const trellis& walk, std::uint64_t position, const std::vector<float>& weights,
@@ -75,9 +77,9 @@ lane_states some_states(const trellis& walk) {
 // times half a cell.
 TEST(PathCosts, AreNearlyTheLeast) {
   const path_costs costs(some_bits(), rate_weight);
-  for (double weight = 0; weight < 126.9; weight += 0.0137) {
-    const auto at = static_cast<std::size_t>(weight * 16);
-    const double away = weight - (static_cast<double>(at) + 0.5) / 16;
+  for (double weight = -126.9; weight < 126.9; weight += 0.0137) {
+    const auto at = static_cast<std::size_t>((weight + 127) * 16);
+    const double away = weight + 127 - (static_cast<double>(at) + 0.5) / 16;
     for (unsigned candidate = 0; candidate < 4; ++candidate) {
       const auto& cell = costs.cells()[at];
       const double cost =
@@ -108,7 +110,7 @@ TEST(PathSearch, FindsTheCheapestOfAllPaths) {
           const auto place = [&](std::size_t at) { return at / 4 * 128 + lane * 4 + at % 4; };
           for (std::size_t at = 0; at < 8; ++at) {
             const std::uint8_t code = codes[place(at)];
-            const unsigned index = step(walk, state, code);
+            const int index = step(walk, state, code);
             found += cost_of(static_cast<double>(weights[place(at)]), static_cast<std::int8_t>(code), index);
           }
           double costs[8][2][2];  // of each weight, by quantiser and parity
@@ -166,7 +168,7 @@ TEST(PathSearch, KeepsWithinTheIndicesOfAnyWeights) {
     const auto codes = path_for(walk, 0, weights, {}, isa);
     lane_states states{};
     for (std::size_t at = 0; at < codes.size(); ++at) {
-      EXPECT_LE(step(walk, states[trellis::lane(at)], codes[at]), 63U);
+      step(walk, states[trellis::lane(at)], codes[at]);
       const int code = static_cast<std::int8_t>(codes[at]);
       if (std::fabs(weights[at]) < 1) {
         EXPECT_LE(std::abs(code), 2);

@@ -109,11 +109,10 @@ class format_decoder {
     const std::uint64_t whole = std::uint64_t{1} << chunk_bits_;
     if (codes_ > std::uint64_t{1} << 43 || chunks_ != (codes_ + whole - 1) / whole) return false;
     if (number(32, 8) != bytes_.size() || bytes_.size() % 64 != 0 || tables_listed_ > chunks_) return false;
-    trellis_ = number(45, 1);
+    const std::uint64_t kind = number(45, 1);
     period_ = number(46, 1);
-    if (trellis_ == 0 ? period_ != 0 : trellis_ < 2 || trellis_ > 5 || period_ < 10 || period_ > chunk_bits_) {
-      return false;
-    }
+    if (kind == 0 ? period_ != 0 : kind < 18 || kind > 21 || period_ < 10 || period_ > chunk_bits_) return false;
+    trellis_ = kind % 16;
     if (trellis_ != 0 && format != 0) return false;
     return tables_listed_ <= 65536 && number(47, 8) == 0 && number(55, 1) == 0;
   }
@@ -378,10 +377,7 @@ class format_decoder {
       if (position % (std::uint64_t{1} << period_) == 0) states.assign(32, 0);
       std::uint64_t& s = states[position % (std::uint64_t{1} << chunk_bits_) % 128 / 4];
       const int k = indices[position] < 128 ? indices[position] : indices[position] - 256;
-      int code = 2 * k;
-      if (s % 2 == 1 && k > 0) code -= 1;
-      if (s % 2 == 1 && k < 0) code += 1;
-      indices[position] = static_cast<std::uint8_t>(code);
+      indices[position] = static_cast<std::uint8_t>(2 * k + static_cast<int>(s % 2));
       s = (s >> 1) ^ (s % 2 == 1 ? a[trellis_] : 0) ^ (k % 2 != 0 ? b[trellis_] : 0);
     }
   }

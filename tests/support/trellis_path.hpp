@@ -32,7 +32,7 @@ inline std::vector<std::uint8_t> path_of(const ecq::trellis& walk, const std::ve
 }
 
 /// A path of `count` codes whose indices are a bell around 0 of width `spread`, one in 40 anything that is no farther
-/// from 0 than `farthest`. Codes tell indices from each other up to 63.
+/// from 0 than `farthest`, at most 63.
 inline trellis_path random_path(const ecq::trellis& walk, std::size_t count, unsigned spread, unsigned farthest = 63) {
   code_source random(count + spread + walk.state_bits);
   trellis_path made{random.bell(count, spread), {}};

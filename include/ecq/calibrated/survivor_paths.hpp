@@ -25,8 +25,8 @@ namespace ecq::detail {
 /// the step. Each quantiser offers the nearest of its codes with an even index, and of those with an odd one.
 struct path_rule {
   trellis walk{};
-  float step = 1;            ///< of weights, between neighbouring codes
-  index_bits index_costs{};  ///< by magnitude
+  float step = 1;  ///< of weights, between neighbouring codes
+  index_bits index_costs{};
 };
 
 /// Weights of a row that follow one another in a lane.
@@ -39,8 +39,8 @@ struct lane_weights {
   std::size_t stride = 0;
 };
 
-/// The largest magnitude of a code that every quantiser has a neighbour of, with indices of either parity.
-inline constexpr float largest_survivor_code = largest_path_code - 2;
+/// Targets beyond it, in steps, have the outermost codes of either quantiser, with indices of either parity.
+inline constexpr float largest_target = 125.5F;
 
 /// Takes paths through some weights. `costs` has a number for each state, `futures` room for one for each weight and
 /// state: what errors on the path to that state add to the target of the weight. Writes, for each weight and state, the
@@ -52,25 +52,24 @@ ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weigh
   constexpr trellis walk{.state_bits = StateBits};
   constexpr unsigned states = walk.states();
   constexpr float pushed = 0x1.8p23F;  // adding it rounds to an integer
-  constexpr float offsets[2][2] = {{0, 2}, {-1, 1}};
+  constexpr float offsets[2][2] = {{0, 2}, {1, 3}};
   const float per_step = 1.0F / rule.step;
   std::fill_n(futures, some.count * states, 0.0F);
   for (std::size_t at = 0; at < some.count; ++at) {
     float sums[2][states], made[2][states];
     for (unsigned state = 0; state < states; ++state) {
       const float exact = (some.targets[at] + futures[at * states + state]) * per_step;
-      const float magnitude = std::fabs(exact);
-      const float bounded = magnitude < largest_survivor_code ? magnitude : largest_survivor_code;
+      const float below = exact < largest_target ? exact : largest_target;
+      const float bounded = below > -largest_target ? below : -largest_target;
       const unsigned quantizer = trellis::quantizer(state);
       for (unsigned parity = 0; parity < 2; ++parity) {
         const float offset = offsets[quantizer][parity];
         const float fourth = ((bounded - offset) * 0.25F + pushed) - pushed;
-        float code = fourth * 4.0F + offset;
-        if (quantizer == 1 && parity == 0 && bounded < 1.5F) code = 0;
-        const auto index = static_cast<std::size_t>(static_cast<unsigned>(code) + quantizer) / 2;
-        made[parity][state] = std::copysign(code, exact);
-        const float away = exact - made[parity][state];
-        sums[parity][state] = costs[state] + (away * away * some.importance[at] + rule.index_costs[index]);
+        const float code = fourth * 4.0F + offset;
+        const auto number = static_cast<std::size_t>((static_cast<int>(code) >> 1) - smallest_index);
+        made[parity][state] = code;
+        const float away = exact - code;
+        sums[parity][state] = costs[state] + (away * away * some.importance[at] + rule.index_costs[number]);
       }
     }
     float errors[states];
@@ -162,9 +161,9 @@ class survivor_paths {
 #if ECQ_X86
     if constexpr (StateBits >= 3) {
       if (isa_ >= instruction_set::avx2) {
-        avx2::extend_paths<StateBits>({rule_.step, rule_.index_costs.data(), largest_survivor_code, some.count,
-                                       some.weights, some.targets, some.importance, some.feedback, some.stride,
-                                       costs_.data(), futures_.data(), codes, odd});
+        avx2::extend_paths<StateBits>({rule_.step, rule_.index_costs.data() - smallest_index, largest_target,
+                                       some.count, some.weights, some.targets, some.importance, some.feedback,
+                                       some.stride, costs_.data(), futures_.data(), codes, odd});
         return;
       }
     }

@@ -20,8 +20,8 @@ namespace ecq::detail::avx2 {
 /// What extend_paths reads and writes.
 struct survivors {
   float step;
-  const float* index_costs;
-  float largest_code;
+  const float* index_costs;  ///< that of index 0 comes first; others lie before and behind it
+  float largest_target;
   std::size_t count;
   const float* weights;
   const float* targets;
@@ -76,11 +76,10 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline void extend_paths(const survivors& run) {
   ECQ_EXACT_FLOAT_BODY
   using vectors = state_vectors<StateBits>;
   constexpr std::size_t count = vectors::count, states = 8 * count;
-  const __m256 pushed = _mm256_set1_ps(0x1.8p23F), sign = _mm256_set1_ps(-0.0F);
+  const __m256 pushed = _mm256_set1_ps(0x1.8p23F);
+  const __m256 limits[2] = {_mm256_set1_ps(-run.largest_target), _mm256_set1_ps(run.largest_target)};
   const __m256 step = _mm256_set1_ps(run.step), per_step = _mm256_set1_ps(1.0F / run.step);
-  const __m256i quantizers = _mm256_setr_epi32(0, 1, 0, 1, 0, 1, 0, 1);
-  const __m256 second = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_setzero_si256(), quantizers));
-  const __m256 offsets[2] = {_mm256_setr_ps(0, -1, 0, -1, 0, -1, 0, -1), _mm256_setr_ps(2, 1, 2, 1, 2, 1, 2, 1)};
+  const __m256 offsets[2] = {_mm256_setr_ps(0, 1, 0, 1, 0, 1, 0, 1), _mm256_setr_ps(2, 3, 2, 3, 2, 3, 2, 3)};
   __m256i from[2][count];
   __m256 costs[count];
   for (std::size_t i = 0; i < count; ++i) {
@@ -95,19 +94,15 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline void extend_paths(const survivors& run) {
     for (std::size_t i = 0; i < count; ++i) {
       const __m256 future = _mm256_loadu_ps(run.futures + at * states + 8 * i);
       const __m256 exact = _mm256_mul_ps(_mm256_add_ps(_mm256_broadcast_ss(run.targets + at), future), per_step);
-      const __m256 bounded = _mm256_min_ps(_mm256_andnot_ps(sign, exact), _mm256_set1_ps(run.largest_code));
+      const __m256 bounded = _mm256_max_ps(_mm256_min_ps(exact, limits[1]), limits[0]);
       ECQ_UNROLL
       for (std::size_t parity = 0; parity < 2; ++parity) {
         const __m256 scaled = _mm256_mul_ps(_mm256_sub_ps(bounded, offsets[parity]), _mm256_set1_ps(0.25F));
         const __m256 fourth = _mm256_sub_ps(_mm256_add_ps(scaled, pushed), pushed);
-        __m256 code = _mm256_add_ps(_mm256_mul_ps(fourth, _mm256_set1_ps(4.0F)), offsets[parity]);
-        if (parity == 0) {
-          const __m256 near_zero = _mm256_cmp_ps(bounded, _mm256_set1_ps(1.5F), _CMP_LT_OQ);
-          code = _mm256_andnot_ps(_mm256_and_ps(near_zero, second), code);
-        }
-        const __m256i index = _mm256_srli_epi32(_mm256_add_epi32(_mm256_cvttps_epi32(code), quantizers), 1);
-        made[parity][i] = _mm256_or_ps(code, _mm256_and_ps(exact, sign));
-        const __m256 away = _mm256_sub_ps(exact, made[parity][i]);
+        const __m256 code = _mm256_add_ps(_mm256_mul_ps(fourth, _mm256_set1_ps(4.0F)), offsets[parity]);
+        const __m256i index = _mm256_srai_epi32(_mm256_cvttps_epi32(code), 1);
+        made[parity][i] = code;
+        const __m256 away = _mm256_sub_ps(exact, code);
         const __m256 error = _mm256_mul_ps(_mm256_mul_ps(away, away), importance);
         const __m256 added = _mm256_add_ps(error, _mm256_i32gather_ps(run.index_costs, index, 4));
         sums[parity][i] = _mm256_add_ps(costs[i], added);

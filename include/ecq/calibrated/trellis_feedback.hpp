@@ -41,7 +41,7 @@ struct trellis_feedback {
   const input_factor* input = nullptr;  ///< of the matrix's inputs in trellis_order, which it outlives; not null
   std::uint64_t first = 0;              ///< where the first weight is in its stream, as in trellis_order
   trellis walk{};                       ///< lanes begin in state 0, and end in it for what follows in the stream
-  index_bits bits{};                    ///< of an index by its magnitude
+  index_bits bits{};                    ///< of each index
   float step = 1;                       ///< above 0
   double correction = 0.75;             ///< as that of error_feedback
 

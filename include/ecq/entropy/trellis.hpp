@@ -10,9 +10,9 @@
 
 namespace ecq {
 
-/// A walk of states, one for each lane. In state s, an index k stands for the code 2 k - z sgn(k), where z = s mod 2:
-/// one quantiser has the even numbers, the other zero and the odd ones. The parity of k then leads to the next state.
-/// So codes of 8 bits lie on a grid twice as fine as that of the indices, for the same number of indices.
+/// A walk of states, one for each lane. In state s, an index k stands for the code 2 k + z, where z = s mod 2: one
+/// quantiser has the even numbers, the other the odd ones. The parity of k then leads to the next state. So codes of 8
+/// bits lie on a grid twice as fine as that of the indices, for the same number of indices.
 ///
 /// Code j of a chunk belongs to lane (j mod 128) / 4; a lane takes its codes in ascending order. All lanes begin in
 /// state 0, and return to it wherever the position in the stream is a multiple of 2^period_bits.
@@ -39,21 +39,12 @@ struct trellis {
 
   /// The code of an index, both of two's complement, modulo 256.
   ECQ_HOST_DEVICE static constexpr std::uint8_t code(unsigned quantizer, std::uint8_t index) noexcept {
-    const int sign = index == 0 ? 0 : index < 128 ? 1 : -1;
-    return static_cast<std::uint8_t>(2 * index - static_cast<int>(quantizer) * sign);
+    return static_cast<std::uint8_t>(2 * index + static_cast<int>(quantizer));
   }
 
-  /// The index of a code that the quantiser has; its code() is another one if the quantiser does not have it.
-  ECQ_HOST_DEVICE static constexpr std::uint8_t index(unsigned quantizer, std::uint8_t code) noexcept {
-    const int value = code < 128 ? code : code - 256;
-    const int sign = value > 0 ? 1 : value < 0 ? -1 : 0;
-    return static_cast<std::uint8_t>((value + static_cast<int>(quantizer) * sign) / 2);
-  }
-
-  /// The index of a code that lies on a trellis: its parity tells which quantiser it is of, and 0 is 0 in both.
-  ECQ_HOST_DEVICE static constexpr std::uint8_t index_on_path(std::uint8_t code) noexcept {
-    const int value = code < 128 ? code : code - 256;
-    return static_cast<std::uint8_t>((value + (value > 0 ? 1 : 0)) >> 1);
+  /// The index of a code, -64..63. The lowest bit of a code is its quantiser.
+  ECQ_HOST_DEVICE static constexpr std::uint8_t index(std::uint8_t code) noexcept {
+    return static_cast<std::uint8_t>((code < 128 ? code : code - 256) >> 1);
   }
 
   /// The lane of the code at `position` of the stream.

@@ -61,7 +61,7 @@ class trellis_groups {
         const __m256i second = quantizer[Pairs ? part + 2 : 2 * part + 1];
         const __m256i both = unit == 0 ? _mm256_unpacklo_epi8(first, second) : _mm256_unpackhi_epi8(first, second);
         const __m256i of = index[unit][part];
-        index[unit][part] = _mm256_sub_epi8(_mm256_add_epi8(of, of), _mm256_sign_epi8(_mm256_and_si256(both, one), of));
+        index[unit][part] = _mm256_add_epi8(_mm256_add_epi8(of, of), _mm256_and_si256(both, one));
       }
     }
   }

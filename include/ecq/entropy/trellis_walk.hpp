@@ -79,11 +79,11 @@ inline std::size_t indices_of_codes(const trellis& walk, std::span<const std::ui
   for (std::size_t begin = 0; begin < codes.size(); begin += period) {
     const auto some = codes.subspan(begin, (std::min)(period, codes.size() - begin));
     walked.resize(some.size());
-    std::transform(some.begin(), some.end(), walked.begin(), trellis::index_on_path);
+    std::transform(some.begin(), some.end(), walked.begin(), trellis::index);
     codes_of_indices(walk, walked, isa);
     const auto wrong = std::mismatch(some.begin(), some.end(), walked.begin()).first;
     if (wrong != some.end()) return begin + static_cast<std::size_t>(wrong - some.begin());
-    std::transform(some.begin(), some.end(), indices + begin, trellis::index_on_path);
+    std::transform(some.begin(), some.end(), indices + begin, trellis::index);
   }
   return codes.size();
 }

@@ -57,7 +57,7 @@ ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices,
       const __m256i first = _mm256_and_si256(before, _mm256_set1_epi32(1));
       const __m256i quantizers = _mm256_or_si256(first, _mm256_and_si256(after, others));
       const __m256i odd = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(quantizers, to_all_four), bit), bit);
-      const __m256i code = _mm256_add_epi8(_mm256_add_epi8(index, index), _mm256_sign_epi8(odd, index));
+      const __m256i code = _mm256_sub_epi8(_mm256_add_epi8(index, index), odd);
       _mm256_storeu_si256(place, code);
     }
   }

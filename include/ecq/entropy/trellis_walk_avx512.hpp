@@ -22,9 +22,8 @@ namespace ecq::detail::avx512 {
 
 /// The codes of 64 indices, of which `second` are of the second quantiser.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of_indices(__m512i index, __mmask64 second) {
-  const __m512i sign = _mm512_max_epi8(_mm512_min_epi8(index, _mm512_set1_epi8(1)), _mm512_set1_epi8(-1));
   const __m512i twice = _mm512_add_epi8(index, index);
-  return _mm512_mask_sub_epi8(twice, second, twice, sign);
+  return _mm512_mask_add_epi8(twice, second, twice, _mm512_set1_epi8(1));
 }
 
 /// The same where it is known whether there are 32 states (trellis_lanes::step).

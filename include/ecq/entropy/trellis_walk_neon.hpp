@@ -47,10 +47,7 @@ inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::siz
       lanes[i] = after;
       const uint8x16_t quantizers = vorrq_u8(vandq_u8(before, vdupq_n_u8(1)), vandq_u8(after, vdupq_n_u8(0x70)));
       const uint8x16_t odd = vtstq_u8(vqtbl1q_u8(quantizers, to_all_four), bits);
-      const uint8x16_t negative = vcltzq_s8(vreinterpretq_s8_u8(index)),
-                       positive = vcgtzq_s8(vreinterpretq_s8_u8(index));
-      const uint8x16_t sign = vsubq_u8(negative, positive);
-      vst1q_u8(place, vsubq_u8(vaddq_u8(index, index), vandq_u8(sign, odd)));
+      vst1q_u8(place, vsubq_u8(vaddq_u8(index, index), odd));
     }
   }
   std::uint32_t bytes[4];

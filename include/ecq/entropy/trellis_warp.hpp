@@ -83,12 +83,7 @@ class warp_trellis {
 
   /// trellis::code of each byte, with the quantisers of after().
   ECQ_HOST_DEVICE static lanes codes(const lanes& indices, const lanes& quantizers) {
-    // Only the highest bit of each byte counts: whether the other bits of the index are not 0.
-    const lanes low = (indices | lanes(0x80808080U)) - lanes(0x01010101U);
-    const lanes odd = quantizers & (low | indices);  // not 0, which both quantisers have
-    const lanes positive = odd ^ (odd & indices);
-    // 2 k - 1 is 2 (k - 1) + 1, and 2 k + 1 is even plus 1: no byte lends the next one anything.
-    return Warp::merge_bits((indices - (positive >> 7)) << 1, odd >> 7, 0xFEFEFEFEU);
+    return Warp::merge_bits(indices << 1, quantizers >> 7, 0xFEFEFEFEU);
   }
 
   std::uint32_t period_;           ///< groups between two returns to state 0; 0: no trellis

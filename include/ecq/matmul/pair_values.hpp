@@ -28,6 +28,7 @@ struct pair_values {
   alignas(64) std::uint8_t index[2][64];   ///< of the first and the second code of each pair, raw bits 0
   alignas(64) std::uint8_t escaped[64]{};  ///< bit 0: the first code is an escape; bit 1: the second one
   alignas(64) std::uint16_t halves[32];    ///< the value of each index as BF16; 0 for escapes
+  std::size_t escape_index = 32;           ///< the first index of escapes, which have 2^raw_bits; 32 if there are none
   const std::uint16_t* all_halves;         ///< of all codes
   unsigned raw_bits;                       ///< of a code
   bool escaping;                           ///< codes may be escapes
@@ -50,6 +51,7 @@ struct pair_values {
           usable = usable && numbers < most_nibbles;
           if (!usable) return;
           number_of[nibble] = static_cast<std::uint8_t>(numbers << bits);
+          if (escape) escape_index = number_of[nibble];
           for (unsigned raw = 0; raw >> bits == 0 && !escape; ++raw) {
             halves[(numbers << bits) + raw] = of_codes[(list.symbols[nibble] + raw) % 256U];
           }

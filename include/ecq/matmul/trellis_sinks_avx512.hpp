@@ -148,8 +148,9 @@ struct trellis_pair_weights {
     alignas(64) std::uint8_t parities[64];
     for (std::size_t i = 0; i < 32; ++i) {
       const auto index = static_cast<std::uint8_t>(indices.halves[i]);
-      halves[0][i] = half_of_code(trellis::code(0, index));
-      halves[1][i] = half_of_code(trellis::code(1, index));
+      const bool escape = i >> indices.raw_bits == indices.escape_index >> indices.raw_bits;
+      halves[0][i] = escape ? std::uint16_t{0} : half_of_code(trellis::code(0, index));
+      halves[1][i] = escape ? std::uint16_t{0} : half_of_code(trellis::code(1, index));
       parities[i] = parities[32 + i] = index % 2U;
     }
     values[0] = _mm512_load_si512(halves[0]);

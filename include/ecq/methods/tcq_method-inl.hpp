@@ -134,7 +134,7 @@ ECQ_INLINE result<void> tcq_method::search_lambda(const cpu& backend, matrix_str
     const weights_view& weights = sample.weights;
     ECQ_TRY(steps, trellis_steps(where, weights, lambda, sample.factors(), how_.has_scaled_rows(weights.columns())));
     ECQ_CHECK(find_trellis_codes(where, plan.walk, *costs, weights, steps, 0, {}, codes));
-    std::transform(codes.begin(), codes.end(), codes.begin(), trellis::index_on_path);
+    std::transform(codes.begin(), codes.end(), codes.begin(), trellis::index);
     return {};
   };
   ECQ_TRY(found, find_lambdas(backend, streams, *how_.target_bits, false, setting, quantizer));

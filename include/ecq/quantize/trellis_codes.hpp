@@ -41,8 +41,8 @@ inline constexpr float trellis_rate_weight = 0.4F;
 /// Errors: errc::non_finite. Precondition: there are as many factors of rows as rows, or none.
 inline result<std::vector<float>> trellis_steps(const cpu& backend, const weights_view& weights, double lambda,
                                                 const lambda_factors& factors, bool by_rows) {
-  // Gaussian weights take 3 bits at steps of 0.276 of their deviation, and at EntQuant's lambda of 14.5.
-  constexpr double rms_of_step = 0.0724;
+  // Gaussian weights take 3 bits at steps of 0.254 of their deviation, and at EntQuant's lambda of 14.5.
+  constexpr double rms_of_step = 0.0667;
   constexpr auto end = static_cast<double>(largest_path_code);
   constexpr auto greatest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
   ECQ_TRY(extent, extent_of_weights(backend, weights));
@@ -123,16 +123,24 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
   return {};
 }
 
-/// Bits of indices that occur as often as `counts` says, by their magnitudes. Those that do not occur take more than
-/// the others.
-inline index_bits bits_of_indices(std::span<const double, largest_index + 1> counts) {
+/// Bits of indices that occur as often as `counts` says. Those that do not occur take more than the others.
+inline index_bits bits_of_indices(std::span<const double, index_count> counts) {
   constexpr double unseen = 0.02;
   double total = 0;
   for (const double count : counts) total += count + unseen;
   index_bits bits{};
   for (std::size_t index = 0; index < bits.size(); ++index) {
-    const double exact = std::log2(total / (counts[index] + unseen)) + (index == 0 ? 0 : 1);
+    const double exact = std::log2(total / (counts[index] + unseen));
     bits[index] = static_cast<float>(std::round(exact * 256) / 256);  // where logarithms of all machines agree
+  }
+  return bits;
+}
+
+/// What indices cost before anything is known of how often they occur.
+inline index_bits usual_index_bits() {
+  index_bits bits{};
+  for (std::size_t number = 0; number < index_count; ++number) {
+    bits[number] = 1.85F + 0.7F * std::fabs(static_cast<float>(number) + static_cast<float>(smallest_index) + 0.5F);
   }
   return bits;
 }
@@ -162,21 +170,19 @@ inline result<index_bits> find_index_bits(const cpu& backend, const trellis& wal
     const double share = static_cast<double>(sample.weights.size()) / static_cast<double>(some.size());
     parts.push_back({some, std::move(steps), sample.stands_for * share});
   }
-  index_bits bits{};
-  for (std::size_t index = 0; index < bits.size(); ++index) bits[index] = 1.5F + 0.7F * static_cast<float>(index);
+  index_bits bits = usual_index_bits();
   std::vector<std::uint8_t> codes;
   for (int pass = 0; pass < passes && !parts.empty(); ++pass) {
     const path_costs costs(bits, trellis_rate_weight);
-    std::array<double, largest_index + 1> counts{};
+    std::array<double, index_count> counts{};
     for (const part& each : parts) {
       codes.resize(each.weights.size());
       ECQ_CHECK(find_trellis_codes(backend, walk, costs, each.weights, each.steps, 0, {}, codes));
       ECQ_TRY(made, count_codes(backend, codes));
       const histogram indices = counts_of_indices(made);
-      for (std::size_t index = 0; index < 256; ++index) {
-        const std::size_t magnitude = (std::min)(index, 256 - index);
-        if (indices.counts[index] == 0) continue;
-        counts[magnitude] += static_cast<double>(indices.counts[index]) * each.stands_for;
+      for (std::size_t number = 0; number < index_count; ++number) {
+        const auto index = static_cast<std::uint8_t>(static_cast<int>(number) + smallest_index);
+        counts[number] += static_cast<double>(indices.counts[index]) * each.stands_for;
       }
     }
     bits = bits_of_indices(counts);

@@ -14,7 +14,7 @@ namespace ecq {
 inline histogram counts_of_indices(const histogram& codes) noexcept {
   histogram indices;
   for (std::size_t code = 0; code < codes.counts.size(); ++code) {
-    indices.counts[trellis::index_on_path(static_cast<std::uint8_t>(code))] += codes.counts[code];
+    indices.counts[trellis::index(static_cast<std::uint8_t>(code))] += codes.counts[code];
   }
   return indices;
 }

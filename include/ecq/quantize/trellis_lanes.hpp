@@ -30,7 +30,7 @@ inline lane_states states_behind(const trellis& walk, std::span<const std::byte>
   for (std::size_t at = codes.size() / period * period; at < codes.size(); ++at) {
     std::uint8_t& state = states[trellis::lane(at)];
     const auto code = static_cast<std::uint8_t>(codes[at]);
-    state = static_cast<std::uint8_t>(walk.next(state, trellis::index(trellis::quantizer(state), code) & 1U));
+    state = static_cast<std::uint8_t>(walk.next(state, trellis::index(code) & 1U));
   }
   return states;
 }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -19,12 +19,15 @@
 
 namespace ecq::detail {
 
-/// The largest magnitude of an index and of a code of a path.
-inline constexpr unsigned largest_index = 63;
-inline constexpr float largest_path_code = 2 * largest_index;
+/// Indices of a path are -64..63, those of the codes of Int8.
+inline constexpr int smallest_index = -64;
+inline constexpr std::size_t index_count = 128;
 
-/// What an index costs by its magnitude: bits, with that of its sign.
-using index_bits = std::array<float, largest_index + 1>;
+/// The largest magnitude of a weight, in steps, that has a code beside it.
+inline constexpr float largest_path_code = 126;
+
+/// What each index costs, in bits, by index - smallest_index.
+using index_bits = std::array<float, index_count>;
 
 /// What a step of a path costs: (weight - code)^2 + rate_weight * bits of the index. Weights are in steps of the codes.
 ///
@@ -34,8 +37,9 @@ using index_bits = std::array<float, largest_index + 1>;
 class path_costs {
  public:
   static constexpr float cells_per_step = 16;
-  static constexpr std::size_t cell_count = 2032;
-  /// Greater magnitudes count as this one, which lies in the last cell.
+  static constexpr float first_weight = -127;  ///< where the first cell begins
+  static constexpr std::size_t cell_count = 4064;
+  /// Weights beyond count as it and its negative, which lie in the last cell and in the first one.
   static constexpr float limit = 126.96875F;
 
   struct alignas(32) cell {
@@ -46,29 +50,30 @@ class path_costs {
   ECQ_EXACT_FLOAT path_costs(const index_bits& bits, float rate_weight) : cells_(cell_count), codes_(cell_count) {
     ECQ_EXACT_FLOAT_BODY
     for (std::size_t at = 0; at < cell_count; ++at) {
-      const float middle = (static_cast<float>(at) + 0.5F) * (1 / cells_per_step);
+      const float middle = (static_cast<float>(at) + 0.5F) * (1 / cells_per_step) + first_weight;
       std::uint32_t codes = 0;
       for (unsigned candidate = 0; candidate < 4; ++candidate) {
-        float least = 0;
-        unsigned best = 0;
-        for (unsigned index = candidate & 1; index <= largest_index; index += 2) {
-          const unsigned code = trellis::code(candidate >> 1, static_cast<std::uint8_t>(index));
+        float least = (std::numeric_limits<float>::max)();
+        std::int8_t best = 0;
+        for (std::size_t number = candidate & 1; number < index_count; number += 2) {
+          const auto index = static_cast<std::uint8_t>(static_cast<int>(number) + smallest_index);
+          const auto code = static_cast<std::int8_t>(trellis::code(candidate >> 1, index));
           const float away = middle - static_cast<float>(code);
-          const float cost = away * away + rate_weight * bits[index];
-          if (index > 1 && !(cost < least)) continue;
+          const float cost = away * away + rate_weight * bits[number];
+          if (!(cost < least)) continue;
           least = cost;
           best = code;
         }
         cells_[at].costs[candidate] = least;
         cells_[at].slopes[candidate] = 2 * (middle - static_cast<float>(best));
-        codes |= best << (8 * candidate);
+        codes |= std::uint32_t{static_cast<std::uint8_t>(best)} << (8 * candidate);
       }
       codes_[at] = static_cast<std::int32_t>(codes);
     }
   }
 
   const cell* cells() const noexcept { return cells_.data(); }
-  /// The magnitude of each candidate's code, 8 bits each, the first one lowest.
+  /// The code of each candidate, 8 bits each, the first one lowest.
   const std::int32_t* codes() const noexcept { return codes_.data(); }
 
  private:
@@ -121,6 +126,7 @@ class path_search {
         const avx2::eight_lanes run{costs_->cells()->costs.data(),
                                     costs_->codes(),
                                     path_costs::cells_per_step,
+                                    path_costs::first_weight,
                                     path_costs::limit,
                                     weights_.data() + lane * rounds_per_group,
                                     groups,
@@ -144,13 +150,13 @@ class path_search {
     for (std::size_t lane = 0; lane < lane_count; ++lane) search_lane(lane, groups, states[lane]);
   }
 
-  static std::size_t cell_of(float magnitude) noexcept {
-    return static_cast<std::size_t>(magnitude * path_costs::cells_per_step);
+  /// The distance of a weight, within the limits, from the first cell's beginning.
+  static float distance_of(float weight) noexcept {
+    return std::clamp(weight, -path_costs::limit, path_costs::limit) - path_costs::first_weight;
   }
 
-  static float magnitude_of(float weight) noexcept {
-    const float magnitude = std::fabs(weight);
-    return magnitude < path_costs::limit ? magnitude : path_costs::limit;
+  static std::size_t cell_of(float distance) noexcept {
+    return static_cast<std::size_t>(distance * path_costs::cells_per_step);
   }
 
   /// The place of a lane's step in weights_ and codes_.
@@ -171,9 +177,9 @@ class path_search {
     const auto least = [&] { return std::min_element(costs.begin(), costs.begin() + states); };
     for (std::size_t step = 0; step < groups * rounds_per_group; ++step) {
       if (has_step(lane, step)) {
-        const float magnitude = magnitude_of(weights_[place_of(lane, step)]);
-        const std::size_t at = cell_of(magnitude);
-        const float away = magnitude - (static_cast<float>(at) + 0.5F) * (1 / path_costs::cells_per_step);
+        const float distance = distance_of(weights_[place_of(lane, step)]);
+        const std::size_t at = cell_of(distance);
+        const float away = distance - (static_cast<float>(at) + 0.5F) * (1 / path_costs::cells_per_step);
         const path_costs::cell& cell = costs_->cells()[at];
         std::array<float, 4> added;
         for (std::size_t i = 0; i < 4; ++i) added[i] = cell.costs[i] + cell.slopes[i] * away;
@@ -196,12 +202,11 @@ class path_search {
     auto state = static_cast<unsigned>(least() - costs.begin());
     for (std::size_t step = groups * rounds_per_group; step-- > 0;) {
       if (!has_step(lane, step)) continue;
-      const float weight = weights_[place_of(lane, step)];
       const unsigned parity = (static_cast<std::uint32_t>(decisions_[step]) >> state) & 1U;
       const unsigned candidate = 2 * (state >> (walk_.state_bits - 1)) + parity;
-      const auto codes = static_cast<std::uint32_t>(costs_->codes()[cell_of(magnitude_of(weight))]);
-      const unsigned code = (codes >> (8 * candidate)) & 0xffU;
-      codes_[place_of(lane, step)] = static_cast<std::uint8_t>(std::signbit(weight) ? 0U - code : code);
+      const std::size_t place = place_of(lane, step);
+      const auto codes = static_cast<std::uint32_t>(costs_->codes()[cell_of(distance_of(weights_[place]))]);
+      codes_[place] = static_cast<std::uint8_t>(codes >> (8 * candidate));
       state = state_before(walk_, state, parity);
     }
   }

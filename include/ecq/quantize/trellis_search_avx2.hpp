@@ -22,6 +22,7 @@ struct eight_lanes {
   const float* cells;         ///< path_costs::cells(), 8 numbers each
   const std::int32_t* codes;  ///< path_costs::codes()
   float per_step;             ///< cells in a step of the codes
+  float first_weight;         ///< where the first cell begins
   float limit;                ///< of the magnitude of weights
   const float* weights;       ///< of the first lane's first step; a group is group_symbols further
   std::size_t groups;
@@ -92,7 +93,8 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
     const __m256i there = _mm256_cmpeq_epi32(begin, _mm256_set1_epi32(static_cast<int>(state)));
     both[0][state] = _mm256_andnot_ps(_mm256_castsi256_ps(there), _mm256_set1_ps(unreachable));
   }
-  const __m256 sign = _mm256_set1_ps(-0.0F);
+  const __m256 first_weight = _mm256_set1_ps(run.first_weight);
+  const __m256 limits[2] = {_mm256_set1_ps(-run.limit), _mm256_set1_ps(run.limit)};
   const __m256 width = _mm256_set1_ps(1 / run.per_step);
   for (std::size_t group = 0; group < run.groups; ++group) {
     const bool at_end = group == 0 || group + 1 == run.groups;
@@ -106,14 +108,14 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
         const __m256(&costs)[states] = both[turn];
         __m256(&next)[states] = both[1 - turn];
         const std::size_t at = (group * rounds_per_group + step) * 8;
-        const __m256 magnitude = _mm256_min_ps(_mm256_andnot_ps(sign, weights[step]), _mm256_set1_ps(run.limit));
-        const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(magnitude, _mm256_set1_ps(run.per_step)));
+        const __m256 bounded = _mm256_min_ps(_mm256_max_ps(weights[step], limits[0]), limits[1]);
+        const __m256 distance = _mm256_sub_ps(bounded, first_weight);
+        const __m256i place = _mm256_cvttps_epi32(_mm256_mul_ps(distance, _mm256_set1_ps(run.per_step)));
         const __m256 middle = _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(place), _mm256_set1_ps(0.5F)), width);
-        const __m256 away = _mm256_sub_ps(magnitude, middle);
+        const __m256 away = _mm256_sub_ps(distance, middle);
         alignas(32) std::int32_t cells[8];
         _mm256_store_si256(reinterpret_cast<__m256i*>(cells), place);
-        const __m256i signs = _mm256_castps_si256(_mm256_and_ps(weights[step], sign));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.places + at), _mm256_or_si256(place, signs));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.places + at), place);
         __m256 rows[8];
         ECQ_UNROLL
         for (std::size_t lane = 0; lane < 8; ++lane) rows[lane] = _mm256_load_ps(run.cells + cells[lane] * 8);
@@ -183,12 +185,9 @@ ECQ_AVX2 inline void search_eight_lanes(const eight_lanes& run, float unreachabl
       const __m256i parity = _mm256_and_si256(_mm256_srlv_epi32(decided, state), one);
       const __m256i quantizer = _mm256_srli_epi32(state, static_cast<int>(StateBits) - 1);
       const __m256i candidate = _mm256_slli_epi32(_mm256_or_si256(_mm256_slli_epi32(quantizer, 1), parity), 3);
-      const __m256i cell = _mm256_and_si256(place, _mm256_set1_epi32(0x7fffffff));
-      const __m256i codes = _mm256_i32gather_epi32(run.codes, cell, 4);
-      const __m256i magnitude = _mm256_and_si256(_mm256_srlv_epi32(codes, candidate), _mm256_set1_epi32(0xff));
-      const __m256i negative = _mm256_srai_epi32(place, 31);
-      const __m256i code = _mm256_sub_epi32(_mm256_xor_si256(magnitude, negative), negative);
-      four = _mm256_or_si256(_mm256_slli_epi32(four, 8), _mm256_and_si256(code, _mm256_set1_epi32(0xff)));
+      const __m256i codes = _mm256_i32gather_epi32(run.codes, place, 4);
+      const __m256i code = _mm256_and_si256(_mm256_srlv_epi32(codes, candidate), _mm256_set1_epi32(0xff));
+      four = _mm256_or_si256(_mm256_slli_epi32(four, 8), code);
       const __m256i by_state = _mm256_and_si256(_mm256_sub_epi32(_mm256_setzero_si256(), quantizer), from_state);
       const __m256i by_parity = _mm256_and_si256(_mm256_sub_epi32(_mm256_setzero_si256(), parity), from_parity);
       const __m256i rest = _mm256_xor_si256(_mm256_xor_si256(state, by_state), by_parity);

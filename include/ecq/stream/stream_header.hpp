@@ -87,6 +87,9 @@ ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noex
   return aligned(end + stream_tail_bytes);
 }
 
+/// What a header adds to the log2 of the states of a trellis.
+inline constexpr unsigned trellis_mark = 16;
+
 /// The numbers of the fixed header that differ between streams.
 struct fixed_header {
   std::uint16_t coder;
@@ -129,7 +132,7 @@ ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_hea
   store_le(to + 32, header.total_bytes);
   store_le(to + 40, header.tables);
   to[44] = static_cast<std::byte>(header.format);
-  to[45] = static_cast<std::byte>(header.state_bits);
+  to[45] = static_cast<std::byte>(header.state_bits == 0 ? 0U : trellis_mark + header.state_bits);
   to[46] = static_cast<std::byte>(header.period_bits);
   for (std::size_t i = 47; i < fixed_header_bytes; ++i) to[i] = std::byte{0};
   return entries * directory_entry_bytes;
@@ -253,20 +256,20 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
 
 /// Reads the trellis of the header `from`, of whose format and chunks `header` knows.
 inline result<void> read_trellis(const std::byte* from, stream_header& header) {
-  const auto state_bits = static_cast<unsigned>(from[45]);
+  const auto marked = static_cast<unsigned>(from[45]);
   const auto period_bits = static_cast<unsigned>(from[46]);
-  if (state_bits == 0) {
+  if (marked == 0) {
     if (period_bits == 0) return {};
     return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes without a trellis");
   }
-  if (state_bits < trellis::min_state_bits || state_bits > trellis::max_state_bits) {
-    return stream_error(errc::unsupported, "trellis of 2^", state_bits, " states");
+  if (marked < trellis_mark + trellis::min_state_bits || marked > trellis_mark + trellis::max_state_bits) {
+    return stream_error(errc::unsupported, "trellis of kind ", marked);
   }
   if (header.format) return stream_error(errc::corrupt, "weights of ", to_string(*header.format), " have a trellis");
   if (period_bits < min_chunk_bits || period_bits > header.chunk_bits) {
     return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes in chunks of 2^", header.chunk_bits);
   }
-  header.trellis = trellis{state_bits, period_bits};
+  header.trellis = trellis{marked - trellis_mark, period_bits};
   return {};
 }
 
