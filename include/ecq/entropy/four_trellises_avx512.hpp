@@ -58,19 +58,18 @@ ECQ_AVX512 inline __m512i every_matrix(std::uint64_t matrix) {
   return _mm512_set1_epi64(static_cast<long long>(matrix));
 }
 
-/// Registers of the bytes 128, 64, ... 1. Kernels have no registers left for them, and compilers would spill them
-/// across the lines of the cache.
-struct single_bits {
-  constexpr single_bits() {
-    for (unsigned bit = 0; bit < 8; ++bit) {
-      for (std::uint8_t& byte : bytes[bit]) byte = static_cast<std::uint8_t>(128U >> bit);
+/// For each byte of eight, where its eight bits are among the 64: controls that spread them over eight bytes.
+struct bit_places {
+  constexpr bit_places() {
+    for (unsigned byte = 0; byte < 8; ++byte) {
+      for (unsigned i = 0; i < 64; ++i) of_byte[byte][i] = static_cast<std::uint8_t>(8 * byte + i % 8);
     }
   }
 
-  alignas(64) std::uint8_t bytes[8][64] = {};
+  alignas(64) std::uint8_t of_byte[8][64] = {};
 };
 
-inline constexpr single_bits every_single_bit;
+inline constexpr bit_places places_of_bits;
 
 /// Four trellises at the same place in their periods. A group of each is two registers of 64 indices.
 class four_trellises {
@@ -94,8 +93,8 @@ class four_trellises {
     highest_of_state_ = every_matrix(matrices.highest_of_state);
   }
 
-  /// Moves all lanes on by the lowest bits of four indices each. Byte i of what it returns says which of bytes i of the
-  /// indices are of the second quantiser: bit 7 - r does for register r. `Highest` says whether there are 32 states.
+  /// Moves all lanes on by the lowest bits of four indices each. Returns the quantisers: of every eight bytes, byte r
+  /// has those of these bytes of register r, the first one lowest. `Highest` says whether there are 32 states.
   template <bool Highest>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(states& lanes, const __m512i (&indices)[registers]) const {
     // A matrix whose rows are eight indices gives their lowest bits, in the byte of their register.
@@ -107,20 +106,19 @@ class four_trellises {
     const __m512i parities = sum_of(sum_of(lowest[0], lowest[1], lowest[2]), sum_of(lowest[3], lowest[4], lowest[5]),
                                     _mm512_xor_si512(lowest[6], lowest[7]));
     const __m512i before = lanes.low;
-    const __m512i quantizers = products(parities, quantizers_of_parities_, before, quantizers_of_state_);
     lanes.low = products(parities, state_of_parities_, before, state_of_state_);
     if constexpr (Highest) {
       // Four steps take bit 4 of a state to bit 0, and no further.
       lanes.low = _mm512_xor_si512(lanes.low, lanes.highest);
       lanes.highest = products(parities, highest_of_parities_, before, highest_of_state_);
     }
-    // A matrix whose rows are bytes of eight registers gives a byte for each of their bits.
-    return _mm512_gf2p8affine_epi64_epi8(every_matrix(0x8040201008040201), quantizers, 0);
+    return products(parities, quantizers_of_parities_, before, quantizers_of_state_);
   }
 
-  /// Which of the indices of register `r` are of the second quantiser, from what `step` returned.
-  ECQ_AVX512 [[gnu::always_inline]] static inline __mmask64 second(__m512i quantizers, std::size_t r) {
-    return _mm512_test_epi8_mask(quantizers, _mm512_load_si512(every_single_bit.bytes[r]));
+  /// The codes of register `r`, of which `index` has the indices, with the quantisers that `step` returned.
+  ECQ_AVX512 [[gnu::always_inline]] static inline __m512i codes(__m512i index, __m512i quantizers, std::size_t r) {
+    const __m512i own = _mm512_multishift_epi64_epi8(_mm512_load_si512(places_of_bits.of_byte[r]), quantizers);
+    return _mm512_ternarylogic_epi32(_mm512_add_epi8(index, index), own, _mm512_set1_epi8(1), 0xF8);  // a | (b & c)
   }
 
  private:

@@ -61,8 +61,7 @@ ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* p
     // All loads come before stores: places often are the same modulo 4096, and a load waits for such a store.
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) {
-      _mm512_storeu_si512(at_place[i / 2] + at + 64 * (i % 2),
-                          codes_of_indices(indices[i], four_trellises::second(quantizers, i)));
+      _mm512_storeu_si512(at_place[i / 2] + at + 64 * (i % 2), four_trellises::codes(indices[i], quantizers, i));
     }
   }
 }
