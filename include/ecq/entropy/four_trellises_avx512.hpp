@@ -93,18 +93,30 @@ class four_trellises {
     highest_of_state_ = every_matrix(matrices.highest_of_state);
   }
 
-  /// Moves all lanes on by the lowest bits of four indices each. Returns the quantisers: of every eight bytes, byte r
-  /// has those of these bytes of register r, the first one lowest. `Highest` says whether there are 32 states.
-  template <bool Highest>
-  ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(states& lanes, const __m512i (&indices)[registers]) const {
+  /// A register of a group of indices: two for each of `places`, from `at` on.
+  ECQ_AVX512 [[gnu::always_inline]] static inline __m512i load(std::uint8_t* const (&places)[trellises], std::size_t at,
+                                                               std::size_t r) {
+    return _mm512_loadu_si512(places[r / 2] + at + 64 * (r % 2));
+  }
+
+  /// The lowest bits of a group of indices: of every eight bytes, byte r has those of these bytes of register r, the
+  /// first one highest.
+  ECQ_AVX512 [[gnu::always_inline]] static inline __m512i parities(std::uint8_t* const (&places)[trellises],
+                                                                   std::size_t at) {
     // A matrix whose rows are eight indices gives their lowest bits, in the byte of their register.
     __m512i lowest[registers];
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) {
-      lowest[i] = _mm512_gf2p8affine_epi64_epi8(every_matrix(std::uint64_t{1} << (8 * i)), indices[i], 0);
+      lowest[i] = _mm512_gf2p8affine_epi64_epi8(every_matrix(std::uint64_t{1} << (8 * i)), load(places, at, i), 0);
     }
-    const __m512i parities = sum_of(sum_of(lowest[0], lowest[1], lowest[2]), sum_of(lowest[3], lowest[4], lowest[5]),
-                                    _mm512_xor_si512(lowest[6], lowest[7]));
+    return sum_of(sum_of(lowest[0], lowest[1], lowest[2]), sum_of(lowest[3], lowest[4], lowest[5]),
+                  _mm512_xor_si512(lowest[6], lowest[7]));
+  }
+
+  /// Moves all lanes on by four indices each, of `parities`. Returns the quantisers, as parities() are but for the
+  /// first one lowest. `Highest` says whether there are 32 states.
+  template <bool Highest>
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(states& lanes, __m512i parities) const {
     const __m512i before = lanes.low;
     lanes.low = products(parities, state_of_parities_, before, state_of_state_);
     if constexpr (Highest) {

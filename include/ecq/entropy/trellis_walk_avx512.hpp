@@ -52,16 +52,19 @@ ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* p
   constexpr std::size_t registers = four_trellises::registers;
   const four_trellises four(walk);
   four_trellises::states lanes = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  std::uint8_t* const at_place[] = {places[0], places[1], places[2], places[3]};
+  std::uint8_t* const own[] = {places[0], places[1], places[2], places[3]};  // no byte that is stored is one of them
+  __m512i parities = four_trellises::parities(own, 0);
   for (std::size_t at = 0; at < count; at += group_symbols) {
+    // A group takes longer from end to end than the processor looks ahead, so the next one begins before it ends.
+    const __m512i quantizers = four.step<Highest>(lanes, parities);
+    parities = four_trellises::parities(own, at + group_symbols < count ? at + group_symbols : at);
     __m512i indices[registers];
     ECQ_UNROLL
-    for (std::size_t i = 0; i < registers; ++i) indices[i] = _mm512_loadu_si512(at_place[i / 2] + at + 64 * (i % 2));
-    const __m512i quantizers = four.step<Highest>(lanes, indices);
+    for (std::size_t i = 0; i < registers; ++i) indices[i] = four_trellises::load(own, at, i);
     // All loads come before stores: places often are the same modulo 4096, and a load waits for such a store.
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) {
-      _mm512_storeu_si512(at_place[i / 2] + at + 64 * (i % 2), four_trellises::codes(indices[i], quantizers, i));
+      _mm512_storeu_si512(own[i / 2] + at + 64 * (i % 2), four_trellises::codes(indices[i], quantizers, i));
     }
   }
 }
