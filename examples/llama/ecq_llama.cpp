@@ -170,12 +170,14 @@ void add_compare(CLI::App& app, tool::action& chosen) {
   add_window_options(*command, *given);
   auto* const bits =
       command->add_option("--bits", given->bits, "Also make models at so many bits a weight, by each method")
+          ->delimiter(',')
           ->check(tool::number_between(1.3, 6.5));
   command
       ->add_option(
           "--methods", given->methods,
           "How: entquant and tcqN as by 'ecq compress', feedback and feedback-tcqN as by 'ecq-llama compress'; N is "
           "the number of a trellis's states")
+      ->delimiter(',')
       ->check(CLI::IsMember(llama_tool::comparable_methods))
       ->needs(bits)
       ->capture_default_str();

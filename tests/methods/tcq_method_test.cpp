@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -197,6 +198,26 @@ TEST_F(Tcq, TakesWeightsOfAnySize) {
       }
     }
   }
+}
+
+// Paths that come to a row of zeros in an odd state have no zero to go on with.
+TEST_F(Tcq, KeepsRowsOfZeros) {
+  std::fill_n(first.begin() + 7 * 1030, 1030, 0.0F);
+  auto other = ecq_test::gaussian(100, 1030, 5);
+  std::fill_n(other.begin(), 1030, 0.0F);
+  const std::vector<float> zeros(6000);
+  const named_weights with_zeros[] = {{"first", matrix_view<const float>(first.data(), 100, 1030)},
+                                      {"zeros", matrix_view<const float>(zeros.data(), 30, 200)},
+                                      {"second", matrix_view<const float>(second.data(), 150, 333)},
+                                      {"other", matrix_view<const float>(other.data(), 100, 1030)}};
+  const auto block = compress({}, any_method(tcq{.lambda = 20.0}), with_zeros);
+  ASSERT_TRUE(block) << block.error().to_string();
+  const auto out = decoded(*block);
+  EXPECT_GT(std::fabs(out[6 * 1030]) + std::fabs(out[8 * 1030]), 0.0F);
+  for (std::size_t column = 0; column < 1030; ++column) ASSERT_EQ(out[7 * 1030 + column], 0.0F) << column;
+  EXPECT_EQ(decoded(*block, 1), zeros);
+  const auto begins_with_zeros = decoded(*block, 3);
+  for (std::size_t column = 0; column < 1030; ++column) ASSERT_EQ(begins_with_zeros[column], 0.0F) << column;
 }
 
 TEST_F(Tcq, NamesWhatIsWrong) {

@@ -94,6 +94,8 @@ inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, 
 }
 
 /// Sets scales, one for each step, to the steps times the unbiased gain of what they cover: rows, or the whole matrix.
+/// The scale is 0 where all weights are but codes are not: paths that come from another matrix may begin in an odd
+/// quantiser, which has no 0.
 inline result<void> set_trellis_scales(const cpu& backend, const weights_view& weights,
                                        std::span<const std::uint8_t> codes, std::span<const float> steps,
                                        std::span<bf16> scales) {
@@ -103,6 +105,7 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
     return stored_scale<int8>(static_cast<float>((std::min)(gain.value(), greatest_gain) * static_cast<double>(step)));
   };
   std::vector<unbiased_gain> rows(weights.rows());
+  std::vector<std::uint8_t> blank(weights.rows());
   ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
     std::vector<float> before(weights.columns()), after(weights.columns());
     weights.load(row, 0, before);
@@ -111,15 +114,23 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
         made.begin(), made.end(), after.begin(),
         [step = steps[steps.size() == 1 ? 0 : row]](std::uint8_t code) { return int8::decode(code) * step; });
     rows[row].add(before, after);
+    // Weights above 0 whose squares are 0 do not occur: FP64 holds the square of any FP32.
+    if (rows[row].square == 0 && std::any_of(made.begin(), made.end(), [](auto code) { return code != 0; })) {
+      blank[row] = 1;
+    }
     return {};
   }));
   if (scales.size() == rows.size()) {
     std::transform(rows.begin(), rows.end(), steps.begin(), scales.begin(), scale_of);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (blank[row] != 0) scales[row] = bf16(0.0F);
+    }
     return {};
   }
   unbiased_gain whole;
   for (const unbiased_gain& row : rows) whole += row;
-  std::fill(scales.begin(), scales.end(), scale_of(whole, steps.front()));
+  const bool all_blank = whole.square == 0 && std::find(blank.begin(), blank.end(), 1) != blank.end();
+  std::fill(scales.begin(), scales.end(), all_blank ? bf16(0.0F) : scale_of(whole, steps.front()));
   return {};
 }
 
