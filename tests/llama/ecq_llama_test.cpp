@@ -177,8 +177,8 @@ TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
 
 TEST_F(EcqLlama, MakesTheModelsThatItCompares) {
   const std::vector<std::string> compare{
-      "compare",    path("model"), "--text",   path("text"),    "--window", "20",   "--bits", "4,6",           "--into",
-      path("made"), "--methods",   "entquant", "feedback-tcq4", "--tokens", "2000", "--svg",  path("made.svg")};
+      "compare",    path("model"), "--text",   path("text"),    "--window", "20",  "--bits", "4,6",           "--into",
+      path("made"), "--methods",   "entquant", "feedback-tcq4", "--tokens", "600", "--svg",  path("made.svg")};
   const json rows = answer(compare)["rows"];
   ASSERT_EQ(rows.size(), 5U);
   const std::array<std::string, 4> names{"entquant-4", "entquant-6", "feedback-tcq4-4", "feedback-tcq4-6"};

@@ -12,6 +12,7 @@
 #include "../tokenizer.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/model_files.hpp"
 
 namespace llama_tool {
@@ -31,6 +32,8 @@ ecq::result<ecq::sensitivity_map> sensitivities_of(const std::string& file) {
 ecq::result<std::unique_ptr<feedback>> feedback::open(const feedback_options& given) {
   ECQ_TRY(sensitivities, sensitivities_of(given.sensitivities));
   ECQ_CHECK(check_plain(given.path));
+  ECQ_TRY(weights, ecq::checkpoint::open(given.path));
+  ECQ_CHECK(ecq::check_sensitivities(sensitivities, weights));  // before the model writes texts, which takes a while
   ECQ_TRY(model, open_model(given));
   ECQ_TRY(words, open_tokenizer(given.path, model.config()));
   ECQ_TRY(prompt, prompt_tokens("", words, model.config()));

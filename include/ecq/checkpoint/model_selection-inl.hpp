@@ -19,6 +19,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/file_plan.hpp"
 #include "ecq/checkpoint/model_selection.hpp"
+#include "ecq/checkpoint/sensitivities.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
@@ -234,10 +235,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     if (model.find(each.first) != nullptr) continue;
     return error(errc::not_found, "no tensor '", each.first, "', which has weights to keep exact");
   }
-  for (const auto& each : options.sensitivities) {
-    if (model.find(each.first) != nullptr) continue;
-    return error(errc::not_found, "no tensor '", each.first, "', which has a sensitivity");
-  }
+  ECQ_CHECK(check_sensitivities(options.sensitivities, model));
   tensor_selection rules = options.selection;
   rules.embeddings = rules.embeddings || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));

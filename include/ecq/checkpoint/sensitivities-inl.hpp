@@ -134,4 +134,13 @@ ECQ_INLINE result<sensitivity_map> read_sensitivities(const std::filesystem::pat
   return sensitivities_of(file);
 }
 
+ECQ_INLINE result<void> check_sensitivities(const sensitivity_map& sensitivities, const checkpoint& model) {
+  for (const auto& each : sensitivities) {
+    if (model.find(each.first) == nullptr) {
+      return error(errc::not_found, "no tensor '", each.first, "', which has a sensitivity");
+    }
+  }
+  return {};
+}
+
 }  // namespace ecq

@@ -11,6 +11,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/safetensors.hpp"
 
 namespace ecq {
@@ -65,6 +66,9 @@ result<sensitivity_map> sensitivities_of(const safetensors_file& file);
 /// Reads a file of sensitivities: safetensors if its name ends in .safetensors, or else JSON. Errors name the file:
 /// those of parse_json_file and parse_sensitivities, or of safetensors_file::open and sensitivities_of.
 result<sensitivity_map> read_sensitivities(const std::filesystem::path& path);
+
+/// Fails with errc::not_found if one of the tensors is not in `model`.
+result<void> check_sensitivities(const sensitivity_map& sensitivities, const checkpoint& model);
 
 }  // namespace ecq
 
