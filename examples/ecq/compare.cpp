@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "command.hpp"
+#include "compress_arguments.hpp"
 #include "ecq/analysis/code_statistics.hpp"
+#include "ecq/analysis/unbiased_error.hpp"
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/checkpoint/quantized_tensors.hpp"
 #include "ecq/checkpoint/report.hpp"
@@ -35,8 +37,8 @@
 namespace {
 
 const std::vector<std::string> default_methods{"entquant", "tcq8", "absmax", "rtn", "nf4", "nf4-dq", "hqq"};
-const std::vector<std::string> all_methods{"entquant", "tcq8", "absmax",     "rtn",       "nf4",
-                                           "nf4-dq",   "hqq",  "entrollm-8", "entrollm-4"};
+const std::vector<std::string> all_methods{"entquant", "tcq4", "tcq8",   "tcq16", "tcq32",      "absmax",
+                                           "rtn",      "nf4",  "nf4-dq", "hqq",   "entrollm-8", "entrollm-4"};
 
 struct compare_options : tool::common_options {
   std::string input, tensor, picture;
@@ -46,6 +48,17 @@ struct compare_options : tool::common_options {
   bool details = false;
 };
 
+/// How far weights are from the original ones: as they are, and once each row has the gain that makes it unbiased.
+struct distortion {
+  ecq::weight_error plain, unbiased;
+
+  distortion& operator+=(const distortion& other) {
+    plain += other.plain;
+    unbiased += other.unbiased;
+    return *this;
+  }
+};
+
 /// The result of a method for a tensor, or for all tensors.
 struct measurement {
   std::uint64_t weights = 0;
@@ -53,7 +66,7 @@ struct measurement {
   double bits = 0;          ///< all bits, including scales and tables
   double entropy_bits = 0;  ///< of the codes, if each tensor is coded with its own frequencies
   ecq::histogram codes;
-  ecq::weight_error error;
+  distortion error;
 
   measurement& operator+=(const measurement& other) {
     weights += other.weights;
@@ -81,12 +94,20 @@ struct source {
 /// Tensors whose codes share a stream, as in `compress`.
 using block = std::vector<source>;
 
+/// `reconstructed` has the weights of all rows, one after another.
+ecq::result<distortion> distortion_of(const ecq::cpu& backend, const ecq::weights_view& weights,
+                                      const std::vector<float>& reconstructed) {
+  const ecq::matrix_view matrix(reconstructed.data(), weights.rows(), weights.columns());
+  ECQ_TRY(plain, ecq::measure_error(backend, weights, matrix));
+  ECQ_TRY(unbiased, ecq::measure_unbiased_error(backend, weights, matrix));
+  return distortion{plain, unbiased};
+}
+
 /// Measures a method of fixed rate, which counts its own bits.
 template <ecq::baseline Method>
 ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, const ecq::weights_view& weights) {
   ECQ_TRY(applied, method.apply(backend, weights));
-  const ecq::matrix_view reconstructed(std::as_const(applied.weights).data(), weights.rows(), weights.columns());
-  ECQ_TRY(error, ecq::measure_error(backend, weights, reconstructed));
+  ECQ_TRY(error, distortion_of(backend, weights, applied.weights));
   ECQ_TRY(codes, ecq::count_codes(backend, applied.codes));
   measurement result;
   result.weights = weights.size();
@@ -100,9 +121,9 @@ ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, 
 
 /// Decodes `codes` row by row and compares the result with the weights. `scales` has one scale per row, or one in all.
 template <class Format>
-ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
-                                        std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales,
-                                        float zero = 0) {
+ecq::result<distortion> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
+                                 std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales,
+                                 float zero = 0) {
   std::vector<float> reconstructed(codes.size());
   const std::size_t columns = weights.columns();
   ECQ_CHECK(ecq::parallel_for(backend, weights.rows(), [&](std::size_t row) -> ecq::result<void> {
@@ -112,8 +133,7 @@ ecq::result<ecq::weight_error> error_of(const ecq::cpu& backend, const ecq::weig
     }
     return {};
   }));
-  return ecq::measure_error(backend, weights,
-                            ecq::matrix_view(std::as_const(reconstructed).data(), weights.rows(), columns));
+  return distortion_of(backend, weights, reconstructed);
 }
 
 /// Runs methods over the chosen tensors, so that memory holds one tensor, or the codes of one block, at a time.
@@ -346,8 +366,10 @@ ecq::result<std::vector<row>> measure_all(const compare_options& given, comparis
       for (const double bits : given.bits) {
         ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.target_bits = bits})));
       }
-    } else if (method == "tcq8") {
-      for (const double bits : given.bits) ECQ_CHECK(keep(work.run_coded(method, ecq::tcq{.target_bits = bits})));
+    } else if (const auto states = tool::trellis_bits_of(method)) {
+      for (const double bits : given.bits) {
+        ECQ_CHECK(keep(work.run_coded(method, ecq::tcq{.state_bits = *states, .target_bits = bits})));
+      }
     } else if (method == "absmax") {
       ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.lambda = 0.0})));
     } else if (method == "entrollm-8") {
@@ -372,15 +394,17 @@ tool::json as_json(const row& shown) {
           {"method", shown.method},
           {"bits_per_weight", of.per_weight(of.bits)},
           {"entropy", of.per_weight(of.entropy_bits)},
-          {"relative_l1", of.error.relative_l1()},
-          {"sqnr_db", of.error.sqnr_db()},
+          {"relative_l1", of.error.plain.relative_l1()},
+          {"sqnr_db", of.error.plain.sqnr_db()},
+          {"unbiased_sqnr_db", of.error.unbiased.sqnr_db()},
           {"sparsity", of.per_weight(static_cast<double>(of.zeros))},
           {"unique_values", of.codes.distinct()},
           {"weights", of.weights}};
 }
 
 tool::table as_table(const compare_options& given, const std::vector<row>& rows) {
-  std::vector<std::string> headings{"method", "bits/weight", "entropy", "relative L1", "SQNR dB", "zeros", "values"};
+  std::vector<std::string> headings{"method",  "bits/weight", "entropy", "relative L1",
+                                    "SQNR dB", "unbiased dB", "zeros",   "values"};
   if (given.details) headings.insert(headings.begin(), "tensor");
   tool::table shown(headings, given.details ? 2 : 1);
   for (const row& each : rows) {
@@ -389,8 +413,9 @@ tool::table as_table(const compare_options& given, const std::vector<row>& rows)
     std::vector<std::string> cells{each.method,
                                    tool::decimal(of.per_weight(of.bits), 3),
                                    tool::decimal(of.per_weight(of.entropy_bits), 3),
-                                   tool::decimal(of.error.relative_l1(), 4),
-                                   tool::decimal(of.error.sqnr_db(), 2),
+                                   tool::decimal(of.error.plain.relative_l1(), 4),
+                                   tool::decimal(of.error.plain.sqnr_db(), 2),
+                                   tool::decimal(of.error.unbiased.sqnr_db(), 2),
                                    tool::decimal(100 * of.per_weight(static_cast<double>(of.zeros)), 1) + " %",
                                    std::to_string(of.codes.distinct())};
     if (given.details) cells.insert(cells.begin(), each.tensor);
@@ -406,7 +431,8 @@ tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, s
     if (each.tensor != "*") continue;
     weights = each.measured.weights;
     if (chart.series.empty() || chart.series.back().name != each.method) chart.series.push_back({each.method, {}});
-    chart.series.back().points.push_back({each.measured.per_weight(each.measured.bits), each.measured.error.sqnr_db()});
+    chart.series.back().points.push_back(
+        {each.measured.per_weight(each.measured.bits), each.measured.error.plain.sqnr_db()});
   }
   chart.title = "Signal to quantisation noise by bits per weight";
   chart.subtitle = tool::short_name(given.input) + ": " + tool::grouped(weights) + " weights in " +
@@ -452,9 +478,9 @@ void tool::add_compare(CLI::App& app, action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--methods", given->methods,
-                   "Of entquant, tcq8 (trellis-coded), absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), "
-                   "hqq, entrollm-8 and "
-                   "entrollm-4 (uint8 and uint4, one code for the model)")
+                   "Of entquant, tcq8 (on a trellis of 8 states; tcq4, tcq16, tcq32: of other sizes), absmax "
+                   "(entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and entrollm-4 (uint8 and "
+                   "uint4, one code for the model)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(all_methods))

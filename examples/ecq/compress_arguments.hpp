@@ -29,6 +29,13 @@ namespace tool {
 /// The names of trellis-coded quantisation, with 4 states and more.
 inline constexpr std::array<std::string_view, 4> trellises{"tcq4", "tcq8", "tcq16", "tcq32"};
 
+/// log2 of the states of the trellis; nothing for other methods.
+inline std::optional<unsigned> trellis_bits_of(std::string_view method) {
+  const auto found = std::find(trellises.begin(), trellises.end(), method);
+  if (found == trellises.end()) return std::nullopt;
+  return ecq::trellis::min_state_bits + static_cast<unsigned>(found - trellises.begin());
+}
+
 struct compress_arguments : common_options {
   std::string input, output, method = "entquant", format = "fp8_e4m3", coder = "rans", goal = "size";
   unsigned width = 8;
@@ -41,13 +48,7 @@ struct compress_arguments : common_options {
   double outliers = 0;
 
   bool is_entrollm() const { return method == "entrollm"; }
-
-  /// log2 of the states of the trellis; nothing for other methods.
-  std::optional<unsigned> trellis_bits() const {
-    const auto found = std::find(trellises.begin(), trellises.end(), method);
-    if (found == trellises.end()) return std::nullopt;
-    return ecq::trellis::min_state_bits + static_cast<unsigned>(found - trellises.begin());
-  }
+  std::optional<unsigned> trellis_bits() const { return trellis_bits_of(method); }
 
   /// The method that meets `bits`.
   ecq::any_method at_bits() const {

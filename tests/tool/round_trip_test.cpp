@@ -400,8 +400,8 @@ TEST_F(Tool, ComparesMethods) {
   std::map<std::string, std::vector<json>> totals;
   std::set<std::string> tensors;
   for (const json& row : answer["rows"]) {
-    expect_keys(
-        row, {"tensor", "method", "bits_per_weight", "entropy", "relative_l1", "sqnr_db", "sparsity", "unique_values"});
+    expect_keys(row, {"tensor", "method", "bits_per_weight", "entropy", "relative_l1", "sqnr_db", "unbiased_sqnr_db",
+                      "sparsity", "unique_values"});
     tensors.insert(row["tensor"]);
     if (row["tensor"] == "*") totals[row["method"]].push_back(row);
   }
@@ -413,7 +413,9 @@ TEST_F(Tool, ComparesMethods) {
   ASSERT_EQ(totals["tcq8"].size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_NEAR(totals["tcq8"][i]["bits_per_weight"].get<double>(), i == 0 ? 4.0 : 2.1, 0.02);
-    EXPECT_GT(totals["tcq8"][i]["sqnr_db"].get<double>(), totals["entquant"][i]["sqnr_db"].get<double>());
+    for (const char* const noise : {"sqnr_db", "unbiased_sqnr_db"}) {
+      EXPECT_GT(totals["tcq8"][i][noise].get<double>(), totals["entquant"][i][noise].get<double>()) << noise;
+    }
   }
   ASSERT_EQ(totals["nf4"].size(), 1U);
   EXPECT_NEAR(totals["nf4"][0]["bits_per_weight"].get<double>(), 4.5, 0.01);
