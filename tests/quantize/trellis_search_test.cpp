@@ -26,7 +26,7 @@ constexpr float rate_weight = 0.4F;
 
 index_bits some_bits() {
   index_bits bits{};
-  for (std::size_t number = 0; number < bits.size(); ++number) {  // 1 and -1 differ, as in no code of one quantiser
+  for (std::size_t number = 0; number < bits.size(); ++number) {  // an index costs something else than its negative
     const float index = static_cast<float>(number) - 64.0F;
     bits[number] = 1.25F + (index < 0 ? -0.7F : 0.8F) * index;
   }
