@@ -12,8 +12,8 @@ usage: bench/gpu.sh [options] [stage...]
 
 stages, in the order in which they are run by default:
   headline    ten figures, each compared with the CPU's bytes
-  profile     six kernels under Nsight Compute (ncu)
-  tests       the tests labelled gpu, a process a suite
+  profile     seven kernels under Nsight Compute (ncu), as a whole and by instruction
+  tests       the tests labelled gpu, a process a suite, some at a time
   layers      layers of a language model decoded ahead of cuBLAS, and a kernel of one's own
   others      all other figures
   peers       nvCOMP on the same bytes, where Python has the package nvidia-nvcomp
@@ -171,6 +171,7 @@ stage_others() { bench others 1000 --mib "$sizes"; }
 # A row of bench_cuda, and the kernel that is looked at, after launches that warm up.
 profiles=(
   'dequantise int8, 3 bits, a layer tans, 2^13 a chunk|decode_kernel'
+  'dequantise int8, 3 bits, a layer tans, narrow pairs, 2^13 a chunk|decode_kernel'
   'dequantise int8, 3 bits, a matrix tans, 2^13 a chunk|decode_kernel'
   'decode BF16 Gaussian rans_direct, pairs, 64 MiB|decode_kernel'
   'decode FP8 N(0, 1) tans, pairs, 64 MiB|decode_kernel'
@@ -182,37 +183,51 @@ stage_profile() {
   command -v ncu >/dev/null || { outcome="left out: ncu not found" && return 1; }
   find_program bench_cuda || return
   new_file profile.txt
+  new_file profile-instructions.csv
   for one in "${profiles[@]}"; do
     say "ncu: ${one%|*}"
     # The clocks stay as they are: they may be someone else's, too.
     within 40 ncu --set full --clock-control none --kernel-name "regex:${one#*|}" --launch-skip 2 --launch-count 1 \
-      --kill yes --print-details all "$program" --in-process --only "${one%|*}" --mib 64 >"$scratch/profile" 2>&1
-    grep -q Duration "$scratch/profile" || { missing=$((missing + 1)) && tail -5 "$scratch/profile"; }
+      --kill yes --export "$scratch/report" --force-overwrite "$program" --in-process --only "${one%|*}" --mib 64 \
+      >"$scratch/output" 2>&1
+    within 20 ncu --import "$scratch/report.ncu-rep" --print-details all >"$scratch/profile" 2>&1
+    grep -q Duration "$scratch/profile" || { missing=$((missing + 1)) && tail -5 "$scratch/output" "$scratch/profile"; }
     { printf '\n#### %s\n' "${one%|*}" && cat "$scratch/profile"; } >>"$results/profile.txt"
+    { printf '\n#### %s\n' "${one%|*}" && within 20 ncu --import "$scratch/report.ncu-rep" --page source --csv; } \
+      >>"$results/profile-instructions.csv" 2>&1
+    rm -f "$scratch/report.ncu-rep"
   done
   ((missing == 0)) || { outcome="$missing of ${#profiles[@]} kernels without a profile" && return 1; }
 }
 
 # by_suite <log> <most seconds> <command>...: test_cuda by that command, a process a suite, since a kernel's fault fails
-# what comes after it in a process. Counts in $passed, and names in $failures.
+# what comes after it in a process; some at a time, since most of their time is the host's. Counts in $passed, and names
+# in $failures.
 by_suite() {
-  local log=$1 end=$((SECONDS + $2)) suite status
+  local log=$1 most=$2 suite status
   shift 2
   passed=0
   failures=()
-  for suite in $("$program" --gtest_list_tests | sed -n 's/^\([^ ]*\.\)\( .*\)\?$/\1/p'); do
-    ((SECONDS < end && $(left) > 0)) || { failures+=("no time left from $suite on") && break; }
-    within 60 "$@" "$program" --gtest_filter="$suite*" >"$scratch/suite" 2>&1
-    status=$?
-    cat "$scratch/suite" >>"$results/$log"
+  rm -rf "$scratch/suites"
+  mkdir "$scratch/suites"
+  "$program" --gtest_list_tests | sed -n 's/^\([^ ]*\.\)\( .*\)\?$/\1/p' >"$scratch/names"
+  # shellcheck disable=SC2016  # for the shell that is started
+  within "$most" xargs -a "$scratch/names" -P "$((($(nproc) + 1) / 2))" -I SUITE bash -c '
+    log=$1/${2//\//_}
+    timeout --foreground -k 5 60 "${@:3}" "--gtest_filter=$2*" >"$log" 2>&1
+    echo $? >"$log.status"' bash "$scratch/suites" SUITE "$@" "$program"
+  while read -r suite; do
+    local one=$scratch/suites/${suite//\//_}
+    status=$(cat "$one.status" 2>/dev/null || echo "no time left")
+    cat "$one" >>"$results/$log" 2>/dev/null
     # Where there is a GPU nothing may be left out.
-    if ((status == 0)) && ! grep -q 'SKIPPED' "$scratch/suite"; then
+    if [[ $status == 0 ]] && ! grep -q 'SKIPPED' "$one"; then
       passed=$((passed + 1))
     else
       failures+=("$suite ($status)")
-      tail -20 "$scratch/suite"
+      [[ ! -e $one ]] || tail -20 "$one"
     fi
-  done
+  done <"$scratch/names"
 }
 
 stage_tests() {

@@ -88,6 +88,19 @@ ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::s
   });
 }
 
+bytes path_of(const ecq::trellis& walk, std::span<const std::byte> indices) {
+  bytes codes(indices.size());
+  unsigned states[32] = {};
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i % (std::size_t{1} << walk.period_bits) == 0) std::fill(std::begin(states), std::end(states), 0U);
+    unsigned& state = states[ecq::trellis::lane(i) % 32];
+    const auto index = std::to_integer<std::uint8_t>(indices[i]);
+    codes[i] = std::byte{ecq::trellis::code(ecq::trellis::quantizer(state), index)};
+    state = walk.next(state, index % 2);
+  }
+  return codes;
+}
+
 ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
                                         std::span<const extent> matrices, const ecq::stream_options& options) {
   ecq::packed_block block;

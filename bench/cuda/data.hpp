@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ecq/base/result.hpp"
+#include "ecq/entropy/trellis.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/entquant.hpp"
@@ -43,6 +44,9 @@ bytes elements_of(const workload& work, std::size_t size);
 /// A stream of exponents where `format` is set, else of bytes.
 ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
                            const ecq::stream_options& options);
+
+/// The codes of indices on a trellis, the first of which is that of a stream.
+bytes path_of(const ecq::trellis& walk, std::span<const std::byte> indices);
 
 struct extent {
   std::size_t rows;

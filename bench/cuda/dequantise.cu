@@ -174,15 +174,19 @@ class rows_of_block {
     for (const extent& one : matrices) weights_ += one.size();
   }
 
-  /// `measure(block)` of chunks of 2^chunk_bits codes, or of the default size where that is 0.
+  /// `measure(block)` of a stream made by `options`. With a trellis, its indices are what codes are without.
   template <class Measure>
-  void row(const char* verb, coder which, unsigned chunk_bits, const char* remark, Measure&& measure) {
-    const std::string chunk = chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : std::string();
+  void row(const char* verb, coder which, const ecq::stream_options& options, const char* remark, Measure&& measure) {
+    std::string how = name_of(which);
+    if (options.goal == ecq::stream_goal::gpu) how += ", narrow pairs";
+    if (options.trellis) how += ", trellis";
+    if (options.chunk_bits != 0) how += ", 2^" + std::to_string(options.chunk_bits) + " a chunk";
     const std::size_t size = weights_ * sizeof(ecq::bf16);
-    run_.row({verb, name_, name_of(which) + chunk + remark, size}, [&]() -> ecq::result<figure> {
+    run_.row({verb, name_, how + remark, size}, [&]() -> ecq::result<figure> {
       if (codes_.empty()) codes_ = elements_of(work_, weights_);
       ECQ_CHECK(measure_copy(run_, size));
-      ECQ_TRY(block, block_of(which, ecq::dtype::int8, codes_, matrices_, {.chunk_bits = chunk_bits}));
+      const bytes on_path = options.trellis ? path_of(*options.trellis, codes_) : bytes();
+      ECQ_TRY(block, block_of(which, ecq::dtype::int8, options.trellis ? on_path : codes_, matrices_, options));
       return measure(block);
     });
   }
@@ -204,12 +208,12 @@ void dequantise(session& run, std::size_t size) {
   const std::vector<extent> matrices(4, {size / (4 * 4096 * sizeof(ecq::bf16)), 4096});
   for (const workload& work : code_workloads) {
     rows_of_block rows(run, work, "", matrices);
-    rows.row("open", coder::rans_direct, 0, ", from the host", opening<false>);
-    rows.row("open", coder::rans_direct, 0, ", where it lies", opening<true>);
+    rows.row("open", coder::rans_direct, {}, ", from the host", opening<false>);
+    rows.row("open", coder::rans_direct, {}, ", where it lies", opening<true>);
     for (const coder one : ways) {
       for (const unsigned chunk_bits : {0U, 13U, 14U}) {
         if (chunk_bits != 0 && size > most_for_other_chunks) continue;
-        rows.row("dequantise", one, chunk_bits, "", dequantising);
+        rows.row("dequantise", one, {.chunk_bits = chunk_bits}, "", dequantising);
       }
     }
   }
@@ -231,9 +235,14 @@ void dequantise_layers(session& run, std::size_t) {
     for (const workload& work : code_workloads) {
       rows_of_block rows(run, work, where, matrices);
       for (const coder one : ways) {
-        for (const unsigned chunk_bits : {0U, 13U, 14U}) rows.row("dequantise", one, chunk_bits, "", dequantising);
-        rows.row("replay", one, 13, "", replaying);
+        for (const unsigned chunk_bits : {0U, 13U, 14U}) {
+          rows.row("dequantise", one, {.chunk_bits = chunk_bits}, "", dequantising);
+        }
+        rows.row("dequantise", one, {.chunk_bits = 13, .goal = ecq::stream_goal::gpu}, "", dequantising);
+        rows.row("replay", one, {.chunk_bits = 13}, "", replaying);
       }
+      constexpr ecq::trellis walk = {.state_bits = 3, .period_bits = 13};
+      rows.row("dequantise", coder::tans, {.chunk_bits = 13, .trellis = walk}, "", dequantising);
     }
   }
 }

@@ -49,7 +49,7 @@ constexpr headline_row headline[] = {
     {ecq_bench::decode_elements, "decode BF16 Gaussian rans_direct, pairs"},
     {ecq_bench::decode_elements, "decode FP8 N(0, 1) tans, pairs"},
     {ecq_bench::dequantise_layers, "dequantise int8, 2.1 bits, a layer tans, 2^13 a chunk", true},
-    {ecq_bench::dequantise_layers, "dequantise int8, 4 bits, a layer tans, 2^13 a chunk", true},
+    {ecq_bench::dequantise_layers, "dequantise int8, 3 bits, a layer tans, narrow pairs, 2^13 a chunk", true},
     {ecq_bench::decode_elements, "decode bytes, 3 bits tans"},
     {ecq_bench::dequantise_layers, "replay int8, 3 bits, a matrix tans, 2^13 a chunk", true},
     {ecq_bench::encode, "encode bytes, 3 bits rans"},

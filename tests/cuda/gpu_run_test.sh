@@ -14,7 +14,7 @@ tool() { cat >"$folder/$1" && chmod +x "$folder/$1"; }
 tool tools/nvidia-smi <<<'#!/bin/sh
 echo "Emulated Device"'
 tool tools/ncu <<<'#!/bin/sh
-sleep 0.2 && echo "    Duration us 1"'
+case $* in *--import*--page*) echo "\"SASS\"" ;; *--import*) echo "    Duration us 1" ;; *) sleep 0.2 ;; esac'
 tool tools/compute-sanitizer <<<'#!/bin/sh
 while [ "${1#--}" != "$1" ]; do case $1 in --tool | --error-exitcode) shift ;; esac; shift; done
 exec "$@"'
@@ -50,6 +50,7 @@ run "$folder/whole" --seconds 8 others
 ((status == 0)) || fail "the other rows: $status"
 has "$folder/whole/summary.txt" '^headline: complete'
 has "$folder/whole/summary.txt" '^profile: complete'
+has "$folder/whole/profile-instructions.csv" 'SASS'
 has "$folder/whole/summary.txt" '^tests: 2 suites passed,'
 has "$folder/whole/summary.txt" '^layers: complete'
 has "$folder/whole/headline.json" '"commit": "test"'
