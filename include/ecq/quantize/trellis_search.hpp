@@ -23,7 +23,7 @@ namespace ecq::detail {
 inline constexpr int smallest_index = -64;
 inline constexpr std::size_t index_count = 128;
 
-/// The largest magnitude of a weight, in steps between codes, for which every quantiser has a code at most a step away.
+/// The largest magnitude of a weight, in steps between codes, that lies within the codes of both quantisers.
 inline constexpr float largest_path_code = 126;
 
 /// What each index costs, in bits, by index - smallest_index.
