@@ -166,6 +166,9 @@ ecq::result<figure> opening(const ecq::packed_block& block) {
 
 constexpr workload code_workloads[] = {{"2.1 bits", {}, 0.79}, {"3 bits", {}, 1.49}, {"4 bits", {}, 2.98}};
 
+/// The raw bits of a code in narrow pairs with which codes of this workload are smallest.
+unsigned raw_bits_in_pairs(const workload& work) { return work.scale < 1 ? 0 : work.scale < 2 ? 1 : 2; }
+
 /// Rows about Int8 codes of `work` in matrices of these extents, which are made when the first one is measured.
 class rows_of_block {
  public:
@@ -178,7 +181,7 @@ class rows_of_block {
   template <class Measure>
   void row(const char* verb, coder which, const ecq::stream_options& options, const char* remark, Measure&& measure) {
     std::string how = name_of(which);
-    if (options.goal == ecq::stream_goal::gpu) how += ", narrow pairs";
+    if (options.narrow_pairs) how += ", narrow pairs";
     if (options.trellis) how += ", trellis";
     if (options.chunk_bits != 0) how += ", 2^" + std::to_string(options.chunk_bits) + " a chunk";
     const std::size_t size = weights_ * sizeof(ecq::bf16);
@@ -238,7 +241,7 @@ void dequantise_layers(session& run, std::size_t) {
         for (const unsigned chunk_bits : {0U, 13U, 14U}) {
           rows.row("dequantise", one, {.chunk_bits = chunk_bits}, "", dequantising);
         }
-        rows.row("dequantise", one, {.chunk_bits = 13, .goal = ecq::stream_goal::gpu}, "", dequantising);
+        rows.row("dequantise", one, {.chunk_bits = 13, .narrow_pairs = raw_bits_in_pairs(work)}, "", dequantising);
         rows.row("replay", one, {.chunk_bits = 13}, "", replaying);
       }
       constexpr ecq::trellis walk = {.state_bits = 3, .period_bits = 13};
