@@ -86,7 +86,7 @@ result<double> largest_error() {
   ECQ_CHECK(ecq::visit_coding(block.stream.coding, [&]<class Coding>(Coding) {
     return ecq::detail::launch(gpu, "launching the product", &multiply<Coding>,
                                {static_cast<std::size_t>((block.stream.view.chunks + warps - 1) / warps), 32 * warps,
-                                ecq::device_chunk_decoder<Coding>::shared_bytes(block.stream.entries)},
+                                ecq::device_chunk_decoder<Coding>::shared_bytes(block.stream.entries, 32 * warps)},
                                block.stream.view, block.values, block.scales, static_cast<const float*>(input.memory),
                                static_cast<float*>(output.memory), verdict.memory());
   }));

@@ -329,7 +329,7 @@ template <ecq::element_split Split, bool Pairs>
 __global__ void decode_into_shared(ecq::warp_stream stream, std::byte* out, unsigned long long* verdict) {
   constexpr std::uint32_t width = ecq::element_bits<Split> / 8;
   auto* const shared = ecq::detail::dynamic_shared<std::byte>();
-  const ecq::device_chunk_decoder<ecq::any_coding> decode(stream, nullptr);
+  const ecq::device_chunk_decoder<ecq::any_coding> decode(stream, shared + 1024 * width);
   for (std::uint64_t chunk = 0; chunk < stream.chunks; ++chunk) {
     std::uint32_t elements = 0;
     const ecq::errc outcome = decode(chunk, [&](const ecq::stream_chunk& found, auto&& into) {
@@ -367,8 +367,10 @@ void expect_decoding_into_shared_memory() {
   ASSERT_TRUE(stream);
   ASSERT_EQ(stream->view.pairs != 0, Pairs);
   ASSERT_TRUE(verdict.clear(gpu));
+  using decoder = ecq::device_chunk_decoder<ecq::any_coding>;
   const auto launched = ecq::detail::launch(gpu, "testing", &decode_into_shared<ecq::exponent_split<ecq::bf16>, Pairs>,
-                                            {1, 32, 2 * std::size_t{1024}}, stream->view, out.data(), verdict.memory());
+                                            {1, 32, 2 * std::size_t{1024} + decoder::shared_bytes(0, 32)}, stream->view,
+                                            out.data(), verdict.memory());
   ASSERT_TRUE(launched) << launched.error().to_string();
   const auto told = verdict.wait(gpu);
   ASSERT_TRUE(told) << told.error().to_string();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "support/codes.hpp"
 #include "support/decode_both_ways.hpp"
 #include "support/recording_warp.hpp"
+#include "support/word_ring.hpp"
 
 namespace {
 
@@ -61,9 +63,9 @@ TYPED_TEST(StepWarp, AgreesWithTheScalarDefinition) {
   }
 }
 
-// Words ahead are asked for, but no others than the chunk's, whose end may be that of all memory: nor where there are
-// fewer words than the states need.
-TYPED_TEST(StepWarp, PrefetchesWordsOfTheChunkAlone) {
+// All words are copied ahead, and nothing else than them and what shares 8 bytes with them: nor where there are fewer
+// words than the states need.
+TYPED_TEST(StepWarp, CopiesWordsOfTheChunkAlone) {
   using ecq_test::recording_warp;
   const auto codes = code_source(15).bell(9001, 15);
   ecq::histogram counted;
@@ -73,19 +75,27 @@ TYPED_TEST(StepWarp, PrefetchesWordsOfTheChunkAlone) {
   const ecq::warp_table table = ecq::append_warp_table(plan.tables[0], plan.map, entries);
   for (const std::size_t size : {1U, 128U, 300U, 500U, 700U, 9001U}) {
     const coded_chunk<TypeParam> chunk(plan.tables[0], plan.map, std::span(codes).first(size));
-    std::vector<std::byte> words = chunk.words;
-    words.resize(words.size() + ecq::stream_tail_bytes);
-    for (const std::uint32_t count : {chunk.word_count(), chunk.word_count() / 2, 0U}) {
-      recording_warp::prefetched.clear();
-      const auto verdict = ecq::decode_chunk_by_warp<recording_warp>(
-          table, entries.data(), ecq::warp_chunk{chunk.states.data(), words.data(), count, chunk.symbols},
-          [](const ecq::host_lanes&, std::uint32_t, std::uint32_t) {});
-      EXPECT_EQ(verdict == ecq::errc::ok, count == chunk.word_count());
-      for (const auto& asked : recording_warp::prefetched) {
-        ASSERT_TRUE(asked.within(words.data(), words.data() + std::size_t{2} * count)) << count << " words";
+    for (std::size_t place = 0; place < 8; place += 2) {
+      std::vector<std::byte> words(place);
+      words.insert(words.end(), chunk.words.begin(), chunk.words.end());
+      words.resize(words.size() + ecq::stream_tail_bytes);
+      for (const std::uint32_t count : {chunk.word_count(), chunk.word_count() / 2, 0U}) {
+        recording_warp::copied.clear();
+        const auto verdict = ecq::decode_chunk_by_warp<recording_warp>(
+            table, entries.data(),
+            ecq::warp_chunk{chunk.states.data(), words.data() + place, count, chunk.symbols, ecq_test::word_ring()},
+            [](const ecq::host_lanes&, std::uint32_t, std::uint32_t) {});
+        EXPECT_EQ(verdict == ecq::errc::ok, count == chunk.word_count());
+        const std::size_t end = (place + std::size_t{2} * count + 7) / 8 * 8;
+        std::set<const std::byte*> copied;
+        for (const auto& each : recording_warp::copied) {
+          ASSERT_TRUE(each.within(words.data(), words.data() + end)) << count << " words";
+          copied.insert(each.first);
+        }
+        if (verdict == ecq::errc::ok) {
+          EXPECT_EQ(8 * copied.size(), end);
+        }
       }
-      // All but those that are loaded before anything is known, and those of the last groups.
-      EXPECT_GE(4 * recording_warp::prefetched.size() + 192 + 128 + 256, std::size_t{2} * count);
     }
   }
 }

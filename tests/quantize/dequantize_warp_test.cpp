@@ -16,6 +16,7 @@
 #include "support/host_warp.hpp"
 #include "support/trellis_path.hpp"
 #include "support/weights.hpp"
+#include "support/word_ring.hpp"
 
 namespace {
 
@@ -61,7 +62,8 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
                                                        stream->raw_bits(index).data(), stream->map().bits,
                                                        stream->trellis().value_or(ecq::trellis{0, 0}));
     const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
-        table, image.data(), ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink);
+        table, image.data(),
+        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols, ecq_test::word_ring()}, sink);
     if (decoded != errc::ok || sink.met_non_finite()) verdict = errc::corrupt;
   }
   for (std::size_t i = 0; i < places.size(); ++i) {

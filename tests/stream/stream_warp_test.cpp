@@ -15,6 +15,7 @@
 #include "support/host_warp.hpp"
 #include "support/policies.hpp"
 #include "support/trellis_path.hpp"
+#include "support/word_ring.hpp"
 
 namespace {
 
@@ -51,7 +52,7 @@ struct laid_out {
   /// Elements [first, last), chunk by chunk; 0xEE where the stream is bad, of which `verdict` tells, or a failure.
   template <class Coding>
   bytes decode(std::uint64_t first, std::uint64_t last, ecq::errc* verdict = nullptr) const {
-    const ecq::chunk_decoder<host_warp, Coding> decoder(stream, entries.data());
+    const ecq::chunk_decoder<host_warp, Coding> decoder(stream, entries.data(), ecq_test::word_ring());
     bytes out(last - first, std::byte{0xEE});
     for (std::uint64_t chunk = 0; chunk < stream.chunks; ++chunk) {
       const auto outcome = decoder(chunk, [&](const ecq::stream_chunk& found, auto&& into) {

@@ -18,6 +18,7 @@
 #include "ecq/stream/pair_warp.hpp"
 #include "support/host_gap_group.hpp"
 #include "support/host_warp.hpp"
+#include "support/word_ring.hpp"
 
 namespace ecq_test {
 
@@ -37,7 +38,7 @@ std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& tabl
     const ecq::warp_table described = ecq::append_warp_table(table, map, image);
     return ecq::decode_chunk_by_warp<ecq::host_warp>(
         described, image.data() + described.first,
-        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols},
+        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols, word_ring()},
         ecq::warp_element_sink<ecq::host_warp, Split>{raw.bytes, raw.bits, {out, 0, chunk.symbols, true}});
   } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
     std::vector<std::uint32_t> image(3);
@@ -75,7 +76,7 @@ std::optional<ecq::errc> decode_pairs_by_warp(Coder, const typename Coder::table
     ecq::warp_pair_sink<ecq::host_warp, Split> sink(pairs, raw, target);
     const ecq::errc verdict = ecq::decode_chunk_by_warp<ecq::host_warp>(
         described, image.data() + described.first,
-        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols}, sink);
+        ecq::warp_chunk{chunk.states, chunk.words, chunk.word_count, chunk.symbols, word_ring()}, sink);
     return verdict == ecq::errc::ok ? sink.verdict() : verdict;
   } else if constexpr (Coder::id == ecq::coder_id::huffman_gaps) {
     std::vector<std::uint8_t> decoded(chunk.symbols);

@@ -182,6 +182,12 @@ struct host_warp {
     });
   }
 
+  /// The little-endian word of each lane `offset` bytes from `from` on, aligned to its size.
+  template <class Word>
+  static lanes load_at(const std::byte* from, const lanes& offset) {
+    return lanes::each([&](std::uint32_t i) { return std::uint32_t{load_le<Word>(from + offset.value[i])}; });
+  }
+
   /// Lanes set in `which` will load that word soon: a hint, of no use on the host.
   template <class Word>
   static void prefetch(flags, const std::byte*, const lanes&) {}
@@ -201,9 +207,14 @@ struct host_warp {
     }
   }
 
-  /// Lanes set in `which` will soon read what load_own of as many words reads: a hint, as above.
-  template <std::size_t Words>
-  static void prefetch_own(flags, const std::byte*) {}
+  /// Lanes set in `which` copy what load_own of two words reads to `offset` bytes from `to` on, aligned to 8. Lanes may
+  /// read it after wait_for_copies(), which waits for all copies of the warp before it.
+  static void copy_own(flags which, std::byte* to, const lanes& offset, const std::byte* from) {
+    for (std::uint32_t i = 0; i < lane_count; ++i) {
+      if ((which >> i & 1U) != 0) std::memcpy(to + offset.value[i], from + std::size_t{8} * i, 8);
+    }
+  }
+  static void wait_for_copies() {}
 
   /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
   static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {

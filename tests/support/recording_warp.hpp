@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A warp on the host that remembers which memory it asked for ahead of its need.
+/// A warp on the host that remembers which memory it asked for ahead of its need, and which it copied.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +18,7 @@ struct recording_warp : ecq::host_warp {
     bool within(const std::byte* begin, const std::byte* end) const { return first >= begin && first + bytes <= end; }
   };
   static inline std::vector<access> prefetched;
+  static inline std::vector<access> copied;
 
   template <class Word>
   static void prefetch(flags which, const std::byte* from, const lanes& index) {
@@ -25,11 +26,11 @@ struct recording_warp : ecq::host_warp {
       if ((which >> i & 1U) != 0) prefetched.push_back({from + sizeof(Word) * index.value[i], sizeof(Word)});
     }
   }
-  template <std::size_t Words>
-  static void prefetch_own(flags which, const std::byte* from) {
-    for (std::uint32_t i = 0; i < Words; ++i) {
-      prefetch<std::uint32_t>(which, from, lane_numbers() * lanes(Words) + lanes(i));
+  static void copy_own(flags which, std::byte* to, const lanes& offset, const std::byte* from) {
+    for (std::uint32_t i = 0; i < ecq::lane_count; ++i) {
+      if ((which >> i & 1U) != 0) copied.push_back({from + std::size_t{8} * i, 8});
     }
+    host_warp::copy_own(which, to, offset, from);
   }
 };
 static_assert(ecq::lockstep_warp<recording_warp>);

@@ -135,11 +135,13 @@ concept accessing_warp =
       Warp::gather_two(table, index, loaded);
       Warp::gather_four(entries, index, four);
       { Warp::template load<std::uint16_t>(set, from, index) } -> std::same_as<typename Warp::lanes>;
+      { Warp::template load_at<std::uint16_t>(from, index) } -> std::same_as<typename Warp::lanes>;
       Warp::template prefetch<std::uint32_t>(set, from, index);
       { Warp::template own_place<2>(from) } -> std::same_as<const std::byte*>;
       { Warp::template own_place<2>(to) } -> std::same_as<std::byte*>;
       Warp::load_own(set, from, loaded);
-      Warp::template prefetch_own<2>(set, from);
+      Warp::copy_own(set, to, index, from);
+      Warp::wait_for_copies();
       Warp::store_own(to, words);
       Warp::store_own_bytes(to, words, end, end);
       Warp::store(to, words);

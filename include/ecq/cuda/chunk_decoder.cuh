@@ -31,7 +31,7 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 /// \code
 ///   template <class Coding>  // from visit_coding(stream.coding, ...) on the host
 ///   __global__ void kernel(ecq::warp_stream stream, ...) {
-///     extern __shared__ uint4 shared[];  // device_chunk_decoder<Coding>::shared_bytes(...) bytes
+///     extern __shared__ uint4 shared[];  // device_chunk_decoder<Coding>::shared_bytes(stream.entries, threads)
 ///     const ecq::device_chunk_decoder<Coding> decode(stream, shared);
 ///     // then any warp, as often as it likes, with the same arguments in all its threads:
 ///     const ecq::errc verdict = decode(chunk, [&](const ecq::stream_chunk& chunk, auto&& into) {
@@ -51,14 +51,19 @@ class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
  public:
   /// All threads of a block call it together and wait for each other. `shared` is shared memory, aligned to 16 bytes.
   __device__ device_chunk_decoder(const warp_stream& stream, void* shared)
-      : chunk_decoder<device_warp, Coding>(stream, entries_of(stream, static_cast<std::uint32_t*>(shared))) {}
+      : chunk_decoder<device_warp, Coding>(stream, entries_of(stream, static_cast<std::uint32_t*>(shared)),
+                                           ring_in(stream, static_cast<std::byte*>(shared))) {}
 
-  /// Bytes of shared memory that a block needs, for a stream whose one table has `entries` entries.
-  static constexpr std::size_t shared_bytes(std::uint32_t entries) {
-    return Coding::one_table ? sizeof(std::uint32_t) * entries : 0;
+  /// Bytes of shared memory that a block of `threads` threads needs, for a stream whose one table has `entries`
+  /// entries.
+  static constexpr std::size_t shared_bytes(std::uint32_t entries, unsigned threads) {
+    return table_bytes(entries) + std::size_t{threads / lane_count} * word_ring_bytes;
   }
 
  private:
+  static __host__ __device__ constexpr std::size_t table_bytes(std::uint32_t entries) {
+    return Coding::one_table ? (sizeof(std::uint32_t) * entries + 15) / 16 * 16 : 0;
+  }
   static __device__ const std::uint32_t* entries_of(const warp_stream& stream, std::uint32_t* shared) {
     if constexpr (Coding::one_table) {
       const warp_table& table = stream.tables[0];
@@ -68,6 +73,11 @@ class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
     } else {
       return stream.entries;
     }
+  }
+  static __device__ std::byte* ring_in(const warp_stream& stream, std::byte* shared) {
+    const std::uint32_t warp = device_warp::uniform(threadIdx.x / lane_count);
+    if constexpr (Coding::one_table) shared += table_bytes(stream.tables[0].entries);
+    return shared + warp * word_ring_bytes;
   }
 };
 

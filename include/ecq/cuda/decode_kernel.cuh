@@ -60,8 +60,9 @@ result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_r
   return visit_coding<Coders>(stream.coding, [&]<class Coding>(Coding) -> result<void> {
     const auto kernel = &decode_kernel<Coding, User>;
     const tuning_row& row = tuning_of(device.capability);
-    launch_shape shape = {0, row.warps * lane_count,
-                          User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries)};
+    const unsigned threads = row.warps * lane_count;
+    launch_shape shape = {0, threads,
+                          User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries, threads)};
     ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
     const chunk_deal deal = deal_of(row, device.multiprocessors, resident, chunks.end - chunks.first);
     shape.blocks = deal.blocks;

@@ -123,10 +123,18 @@ struct device_warp {
     return word;
   }
 
+  template <class Word>
+  static __device__ lanes load_at(const std::byte* from, lanes offset) {
+    return *reinterpret_cast<const Word*>(from + offset);
+  }
+
   /// `from` is in global memory.
   template <class Word>
-  static __device__ void prefetch(flags which, const std::byte* from, lanes index) {
-    if (which) prefetch_at(from + sizeof(Word) * index);
+  static __device__ void prefetch([[maybe_unused]] flags which, [[maybe_unused]] const std::byte* from,
+                                  [[maybe_unused]] lanes index) {
+#if !defined(ECQ_EMULATED_CUDA)
+    if (which) asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from + sizeof(Word) * index)));
+#endif
   }
 
   /// `from` is in global memory.
@@ -169,10 +177,23 @@ struct device_warp {
     }
   }
 
-  /// `from` is a place in global memory.
-  template <std::size_t Words>
-  static __device__ void prefetch_own(flags which, const std::byte* from) {
-    if (which) prefetch_at(from);
+  /// `from` is a place in global memory, `to` is in shared memory.
+  static __device__ void copy_own(flags which, std::byte* to, lanes offset, const std::byte* from) {
+    if (!which) return;
+#if defined(ECQ_EMULATED_CUDA)
+    *reinterpret_cast<std::uint64_t*>(to + offset) = *reinterpret_cast<const std::uint64_t*>(from);
+#else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(
+                     static_cast<std::uint32_t>(__cvta_generic_to_shared(to)) + offset),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+#endif
+  }
+  static __device__ void wait_for_copies() {
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+    __syncwarp();
   }
 
   static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
@@ -231,12 +252,6 @@ struct device_warp {
   }
 
  private:
-  static __device__ void prefetch_at([[maybe_unused]] const std::byte* from) {
-#if !defined(ECQ_EMULATED_CUDA)
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from)));
-#endif
-  }
-
   /// Two elements of 16 bits as nearest_finite makes them, by one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {

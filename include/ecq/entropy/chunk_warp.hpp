@@ -15,13 +15,18 @@
 
 namespace ecq {
 
+/// Bytes of fast memory through which the words of a chunk pass.
+inline constexpr std::uint32_t word_ring_bytes = 1280;
+
 /// The coded part of one chunk as a warp sees it. Pointers are aligned as a stream's sections are (states to 4 bytes,
-/// words to 2), and stream_tail_bytes beyond the end of each section are readable.
+/// words to 2), and stream_tail_bytes beyond the end of each section are readable, as are all bytes of 8, aligned, of
+/// which one belongs to a word.
 struct warp_chunk {
   const std::byte* states;
   const std::byte* words;
-  std::uint32_t word_count;
+  std::uint32_t word_count;  ///< no more than 2^30
   std::uint32_t symbols;
+  std::byte* ring = nullptr;  ///< word_ring_bytes of the warp's own, aligned to 8: shared memory on a device
 };
 
 /// `step(state, active)` decodes a symbol for each active lane: it advances the states, which are then renormalised,
@@ -46,42 +51,82 @@ concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(g
 
 namespace detail {
 
-/// Words that a warp takes from one chunk.
+/// Words that a warp takes from one chunk. A step waits for its words, so they pass through a ring of fast memory, to
+/// which the warp copies them while it decodes earlier ones. A device's memory would take ten times as long to answer,
+/// and its second cache six times.
+///
+/// Places are in bytes, from the 8 bytes in which the first word lies.
 template <lockstep_warp Warp>
-struct warp_words {
+class warp_words {
+ public:
   using lanes = typename Warp::lanes;
-  /// How many words ahead prefetch() asks: two groups of 6 bits a symbol.
-  static constexpr std::uint32_t words_ahead = 96;
-  static constexpr std::uint32_t words_asked = 2 * lane_count;
 
-  const std::byte* first;
-  std::uint32_t count;
-  std::uint32_t taken = 0;
-  lanes lower = Warp::lower_lanes();
-  const std::byte* ahead = Warp::template own_place<1>(first + std::size_t{2} * words_ahead);
-  /// prefetch() asks only for words of this chunk, and only while fewer than this many are taken.
-  std::uint32_t far_from_end =
-      Warp::uniform(count >= words_ahead + words_asked ? count - words_ahead - words_asked + 1 : 0U);
-
-  /// Prefetches words that later groups take. None of them belongs to another chunk or lies after the last section,
-  /// where there may be no memory.
-  ECQ_HOST_DEVICE void prefetch() const {
-    if (taken < far_from_end) Warp::template prefetch_own<1>(Warp::all(), ahead + std::size_t{2} * taken);
+  ECQ_HOST_DEVICE explicit warp_words(const warp_chunk& chunk)
+      : ring_(chunk.ring),
+        at_(Warp::uniform(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(chunk.words) % copied_by_lane))),
+        end_(Warp::uniform(at_ + 2 * chunk.word_count)),
+        from_(Warp::template own_place<copied_by_lane / 4>(chunk.words - at_)) {
+    Warp::wait_for_copies();  // of a chunk before
+    copy();
+    copy();
+    Warp::wait_for_copies();
+    copy();
   }
 
-  /// Lanes of `active` whose state is below 2^16 take the next words, in ascending order: up to 32 words, whether they
-  /// exist or not.
+  /// To be called before each group. Its words have arrived then: a group takes at most most_taken bytes, and those
+  /// that may be on their way are the last copied_at_once.
+  ECQ_HOST_DEVICE void fetch() {
+    const std::uint32_t round = at_ & ring_bytes;
+    at_ -= round;
+    round_ += round;
+    if (copied_ - taken() >= most_taken + copied_at_once) return;
+    Warp::wait_for_copies();
+    copy();
+  }
+
+  /// Lanes of `active` whose state is below 2^16 take the next words, in ascending order, whether they exist or not.
   ECQ_HOST_DEVICE void renormalize(typename Warp::flags active, lanes& state) {
     const auto due = Warp::both(active, Warp::below(state, lanes(bit_stack_bottom)));
     const std::uint32_t ballot = Warp::ballot(due);
     // All lanes load, due or not: a condition would cost more.
     const lanes word =
-        Warp::template load<std::uint16_t>(Warp::all(), first, Warp::count_bits(lanes(ballot) & lower) + lanes(taken));
+        Warp::template load_at<std::uint16_t>(ring_, Warp::count_bits(lanes(ballot) & lower_) * lanes(2U) + lanes(at_));
     state = Warp::select(due, Warp::permute_bytes(word, state, 0x5410), state);  // (state << 16) | word
-    taken += Warp::count(ballot);
+    at_ += 2 * Warp::count(ballot);
   }
 
-  ECQ_HOST_DEVICE bool overrun() const { return taken > count; }
+  /// Whether more words were taken than there are.
+  ECQ_HOST_DEVICE bool overrun() const { return taken() > end_; }
+  ECQ_HOST_DEVICE bool all_taken() const { return taken() == end_; }
+
+ private:
+  static constexpr std::uint32_t copied_by_lane = 8;
+  static constexpr std::uint32_t copied_at_once = copied_by_lane * lane_count;
+  static constexpr std::uint32_t most_taken = 2 * group_symbols;
+  // A copy takes the place of what was taken at least a group before. The bytes that follow the ring repeat its first
+  // ones, so that a group's words lie in a row.
+  static constexpr std::uint32_t ring_bytes = 2 * most_taken + 2 * copied_at_once;
+  static_assert((ring_bytes & (ring_bytes - 1)) == 0 && most_taken <= copied_at_once);
+  static_assert(ring_bytes + copied_at_once == word_ring_bytes);
+
+  ECQ_HOST_DEVICE std::uint32_t taken() const { return round_ + at_; }
+
+  ECQ_HOST_DEVICE void copy() {
+    const std::uint32_t to = copied_ & (ring_bytes - 1);
+    const auto exist = Warp::below(own_ + lanes(copied_), lanes(end_));
+    Warp::copy_own(exist, ring_ + to, own_, from_ + copied_);
+    if (to == 0) Warp::copy_own(exist, ring_ + ring_bytes, own_, from_ + copied_);
+    copied_ += copied_at_once;
+  }
+
+  std::byte* ring_;
+  std::uint32_t at_;  ///< in the ring, of the next word
+  std::uint32_t round_ = 0;
+  std::uint32_t end_;
+  std::uint32_t copied_ = 0;
+  const std::byte* from_;
+  lanes own_ = Warp::lane_numbers() * lanes(copied_by_lane);
+  lanes lower_ = Warp::lower_lanes();
 };
 
 /// To be called before a sink is called for a whole group.
@@ -105,7 +150,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   };
   lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());
   if (Warp::ballot(Warp::below(state, lanes(detail::bit_stack_bottom))) != 0) return errc::corrupt;
-  detail::warp_words<Warp> words = {chunk.words, chunk.word_count};
+  detail::warp_words<Warp> words(chunk);
   const std::uint32_t whole = Warp::uniform(chunk.symbols / group_symbols);
   const auto next = [&] {
     const lanes found = step(state, Warp::all());
@@ -113,18 +158,17 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
     return found;
   };
   for (std::uint32_t group = 0; group < whole; ++group) {
-    words.prefetch();
+    words.fetch();
     detail::fetch_ahead<Warp>(sink, group);
-    // Two rounds take at most 64 words, so at most stream_tail_bytes are read beyond the last word.
     const lanes first = next();
     const lanes second = next();
-    if (words.overrun()) break;
     const lanes third = next();
     const lanes found[rounds_per_group] = {first, second, third, next()};
     if (words.overrun()) break;
     sink(pack(found), group, group_symbols);
   }
   if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0 && !words.overrun()) {
+    words.fetch();
     lanes found[rounds_per_group];
     for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
       const auto active = Warp::below(Warp::lane_numbers(), lanes(lanes_in_step(left, round)));
@@ -132,12 +176,12 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
       found[round] = step(moved, active);
       state = Warp::select(active, moved, state);
       words.renormalize(active, state);
-      if (words.overrun()) return errc::corrupt;
     }
+    if (words.overrun()) return errc::corrupt;
     sink(pack(found), whole, left);
   }
   const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;
-  return ended && words.taken == words.count ? errc::ok : errc::corrupt;
+  return ended && words.all_taken() ? errc::ok : errc::corrupt;
 }
 
 /// Decodes a chunk without states and words: every byte is `code`, and all other bits are raw.

@@ -184,9 +184,9 @@ template <lockstep_warp Warp, class Coding>
 class chunk_decoder {
  public:
   /// `entries` points to the entries of the one table, wherever they have been copied to; for any_coding_of it is
-  /// stream.entries.
-  ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries)
-      : stream_(stream), entries_(entries) {
+  /// stream.entries. `ring` is that of warp_chunk.
+  ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries, std::byte* ring)
+      : stream_(stream), entries_(entries), ring_(ring) {
     if constexpr (Coding::one_table) {
       table_ = stream.tables[0];
       table_.coding = Coding::coding;
@@ -205,6 +205,7 @@ class chunk_decoder {
     stream_chunk found;
     const errc outcome = find_chunk<Warp>(stream_, (std::uint64_t{high} << 32) | low, found);
     if (outcome != errc::ok) return outcome;
+    found.coded.ring = ring_;
     const stream_chunk& chunk = found;
     return use(chunk, [&](auto&& sink) ECQ_DEVICE_INLINE {
       if constexpr (Coding::one_table) {
@@ -219,6 +220,7 @@ class chunk_decoder {
  private:
   const warp_stream& stream_;
   const std::uint32_t* entries_;
+  std::byte* ring_;
   warp_table table_;
 };
 
