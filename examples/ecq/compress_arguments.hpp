@@ -269,8 +269,8 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   command
       ->add_option(
           "--for", given->goal,
-          "What codes are made for: size = fewest bytes; cpu, gpu = decoding there, two codes a symbol wherever "
-          "that takes at most 0.1 bit a weight more")
+          "What streams are made for: size = fewest bytes; cpu = decoding there, two codes a symbol wherever that "
+          "takes at most 0.1 bit a weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit")
       ->check(CLI::IsMember(goal_names))
       ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);

@@ -23,27 +23,38 @@ TEST(Tuning, DealsEveryChunk) {
   const auto& row = tuning_of(90);
   for (const std::uint64_t chunks : {1ULL, 63ULL, 64ULL, 132ULL, 1000ULL, 1056ULL, 16895ULL, 16896ULL, 1ULL << 33}) {
     for (const unsigned resident : {0U, 4U}) {
-      const auto deal = deal_of(row, 132, resident, chunks);
-      EXPECT_GE(deal.blocks, 1U);
-      EXPECT_LT(deal.blocks, std::uint64_t{1} << 31);
-      EXPECT_GE(deal.warps, 1U);
-      EXPECT_LE(deal.warps, row.warps);
-      EXPECT_LT((deal.blocks - 1) * deal.warps, chunks) << "a block has no chunk";
+      for (const unsigned bits : {10U, 13U, 18U}) {
+        const auto deal = deal_of(row, 132, resident, chunks, bits);
+        EXPECT_GE(deal.blocks, 1U);
+        EXPECT_LT(deal.blocks, std::uint64_t{1} << 31);
+        EXPECT_GE(deal.warps, 1U);
+        EXPECT_LE(deal.warps, row.warps);
+        EXPECT_LT((deal.blocks - 1) * deal.warps, chunks) << "a block has no chunk";
+      }
     }
   }
 }
 
-TEST(Tuning, GivesFewChunksAMultiprocessorEachAndLetsBlocksOfManyStay) {
+TEST(Tuning, SpreadsFewChunksOverAllMultiprocessors) {
   const auto& row = tuning_of(90);
-  const auto few = deal_of(row, 132, 4, 64);
-  EXPECT_EQ(few.blocks, 64U);
-  EXPECT_EQ(few.warps, 1U);
-  const auto some = deal_of(row, 132, 4, 132 * 8);
-  EXPECT_EQ(some.blocks, 132U);
-  EXPECT_EQ(some.warps, 8U);
-  const std::uint64_t resident = 132 * 4;
-  EXPECT_EQ(deal_of(row, 132, 4, resident * 8 * row.turns - 8).blocks, resident * row.turns - 1);
-  EXPECT_EQ(deal_of(row, 132, 4, resident * 8 * row.turns).blocks, resident);
+  const auto warps_of = [&](std::uint64_t chunks) { return deal_of(row, 132, 6, chunks, 14).warps; };
+  const auto fullest = [&](std::uint64_t chunks) {
+    const auto deal = deal_of(row, 132, 6, chunks, 14);
+    return (deal.blocks + 131) / 132 * deal.warps;
+  };
+  EXPECT_EQ(warps_of(64), 1U);
+  EXPECT_EQ(warps_of(1024), 8U);  // 128 blocks: of 7 warps, some multiprocessors would have two
+  EXPECT_EQ(fullest(1024), 8U);
+  EXPECT_EQ(fullest(3328), 28U);  // 8 warps a block would be 32
+  EXPECT_EQ(warps_of(1U << 20), 8U);
+}
+
+TEST(Tuning, LetsBlocksTakeSeveralSmallChunks) {
+  const auto& row = tuning_of(90);
+  constexpr std::uint64_t many = 1U << 20;
+  EXPECT_EQ(deal_of(row, 132, 6, many, 13).blocks, many / 8);
+  EXPECT_EQ(deal_of(row, 132, 6, many, 10).blocks, many / 64);
+  EXPECT_EQ(deal_of(row, 132, 6, 132 * 6 * 16, 10).blocks, 132U * 6);  // no fewer than are there at once
 }
 
 class TuningOnDevice : public ecq_test::device_test {};

@@ -17,13 +17,6 @@ TEST(ChunkIndex, ReadsWhatItWrote) {
   EXPECT_EQ(read.flags, 0x0102U);
 }
 
-TEST(ChunkIndex, ChunksGrowWithTheStream) {
-  EXPECT_EQ(ecq::default_chunk_bits(0), 15U);
-  EXPECT_EQ(ecq::default_chunk_bits((1U << 22) - 1), 15U);
-  EXPECT_EQ(ecq::default_chunk_bits(1U << 22), 16U);
-  EXPECT_EQ(ecq::default_chunk_bits(~std::uint64_t{0}), 16U);
-}
-
 TEST(ChunkIndex, TheLastChunkMayBeShorter) {
   EXPECT_EQ(ecq::chunks_of(0, 10), 0U);
   EXPECT_EQ(ecq::chunks_of(1, 10), 1U);

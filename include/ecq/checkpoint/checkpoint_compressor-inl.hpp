@@ -126,6 +126,7 @@ ECQ_INLINE result<void> checkpoint_compressor::prepare(method_share& share) {
   if (!stage.empty()) ECQ_CHECK(advance(stage, "", 0, total));
   std::uint64_t done = 0;
   const method_setting setting{.chunk_bits = options_.chunk_bits,
+                               .goal = options_.goal,
                                .one_code = true,
                                .choose_coder = !options_.coder,
                                .begin = [&](std::size_t index) -> result<void> {

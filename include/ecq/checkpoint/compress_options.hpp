@@ -47,8 +47,8 @@ struct compress_options {
   /// Other than empty: how methods with a lambda divide bits among tensors. There must be one for every tensor that the
   /// method compresses, and the model must have every tensor that is named.
   sensitivity_map sensitivities{};
-  unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream
-  /// What streams of codes are made for. With another goal than size and without a coder, another coder than rANS has
+  unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream and its goal
+  /// What streams are made for. With another goal than size and without a coder, another coder than rANS has
   /// to save 2 percent of a stream.
   stream_goal goal = stream_goal::size;
   /// The files of a folder that compress_folder writes: parts have about as many bytes each. The index and all other

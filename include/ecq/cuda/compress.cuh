@@ -89,7 +89,7 @@ class compression_plan {
  public:
   static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
     if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs ||
-        stream.goal != stream_goal::size || stream.narrow_pairs || stream.trellis) {
+        stream.goal == stream_goal::cpu || stream.narrow_pairs || stream.trellis) {
       return error(errc::unsupported, "devices encode single symbols with one table of their own");
     }
     compression_plan plan;
@@ -101,7 +101,8 @@ class compression_plan {
       plan.weights += matrix.size();
       plan.scales += per_channel{}.layout(matrix.rows, matrix.columns).count();
     }
-    plan.encoding = {.chunk_bits = stream.chunk_bits};
+    plan.encoding.chunk_bits =
+        stream.chunk_bits != 0 ? stream.chunk_bits : default_chunk_bits(plan.weights, stream.goal);
     ECQ_TRY(capacity, encoded_capacity(std::nullopt, plan.weights, plan.encoding));
     ECQ_TRY(for_encoding, encode_workspace_bytes(std::nullopt, plan.weights, plan.encoding));
     std::vector<device_quantization> quantized;
@@ -113,8 +114,7 @@ class compression_plan {
 
   /// Bits that a stream costs beside the entropy of its codes.
   double overhead_bits() const {
-    const unsigned bits = encoding.chunk_bits != 0 ? encoding.chunk_bits : default_chunk_bits(weights);
-    return 8.0 * static_cast<double>(stream_overhead_bytes(weights, bits));
+    return 8.0 * static_cast<double>(stream_overhead_bytes(weights, encoding.chunk_bits));
   }
 
   device_compression_bytes bytes() const {

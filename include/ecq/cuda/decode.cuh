@@ -26,7 +26,11 @@ template <element_split Split, bool Pairs>
 struct elements_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 0;
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
   static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : 4;
+#else
+  static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : Pairs ? 6 : 5;
+#endif
 
   std::uint64_t first;
   std::uint64_t last;

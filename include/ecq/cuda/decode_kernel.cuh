@@ -64,7 +64,8 @@ result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_r
     launch_shape shape = {0, threads,
                           User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries, threads)};
     ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
-    const chunk_deal deal = deal_of(row, device.multiprocessors, resident, chunks.end - chunks.first);
+    const chunk_deal deal =
+        deal_of(row, device.multiprocessors, resident, chunks.end - chunks.first, stream.view.chunk_bits);
     shape.blocks = deal.blocks;
     chunks.warps = deal.warps;
     return launch(gpu, "launching a decoder", kernel, shape, stream.view, chunks, user, verdict.memory());

@@ -34,10 +34,10 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler keeps more addresses than on earlier devices
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
+  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler would spill
 #else
-  static constexpr unsigned blocks = Pairs ? 3 : 4;
+  static constexpr unsigned blocks = Pairs ? 3 : 6;
 #endif
 
   warp_weights weights;

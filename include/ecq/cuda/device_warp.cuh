@@ -200,14 +200,27 @@ struct device_warp {
     if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
   }
 
-  /// `to` is aligned to the number of bytes written.
+  /// `to` is in global memory, aligned to the number of bytes written.
   template <class Element>
   static __device__ void store_four(std::byte* to, const float (&four)[4]) {
+#if defined(ECQ_EMULATED_CUDA)
     if constexpr (sizeof(Element) == 2) {
       *reinterpret_cast<::uint2*>(to) = make_uint2(two<Element>(four[0], four[1]), two<Element>(four[2], four[3]));
     } else {
       *reinterpret_cast<::float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
     }
+#else
+    const auto place = __cvta_generic_to_global(to);
+    if constexpr (sizeof(Element) == 2) {
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(place), "r"(two<Element>(four[0], four[1])),
+                   "r"(two<Element>(four[2], four[3]))
+                   : "memory");
+    } else {
+      asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(place), "f"(four[0]), "f"(four[1]), "f"(four[2]),
+                   "f"(four[3])
+                   : "memory");
+    }
+#endif
   }
   template <class Element>
   static __device__ void store_one(std::byte* to, const Element& one) {

@@ -44,7 +44,7 @@ struct gap_deal {
 /// device_gap_group, and gap_code::shared_words of the shortest code word. A chunk that does not decode goes to
 /// `verdict` with its number; chunk checksums are not checked.
 template <chunk_user User>
-__global__ void __launch_bounds__(device_gap_group::size(), User::blocks + 1)
+__global__ void __launch_bounds__(device_gap_group::size(), User::blocks < 4 ? User::blocks + 1 : 5)
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);

@@ -20,19 +20,16 @@ namespace detail {
 /// next row.
 struct tuning_row {
   unsigned capability;
-  unsigned warps;  ///< of a block
-  unsigned turns;  ///< blocks stay, and load tables only once, if there are this many chunks per resident warp
+  unsigned warps;         ///< of a block
+  std::uint64_t symbols;  ///< as many as a block is to decode with the tables that it loads
 };
 
-/// Nothing here was measured. The reasons for the figures, so far the same for all rows:
+/// Measured on an H200 (9.0) alone; docs/performance.md has the figures:
 ///
-///  - `warps`: 8 warps of up to 64 registers are a quarter of the 65,536 of a multiprocessor. The largest table takes
-///    16 KiB and values 1 KiB of shared memory; 4 blocks take 68 of the 164 KiB of 8.0, the 228 of 9.0 and 10.0, and
-///    the 100 of 12.0, which holds no more than 5. Blocks of 4 warps would need twice that for as many warps.
-///  - `turns`: 8 chunks of 2^13 bytes share a table of a quarter of their size, which comes from the L2 cache. With 4
-///    turns that is 6 % of what they write; with fewer turns, the last one, in which some warps are idle, would lose
-///    more than that.
-inline constexpr tuning_row tuning_rows[] = {{80, 8, 4}, {90, 8, 4}, {100, 8, 4}, {120, 8, 4}};
+///  - `warps`: blocks of 4 warps, which load tables twice as often, take 2 to 4 % longer for many chunks.
+///  - `symbols`: as 8 warps have with chunks of 2^13. Blocks that stay, and load tables once, take 6 to 7 % longer for
+///    these: the last chunks keep few of a multiprocessor's warps busy.
+inline constexpr tuning_row tuning_rows[] = {{80, 8, 1 << 16}, {90, 8, 1 << 16}, {100, 8, 1 << 16}, {120, 8, 1 << 16}};
 
 /// The most warps of a block in any row; kernels are compiled for this number.
 inline constexpr unsigned most_warps = [] {
@@ -56,16 +53,29 @@ struct chunk_deal {
   unsigned warps;  ///< of a block that take chunks; all warps load tables
 };
 
-/// How to deal `chunks` chunks on a device of `multiprocessors` multiprocessors, each of which holds `resident` blocks
-/// at once. Few chunks go to as many multiprocessors as there are, many chunks to blocks that stay.
-constexpr chunk_deal deal_of(const tuning_row& row, unsigned multiprocessors, unsigned resident,
-                             std::uint64_t chunks) noexcept {
-  const std::uint64_t share = chunks / (std::max)(multiprocessors, 1U);
-  const auto warps = static_cast<unsigned>(std::clamp<std::uint64_t>(share, 1, row.warps));
-  const std::uint64_t blocks = chunks / warps + (chunks % warps != 0 ? 1 : 0);
-  const std::uint64_t staying = std::uint64_t{multiprocessors} * resident;
+/// How to deal `chunks` chunks of 2^chunk_bits symbols on a device of `multiprocessors` multiprocessors, each of which
+/// holds `resident` blocks at once. Few chunks are dealt so that the multiprocessor with most of them has as few as can
+/// be. Blocks of small chunks take several, one after another, while the device is full of blocks.
+constexpr chunk_deal deal_of(const tuning_row& row, unsigned multiprocessors, unsigned resident, std::uint64_t chunks,
+                             unsigned chunk_bits) noexcept {
+  const auto shares = [](std::uint64_t all, std::uint64_t of) { return all / of + (all % of != 0 ? 1 : 0); };
+  const std::uint64_t processors = (std::max)(multiprocessors, 1U);
+  const std::uint64_t staying = processors * (std::max)(resident, 1U);
+  chunk_deal deal = {shares(chunks, row.warps), row.warps};
+  if (deal.blocks <= staying) {
+    std::uint64_t fewest = ~std::uint64_t{0};
+    for (unsigned warps = row.warps; warps != 0; --warps) {
+      const std::uint64_t blocks = shares(chunks, warps);
+      const std::uint64_t fullest = shares(blocks, processors) * warps;
+      if (blocks > staying || fullest >= fewest) continue;
+      fewest = fullest;
+      deal = {blocks, warps};
+    }
+  }
+  const std::uint64_t rounds = shares(row.symbols, std::uint64_t{deal.warps} << chunk_bits);
   constexpr std::uint64_t most_blocks = 0x7FFFFFFF;  // of a grid
-  return {(std::min)(staying != 0 && blocks / staying >= row.turns ? staying : blocks, most_blocks), warps};
+  deal.blocks = (std::min)({deal.blocks, (std::max)(staying, shares(deal.blocks, rounds)), most_blocks});
+  return deal;
 }
 
 /// The current device.

@@ -49,7 +49,22 @@ concept warp_sink = requires(Sink& sink, const typename Warp::lanes& codes, std:
 template <class Sink>
 concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(group); };
 
+/// A warp_sink that takes the four values of each lane as steps returned them, in byte `Byte` of which are the decoded
+/// bytes: `sink.template take<Byte>(found, group)` is called for whole groups instead.
+template <class Sink, class Warp>
+concept value_sink = requires(Sink& sink, const typename Warp::lanes (&found)[4], std::uint32_t group) {
+  sink.template take<0>(found, group);
+};
+
 namespace detail {
+
+/// The bytes `Byte` of four values.
+template <lockstep_warp Warp, unsigned Byte>
+ECQ_HOST_DEVICE typename Warp::lanes packed(const typename Warp::lanes (&found)[4]) {
+  constexpr unsigned pair = Byte | ((4 + Byte) << 4);
+  return Warp::permute_bytes(Warp::permute_bytes(found[0], found[1], pair),
+                             Warp::permute_bytes(found[2], found[3], pair), 0x5410);
+}
 
 /// Words that a warp takes from one chunk. A step waits for its words, so they pass through a ring of fast memory, to
 /// which the warp copies them while it decodes earlier ones. A device's memory would take ten times as long to answer,
@@ -143,11 +158,6 @@ template <lockstep_warp Warp, warp_step<Warp> Step, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, Sink&& sink) {
   static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
   using lanes = typename Warp::lanes;
-  constexpr unsigned pair = Step::code_byte | ((4 + Step::code_byte) << 4);
-  const auto pack = [](const lanes(&found)[4]) {
-    return Warp::permute_bytes(Warp::permute_bytes(found[0], found[1], pair),
-                               Warp::permute_bytes(found[2], found[3], pair), 0x5410);
-  };
   lanes state = Warp::template load<std::uint32_t>(Warp::all(), chunk.states, Warp::lane_numbers());
   if (Warp::ballot(Warp::below(state, lanes(detail::bit_stack_bottom))) != 0) return errc::corrupt;
   detail::warp_words<Warp> words(chunk);
@@ -165,7 +175,11 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
     const lanes third = next();
     const lanes found[rounds_per_group] = {first, second, third, next()};
     if (words.overrun()) break;
-    sink(pack(found), group, group_symbols);
+    if constexpr (value_sink<Sink, Warp>) {
+      sink.template take<Step::code_byte>(found, group);
+    } else {
+      sink(detail::packed<Warp, Step::code_byte>(found), group, group_symbols);
+    }
   }
   if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0 && !words.overrun()) {
     words.fetch();
@@ -178,7 +192,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
       words.renormalize(active, state);
     }
     if (words.overrun()) return errc::corrupt;
-    sink(pack(found), whole, left);
+    sink(detail::packed<Warp, Step::code_byte>(found), whole, left);
   }
   const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;
   return ended && words.all_taken() ? errc::ok : errc::corrupt;

@@ -53,7 +53,8 @@ enum class stream_sharing {
 
 /// What a method has to know about the streams to come, and callbacks for what it reads.
 struct method_setting {
-  unsigned chunk_bits = 0;    ///< log2 of the symbols per chunk; 0: by the length of the stream
+  unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream and its goal
+  stream_goal goal = stream_goal::size;
   bool one_code = false;      ///< many streams follow, which may share one code
   bool choose_coder = false;  ///< with one_code: the method says which coder makes them smallest
   /// Called before matrix `index` is read; an error ends the preparation.
@@ -63,7 +64,7 @@ struct method_setting {
 
   /// log2 of the symbols per chunk for a stream of `symbols` symbols.
   unsigned chunk_bits_of(std::uint64_t symbols) const noexcept {
-    return chunk_bits != 0 ? chunk_bits : default_chunk_bits(symbols);
+    return chunk_bits != 0 ? chunk_bits : default_chunk_bits(symbols, goal);
   }
 };
 

@@ -128,7 +128,7 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
                                                encode_function encode) {
   try {
     ECQ_CHECK(method.check());
-    ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits}));
+    ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits, .goal = stream.goal}));
     packed_block packed;
     const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
       ECQ_TRY(made, pack_block(backend, *prepared, 0, correction, matrices, stream, encode));

@@ -9,6 +9,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/threads.hpp"
+#include "ecq/entropy/chunk_warp.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/entropy/trellis_warp.hpp"
 #include "ecq/format/bf16.hpp"
@@ -76,14 +77,27 @@ class warp_weight_sink {
     lowest_ = first;
     behind_ = last;
     groups_ = 0;
+    groups_of_codes_ = 0;
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
-    const lanes codes = raw_bits_ == 0 && !trellis_.walks() ? symbols : completed(symbols, group, left);
+    const bool symbols_are_codes = raw_bits_ == 0 && !trellis_.walks();
+    const lanes codes = symbols_are_codes ? symbols : completed(symbols, group, left);
+    if (groups_of_codes_ != 0) {
+      groups_ = groups_of_codes_;
+      groups_of_codes_ = 0;
+    }
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
       --groups_;
-      Warp::each_lane([&](std::uint32_t lane) { write_four(lane, Warp::at(codes, lane)); });
+      Warp::each_lane([&](std::uint32_t lane) {
+        const std::uint32_t own = Warp::at(codes, lane);
+        write_four(lane, [&](std::uint32_t i) { return own >> (8 * i) & 0xFFU; });
+      });
+      if (symbols_are_codes) {
+        groups_of_codes_ = groups_;
+        groups_ = 0;
+      }
       return;
     }
     const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
@@ -93,8 +107,24 @@ class warp_weight_sink {
     }
   }
 
+  /// A whole group whose symbols are byte `Byte` of four values (value_sink).
+  template <unsigned Byte>
+  ECQ_HOST_DEVICE void take(const lanes (&found)[4], std::uint32_t group) {
+    if (groups_of_codes_ == 0) {
+      (*this)(detail::packed<Warp, Byte>(found), group, group_symbols);
+      return;
+    }
+    --groups_of_codes_;
+    Warp::each_lane([&](std::uint32_t lane) {
+      write_four(lane, [&](std::uint32_t i) { return Warp::at(found[i], lane) >> (8 * Byte) & 0xFFU; });
+    });
+  }
+
   /// Whether any lane has met a code that is not a finite number; all lanes ask together.
-  ECQ_HOST_DEVICE bool met_non_finite() const { return Warp::ballot(Warp::below(lanes(0U), bad_)) != 0; }
+  ECQ_HOST_DEVICE bool met_non_finite() const {
+    constexpr std::uint32_t infinity = 0x7F800000U;
+    return Warp::ballot(Warp::below(lanes(infinity), zeros_ & 0x7FFFFFFFU)) != 0;
+  }
 
  private:
   /// The codes of symbols that have raw bits or lie on a trellis.
@@ -111,9 +141,12 @@ class warp_weight_sink {
            (kept.of(3, raw_bits_) << 24);
   }
 
-  ECQ_HOST_DEVICE float value_of(std::uint32_t codes, std::uint32_t number, std::uint32_t lane) {
-    const float value = to_.values[codes >> (8 * number) & 0xFFU];
-    if (value > fp32::largest) Warp::at(bad_, lane) = 1;
+  ECQ_HOST_DEVICE float value_of(std::uint32_t code, std::uint32_t lane) {
+    const float value = to_.values[code];
+    // Not 0 once a value is infinite. A device has more room for this than for a comparison.
+    const std::uint32_t before = Warp::at(zeros_, lane);
+    const float zero = value * 0.0F + __builtin_bit_cast(float, before);
+    Warp::at(zeros_, lane) = __builtin_bit_cast(std::uint32_t, zero);
     return value;
   }
 
@@ -155,7 +188,7 @@ class warp_weight_sink {
     std::uint32_t& column = Warp::at(column_, lane);
     row += column / matrix.columns;
     column %= matrix.columns;
-    const std::uint64_t place = place_of(matrix, row, column);
+    const std::uint64_t place = reinterpret_cast<std::uintptr_t>(to_.out) + place_of(matrix, row, column);
     Warp::at(place_low_, lane) = static_cast<std::uint32_t>(place);
     Warp::at(place_high_, lane) = static_cast<std::uint32_t>(place >> 32);
     const float scale = scale_of(matrix, row, column);
@@ -164,8 +197,9 @@ class warp_weight_sink {
     Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
 
-  /// Writes the lane's four weights and moves its place on to the next group.
-  ECQ_HOST_DEVICE void write_four(std::uint32_t lane, std::uint32_t codes) {
+  /// Writes the lane's four weights, those of codes code(0), ..., code(3), and moves its place on to the next group.
+  template <class Code>
+  ECQ_HOST_DEVICE void write_four(std::uint32_t lane, Code&& code) {
     std::uint32_t& column = Warp::at(column_, lane);
     if (column >= Warp::at(limit_, lane)) settle(lane);
     const std::uint32_t scale_bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
@@ -173,13 +207,13 @@ class warp_weight_sink {
     float four[rounds_per_group];
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < rounds_per_group; ++i) {
-      const float value = value_of(codes, i, lane);
+      const float value = value_of(code(i), lane);
       four[i] = affine_ ? value * scale + zero_ : value * scale;
     }
     std::uint32_t& low = Warp::at(place_low_, lane);
     std::uint32_t& high = Warp::at(place_high_, lane);
     const std::uint64_t place = (std::uint64_t{high} << 32) | low;
-    Warp::template store_four<Output>(to_.out + place, four);
+    Warp::template store_four<Output>(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place)), four);
     const std::uint64_t next = place + group_symbols * sizeof(Output);
     low = static_cast<std::uint32_t>(next);
     high = static_cast<std::uint32_t>(next >> 32);
@@ -197,7 +231,7 @@ class warp_weight_sink {
       const std::uint64_t number = symbol - matrix.first_symbol;
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
-      const float weight = value_of(codes, i, lane) * scale_of(matrix, row, column);
+      const float weight = value_of(codes >> (8 * i) & 0xFFU, lane) * scale_of(matrix, row, column);
       Warp::store_one(to_.out + place_of(matrix, row, column),
                       nearest_finite<Output>(matrix.affine ? weight + matrix.zero : weight));
     }
@@ -214,6 +248,7 @@ class warp_weight_sink {
   /// are any, the members below hold what they need, so that nothing of the matrix is read again before a row or a
   /// group of weights ends.
   std::uint32_t groups_ = 0;
+  std::uint32_t groups_of_codes_ = 0;  ///< instead of groups_ if symbols are codes, so that one question is enough
   static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
   bool affine_ = false;
   float zero_ = 0;
@@ -223,7 +258,7 @@ class warp_weight_sink {
   lanes scale_ = lanes(0U);   ///< bits of a float
   lanes place_low_ = lanes(0U);
   lanes place_high_ = lanes(0U);
-  lanes bad_ = lanes(0U);  ///< 1 where a code was not a finite number
+  lanes zeros_ = lanes(0U);  ///< bits of a float: 0, or NaN where a code was not a finite number
   warp_trellis<Warp> trellis_;
 };
 

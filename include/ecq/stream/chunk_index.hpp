@@ -69,13 +69,6 @@ inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> ch
   }
 }
 
-/// log2 of the symbols per chunk for a stream of `symbols` symbols: at least 64 chunks, so that a GPU finds work, as
-/// long as a chunk's 32 states and its record take less than 0.04 bit a symbol.
-constexpr unsigned default_chunk_bits(std::uint64_t symbols) noexcept {
-  const std::uint64_t share = symbols / 64;
-  return std::clamp(share == 0 ? 0U : static_cast<unsigned>(std::bit_width(share)) - 1U, 15U, 16U);
-}
-
 /// The number of chunks that `symbols` symbols make, each of 2^chunk_bits symbols; the last one may be shorter.
 constexpr std::uint64_t chunks_of(std::uint64_t symbols, unsigned chunk_bits) noexcept {
   return (symbols >> chunk_bits) + ((symbols & ((std::uint64_t{1} << chunk_bits) - 1)) != 0 ? 1 : 0);

@@ -66,8 +66,8 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
     return stream_error(errc::limit_exceeded, chunked.size(), " symbols, more than 2^43");
   }
   const unsigned fewest = options.trellis ? options.trellis->period_bits : min_chunk_bits;
-  const unsigned bits =
-      options.chunk_bits != 0 ? options.chunk_bits : (std::max)(default_chunk_bits(chunked.size()), fewest);
+  const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits
+                                                : (std::max)(default_chunk_bits(chunked.size(), options.goal), fewest);
   if (bits < min_chunk_bits || bits > max_chunk_bits) {
     return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
   }

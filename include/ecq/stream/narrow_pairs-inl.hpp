@@ -218,7 +218,7 @@ ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu
   for (const histogram& counted : classes) all += counted;
   const histogram& counts = options.shared_counts != nullptr ? *options.shared_counts : all;
   if (options.narrow_pairs) return std::optional(narrow_pairing(counts, *options.narrow_pairs));
-  if (options.goal == stream_goal::size) return std::optional<symbol_pairing>();
+  if (options.goal != stream_goal::cpu) return std::optional<symbol_pairing>();
   const std::uint64_t codes = counts.total();
   std::vector<code_pair_counts> counted;
   if (options.shared_counts == nullptr) {

@@ -227,8 +227,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
       histogram all;
       for (const histogram& counted : classes) all += counted;
       choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
-    } else if (!format && !classes.empty() &&
-               (options.goal != stream_goal::gpu || encode != encode_function_of<huffman_gaps>)) {
+    } else if (!format && !classes.empty()) {
       ECQ_TRY(narrow, choose_narrow_pairing(backend, chunked, options, classes));
       chunked.pairing = narrow;
     }

@@ -8,18 +8,12 @@
 
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/entropy/trellis.hpp"
+#include "ecq/stream/stream_goal.hpp"
 
 namespace ecq {
 
-/// What the streams of quantised codes are made for.
-enum class stream_goal : std::uint8_t {
-  size,  ///< as few bytes as the coders can do with single codes
-  cpu,   ///< decoding on processors: narrow pairs wherever they take at most pair_allowance more
-  gpu    ///< decoding on devices: as cpu, with single codes where no device decodes pairs (gap arrays)
-};
-
-/// Thousandths of a bit a code by which narrow pairs may exceed single codes if a stream is made for speed. Codes of
-/// Gaussian weights take up to 0.06 bit more, those of heavier tails up to 0.1.
+/// Thousandths of a bit a code by which narrow pairs may exceed single codes if a stream is made for processors. Codes
+/// of Gaussian weights take up to 0.06 bit more, those of heavier tails up to 0.1.
 inline constexpr std::uint64_t pair_allowance = 100;
 
 /// The largest number of raw bits of a code in narrow pairs.
@@ -44,7 +38,8 @@ struct stream_options {
   /// decodes faster in pairs.
   bool pairs = false;
   /// Whether codes of one byte are coded in narrow pairs (narrow_pairs.hpp): two codes a symbol, at most 64 different
-  /// symbols, and low bits raw. Decoders take half the steps, and tables stay in registers. Exponents are not affected.
+  /// symbols, and low bits raw. Processors take half the steps, and tables stay in registers; devices are slower with
+  /// them. Also how long chunks are if chunk_bits is 0. Exponents are not paired by it.
   stream_goal goal = stream_goal::size;
   /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
   /// one byte; not with `pairs`.

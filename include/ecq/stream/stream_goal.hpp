@@ -1,0 +1,27 @@
+#pragma once
+/// \file
+/// What a stream is made for, and how it is cut into chunks therefore.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace ecq {
+
+/// What streams are made for.
+enum class stream_goal : std::uint8_t {
+  size,  ///< as few bytes as the coders can do with single codes
+  cpu,   ///< decoding on processors: codes in narrow pairs wherever they take at most pair_allowance more
+  gpu    ///< decoding on devices: many chunks, of single codes
+};
+
+/// log2 of the symbols per chunk for a stream of `symbols` symbols. At least 64 chunks, as long as a chunk's 32 states
+/// and its record take less than 0.04 bit a symbol. For devices, at least 2^14 chunks, which is two or three for each
+/// warp of a large one, as long as they take less than 0.15 bit; not below 2^13 symbols.
+constexpr unsigned default_chunk_bits(std::uint64_t symbols, stream_goal goal = stream_goal::size) noexcept {
+  const std::uint64_t share = symbols >> (goal == stream_goal::gpu ? 14 : 6);
+  const unsigned bits = share == 0 ? 0U : static_cast<unsigned>(std::bit_width(share)) - 1U;
+  return std::clamp(bits, goal == stream_goal::gpu ? 13U : 15U, 16U);
+}
+
+}  // namespace ecq
