@@ -3,6 +3,7 @@
 /// The lockstep_warp of the host: 32 lanes as one value. What devices run with cuda/device_warp.cuh runs here in every
 /// test, bit for bit.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -80,6 +81,8 @@ struct host_warp {
 
   /// `x`, which is the same in all lanes.
   static std::uint32_t uniform(std::uint32_t x) { return x; }
+  /// The least of all lanes' values.
+  static std::uint32_t least(const lanes& x) { return *std::min_element(x.value.begin(), x.value.end()); }
 
   static flags all() { return 0xFFFFFFFFU; }
   static flags below(const lanes& a, const lanes& b) {
@@ -116,6 +119,8 @@ struct host_warp {
     return lanes::each(
         [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
   }
+  /// (a << 16) | b; a and b are below 2^16.
+  static lanes append_half(const lanes& a, const lanes& b) { return (a << 16) | b; }
   /// The bits of `a` where `mask` has them set, else those of `b`.
   static lanes merge_bits(const lanes& a, const lanes& b, std::uint32_t mask) { return (a & mask) | (b & ~mask); }
 

@@ -98,6 +98,7 @@ concept voting_warp = requires(typename Warp::flags set, typename Warp::lanes& v
   { Warp::at(value, same) } -> std::same_as<std::uint32_t&>;
   { Warp::at(values, same) } -> std::same_as<std::uint32_t>;
   { Warp::uniform(same) } -> std::same_as<std::uint32_t>;
+  { Warp::least(values) } -> std::same_as<std::uint32_t>;
   { Warp::all() } -> std::same_as<typename Warp::flags>;
   { Warp::below(values, values) } -> std::same_as<typename Warp::flags>;
   { Warp::at_least(values, values) } -> std::same_as<typename Warp::flags>;
@@ -116,6 +117,7 @@ concept computing_warp = requires(typename Warp::flags set, const typename Warp:
   { Warp::select(set, a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::count_bits(a) } -> std::same_as<typename Warp::lanes>;
   { Warp::multiply_high(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::append_half(a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::shift_right(a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::funnel_right(a, a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::low_bits(a, a) } -> std::same_as<typename Warp::lanes>;

@@ -37,7 +37,7 @@ struct weights_to {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
   static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler would spill
 #else
-  static constexpr unsigned blocks = Pairs ? 3 : 6;
+  static constexpr unsigned blocks = !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 3;
 #endif
 
   warp_weights weights;

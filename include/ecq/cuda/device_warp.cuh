@@ -38,6 +38,7 @@ struct device_warp {
   }
   /// Returns `x`, which is the same in all lanes, as a value that the compiler knows to be uniform.
   static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
+  static __device__ std::uint32_t least(lanes x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
   template <class Body>
   static __device__ void each_lane(Body&& body) {
     body(lane_numbers());
@@ -63,6 +64,15 @@ struct device_warp {
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
   static __device__ lanes multiply_high(lanes a, lanes b) { return __umulhi(a, b); }
+  static __device__ lanes append_half(lanes a, lanes b) {
+#if defined(ECQ_EMULATED_CUDA)
+    return (a << 16) | b;
+#else
+    lanes both;  // the pipe that multiplies has more room than that of shifts, which the compiler would choose
+    asm("mad.lo.u32 %0, %1, 65536, %2;" : "=r"(both) : "r"(a), "r"(b));
+    return both;
+#endif
+  }
   static __device__ lanes shift_right(lanes x, lanes bits) { return __funnelshift_r(x, 0U, bits); }
   static __device__ lanes low_bits(lanes x, lanes bits) {
 #if defined(ECQ_EMULATED_CUDA)

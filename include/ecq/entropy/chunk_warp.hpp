@@ -82,21 +82,24 @@ class warp_words {
         end_(Warp::uniform(at_ + 2 * chunk.word_count)),
         from_(Warp::template own_place<copied_by_lane / 4>(chunk.words - at_)) {
     Warp::wait_for_copies();  // of a chunk before
-    copy();
-    copy();
+    copy(0);
+    copy(copied_at_once);
     Warp::wait_for_copies();
-    copy();
+    copy(2 * copied_at_once);
+    low_at_ = 3 * copied_at_once - enough + 1;
   }
 
   /// To be called before each group. Its words have arrived then: a group takes at most most_taken bytes, and those
   /// that may be on their way are the last copied_at_once.
   ECQ_HOST_DEVICE void fetch() {
+    if (at_ < low_at_) return;
+    const std::uint32_t copied = round_ + low_at_ + enough - 1;
     const std::uint32_t round = at_ & ring_bytes;
     at_ -= round;
     round_ += round;
-    if (copied_ - taken() >= most_taken + copied_at_once) return;
+    low_at_ += copied_at_once - round;
     Warp::wait_for_copies();
-    copy();
+    copy(copied);
   }
 
   /// Lanes of `active` whose state is below 2^16 take the next words, in ascending order, whether they exist or not.
@@ -106,39 +109,36 @@ class warp_words {
     // All lanes load, due or not: a condition would cost more.
     const lanes word =
         Warp::template load_at<std::uint16_t>(ring_, Warp::count_bits(lanes(ballot) & lower_) * lanes(2U) + lanes(at_));
-    state = Warp::select(due, Warp::permute_bytes(word, state, 0x5410), state);  // (state << 16) | word
+    state = Warp::select(due, Warp::append_half(state, word), state);
     at_ += 2 * Warp::count(ballot);
   }
 
-  /// Whether more words were taken than there are.
-  ECQ_HOST_DEVICE bool overrun() const { return taken() > end_; }
-  ECQ_HOST_DEVICE bool all_taken() const { return taken() == end_; }
+  /// Whether all words were taken, and no more than there are.
+  ECQ_HOST_DEVICE bool all_taken() const { return round_ + at_ == end_; }
 
  private:
   static constexpr std::uint32_t copied_by_lane = 8;
   static constexpr std::uint32_t copied_at_once = copied_by_lane * lane_count;
   static constexpr std::uint32_t most_taken = 2 * group_symbols;
+  static constexpr std::uint32_t enough = most_taken + copied_at_once;
   // A copy takes the place of what was taken at least a group before. The bytes that follow the ring repeat its first
   // ones, so that a group's words lie in a row.
-  static constexpr std::uint32_t ring_bytes = 2 * most_taken + 2 * copied_at_once;
+  static constexpr std::uint32_t ring_bytes = enough + most_taken + copied_at_once;
   static_assert((ring_bytes & (ring_bytes - 1)) == 0 && most_taken <= copied_at_once);
   static_assert(ring_bytes + copied_at_once == word_ring_bytes);
 
-  ECQ_HOST_DEVICE std::uint32_t taken() const { return round_ + at_; }
-
-  ECQ_HOST_DEVICE void copy() {
-    const std::uint32_t to = copied_ & (ring_bytes - 1);
-    const auto exist = Warp::below(own_ + lanes(copied_), lanes(end_));
-    Warp::copy_own(exist, ring_ + to, own_, from_ + copied_);
-    if (to == 0) Warp::copy_own(exist, ring_ + ring_bytes, own_, from_ + copied_);
-    copied_ += copied_at_once;
+  ECQ_HOST_DEVICE void copy(std::uint32_t first) {
+    const std::uint32_t to = first & (ring_bytes - 1);
+    const auto exist = Warp::below(own_ + lanes(first), lanes(end_));
+    Warp::copy_own(exist, ring_ + to, own_, from_ + first);
+    if (to == 0) Warp::copy_own(exist, ring_ + ring_bytes, own_, from_ + first);
   }
 
   std::byte* ring_;
-  std::uint32_t at_;  ///< in the ring, of the next word
-  std::uint32_t round_ = 0;
+  std::uint32_t at_;         ///< in the ring, of the next word
+  std::uint32_t low_at_;     ///< from where on fewer than `enough` bytes are copied beyond `at_`
+  std::uint32_t round_ = 0;  ///< of the ring's first byte
   std::uint32_t end_;
-  std::uint32_t copied_ = 0;
   const std::byte* from_;
   lanes own_ = Warp::lane_numbers() * lanes(copied_by_lane);
   lanes lower_ = Warp::lower_lanes();
@@ -174,14 +174,13 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
     const lanes second = next();
     const lanes third = next();
     const lanes found[rounds_per_group] = {first, second, third, next()};
-    if (words.overrun()) break;
     if constexpr (value_sink<Sink, Warp>) {
       sink.template take<Step::code_byte>(found, group);
     } else {
       sink(detail::packed<Warp, Step::code_byte>(found), group, group_symbols);
     }
   }
-  if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0 && !words.overrun()) {
+  if (const std::uint32_t left = chunk.symbols % group_symbols; left != 0) {
     words.fetch();
     lanes found[rounds_per_group];
     for (std::uint32_t round = 0; round < rounds_per_group; ++round) {
@@ -191,7 +190,6 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
       state = Warp::select(active, moved, state);
       words.renormalize(active, state);
     }
-    if (words.overrun()) return errc::corrupt;
     sink(detail::packed<Warp, Step::code_byte>(found), whole, left);
   }
   const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;

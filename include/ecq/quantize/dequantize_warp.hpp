@@ -77,27 +77,23 @@ class warp_weight_sink {
     lowest_ = first;
     behind_ = last;
     groups_ = 0;
-    groups_of_codes_ = 0;
+    plain_ = plain_before_ = 0;
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
     const bool symbols_are_codes = raw_bits_ == 0 && !trellis_.walks();
     const lanes codes = symbols_are_codes ? symbols : completed(symbols, group, left);
-    if (groups_of_codes_ != 0) {
-      groups_ = groups_of_codes_;
-      groups_of_codes_ = 0;
-    }
+    end_plain_groups();
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
       --groups_;
       Warp::each_lane([&](std::uint32_t lane) {
+        if (Warp::at(column_, lane) >= Warp::at(limit_, lane)) settle(lane);
         const std::uint32_t own = Warp::at(codes, lane);
         write_four(lane, [&](std::uint32_t i) { return own >> (8 * i) & 0xFFU; });
+        Warp::at(column_, lane) += group_symbols;
       });
-      if (symbols_are_codes) {
-        groups_of_codes_ = groups_;
-        groups_ = 0;
-      }
+      if (symbols_are_codes) begin_plain_groups();
       return;
     }
     const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
@@ -110,11 +106,11 @@ class warp_weight_sink {
   /// A whole group whose symbols are byte `Byte` of four values (value_sink).
   template <unsigned Byte>
   ECQ_HOST_DEVICE void take(const lanes (&found)[4], std::uint32_t group) {
-    if (groups_of_codes_ == 0) {
+    if (plain_ == 0) {
       (*this)(detail::packed<Warp, Byte>(found), group, group_symbols);
       return;
     }
-    --groups_of_codes_;
+    --plain_;
     Warp::each_lane([&](std::uint32_t lane) {
       write_four(lane, [&](std::uint32_t i) { return Warp::at(found[i], lane) >> (8 * Byte) & 0xFFU; });
     });
@@ -180,6 +176,25 @@ class warp_weight_sink {
     });
   }
 
+  /// From the next group on, no lane comes to the end of its row or group of weights for some groups.
+  ECQ_HOST_DEVICE void begin_plain_groups() {
+    lanes whole(0U);
+    Warp::each_lane([&](std::uint32_t lane) {
+      const std::uint32_t column = Warp::at(column_, lane);
+      const std::uint32_t limit = Warp::at(limit_, lane);
+      Warp::at(whole, lane) = column < limit ? (limit - column - 1) / group_symbols + 1 : 0U;
+    });
+    const std::uint32_t fewest = Warp::least(whole);
+    plain_ = plain_before_ = fewest < groups_ ? fewest : groups_;
+  }
+
+  ECQ_HOST_DEVICE void end_plain_groups() {
+    const std::uint32_t done = plain_before_ - plain_;
+    groups_ -= done;
+    column_ = column_ + lanes(done * group_symbols);
+    plain_ = plain_before_ = 0;
+  }
+
   /// Finds place and scale of the lane's next four weights once their column has reached the end of the row or of the
   /// group.
   ECQ_HOST_DEVICE void settle(std::uint32_t lane) {
@@ -197,11 +212,9 @@ class warp_weight_sink {
     Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
 
-  /// Writes the lane's four weights, those of codes code(0), ..., code(3), and moves its place on to the next group.
+  /// Writes the lane's four weights, those of codes code(0), ..., code(3), and moves their place on to the next group.
   template <class Code>
   ECQ_HOST_DEVICE void write_four(std::uint32_t lane, Code&& code) {
-    std::uint32_t& column = Warp::at(column_, lane);
-    if (column >= Warp::at(limit_, lane)) settle(lane);
     const std::uint32_t scale_bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
     const auto scale = __builtin_bit_cast(float, scale_bits);
     float four[rounds_per_group];
@@ -217,7 +230,6 @@ class warp_weight_sink {
     const std::uint64_t next = place + group_symbols * sizeof(Output);
     low = static_cast<std::uint32_t>(next);
     high = static_cast<std::uint32_t>(next >> 32);
-    column += group_symbols;
   }
 
   /// Writes those of the lane's four weights that belong to the matrix, one by one.
@@ -248,7 +260,10 @@ class warp_weight_sink {
   /// are any, the members below hold what they need, so that nothing of the matrix is read again before a row or a
   /// group of weights ends.
   std::uint32_t groups_ = 0;
-  std::uint32_t groups_of_codes_ = 0;  ///< instead of groups_ if symbols are codes, so that one question is enough
+  /// How many of them need nothing but their codes, and how many did when the first of these was taken: groups_ and
+  /// column_ follow when there are no more.
+  std::uint32_t plain_ = 0;
+  std::uint32_t plain_before_ = 0;
   static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
   bool affine_ = false;
   float zero_ = 0;

@@ -28,6 +28,11 @@ inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low
 
 }  // namespace detail
 
+/// Groups of a tile. A chunk is encoded tile by tile, from the last to the first.
+inline constexpr std::uint32_t tile_groups = 8;
+/// Elements of a tile.
+inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
+
 /// The coded symbols of a chunk's elements, which are aligned to 16 bytes. Each symbol is given as the offset of its
 /// table entry, in bytes.
 template <lockstep_warp Warp, element_split Split>
@@ -48,6 +53,16 @@ class warp_symbol_source {
     lanes words[width / 8];
   };
 
+  /// Asks for the elements of whole tile `tile`, which a device's memory takes as long to give as a tile to encode.
+  ECQ_HOST_DEVICE void prefetch(std::uint32_t tile) const {
+    constexpr std::uint32_t words_of_lane = tile_symbols / lane_count / 4;  // a sector of 32 bytes
+    const lanes own = Warp::lane_numbers() * lanes(words_of_lane);
+    ECQ_UNROLL
+    for (unsigned i = 0; i < width / 8; ++i) {
+      const std::uint32_t part = (tile * (width / 8) + i) * tile_symbols;
+      Warp::template prefetch<std::uint32_t>(Warp::all(), elements_ + part, own);
+    }
+  }
   ECQ_HOST_DEVICE void load(std::uint32_t group, four_elements& four) const {
     Warp::load_own(Warp::all(), own_ + std::size_t{group} * (group_symbols * width / 8), four.words);
   }
@@ -80,11 +95,6 @@ class warp_symbol_source {
   unsigned turn_;
   std::uint32_t mask_;
 };
-
-/// Groups of a tile. A chunk is encoded tile by tile, from the last to the first.
-inline constexpr std::uint32_t tile_groups = 8;
-/// Elements of a tile.
-inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
 
 /// Encodes a chunk from its end to its beginning; holds its states and its words so far.
 template <lockstep_warp Warp>
