@@ -81,8 +81,7 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
-    const bool symbols_are_codes = raw_bits_ == 0 && !trellis_.walks();
-    const lanes codes = symbols_are_codes ? symbols : completed(symbols, group, left);
+    const lanes codes = symbols_are_codes() ? symbols : completed(symbols, group, left);
     end_plain_groups();
     if (groups_ == 0) begin_run(begin_ + std::uint64_t{group} * group_symbols);
     if (groups_ != 0 && left == group_symbols) {
@@ -93,7 +92,6 @@ class warp_weight_sink {
         write_four(lane, [&](std::uint32_t i) { return own >> (8 * i) & 0xFFU; });
         Warp::at(column_, lane) += group_symbols;
       });
-      if (symbols_are_codes) begin_plain_groups();
       return;
     }
     const std::uint64_t first = begin_ + std::uint64_t{group} * group_symbols;
@@ -108,6 +106,7 @@ class warp_weight_sink {
   ECQ_HOST_DEVICE void take(const lanes (&found)[4], std::uint32_t group) {
     if (plain_ == 0) {
       (*this)(detail::packed<Warp, Byte>(found), group, group_symbols);
+      if (symbols_are_codes()) begin_plain_groups();
       return;
     }
     --plain_;
@@ -123,6 +122,8 @@ class warp_weight_sink {
   }
 
  private:
+  ECQ_HOST_DEVICE bool symbols_are_codes() const { return raw_bits_ == 0 && !trellis_.walks(); }
+
   /// The codes of symbols that have raw bits or lie on a trellis.
   ECQ_HOST_DEVICE lanes completed(lanes codes, std::uint32_t group, std::uint32_t left) {
     // Symbols of pairs are any codes, so that raw bits are added to them.
