@@ -66,12 +66,12 @@ bool runs_kernels() {
 
 void decode_elements(session& run, std::size_t size) {
   constexpr way ways[] = {
-      {coder::rans_direct, false, 0},  {coder::rans_direct, true, 0},  {coder::rans_direct, false, 13},
-      {coder::rans_direct, true, 13},  {coder::rans_direct, true, 14}, {coder::rans, false, 0},
-      {coder::tans, false, 0},         {coder::tans, true, 0},         {coder::tans, true, 13},
-      {coder::tans, true, 14},         {coder::huffman, false, 0},     {coder::huffman, true, 0},
-      {coder::huffman, true, 13},      {coder::huffman, true, 14},     {coder::huffman_gaps, false, 0},
-      {coder::huffman_gaps, false, 13}};
+      {coder::rans_direct, false, 0},  {coder::rans_direct, true, 0},   {coder::rans_direct, false, 13},
+      {coder::rans_direct, true, 13},  {coder::rans_direct, true, 14},  {coder::rans, false, 0},
+      {coder::tans, false, 0},         {coder::tans, false, 14},        {coder::tans, true, 0},
+      {coder::tans, true, 13},         {coder::tans, true, 14},         {coder::huffman, false, 0},
+      {coder::huffman, true, 0},       {coder::huffman, true, 13},      {coder::huffman, true, 14},
+      {coder::huffman_gaps, false, 0}, {coder::huffman_gaps, false, 13}};
   for (const workload& work : element_workloads) {
     bytes made;
     for (const way& one : ways) {
