@@ -184,7 +184,7 @@ def hot_loop(code, wanted):
     for head, body in loops.items():
         way = hot_way(code, blocks, followers, head, body, wanted)
         # Coders ask all lanes of a warp whose state is full; loops that copy do not.
-        asks = any(one.kind == "VOTE" for one in way)
+        asks = any(one.kind in ("VOTE", "VOTEU") for one in way)
         if any(map(wanted, way)):
             ways.append((not asks, len(body), way))
     return min(ways, default=(0, 0, []), key=lambda one: one[:2])[2]
