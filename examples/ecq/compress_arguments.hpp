@@ -262,7 +262,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
               "--coder", given->coder,
               "Entropy coder; auto = in each block whichever is smallest (FP8 without loss: of its bytes, too), with "
               "entrollm in the whole model; "
-              "rans if not given, with entrollm huffman")
+              "rans if not given, with entrollm huffman, for gpu tans")
           ->check(CLI::IsMember(coder_names));
   std::vector<std::string> goal_names;
   for (const auto& goal : goals) goal_names.emplace_back(goal.first);
@@ -270,7 +270,8 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       ->add_option(
           "--for", given->goal,
           "What streams are made for: size = fewest bytes; cpu = decoding there, two codes a symbol wherever that "
-          "takes at most 0.1 bit a weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit")
+          "takes at most 0.1 bit a weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit, "
+          "and with --lossless exponents in pairs")
       ->check(CLI::IsMember(goal_names))
       ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
@@ -308,6 +309,9 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       if (coder->count() == 0) given->coder = "huffman";
     } else if (width->count() != 0) {
       throw CLI::RequiresError("--width", "--method entrollm");
+    } else if (given->goal == "gpu") {
+      if (coder->count() == 0) given->coder = "tans";
+      given->pairs = given->pairs || given->lossless;
     }
     finish();
   });

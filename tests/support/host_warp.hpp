@@ -229,10 +229,12 @@ struct host_warp {
     }
   }
 
-  /// One lane writes four finite numbers as elements, or one element.
+  /// The place of byte 0 of `out`; that of any other byte is as much larger as the byte is behind it.
+  static std::uint64_t origin_of(std::byte*) { return 0; }
+  /// One lane writes four finite numbers as elements to a place in `out`, or one element.
   template <class Element>
-  static void store_four(std::byte* to, const float (&four)[4]) {
-    for (std::size_t i = 0; i < 4; ++i) store_one(to + i * sizeof(Element), nearest_finite<Element>(four[i]));
+  static void store_four(std::byte* out, std::uint64_t place, const float (&four)[4]) {
+    for (std::size_t i = 0; i < 4; ++i) store_one(out + place + i * sizeof(Element), nearest_finite<Element>(four[i]));
   }
   template <class Element>
   static void store_one(std::byte* to, const Element& one) {

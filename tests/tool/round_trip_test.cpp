@@ -109,8 +109,15 @@ TEST_F(Tool, CompressesForSpeed) {
       EXPECT_EQ(ecq_test::read_file(path("fast.back")), ecq_test::read_file(path("plain.back")));
     }
   }
-  const json met = ask({"compress", model, "-o", fast, "--bits", "3", "--for", "cpu"});
-  EXPECT_NEAR(met["totals"]["bits_per_weight"].get<double>(), 3, 0.025);
+  for (const char* goal : {"cpu", "gpu"}) {
+    const json met = ask({"compress", model, "-o", fast, "--bits", "3", "--for", goal});
+    EXPECT_NEAR(met["totals"]["bits_per_weight"].get<double>(), 3, 0.025);
+    EXPECT_EQ(met["coder"], goal == std::string_view("gpu") ? "tans" : "rans");
+  }
+  ask({"compress", model, "-o", fast, "--lossless", "--for", "gpu"});
+  ask({"compress", model, "-o", packed, "--lossless", "--for", "gpu", "--pairs", "--coder", "tans"});
+  EXPECT_EQ(ecq_test::read_file(fast), ecq_test::read_file(packed));
+  ask({"verify", fast, "--against", model});
 }
 
 TEST_F(Tool, CompressesToUnsignedIntegersWithOneCode) {

@@ -148,7 +148,8 @@ concept accessing_warp =
       Warp::store_own_bytes(to, words, end, end);
       Warp::store(to, words);
       Warp::store_halves(set, to, index, index);
-      Warp::template store_four<float>(to, numbers);
+      { Warp::origin_of(to) } -> std::same_as<std::uint64_t>;
+      Warp::template store_four<float>(to, std::uint64_t{}, numbers);
       Warp::store_one(to, 1.0F);
     };
 

@@ -210,17 +210,24 @@ struct device_warp {
     if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
   }
 
-  /// `to` is in global memory, aligned to the number of bytes written.
-  template <class Element>
-  static __device__ void store_four(std::byte* to, const float (&four)[4]) {
+  static __device__ std::uint64_t origin_of([[maybe_unused]] std::byte* out) {
 #if defined(ECQ_EMULATED_CUDA)
+    return 0;
+#else
+    return __cvta_generic_to_global(out);  // so that nothing need be added to a place
+#endif
+  }
+  /// `out` is in global memory, and the place aligned to the number of bytes written.
+  template <class Element>
+  static __device__ void store_four([[maybe_unused]] std::byte* out, std::uint64_t place, const float (&four)[4]) {
+#if defined(ECQ_EMULATED_CUDA)
+    std::byte* const to = out + place;
     if constexpr (sizeof(Element) == 2) {
       *reinterpret_cast<::uint2*>(to) = make_uint2(two<Element>(four[0], four[1]), two<Element>(four[2], four[3]));
     } else {
       *reinterpret_cast<::float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
     }
 #else
-    const auto place = __cvta_generic_to_global(to);
     if constexpr (sizeof(Element) == 2) {
       asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(place), "r"(two<Element>(four[0], four[1])),
                    "r"(two<Element>(four[2], four[3]))

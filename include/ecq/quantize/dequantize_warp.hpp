@@ -204,7 +204,7 @@ class warp_weight_sink {
     std::uint32_t& column = Warp::at(column_, lane);
     row += column / matrix.columns;
     column %= matrix.columns;
-    const std::uint64_t place = reinterpret_cast<std::uintptr_t>(to_.out) + place_of(matrix, row, column);
+    const std::uint64_t place = Warp::origin_of(to_.out) + place_of(matrix, row, column);
     Warp::at(place_low_, lane) = static_cast<std::uint32_t>(place);
     Warp::at(place_high_, lane) = static_cast<std::uint32_t>(place >> 32);
     const float scale = scale_of(matrix, row, column);
@@ -227,7 +227,7 @@ class warp_weight_sink {
     std::uint32_t& low = Warp::at(place_low_, lane);
     std::uint32_t& high = Warp::at(place_high_, lane);
     const std::uint64_t place = (std::uint64_t{high} << 32) | low;
-    Warp::template store_four<Output>(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place)), four);
+    Warp::template store_four<Output>(to_.out, place, four);
     const std::uint64_t next = place + group_symbols * sizeof(Output);
     low = static_cast<std::uint32_t>(next);
     high = static_cast<std::uint32_t>(next >> 32);
