@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """How fast nvCOMP's ANS (Python package nvidia-nvcomp) decodes the bytes of files, on the GPU at hand.
 
-Prints a line a file, output GB/s, and writes the same as JSON. Needs nothing beside nvidia-nvcomp and the CUDA runtime.
+Prints a line a file, output GB/s, and writes the same as JSON. Needs nothing beside nvidia-nvcomp, numpy and the CUDA
+runtime. Files of BF16 are coded as 16-bit numbers, which suits them better, others as bytes. Calls have all that can be
+prepared, and eight are queued at a time, since each takes the host longer than others do.
 """
 import argparse
 import ctypes
@@ -9,6 +11,7 @@ import json
 import os
 import statistics
 import sys
+import time
 
 RELEASE_THRESHOLD = 4  # cudaMemPoolAttrReleaseThreshold
 
@@ -40,18 +43,24 @@ class Timer:
         if status != 0:
             sys.exit(f"nvcomp_peer.py: CUDA error {status}")
 
-    def seconds(self, work, turns=9):
-        """The median of `turns` calls after two that do not count."""
+    def synchronize(self):
+        self.check(self.cuda.cudaStreamSynchronize(self.stream))
+
+    def seconds(self, work, turns=9, at_once=8):
+        """The time of a call, the median of `turns` turns of `at_once` calls, after 20 ms that do not count."""
+        begin = time.monotonic()
+        while time.monotonic() - begin < 0.02:
+            work()
+            self.synchronize()
         found = []
-        for turn in range(turns + 2):
+        for _ in range(turns):
             self.check(self.cuda.cudaEventRecord(self.events[0], self.stream))
-            kept = work()
+            kept = [work() for _ in range(at_once)]
             self.check(self.cuda.cudaEventRecord(self.events[1], self.stream))
             self.check(self.cuda.cudaEventSynchronize(self.events[1]))
             milliseconds = ctypes.c_float()
             self.check(self.cuda.cudaEventElapsedTime(ctypes.byref(milliseconds), *self.events))
-            if turn >= 2:
-                found.append(milliseconds.value * 1e-3)
+            found.append(milliseconds.value * 1e-3 / at_once)
             del kept
         return statistics.median(found)
 
@@ -69,21 +78,29 @@ def main():
         return
 
     timer = Timer()
-    codec = nvcomp.Codec(algorithm="ANS", cuda_stream=timer.stream.value)
     rows = []
     for path in options.files:
         plain = numpy.fromfile(path, dtype=numpy.uint8)
+        name = os.path.basename(path)
+        kind = {"data_type": "<f2"} if name.startswith("BF16") else {}
+        codec = nvcomp.Codec(algorithm="ANS", cuda_stream=timer.stream.value, **kind)
         on_device = nvcomp.as_array(plain).cuda()
         coded = codec.encode(on_device)
+        timer.synchronize()
         decoded = codec.decode(coded)
-        if not numpy.array_equal(numpy.asarray(decoded.cpu()).view(numpy.uint8).ravel(), plain):
+        ready = codec.decompression_config(coded)
+        decode = timer.seconds(lambda: codec.decode(coded, out=decoded, decompression_config=ready))
+        if numpy.asarray(decoded.cpu()).tobytes() != plain.tobytes():
             sys.exit(f"nvcomp_peer.py: {path}: other bytes came back")
+        spare = codec.encode(on_device)
+        planned = codec.compression_config(int(plain.size))
+        encode = timer.seconds(lambda: codec.encode(on_device, out=spare, compression_config=planned))
         rows.append({
-            "file": os.path.basename(path),
+            "file": name,
             "bytes": plain.size,
             "bits_a_byte": round(8 * coded.buffer_size / plain.size, 4),
-            "decode_gb_per_s": round(plain.size * 1e-9 / timer.seconds(lambda: codec.decode(coded)), 2),
-            "encode_gb_per_s": round(plain.size * 1e-9 / timer.seconds(lambda: codec.encode(on_device)), 2),
+            "decode_gb_per_s": round(plain.size * 1e-9 / decode, 2),
+            "encode_gb_per_s": round(plain.size * 1e-9 / encode, 2),
         })
         print("{file:32} {bits_a_byte:7.3f} bits  decode {decode_gb_per_s:8.1f} GB/s  encode {encode_gb_per_s:8.1f} GB/s"
               .format(**rows[-1]))
