@@ -67,8 +67,8 @@ ECQ_HOST_DEVICE typename Warp::lanes packed(const typename Warp::lanes (&found)[
 }
 
 /// Words that a warp takes from one chunk. A step waits for its words, so they pass through a ring of fast memory, to
-/// which the warp copies them while it decodes earlier ones. A device's memory would take ten times as long to answer,
-/// and its second cache six times.
+/// which the warp copies them while it decodes earlier ones: a device's second cache takes about eight times as long to
+/// answer. Words that do not exist are whatever lies in the ring; their number tells in the end.
 ///
 /// Places are in bytes, from the 8 bytes in which the first word lies.
 template <lockstep_warp Warp>
