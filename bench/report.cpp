@@ -1,8 +1,10 @@
 // bench_report <folder>: reads the JSON that the suites left there, prints a table a suite (million units a second, and
 // in brackets how many times the peer of the same run that is, with the goal), and draws decode speed against bits a
-// code as <folder>/decode_speed.svg. Medians of the repetitions; processor time, except for several threads.
+// code as <folder>/decode_speed.svg. Medians of the repetitions; processor time, except for several threads. Where the
+// folder has figures of a device (bench/gpu.sh), draws how fast it decodes bytes as <folder>/device_speed.svg.
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -226,6 +228,63 @@ tool::plot decode_speed(const run& of) {
   return chart;
 }
 
+/// Speed against bits a byte of the bytes that a device decodes, the most that was measured, by each coder and by peers
+/// that a file in the folder lists: the fastest figure within a tenth of the fewest bits. Nothing where there are no
+/// such figures.
+tool::plot decode_speed_of_device(const std::filesystem::path& folder) {
+  std::string gpu, commit;
+  std::map<std::string, std::map<std::string, std::vector<tool::plot_point>>> series;
+  const auto add = [&](const std::string& name, const std::string& work, double bits, double speed) {
+    if (work.starts_with("bytes, ")) series[name][work].push_back({bits, speed});
+  };
+  std::vector<json> files;
+  std::uint64_t most = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json" || entry.path().filename().string().starts_with("before")) continue;
+    std::ifstream file(entry.path());
+    json read = json::parse(file, nullptr, false);
+    if (read.is_discarded() || !read.is_object() || !read.contains("gpu")) continue;
+    for (const json& row : read.value("rows", json::array())) {
+      if (row.at("verb") == "decode") most = (std::max)(most, row.at("bytes").get<std::uint64_t>());
+    }
+    files.push_back(std::move(read));
+  }
+  for (const json& file : files) {
+    gpu = file.at("gpu");
+    commit = file.value("commit", commit);
+    for (const json& row : file.value("rows", json::array())) {
+      if (row.at("verb") != "decode" || row.at("bytes") != most) continue;
+      const std::string how = row.at("how");
+      add("ecq, " + how.substr(0, how.find(',')), row.at("workload"), row.at("bits"), row.at("gb_per_s"));
+    }
+    for (const json& peer : file.value("peers", json::array())) {
+      for (const json& row : peer.at("rows")) {
+        add(peer.at("peer"), row.at("data"), row.at("bits"), row.at("decode_gb_per_s"));
+      }
+    }
+  }
+  tool::plot chart{"Decoding bytes on an " + gpu,
+                   "commit " + commit + ", " + std::to_string(most >> 20) + " MiB",
+                   "bits a byte, everything counted",
+                   "GB of output a second",
+                   {}};
+  for (const auto& [name, points] : series) {
+    if (points.size() < 2) continue;
+    tool::plot_series line{name, {}};
+    for (const auto& [work, all] : points) {
+      const double fewest = std::ranges::min_element(all, {}, &tool::plot_point::x)->x;
+      tool::plot_point best;
+      for (const tool::plot_point& each : all) {
+        if (each.x <= 1.1 * fewest && each.y > best.y) best = each;
+      }
+      line.points.push_back(best);
+    }
+    std::ranges::sort(line.points, {}, &tool::plot_point::x);
+    chart.series.push_back(std::move(line));
+  }
+  return chart;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -247,6 +306,10 @@ int main(int count, char** arguments) try {
     if (one.suite != "bench_entropy") continue;
     std::ofstream(folder / "decode_speed.svg") << to_svg(decode_speed(of));
     std::cout << "\nas a picture: " << (folder / "decode_speed.svg").string() << '\n';
+  }
+  if (const tool::plot chart = decode_speed_of_device(folder); !chart.series.empty()) {
+    std::ofstream(folder / "device_speed.svg") << to_svg(chart);
+    std::cout << "\nas a picture: " << (folder / "device_speed.svg").string() << '\n';
   }
   return 0;
 } catch (const std::exception& failure) {
