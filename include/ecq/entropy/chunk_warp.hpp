@@ -193,7 +193,9 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
     sink(detail::packed<Warp, Step::code_byte>(found), whole, left);
   }
   const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;
-  return ended && words.all_taken() ? errc::ok : errc::corrupt;
+  if (ended && words.all_taken()) return errc::ok;
+  Warp::wait_for_copies();  // words of a damaged chunk may be on their way, and their memory somebody else's soon
+  return errc::corrupt;
 }
 
 /// Decodes a chunk without states and words: every byte is `code`, and all other bits are raw.
