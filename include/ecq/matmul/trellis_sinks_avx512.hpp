@@ -42,7 +42,8 @@ struct trellis_rounds {
   static constexpr bool rounds_apart = true;
   struct group {};
 
-  ECQ_AVX512 trellis_rounds(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
+  /// Never inlined: registers are scarce where it is called.
+  ECQ_AVX512 [[gnu::noinline]] trellis_rounds(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
       : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols), left(period) {
     alignas(64) std::uint16_t of_numbers[3][64];
     for (std::size_t i = 0; i < 64; ++i) {
