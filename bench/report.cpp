@@ -240,7 +240,7 @@ tool::plot decode_speed_of_device(const std::filesystem::path& folder) {
   std::vector<json> files;
   std::uint64_t most = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".json" || entry.path().filename().string().starts_with("before")) continue;
+    if (entry.path().extension() != ".json") continue;
     std::ifstream file(entry.path());
     json read = json::parse(file, nullptr, false);
     if (read.is_discarded() || !read.is_object() || !read.contains("gpu")) continue;

@@ -12,6 +12,7 @@
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/huffman_gaps/huffman_gaps.hpp"
 #include "ecq/entropy/rans/rans_direct.hpp"
+#include "ecq/entropy/trellis_walk.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 
 namespace ecq_bench {
@@ -89,15 +90,8 @@ ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::s
 }
 
 bytes path_of(const ecq::trellis& walk, std::span<const std::byte> indices) {
-  bytes codes(indices.size());
-  unsigned states[32] = {};
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i % (std::size_t{1} << walk.period_bits) == 0) std::fill(std::begin(states), std::end(states), 0U);
-    unsigned& state = states[ecq::trellis::lane(i) % 32];
-    const auto index = std::to_integer<std::uint8_t>(indices[i]);
-    codes[i] = std::byte{ecq::trellis::code(ecq::trellis::quantizer(state), index)};
-    state = walk.next(state, index % 2);
-  }
+  bytes codes(indices.begin(), indices.end());
+  ecq::detail::codes_of_indices(walk, {reinterpret_cast<std::uint8_t*>(codes.data()), codes.size()}, host.isa);
   return codes;
 }
 

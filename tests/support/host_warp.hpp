@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "ecq/base/host_group.hpp"
 #include "ecq/base/lanes.hpp"
@@ -213,13 +215,19 @@ struct host_warp {
   }
 
   /// Lanes set in `which` copy what load_own of two words reads to `offset` bytes from `to` on, aligned to 8. Lanes may
-  /// read it after wait_for_copies(), which waits for all copies of the warp before it.
+  /// read it after wait_for_copies(), which waits for all copies of the warp before it. Here nothing arrives earlier,
+  /// and what is read too early is no word of the chunk.
   static void copy_own(flags which, std::byte* to, const lanes& offset, const std::byte* from) {
     for (std::uint32_t i = 0; i < lane_count; ++i) {
-      if ((which >> i & 1U) != 0) std::memcpy(to + offset.value[i], from + std::size_t{8} * i, 8);
+      if ((which >> i & 1U) == 0) continue;
+      std::memset(to + offset.value[i], 0xEE, 8);
+      copies_on_their_way.push_back({to + offset.value[i], from + std::size_t{8} * i});
     }
   }
-  static void wait_for_copies() {}
+  static void wait_for_copies() {
+    for (const auto& [to, from] : copies_on_their_way) std::memcpy(to, from, 8);
+    copies_on_their_way.clear();
+  }
 
   /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
   static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {
@@ -260,6 +268,8 @@ struct host_warp {
   }
 
  private:
+  static inline thread_local std::vector<std::pair<std::byte*, const std::byte*>> copies_on_their_way;
+
   static std::uint32_t permuted(std::uint32_t a, std::uint32_t b, unsigned selector) {
     const std::uint64_t both = (std::uint64_t{b} << 32) | a;
     std::uint32_t bytes = 0;

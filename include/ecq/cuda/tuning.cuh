@@ -26,7 +26,7 @@ struct tuning_row {
 
 /// Measured on an H200 (9.0) alone:
 ///
-///  - `warps`: blocks of 4 warps, which load tables twice as often, take 2 to 4 % longer for many chunks.
+///  - `warps`: blocks of 4 warps, which load tables twice as often, take 1 to 4 % longer for many chunks.
 ///  - `symbols`: as many as 8 warps have with chunks of 2^13. Blocks that stay, and load tables once, take 7 % longer
 ///    for these, since the last chunks keep few of a multiprocessor's warps busy.
 inline constexpr tuning_row tuning_rows[] = {{80, 8, 1 << 16}, {90, 8, 1 << 16}, {100, 8, 1 << 16}, {120, 8, 1 << 16}};

@@ -53,10 +53,10 @@ enum class stream_sharing {
 
 /// What a method has to know about the streams to come, and callbacks for what it reads.
 struct method_setting {
-  unsigned chunk_bits = 0;  ///< log2 of the symbols per chunk; 0: by the length of the stream and its goal
-  stream_goal goal = stream_goal::size;
-  bool one_code = false;      ///< many streams follow, which may share one code
-  bool choose_coder = false;  ///< with one_code: the method says which coder makes them smallest
+  unsigned chunk_bits = 0;               ///< log2 of the symbols per chunk; 0: by the length of the stream and its goal
+  stream_goal goal = stream_goal::size;  ///< what the streams are made for
+  bool one_code = false;                 ///< many streams follow, which may share one code
+  bool choose_coder = false;             ///< with one_code: the method says which coder makes them smallest
   /// Called before matrix `index` is read; an error ends the preparation.
   std::function<result<void>(std::size_t index)> begin{};
   /// Called when matrix `index` has been read, so that memory of a mapped file can be given back.

@@ -2,9 +2,7 @@
 /// \file
 /// The chunk index: where the words of each chunk begin, which table it uses, and its checksum.
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>

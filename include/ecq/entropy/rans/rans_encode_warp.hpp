@@ -53,7 +53,7 @@ class warp_symbol_source {
     lanes words[width / 8];
   };
 
-  /// Asks for the elements of whole tile `tile`, which a device's memory takes as long to give as a tile to encode.
+  /// Asks for the elements of whole tile `tile`, which is encoded later.
   ECQ_HOST_DEVICE void prefetch(std::uint32_t tile) const {
     constexpr std::uint32_t words_of_lane = tile_symbols / lane_count / 4;  // a sector of 32 bytes
     const lanes own = Warp::lane_numbers() * lanes(words_of_lane);
