@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "support/coded_chunk.hpp"
@@ -98,6 +99,19 @@ TYPED_TEST(StepWarp, CopiesWordsOfTheChunkAlone) {
       }
     }
   }
+}
+
+// Codes that the table takes for the rarest: with rANS, every lane takes a word a step, 128 words a group.
+TYPED_TEST(StepWarp, AgreesWhereGroupsTakeTheMostWords) {
+  ecq::histogram counted;
+  for (unsigned symbol = 0; symbol < 17; ++symbol) counted.counts[symbol] = std::uint64_t{1} << symbol;
+  const auto plan = TypeParam::plan(std::span(&counted, 1));
+  const std::vector<std::uint8_t> rarest(9001, 0);
+  if constexpr (std::is_same_v<TypeParam, ecq::rans>) {
+    const coded_chunk<TypeParam> chunk(plan.tables[0], plan.map, rarest);
+    ASSERT_GE(chunk.word_count(), rarest.size() - 2 * ecq::lane_count);
+  }
+  expect_that_warp_and_scalar_agree<TypeParam>(plan.tables[0], plan.map, rarest);
 }
 
 TEST(StepWarp, AgreesForDirectTablesOfEverySize) {
