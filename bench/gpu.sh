@@ -160,8 +160,8 @@ bench() {
   ((most <= $(left) - 5)) || most=$(($(left) - 5))
   new_file "$rows.json"
   within $((most + 10)) "$program" --rows "$rows" --seconds "$most" --json "$results/$rows.json" \
-    --note "date=$date" --note "commit=$commit" --note "driver=$(ask driver_version)" \
-    --note "clocks=$(ask clocks.max.sm) multiprocessors, $(ask clocks.max.mem) memory at most" "$@" ||
+    --note "date=$date" --note "commit=$commit" --note "driver=$driver" \
+    --note "clocks=$clock multiprocessors, $memory_clock memory at most" "$@" ||
     { outcome="some rows failed, or its time was over" && return 1; }
 }
 
@@ -284,6 +284,10 @@ if [[ ${stages[*]} == build ]]; then
 fi
 gpu=$(ask name)
 [[ -n $gpu ]] || { echo "gpu.sh: no GPU (nvidia-smi names none)" >&2 && exit 1; }
+# Asked before a signal is trapped: Debian 12's bash aborts where a trap exits from a command substitution.
+driver=$(ask driver_version)
+clock=$(ask clocks.max.sm)
+memory_clock=$(ask clocks.max.mem)
 [[ -z $googletest || -e $googletest/CMakeLists.txt ]] ||
   { echo "gpu.sh: no sources of GoogleTest in $googletest" >&2 && exit 2; }
 [[ -n $results ]] || results=$PWD/docs/results/$(tr -cs '[:alnum:]' - <<<"$gpu" | sed 's/-*$//')-$date
@@ -313,7 +317,7 @@ finish() {
 trap finish EXIT
 trap 'exit 143' TERM INT
 
-note "$gpu, commit $commit, $date, driver $(ask driver_version), $(ask clocks.max.sm) at most"
+note "$gpu, commit $commit, $date, driver $driver, $clock at most"
 failed=0
 for current in "${stages[@]}"; do
   if (($(left) < 5)); then

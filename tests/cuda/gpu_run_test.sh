@@ -6,7 +6,8 @@ set -euo pipefail
 script=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../bench/gpu.sh")
 bench=$(realpath "$1")
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+export TMPDIR=$folder
+trap 'rm -rf "$folder" || true' EXIT
 
 # What a machine with a GPU has.
 mkdir "$folder/tools" "$folder/bin"
@@ -14,7 +15,7 @@ tool() { cat >"$folder/$1" && chmod +x "$folder/$1"; }
 tool tools/nvidia-smi <<<'#!/bin/sh
 echo "Emulated Device"'
 tool tools/ncu <<<'#!/bin/sh
-case $* in *--import*--page*) echo "\"SASS\"" ;; *--import*) echo "    Duration us 1" ;; *) sleep 0.2 ;; esac'
+case $* in *--import*--page*) echo "\"SASS\"" ;; *--import*) echo "    Duration us 1" ;; *) sleep "${HOLD:-0.1}" ;; esac'
 tool tools/compute-sanitizer <<<'#!/bin/sh
 while [ "${1#--}" != "$1" ]; do case $1 in --tool | --error-exitcode) shift ;; esac; shift; done
 case $2 in --gtest_filter=host.*) "$@" && echo "Target application terminated before first instrumented API call" && exit 255 ;; esac
@@ -24,11 +25,11 @@ tool bin/test_cuda <<<'#!/bin/sh
 case $1 in
   --gtest_list_tests) printf "Running main() from gtest_main.cc\nfirst.\n  test\ntyped/0.  # TypeParam = int\n  test\nhost.\n  test\n" ;;
   --gtest_filter="$FAULTY_SUITE"*) echo "a fault" && exit 1 ;;
-  --gtest_filter=first.\*|--gtest_filter=typed/0.\*|--gtest_filter=host.\*) sleep 0.3 && echo "[  PASSED  ] 1 test." ;;
+  --gtest_filter=first.\*|--gtest_filter=typed/0.\*|--gtest_filter=host.\*) sleep "${HOLD:-0.1}" && echo "[  PASSED  ] 1 test." ;;
   *) exit 9 ;;
 esac'
 tool bin/example_decode_in_kernel <<<'#!/bin/sh
-sleep 0.5 && echo decoded'
+sleep "${HOLD:-0}" && echo decoded'
 tool bin/example_layers <<<'#!/bin/sh
 echo "{\"layers\": 4}"'
 export PATH="$folder/tools:$PATH" FAULTY_SUITE=none
@@ -68,27 +69,40 @@ has "$folder/whole/summary.txt" '^headline: complete'
 run "$folder/whole" --seconds 60 tests
 [[ -s $folder/whole/tests.log && -s $folder/whole/tests.log.before ]] || fail "an earlier log is gone"
 
+# begin <results> <stage>: $process, a session of its own, which has begun the stage and does not come to its end soon.
+begin() {
+  rm -f "$1/summary.txt"
+  HOLD=60 setsid "$script" --binaries "$folder/bin" --results "$1" --mib 1 --seconds 100 "$2" >"$folder/output" 2>&1 &
+  process=$!
+  for ((i = 0; i < 1200; ++i)); do
+    ! grep -qs "^$2: begun" "$1/summary.txt" || return 0
+    sleep 0.05
+  done
+  fail "$2 does not begin"
+}
+# Kills a session, whatever groups its processes are in.
+kill_session() {
+  local stat fields
+  for stat in /proc/[0-9]*/stat; do
+    read -ra fields < <(sed 's/.*) //' "$stat" 2>/dev/null) || continue
+    [[ ${fields[3]} != "$1" ]] || kill -KILL "$(basename "${stat%/stat}")" 2>/dev/null || true
+  done
+}
+
 # Ended by force in each stage: what was before is there, and the summary says where it ended.
 for stage in headline profile tests layers others; do
   results=$folder/cut-$stage
   [[ $stage == headline ]] || cp -r "$folder/whole" "$results"
-  setsid "$script" --binaries "$folder/bin" --results "$results" --mib 1 --seconds 100 "$stage" >"$folder/output" 2>&1 &
-  process=$!
-  for ((i = 0; i < 1200; ++i)); do
-    grep -qs "^$stage: begun" "$results/summary.txt" && break
-    sleep 0.05
-  done
+  begin "$results" "$stage"
   sleep 0.1
-  kill -KILL -- "-$process" 2>/dev/null || true
+  kill_session "$process"
   wait "$process" 2>/dev/null || true
   tail -1 "$results/summary.txt" | grep -q "^$stage: begun" || fail "not cut in $stage"
   if [[ $stage != headline ]]; then (($(rows_of "$results/headline.json") == 10)) || fail "cut in $stage"; fi
   if [[ -e $results/$stage.json ]]; then python3 -m json.tool "$results/$stage.json" >/dev/null || fail "half a file"; fi
 done
 # By a signal that it can hear.
-"$script" --binaries "$folder/bin" --results "$folder/term" --mib 1 others >"$folder/output" 2>&1 &
-process=$!
-sleep 2
+begin "$folder/term" others
 kill -TERM "$process"
 wait "$process" 2>/dev/null || true
 has "$folder/term/summary.txt" '^others: stopped'
