@@ -41,6 +41,11 @@ const char* name_of(coder which);
 /// `size` bytes: 16 Mi elements and then the same again, since no coder looks further back than a chunk.
 bytes elements_of(const workload& work, std::size_t size);
 
+/// What the streams of a row are made for: rows that name the length of their chunks are about streams for devices.
+constexpr ecq::stream_goal goal_of(unsigned chunk_bits) {
+  return chunk_bits != 0 ? ecq::stream_goal::gpu : ecq::stream_goal::size;
+}
+
 /// A stream of exponents where `format` is set, else of bytes.
 ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
                            const ecq::stream_options& options);

@@ -81,7 +81,9 @@ void decode_elements(session& run, std::size_t size) {
       run.row({"decode", work.name, how, size}, [&]() -> ecq::result<figure> {
         if (made.empty()) made = elements_of(work, size);
         ECQ_CHECK(measure_copy(run, size));
-        ECQ_TRY(blob, encoded(one.which, work.format, made, {.chunk_bits = one.chunk_bits, .pairs = one.pairs}));
+        const ecq::stream_options options = {
+            .chunk_bits = one.chunk_bits, .pairs = one.pairs, .goal = goal_of(one.chunk_bits)};
+        ECQ_TRY(blob, encoded(one.which, work.format, made, options));
         return decoding(made, blob);
       });
     }

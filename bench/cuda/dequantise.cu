@@ -216,7 +216,7 @@ void dequantise(session& run, std::size_t size) {
     for (const coder one : ways) {
       for (const unsigned chunk_bits : {0U, 13U, 14U}) {
         if (chunk_bits != 0 && size > most_for_other_chunks) continue;
-        rows.row("dequantise", one, {.chunk_bits = chunk_bits}, "", dequantising);
+        rows.row("dequantise", one, {.chunk_bits = chunk_bits, .goal = goal_of(chunk_bits)}, "", dequantising);
       }
     }
   }
@@ -239,13 +239,13 @@ void dequantise_layers(session& run, std::size_t) {
       rows_of_block rows(run, work, where, matrices);
       for (const coder one : ways) {
         for (const unsigned chunk_bits : {0U, 13U, 14U}) {
-          rows.row("dequantise", one, {.chunk_bits = chunk_bits}, "", dequantising);
+          rows.row("dequantise", one, {.chunk_bits = chunk_bits, .goal = goal_of(chunk_bits)}, "", dequantising);
         }
         rows.row("dequantise", one, {.chunk_bits = 13, .narrow_pairs = raw_bits_in_pairs(work)}, "", dequantising);
-        rows.row("replay", one, {.chunk_bits = 13}, "", replaying);
+        rows.row("replay", one, {.chunk_bits = 13, .goal = goal_of(13)}, "", replaying);
       }
       constexpr ecq::trellis walk = {.state_bits = 3, .period_bits = 13};
-      rows.row("dequantise", coder::tans, {.chunk_bits = 13, .trellis = walk}, "", dequantising);
+      rows.row("dequantise", coder::tans, {.chunk_bits = 13, .goal = goal_of(13), .trellis = walk}, "", dequantising);
     }
   }
 }

@@ -8,7 +8,7 @@ namespace ecq_bench {
 namespace {
 
 ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elements, unsigned chunk_bits) {
-  const ecq::device_stream_options options{.chunk_bits = chunk_bits};
+  const ecq::device_stream_options options{.chunk_bits = chunk_bits, .goal = goal_of(chunk_bits)};
   ECQ_TRY(workspace_bytes, ecq::encode_workspace_bytes(format, elements.size(), options));
   ECQ_TRY(capacity, ecq::encoded_capacity(format, elements.size(), options));
   const std::size_t count = rotated_buffers(elements.size());
@@ -28,7 +28,7 @@ ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elem
                                         {workspaces[i].data(), workspace_bytes}, {outputs[i].data(), capacity}, size,
                                         verdict);
           }));
-  ECQ_TRY(expected, encoded(coder::rans, format, elements, {.chunk_bits = chunk_bits}));
+  ECQ_TRY(expected, encoded(coder::rans, format, elements, {.chunk_bits = chunk_bits, .goal = options.goal}));
   std::uint64_t made = 0;
   ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(&made, size, sizeof made, cudaMemcpyDeviceToHost), "reading a size"));
   if (made != expected.size()) {

@@ -107,6 +107,7 @@ std::vector<device_matrix> some_matrices() {
 TEST_F(CompressOnDevice, GivesTheBlockOfTheCpuAtALambda) {
   expect_the_block_of_the_cpu<ecq::fp8_e4m3>({{.lambda = 14.5}}, some_matrices());
   expect_the_block_of_the_cpu<ecq::int8>({{.lambda = 0.0}, {.chunk_bits = 10}}, some_matrices());
+  expect_the_block_of_the_cpu<ecq::int8>({{.lambda = 0.0}, {.goal = ecq::stream_goal::gpu}}, some_matrices());
 }
 
 /// Expects the block that the CPU makes at the lambda that the device has found.

@@ -31,9 +31,8 @@ struct encoded {
 };
 
 /// What the device makes of `elements` in `room` bytes, or in as many as it may need.
-encoded encode(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+encoded encode(std::optional<dtype> format, const bytes& elements, const ecq::device_stream_options& options,
                std::optional<std::uint64_t> room = {}) {
-  const ecq::device_stream_options options = {.chunk_bits = chunk_bits};
   const auto needed = ecq::encode_workspace_bytes(format, elements.size(), options);
   const auto capacity = ecq::encoded_capacity(format, elements.size(), options);
   EXPECT_TRUE(needed && capacity);
@@ -60,9 +59,10 @@ encoded encode(std::optional<dtype> format, const bytes& elements, unsigned chun
   return made;
 }
 
-void expect_bytes_of_the_host(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
-  const bytes expected = encoded_elements(format, elements, chunk_bits);
-  const encoded made = encode(format, elements, chunk_bits);
+void expect_bytes_of_the_host(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+                              ecq::stream_goal goal = ecq::stream_goal::size) {
+  const bytes expected = encoded_elements(format, elements, chunk_bits, goal);
+  const encoded made = encode(format, elements, {.chunk_bits = chunk_bits, .goal = goal});
   ASSERT_TRUE(made.verdict) << made.verdict.error().to_string();
   ASSERT_EQ(made.stream.size(), expected.size());
   const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
@@ -101,18 +101,25 @@ TEST_F(EncodeOnDevice, ChoosesTheChunksThatTheHostChooses) {
   expect_bytes_of_the_host(dtype::bf16, elements_of(dtype::bf16, 20000), 0);
 }
 
+// Which then have no raw bits, however many symbols there are.
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForDevices) {
+  for (const unsigned spread : {2U, 6U, 14U, 31U}) {
+    expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 0, ecq::stream_goal::gpu);
+  }
+}
+
 // Whatever room there is: a stream that fits, or a verdict that says how much it takes.
 TEST_F(EncodeOnDevice, SaysHowMuchRoomItNeeds) {
   const bytes elements = elements_of(dtype::fp8_e4m3, 5000);
   const bytes expected = encoded_elements(dtype::fp8_e4m3, elements, 10);
   for (const std::uint64_t room : {std::size_t{0}, std::size_t{192}, std::size_t{1024}, expected.size() - 64}) {
-    const encoded made = encode(dtype::fp8_e4m3, elements, 10, room);
+    const encoded made = encode(dtype::fp8_e4m3, elements, {.chunk_bits = 10}, room);
     ASSERT_FALSE(made.verdict);
     EXPECT_EQ(made.verdict.error().code(), ecq::errc::limit_exceeded);
     EXPECT_NE(made.verdict.error().message().find(std::to_string(expected.size()) + " bytes"), std::string::npos);
     EXPECT_TRUE(made.stream.empty());
   }
-  EXPECT_EQ(encode(dtype::fp8_e4m3, elements, 10, expected.size()).stream, expected);
+  EXPECT_EQ(encode(dtype::fp8_e4m3, elements, {.chunk_bits = 10}, expected.size()).stream, expected);
 }
 
 #if defined(ECQ_EMULATED_CUDA)
@@ -140,6 +147,7 @@ TEST_F(EncodeOnDevice, NamesWhatCannotBe) {
   EXPECT_EQ(code_of(ecq::encode_workspace_bytes(dtype::int8, 3)), errc::invalid_argument);
   EXPECT_EQ(code_of(ecq::encoded_capacity({}, (std::uint64_t{1} << 43) + 1)), errc::limit_exceeded);
   EXPECT_EQ(code_of(ecq::encoded_capacity({}, 100, {.chunk_bits = 9})), errc::invalid_argument);
+  EXPECT_EQ(code_of(ecq::encoded_capacity({}, 100, {.goal = ecq::stream_goal::cpu})), errc::unsupported);
   const device_memory memory(1 << 18);
   std::byte* const at = memory.data();
   const auto attempt = [&](std::size_t in, std::size_t work, std::size_t work_bytes, std::size_t out,

@@ -62,7 +62,8 @@ struct encoded {
 
 /// All steps, one after another, into a buffer of `room` bytes between two canaries.
 template <ecq::element_split Split>
-encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room) {
+encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room,
+                        ecq::stream_goal goal = ecq::stream_goal::size) {
   constexpr std::size_t width = sizeof(typename Split::element);
   const std::uint64_t size = elements.size() / width;
   const std::uint64_t chunks = ecq::chunks_of(size, chunk_bits);
@@ -76,21 +77,23 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
   std::uint64_t stream_bytes = ~std::uint64_t{0};
   ecq::encode_plan plan;
   std::memset(static_cast<void*>(&plan), static_cast<int>(aligned_memory::canary), sizeof plan);
-  const ecq::encode_job job = {.elements = in.data(),
-                               .size = size,
-                               .chunks = chunks,
-                               .out = out.data(),
-                               .out_bytes = room,
-                               .stream_bytes = &stream_bytes,
-                               .counts = counts.data(),
-                               .plan = &plan,
-                               .slots = slots.data(),
-                               .word_counts = word_counts.data(),
-                               .words = words.data(),
-                               .chunk_bits = chunk_bits,
-                               .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
-                               .element_bytes = width,
-                               .never_coded_bits = ecq::low_bits<Split>};
+  const ecq::encode_job job = {
+      .elements = in.data(),
+      .size = size,
+      .chunks = chunks,
+      .out = out.data(),
+      .out_bytes = room,
+      .stream_bytes = &stream_bytes,
+      .counts = counts.data(),
+      .plan = &plan,
+      .slots = slots.data(),
+      .word_counts = word_counts.data(),
+      .words = words.data(),
+      .chunk_bits = chunk_bits,
+      .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
+      .element_bytes = width,
+      .never_coded_bits = ecq::low_bits<Split>,
+      .most_raw_bits = static_cast<std::uint8_t>(ecq::most_raw_bits(goal, ecq::coder_id::rans))};
   const ecq::host_group group;
   for (const std::uint64_t part : {1U, 0U, 2U}) {
     std::uint32_t counters[256] = {};
@@ -120,12 +123,13 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
   return made;
 }
 
-void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits) {
-  const bytes expected = encoded_elements(format, elements, chunk_bits);
+void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+                             ecq::stream_goal goal = ecq::stream_goal::size) {
+  const bytes expected = encoded_elements(format, elements, chunk_bits, goal);
   const std::size_t width = width_of(format);
   const std::uint64_t room = ecq::stream_header::raw_stream_bytes(elements.size() / width, chunk_bits, width);
   const encoded made = ecq::visit_split(
-      format, [&]<class Split>() { return encode_by_steps<Split>(format, elements, chunk_bits, room); });
+      format, [&]<class Split>() { return encode_by_steps<Split>(format, elements, chunk_bits, room, goal); });
   EXPECT_EQ(made.needed, expected.size());
   ASSERT_EQ(made.stream.size(), expected.size());
   const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
@@ -166,7 +170,9 @@ TEST(EncodeGroup, GivesTheBytesOfTheCpuForAnyAlphabet) {
 // Wide bells are coded best with some of the low bits raw.
 TEST(EncodeGroup, GivesTheBytesOfTheCpuForAnySplit) {
   for (const unsigned spread : {2U, 6U, 9U, 14U, 20U, 31U}) {
-    expect_bytes_of_the_cpu({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 11);
+    const bytes codes = bytes_of(ecq_test::code_source(spread).bell(20000, spread));
+    expect_bytes_of_the_cpu({}, codes, 11);
+    expect_bytes_of_the_cpu({}, codes, 11, ecq::stream_goal::gpu);
   }
 }
 

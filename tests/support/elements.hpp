@@ -40,8 +40,8 @@ inline std::vector<std::byte> elements_of(std::optional<ecq::dtype> format, std:
 
 /// The stream of elements of `format` that the CPU writes with coder rans.
 inline std::vector<std::byte> encoded_elements(std::optional<ecq::dtype> format, const std::vector<std::byte>& elements,
-                                               unsigned chunk_bits) {
-  const ecq::stream_options options = {.chunk_bits = chunk_bits};
+                                               unsigned chunk_bits, ecq::stream_goal goal = ecq::stream_goal::size) {
+  const ecq::stream_options options = {.chunk_bits = chunk_bits, .goal = goal};
   auto stream =
       format ? ecq::encode_exponents(ecq::cpu{}, *format, elements, options)
              : ecq::encode_stream(ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()},

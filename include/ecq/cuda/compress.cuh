@@ -103,6 +103,7 @@ class compression_plan {
     }
     plan.encoding.chunk_bits =
         stream.chunk_bits != 0 ? stream.chunk_bits : default_chunk_bits(plan.weights, stream.goal);
+    plan.encoding.goal = stream.goal;
     ECQ_TRY(capacity, encoded_capacity(std::nullopt, plan.weights, plan.encoding));
     ECQ_TRY(for_encoding, encode_workspace_bytes(std::nullopt, plan.weights, plan.encoding));
     std::vector<device_quantization> quantized;

@@ -17,12 +17,14 @@
 #include "ecq/cuda/launch.cuh"
 #include "ecq/cuda/verdict.cuh"
 #include "ecq/stream/chunked_elements.hpp"
+#include "ecq/stream/stream_goal.hpp"
 
 namespace ecq {
 
 /// Options of a stream that a device encodes.
 struct device_stream_options {
-  unsigned chunk_bits = 0;  ///< as in stream_options
+  unsigned chunk_bits = 0;               ///< as in stream_options
+  stream_goal goal = stream_goal::size;  ///< as in stream_options, but not cpu
 };
 
 namespace detail {
@@ -54,7 +56,10 @@ struct encode_sizes {
       return stream_error(errc::invalid_argument, "weights of ", to_string(*format), " have no exponents");
     }
     const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
-    ECQ_TRY(chunked, cut_into_chunks(unseen, format, {.chunk_bits = options.chunk_bits}));
+    if (options.goal == stream_goal::cpu) {
+      return stream_error(errc::unsupported, "devices encode single symbols, which is not the goal cpu");
+    }
+    ECQ_TRY(chunked, cut_into_chunks(unseen, format, {.chunk_bits = options.chunk_bits, .goal = options.goal}));
     encode_sizes sizes;
     sizes.size = chunked.size();
     sizes.chunks = chunked.chunks();
@@ -145,6 +150,7 @@ inline result<void> encode_elements(const cuda& gpu, std::optional<dtype> format
       .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
       .element_bytes = static_cast<std::uint8_t>(sizes.element_bytes),
       .never_coded_bits = static_cast<std::uint8_t>(sizes.never_coded_bits),
+      .most_raw_bits = static_cast<std::uint8_t>(most_raw_bits(options.goal, coder_id::rans)),
   };
   const auto blocks = [&](std::uint64_t chunks_each) {
     return static_cast<std::size_t>((std::min)((sizes.chunks + chunks_each - 1) / chunks_each, std::uint64_t{1} << 30));

@@ -80,8 +80,6 @@ struct chunked_elements {
     if (pairing) return pair_map;
     return visit_split(format, [&]<class Split>() { return narrowed<Split>(planned); });
   }
-  /// The largest number of raw bits that a plan may leave of symbols.
-  unsigned most_raw_bits() const { return pairing ? 0 : 7; }
 };
 
 /// Cuts elements into chunks. Their symbols are exponents of `format` or, without a format, the codes themselves. With

@@ -58,6 +58,7 @@ struct encode_job {
   std::uint8_t format;  ///< dtype, or 0 for bytes
   std::uint8_t element_bytes;
   std::uint8_t never_coded_bits;  ///< of an element
+  std::uint8_t most_raw_bits;     ///< that a plan may choose beside them
 
   ECQ_HOST_DEVICE std::uint32_t size_of_chunk(std::uint64_t chunk) const {
     const std::uint64_t left = size - (chunk << chunk_bits);
@@ -133,7 +134,7 @@ template <thread_group Group>
 ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
                                      detail::alias_work& aliases, const encode_job& job) {
   encode_plan& plan = *job.plan;
-  choose_rans_split(group, works, aliases, plan.coder, job.slots);
+  choose_rans_split(group, works, job.most_raw_bits, aliases, plan.coder, job.slots);
   if (group.rank() != 0) return;
   const unsigned symbol_bits = 8U * job.element_bytes - job.never_coded_bits;
   if (plan.coder.raw_bits > symbol_bits) plan.coder.raw_bits = symbol_bits;

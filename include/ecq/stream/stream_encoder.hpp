@@ -121,9 +121,10 @@ result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_e
 /// The plan of `Coder` for all classes, or for the shared counts; the bits that it expects are those of the codes at
 /// hand.
 template <entropy_coder Coder>
-auto plan_of(const stream_options& options, std::span<const histogram> classes, unsigned most_raw_bits) {
-  if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes, most_raw_bits);
-  auto plan = Coder::plan({options.shared_counts, 1}, most_raw_bits);
+auto plan_of(const stream_options& options, std::span<const histogram> classes, bool pairs) {
+  const unsigned most = pairs ? 0 : most_raw_bits(options.goal, Coder::id);
+  if (options.shared_counts == nullptr || classes.empty()) return Coder::plan(classes, most);
+  auto plan = Coder::plan({options.shared_counts, 1}, most);
   const double share = static_cast<double>(classes[0].total()) / static_cast<double>(options.shared_counts->total());
   plan.bits = static_cast<std::uint64_t>(static_cast<double>(plan.bits) * (std::min)(share, 1.0));
   return plan;
@@ -138,7 +139,7 @@ using encode_function = result<std::vector<std::byte>> (*)(const cpu& backend, c
 template <entropy_coder Coder>
 result<std::vector<std::byte>> encode_by(const cpu& backend, const chunked_elements& chunked,
                                          const stream_options& options, std::span<const histogram> classes) {
-  const auto plan = plan_of<Coder>(options, classes, chunked.most_raw_bits());
+  const auto plan = plan_of<Coder>(options, classes, chunked.pairing.has_value());
   return encode_chunks(backend, chunked, stream_coding::of<Coder>(plan, chunked.map(plan.map)));
 }
 
@@ -148,7 +149,7 @@ result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chun
                                                   const stream_options& options, std::span<const histogram> classes) {
   std::vector<std::byte> best;
   const auto attempt = [&]<class Coder>(Coder) -> result<void> {
-    const auto plan = plan_of<Coder>(options, classes, chunked.most_raw_bits());
+    const auto plan = plan_of<Coder>(options, classes, chunked.pairing.has_value());
     const split_map map = chunked.map(plan.map);
     const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), map.bits + chunked.never_coded_bits()) +
                                    chunked.chunks() * Coder::state_bytes;

@@ -39,7 +39,8 @@ struct stream_options {
   bool pairs = false;
   /// Whether codes of one byte are coded in narrow pairs (narrow_pairs.hpp): two codes a symbol, at most 64 different
   /// symbols, and low bits raw. Processors take half the steps, and tables stay in registers; devices are slower with
-  /// them. Also how long chunks are if chunk_bits is 0. Exponents are not paired by it.
+  /// them. Also how long chunks are if chunk_bits is 0, and whether symbols may have raw bits (most_raw_bits).
+  /// Exponents are not paired by it.
   stream_goal goal = stream_goal::size;
   /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
   /// one byte; not with `pairs`.

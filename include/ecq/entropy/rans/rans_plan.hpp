@@ -73,13 +73,14 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
   }
 }
 
-/// Chooses the cheapest of `works`, one for each number of raw bits from 0, and makes the tables of the encoder: `plan`
-/// and, with alias mapping, `slots`, which has alias_slot_count elements.
+/// Chooses the cheapest of `works`, one for each number of raw bits from 0, of those up to `most_raw_bits`, and makes
+/// the tables of the encoder: `plan` and, with alias mapping, `slots`, which has alias_slot_count elements.
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work (&works)[rans_splits],
-                                       detail::alias_work& aliases, rans_group_plan& plan, std::uint16_t* slots) {
+                                       unsigned most_raw_bits, detail::alias_work& aliases, rans_group_plan& plan,
+                                       std::uint16_t* slots) {
   unsigned best = 0;
-  for (unsigned raw_bits = 1; raw_bits < rans_splits; ++raw_bits) {
+  for (unsigned raw_bits = 1; raw_bits < rans_splits && raw_bits <= most_raw_bits; ++raw_bits) {
     if (works[raw_bits].cost < works[best].cost) best = raw_bits;
   }
   const detail::frequency_work& table = works[best].table;
