@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
@@ -13,57 +14,52 @@ namespace ecq {
 
 /// XXH64 of `size` bytes, returned to all threads of a group of one or four threads, each of which keeps its share of
 /// the accumulators. `from` is aligned to 8 bytes or, with Even, to 2; with Even, up to 4 bytes beyond the end may be
-/// read.
-template <bool Even, shuffling_group Group>
+/// read. `Together` stripes of 32 bytes are on their way while as many are hashed: the more, the longer memory may
+/// take.
+template <bool Even, std::uint32_t Together = 8, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
   using memory = typename Group::memory;
   static_assert(Group::size() == 1 || Group::size() == 4);
   constexpr std::uint32_t own = 4 / Group::size();
-  constexpr std::uint32_t together = 8;  // stripes that are loaded at the same time
   const std::uint32_t first = group.rank() * own;
   std::uint64_t kept[own];
   for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_start(seed, first + i);
   const std::byte* at = from + std::size_t{8} * first;
-  std::uint64_t stripes = size / 32;
-  const auto load = [&](std::uint32_t stripe, std::uint32_t i) {
-    const std::byte* const here = at + std::size_t{32} * stripe + std::size_t{8} * i;
-    if constexpr (Even) {
-      return memory::load_even(here);
-    } else {
-      return memory::template load<std::uint64_t>(here);
+  std::uint64_t words[Together][own];
+  const auto load = [&](std::uint32_t stripe, std::uint64_t(&loaded)[own]) {
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < own; ++i) {
+      const std::byte* const here = at + std::size_t{32} * stripe + std::size_t{8} * i;
+      if constexpr (Even) {
+        loaded[i] = memory::load_even(here);
+      } else {
+        loaded[i] = memory::template load<std::uint64_t>(here);
+      }
     }
   };
-  std::uint64_t words[together][own];
-  const auto fetch = [&] {
-    ECQ_UNROLL
-    for (std::uint32_t stripe = 0; stripe < together; ++stripe) {
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) words[stripe][i] = load(stripe, i);
-    }
-    at += std::size_t{32} * together;
-    stripes -= together;
-  };
-  bool more = stripes >= together;
-  if (more) fetch();
-  while (more) {
-    std::uint64_t now[together][own];
-    ECQ_UNROLL
-    for (std::uint32_t stripe = 0; stripe < together; ++stripe) {
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) now[stripe][i] = words[stripe][i];
-    }
-    more = stripes >= together;
-    if (more) fetch();  // these loads overlap with the rounds below
-    ECQ_UNROLL
-    for (const auto& stripe : now) {
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], stripe[i]);
-    }
+  std::uint64_t left = size / 32;  // stripes
+  ECQ_UNROLL
+  for (std::uint32_t stripe = 0; stripe < Together; ++stripe) {
+    if (stripe < left) load(stripe, words[stripe]);
   }
-  for (; stripes > 0; --stripes, at += 32) {
+  // With Whole there are all stripes of this pass and of the next.
+  const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
     ECQ_UNROLL
-    for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], load(0, i));
+    for (std::uint32_t stripe = 0; stripe < Together; ++stripe) {
+      if (!Whole && stripe >= left) continue;
+      ECQ_UNROLL
+      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], words[stripe][i]);
+      // Where it was used, and no later: compilers would load the next ones all at once, and wait.
+      if (Whole || stripe + Together < left) load(stripe + Together, words[stripe]);
+    }
+  };
+  for (; left >= 2 * Together; left -= Together, at += std::size_t{32} * Together) pass(std::true_type());
+  pass(std::false_type());
+  if (left > Together) {
+    left -= Together;
+    at += std::size_t{32} * Together;
+    pass(std::false_type());
   }
   std::uint64_t all[4];
   ECQ_UNROLL

@@ -76,6 +76,10 @@ ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept
 
 namespace detail {
 
+/// What frequency_work::next is: the gain of the symbol once it has a unit more, its loss once it has one less, or not
+/// known.
+enum class next_price : std::uint8_t { none, more, less };
+
 /// A frequency table under construction, in memory that the threads of a group share.
 struct frequency_work {
   std::uint32_t count;        ///< number of symbols that occur
@@ -85,6 +89,8 @@ struct frequency_work {
   std::uint64_t weight[256];
   std::uint64_t gain[256];  ///< gain from one unit more
   std::uint64_t loss[256];  ///< loss from one unit less
+  std::uint64_t next[256];  ///< gain after one unit more, or loss after one less, if next_for says that it is known
+  next_price next_for[256];
 };
 
 /// The first number below `count` whose value, or with Least whose complement, is largest.
@@ -141,12 +147,23 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
     own += work.weight[i];
   });
   const std::uint64_t total = group.sum(own);
+  constexpr std::uint64_t impossible = ~std::uint64_t{0};
   const auto price = [&](std::uint32_t i) {
     const std::uint32_t f = work.frequencies[i];
     std::uint64_t logarithms[3] = {};
     log2_fixed_of({f > 1 ? f - 1 : 1U, f, f + 1}, logarithms);
     work.gain[i] = work.weight[i] * (logarithms[2] - logarithms[1]);
-    work.loss[i] = f > 1 ? work.weight[i] * (logarithms[1] - logarithms[0]) : ~std::uint64_t{0};
+    work.loss[i] = f > 1 ? work.weight[i] * (logarithms[1] - logarithms[0]) : impossible;
+    work.next_for[i] = next_price::none;
+  };
+  const auto price_next = [&](std::uint32_t i, next_price which) {
+    const bool more = which == next_price::more;
+    const std::uint32_t f = work.frequencies[i];
+    const std::uint32_t low = more ? f + 1 : f > 2 ? f - 2 : 1U;
+    std::uint64_t logarithms[2] = {};
+    log2_fixed_of({low, low + 1}, logarithms);
+    work.next[i] = more || f > 2 ? work.weight[i] * (logarithms[1] - logarithms[0]) : impossible;
+    work.next_for[i] = which;
   };
   own = 0;
   each([&](std::uint32_t i) {
@@ -157,11 +174,25 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   });
   std::uint64_t sum = group.sum(own);
   group.sync();
-  const auto change = [&](std::uint32_t i, std::uint32_t by) {
+  // A logarithm takes longer than all else, so each thread takes that of a symbol, and units move by what is known.
+  const auto change = [&](std::uint32_t i, next_price which) {
+    const bool known = work.next_for[i] == which;
     group.sync();
+    if (!known) {
+      const std::uint32_t mine = i - i % group.size() + group.rank();
+      if (mine < count && work.next_for[mine] != which) price_next(mine, which);
+      group.sync();
+    }
     if (i % group.size() == group.rank()) {
-      work.frequencies[i] += by;
-      price(i);
+      const bool more = which == next_price::more;
+      work.frequencies[i] += more ? 1U : ~std::uint32_t{0};
+      std::uint64_t& there = more ? work.gain[i] : work.loss[i];
+      std::uint64_t& back = more ? work.loss[i] : work.gain[i];
+      const std::uint64_t further_back = back;
+      back = there;
+      there = work.next[i];
+      work.next[i] = further_back;
+      work.next_for[i] = more ? next_price::less : next_price::more;
     }
     group.sync();
   };
@@ -173,11 +204,11 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
       if (up == down || work.gain[up] <= work.loss[down]) return;
     }
     if (sum <= wanted) {
-      change(up, 1);
+      change(up, next_price::more);
       ++sum;
     }
     if (sum > wanted) {
-      change(first_extreme<true>(group, work.loss, count), ~std::uint32_t{0});
+      change(first_extreme<true>(group, work.loss, count), next_price::less);
       --sum;
     }
   }

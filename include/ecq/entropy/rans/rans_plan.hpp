@@ -124,13 +124,18 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
   }
   group.sync();
   if (!alias || count == 1) return;
-  for (std::uint32_t slot = group.rank(); slot < alias_slot_count; slot += group.size()) {
-    const std::uint32_t bucket = slot & ((1U << shape.bucket_bits) - 1U);
-    const std::uint32_t offset = slot >> shape.bucket_bits;
+  std::uint32_t* const starts = aliases.left;  // no longer used
+  for (std::uint32_t i = group.rank(); i < count; i += group.size()) starts[i] = plan.entries[table.symbols[i]].start;
+  group.sync();
+  // Bucket by bucket: the ranks of neighbouring threads, and so the places that they write to, follow each other.
+  const unsigned offset_bits = alias_table::scale_bits - shape.bucket_bits;
+  for (std::uint32_t i = group.rank(); i < alias_slot_count; i += group.size()) {
+    const std::uint32_t bucket = i >> offset_bits;
+    const std::uint32_t offset = i & ((1U << offset_bits) - 1U);
     const bool own = offset < aliases.divider[bucket];
     const std::uint32_t rank = own ? offset : (offset + aliases.adjust[bucket]) & 0xFFFFU;
     const std::uint32_t number = own ? bucket : aliases.alias[bucket];
-    slots[0U - (plan.entries[table.symbols[number]].start + rank)] = static_cast<std::uint16_t>(slot);
+    slots[0U - (starts[number] + rank)] = static_cast<std::uint16_t>((offset << shape.bucket_bits) | bucket);
   }
 }
 
