@@ -87,6 +87,27 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
   last_two = Warp::funnel_right(last, last, lanes(1U));
 }
 
+/// The raw bits of each lane's four codes of one byte in a whole group, each in a byte of its own; `raw` and `bits`
+/// (1..8) as of warp_raw_bits. Up to 4 bytes beyond the group are read. `more` says whether all of the next group is
+/// readable; if so, it is prefetched.
+template <lockstep_warp Warp>
+ECQ_HOST_DEVICE typename Warp::lanes spread_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group,
+                                                     bool more) {
+  using lanes = typename Warp::lanes;
+  const std::uint32_t group_bytes = group_symbols / 8 * bits;
+  const std::byte* const from = raw + std::size_t{group} * group_bytes;
+  const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
+  const lanes word = first_bit >> 5;
+  const lanes low = Warp::template load<std::uint32_t>(Warp::all(), from, word);
+  const lanes high = Warp::template load<std::uint32_t>(Warp::all(), from, word + lanes(1U));
+  if (more) Warp::template prefetch<std::uint32_t>(Warp::all(), from + group_bytes, word);
+  const lanes four = Warp::funnel_right(low, high, first_bit & 31U);
+  // Two codes to each half of the word, then one to each byte. What is left beside them goes at last.
+  const lanes halves = Warp::merge_bits(four, four << (16 - 2 * bits), 0xFFFFU);
+  const lanes bytes = Warp::merge_bits(halves, halves << (8 - bits), 0xFF00FFU);
+  return bytes & four_times((1U << bits) - 1U);
+}
+
 /// Adds raw bits, at most 7 each, to four codes of one byte a lane, modulo 256. Bytes of at most 127 + 127 carry
 /// nothing into each other; the highest bit of a code is added by itself.
 template <lockstep_warp Warp>
@@ -209,6 +230,9 @@ class warp_element_sink {
     if constexpr (Bits == 0) return {{codes}};
     const unsigned bits = Bits != any ? Bits : raw_bits_;
     const bool more = !own_words && (group + 2) * group_symbols <= target_.last;  // own words are fetched by fetch()
+    if constexpr (std::is_same_v<Split, byte_split>) {
+      if (left == group_symbols) return {{codes | detail::spread_raw_bits<Warp>(raw_, bits, group, more)}};
+    }
     return join<Bits>(codes, kept_bits(raw_, bits, group, left, more), bits);
   }
 
