@@ -57,25 +57,29 @@ std::vector<selected_block> split_block(const selected_block& block, stream_shar
 }
 
 /// Whether FP8 weights take fewer bits by whole bytes than by exponents. Bytes need a stream of their own.
-ECQ_INLINE result<bool> is_smaller_as_bytes(const cpu& backend, dtype type, std::span<const std::byte> weights) {
+ECQ_INLINE result<bool> is_smaller_as_bytes(const cpu& backend, dtype type, std::span<const std::byte> weights,
+                                            const compress_options& options) {
   ECQ_TRY(bytes, count_codes(backend, {reinterpret_cast<const std::uint8_t*>(weights.data()), weights.size()}));
   ECQ_TRY(exponents, count_exponents(backend, type, weights));
   const double gain = entropy_of(exponents) + stream_header::never_coded_bits(type) - entropy_of(bytes);
-  const auto overhead = static_cast<double>(stream_overhead_bytes(weights.size(), default_chunk_bits(weights.size())));
+  const unsigned chunk_bits =
+      options.chunk_bits != 0 ? options.chunk_bits : default_chunk_bits(weights.size(), options.goal);
+  const auto overhead = static_cast<double>(stream_overhead_bytes(weights.size(), chunk_bits));
   return gain * static_cast<double>(weights.size()) > 8 * overhead;
 }
 
 /// Decides which tensors a lossless method codes by their bytes, rather than by the exponents of weights: all that are
-/// no weights, unless they are small, and with `smallest` those that are smaller so.
-ECQ_INLINE result<void> model_selection::find_what_is_coded_as_bytes(const cpu& backend, bool smallest) {
+/// no weights, unless they are small, and those that are smaller so if `options` leave the coder open.
+ECQ_INLINE result<void> model_selection::find_what_is_coded_as_bytes(const cpu& backend,
+                                                                     const compress_options& options) {
   for (std::size_t position = 0; position < as_bytes_.size(); ++position) {
     const tensor_entry& tensor = model_->tensors()[position];
     const auto type = dtype_from_safetensors(tensor.dtype);
     if (tensor.size_bytes() < least_coded_bytes) continue;
     if (!(type && is_floating_point(*type))) {
       as_bytes_[position] = true;
-    } else if (smallest && size_of(*type) == 1) {
-      ECQ_TRY(smaller, is_smaller_as_bytes(backend, *type, model_->bytes(tensor)));
+    } else if (!options.coder && size_of(*type) == 1) {
+      ECQ_TRY(smaller, is_smaller_as_bytes(backend, *type, model_->bytes(tensor), options));
       as_bytes_[position] = smaller;
       model_->release(tensor);
     }
@@ -227,7 +231,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
                                                        const compression_method& fallback, const model_files* files) {
   model_selection made(model);
   if (method.lossless()) {
-    ECQ_CHECK(made.find_what_is_coded_as_bytes(backend, !options.coder));
+    ECQ_CHECK(made.find_what_is_coded_as_bytes(backend, options));
   } else {
     made.quantized_ = quantized_tensors::find(model);
   }

@@ -80,7 +80,7 @@ class model_selection {
  private:
   explicit model_selection(const checkpoint& model) : model_(&model), as_bytes_(model.tensors().size()) {}
 
-  result<void> find_what_is_coded_as_bytes(const cpu& backend, bool smallest);
+  result<void> find_what_is_coded_as_bytes(const cpu& backend, const compress_options& options);
   std::vector<tensor_summary> summaries() const;
   result<named_weights> matrix_of(std::size_t position) const;
   /// The matrix, with the weights that the options keep exact.
