@@ -22,7 +22,7 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/cuda/decompress.cuh"
-#include "ecq/entropy/rans/rans_direct.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 
 namespace {
 
@@ -138,8 +138,8 @@ result<layer> made_layer(const options& how, std::size_t number, double& bits) {
     weights[i] = made_weights(shape, number * matrices + i);
     named.push_back({std::to_string(i), ecq::matrix_view<const bf16>(weights[i].data(), shape.rows, shape.columns)});
   }
-  ecq::compressor<ecq::fp8_e4m3, ecq::rans_direct, ecq::entquant> codec{{.lambda = 14.5}};
-  codec.stream.chunk_bits = 13;  // enough chunks for all warps of a device
+  ecq::compressor<ecq::fp8_e4m3, ecq::tans, ecq::entquant> codec{{.lambda = 14.5}};
+  codec.stream.goal = ecq::stream_goal::gpu;  // enough chunks for all warps of a device
   ECQ_TRY(packed, codec.compress(host, named));
 
   layer made;
