@@ -3,10 +3,13 @@
 /// Common code of the tool's commands: their declaration, their options and their files.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "answer.hpp"
@@ -45,6 +48,18 @@ inline CLI::Validator number_between(double low, double high) {
         const bool number = CLI::detail::lexical_cast(text, value);
         if (number && value >= low && value <= high) return std::string();
         return text + " is not a number from " + CLI::detail::to_string(low) + " to " + CLI::detail::to_string(high);
+      },
+      "", "");
+}
+
+/// Digits of a number of at most 64 bits: CLI11 alone takes -1 for the largest one.
+inline CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) {
+        std::uint64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, wrong] = std::from_chars(text.data(), end, value);
+        return wrong == std::errc() && stop == end ? std::string() : text + " is not a whole number below 2^64";
       },
       "", "");
 }

@@ -488,8 +488,10 @@ void tool::add_compare(CLI::App& app, action& chosen) {
   command->add_option("--tensor", given->tensor,
                       "Weights of such names (* and ?); all that compress would compress if not given");
   command->add_option("--svg", given->picture, "Draw the rate-distortion plot into this file")->check(seekable_name());
-  command->add_option("--max-weights", given->max_weights,
-                      "Look at about so many weights of each tensor, in rows at even distances; 0 = all");
+  command
+      ->add_option("--max-weights", given->max_weights,
+                   "Look at about so many weights of each tensor, in rows at even distances; 0 = all")
+      ->check(whole_number());
   command->add_flag("--details", given->details, "Also print a line for every tensor (JSON always has them)");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });

@@ -55,6 +55,7 @@ ecq::result<void> run_lambda(const tool::compress_arguments& given) {
   how.method = given.at_bits();
   how.selection = given.selection;
   how.fallback_names = given.fallback;
+  how.keep_non_finite = given.keep_non_finite;
   ECQ_CHECK(given.read_sidecars(how));
   tool::progress_bar bar(given.quiet);
   ECQ_TRY(lambda, tool::naming(given.input, ecq::find_lambda_of(given.backend(), given.input, how, bar.callback())));
@@ -99,6 +100,7 @@ void tool::add_lambda(CLI::App& app, action& chosen) {
   add_choice(*command, *given);
   add_exact(*command, *given);
   add_sensitivity(*command, *given);
+  add_keep_non_finite(*command, *given);
   add_common_options(*command, *given);
   command->final_callback([given, format, &chosen] {
     given->choose_format(*format);

@@ -80,6 +80,7 @@ inline ecq::result<void> compress_arguments::read_sidecars(ecq::compress_options
   if (!exact.empty()) {
     ECQ_TRY(places, ecq::read_weight_places(exact));
     how.exact.places = std::move(places);
+    how.other_inputs.emplace_back(exact);
   }
   if (!sensitivity.empty()) {
     ECQ_TRY(sensitivities, ecq::read_sensitivities(sensitivity));
@@ -87,6 +88,7 @@ inline ecq::result<void> compress_arguments::read_sidecars(ecq::compress_options
       return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(sensitivity), ": no sensitivities");
     }
     how.sensitivities = std::move(sensitivities);
+    how.other_inputs.emplace_back(sensitivity);
   }
   return {};
 }
@@ -161,6 +163,11 @@ inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given
       ->check(CLI::ExistingFile);
 }
 
+inline void add_keep_non_finite(CLI::App& command, compress_arguments& given) {
+  command.add_flag("--keep-non-finite", given.keep_non_finite,
+                   "Pass tensors with NaN or infinity through instead of refusing them");
+}
+
 /// The options that say which tensors are compressed. Returns that of the fallback.
 inline CLI::Option* add_choice(CLI::App& command, compress_arguments& given) {
   command
@@ -218,7 +225,8 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       ->add_option(
           "-o,--output", given->output,
           "Compressed checkpoint; replaced once the new one is whole. Without .safetensors at its end, the output of "
-          "a folder or an index is a folder: a container for each file, all other files copied")
+          "a folder or an index is a folder: a container for each file, all other files copied but hidden ones and "
+          "links to folders")
       ->check(seekable_name())
       ->required();
   CLI::Option* method = add_method(*command, *given,
@@ -288,12 +296,13 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
                    "Of a folder, write files of this size at most, such as 5GB, counting a byte a weight before coding "
                    "(lossless: the tensors themselves), and an index. Without it, files stay as they are")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(
+          [](std::string& bytes) { return bytes == "0" ? std::string("0 is no size of a file") : std::string(); }, "",
+          ""));
   command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();
-  command->add_flag("--keep-non-finite", given->keep_non_finite,
-                    "Pass tensors with NaN or infinity through instead of refusing them");
+  add_keep_non_finite(*command, *given);
   add_common_options(*command, *given);
   command->final_callback([=] {
     given->lambda_given = lambda->count() != 0;

@@ -118,7 +118,9 @@ void tool::add_generate(CLI::App& app, action& chosen) {
   command->add_option("--preset", given->preset, "Which model (see --list)")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--seed", given->seed, "Another seed gives other weights")->capture_default_str();
+  command->add_option("--seed", given->seed, "Another seed gives other weights")
+      ->check(whole_number())
+      ->capture_default_str();
   command->add_flag("--list", given->list, "List the presets instead");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] {

@@ -14,20 +14,24 @@ namespace tool {
 namespace detail {
 
 inline volatile std::sig_atomic_t stderr_is_terminal = 0;
+inline const char* name_of_program = "";
+
+inline void write_text(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 [[noreturn]] inline void leave(const char* message, int code) {
   ecq::remove_unfinished_files();
-  ssize_t ignored = 0;
-  if (stderr_is_terminal != 0) ignored = ::write(STDERR_FILENO, "\r\x1b[K", 4);  // erases the progress bar
-  ignored = ::write(STDERR_FILENO, message, std::strlen(message));
-  static_cast<void>(ignored);
+  if (stderr_is_terminal != 0) write_text("\r\x1b[K");  // erases the progress bar
+  write_text(name_of_program);
+  write_text(message);
   ::_exit(code);
 }
 
-inline void on_interrupt(int) { leave("ecq: interrupted\n", 130); }
+inline void on_interrupt(int) { leave(": interrupted\n", 130); }
 
 inline void on_bus_error(int) {
-  leave("ecq: input/output error: the input could not be read any more, or became shorter, while it was in use\n", 1);
+  leave(": input/output error: the input could not be read any more, or became shorter, while it was in use\n", 1);
 }
 
 inline void handle(int signal, void (*handler)(int)) {
@@ -39,10 +43,12 @@ inline void handle(int signal, void (*handler)(int)) {
 
 }  // namespace detail
 
-/// SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they were ignored when the tool
-/// started: nohup and shells that run it in the background mean that. SIGBUS, which a mapped file raises when it cannot
-/// be read, exits with 1. A closed pipe or a file size limit becomes an error of the write instead of a signal.
-inline void stop_cleanly_on_signals() {
+/// For the program of this name: SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they
+/// were ignored when the tool started: nohup and shells that run it in the background mean that. SIGBUS, which a mapped
+/// file raises when it cannot be read, exits with 1. A closed pipe or a file size limit becomes an error of the write
+/// instead of a signal.
+inline void stop_cleanly_on_signals(const char* name) {
+  detail::name_of_program = name;
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited {};

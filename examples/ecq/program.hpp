@@ -31,7 +31,7 @@ class program {
 
   /// Parses the command line and runs what it asks for. Returns the exit code.
   int run(int argc, char** argv, add_commands add) const {
-    stop_cleanly_on_signals();
+    stop_cleanly_on_signals(name_);
     try {
       return parse_and_run(argc, argv, add);
     } catch (const std::bad_alloc&) {

@@ -65,7 +65,9 @@ void add_generate(CLI::App& app, tool::action& chosen) {
   command->add_option("--temperature", given->how.temperature, "0: always the likeliest token")
       ->check(tool::number_between(0, 1e6))
       ->capture_default_str();
-  command->add_option("--seed", given->how.seed, "Of the random choice of tokens")->capture_default_str();
+  command->add_option("--seed", given->how.seed, "Of the random choice of tokens")
+      ->check(tool::whole_number())
+      ->capture_default_str();
   command->callback([given, &chosen] { chosen = [given] { return llama_tool::generate(*given); }; });
 }
 

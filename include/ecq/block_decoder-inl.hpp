@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/dtype.hpp"
@@ -66,7 +66,7 @@ ECQ_INLINE result<void> block_decoder::check(std::span<const packed_matrix> matr
 
 template <weight_output Element>
 result<void> block_decoder::decode(const cpu& backend, std::span<const segment<Element>> segments) {
-  try {
+  return detail::or_out_of_memory("the list of chunks", [&]() -> result<void> {
     std::vector<chunk_runs> runs;
     std::vector<std::size_t> ends;  // number of the task after each segment's last one
     std::size_t tasks = 0;
@@ -87,9 +87,7 @@ result<void> block_decoder::decode(const cpu& backend, std::span<const segment<E
       if (decoded) return decoded;
       return std::move(decoded).error().within(label(each.block->matrices_[each.matrix], each.matrix));
     });
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of chunks");
-  }
+  });
 }
 
 ECQ_INLINE result<void> block_decoder::decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row,

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/entropy/rans/rans.hpp"
@@ -80,7 +80,7 @@ struct lossless {
       return decoder.decode_codes(backend, matrix, 0, to.rows(),
                                   std::as_writable_bytes(std::span(to.data(), to.size())));
     }
-    try {
+    return detail::or_out_of_memory("the weights of a matrix", [&]() -> result<void> {
       std::vector<element> row_major(to.size());
       ECQ_CHECK(decoder.decode_codes(backend, matrix, 0, to.rows(), std::as_writable_bytes(std::span(row_major))));
       for (std::size_t row = 0; row < to.rows(); ++row) {
@@ -89,9 +89,7 @@ struct lossless {
         }
       }
       return {};
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for the weights of a matrix");
-    }
+    });
   }
 
   /// Decodes the matrix of a block that has only one into `out`.

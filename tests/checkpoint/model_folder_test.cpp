@@ -399,6 +399,67 @@ TEST_F(ModelFolder, FoldersThatLieInOneAnotherAreRefused) {
   EXPECT_FALSE(ecq::decompress_folder(cpu{}, in, restored));         // no containers
 }
 
+// What an earlier run left would be read for what is written: an index wins over the one file beside it.
+TEST_F(ModelFolder, FoldersWithFilesOfAnotherModelAreRefused) {
+  const ecq::compress_options how{.method = lossless_weights{}};
+  ASSERT_TRUE(compress(how));
+  ASSERT_TRUE(compress(how)) << "the same files are replaced";
+  ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+  ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+  ecq::compress_options dealt = how;
+  dealt.max_file_bytes = 30000;
+  const auto refused = compress(dealt);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+  EXPECT_NE(refused.error().message().find("packed/model-"), std::string::npos) << refused.error().to_string();
+
+  const auto one = folder / "one";
+  std::filesystem::create_directories(one);
+  write_model(one / "model.safetensors", {{"layers.0.up.weight", "BF16", {8, 16}, std::string(256, 'x')}});
+  for (const char* const other : {"model.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
+    for (const auto& out : {folder / "from", folder / "to"}) {
+      std::filesystem::remove_all(out);
+      std::filesystem::create_directories(out);
+      write_file(out / "._model.safetensors", "hidden");
+      write_file(out / "notes.txt", "may stay");
+    }
+    ASSERT_TRUE(ecq::compress_folder(cpu{}, one, folder / "from", how));
+    ASSERT_TRUE(ecq::decompress_folder(cpu{}, folder / "from", folder / "to"));
+    write_file(folder / "to" / other, "{}");
+    EXPECT_FALSE(ecq::decompress_folder(cpu{}, folder / "from", folder / "to")) << other;
+    write_file(folder / "from" / other, "{}");
+    const auto before = files_of(folder / "from");
+    EXPECT_FALSE(ecq::compress_folder(cpu{}, one, folder / "from", how)) << other;
+    EXPECT_TRUE(files_of(folder / "from") == before);
+  }
+}
+
+TEST_F(ModelFolder, NoOtherInputIsReplaced) {
+  ecq::compress_options how{.method = lossless_weights{}};
+  std::filesystem::create_directories(packed);
+  for (const char* const name : {"config.json", "model-2.safetensors", "model.safetensors.index.json"}) {
+    write_file(packed / name, "was read before");
+    how.other_inputs = {folder / "elsewhere", packed / name};
+    const auto refused = compress(how);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+    EXPECT_EQ(read_file(packed / name), "was read before");
+    EXPECT_FALSE(ecq::compress_checkpoint(cpu{}, in, packed / name, how));
+    EXPECT_EQ(read_file(packed / name), "was read before");
+    std::filesystem::remove(packed / name);
+  }
+  EXPECT_TRUE(compress(how));
+}
+
+TEST_F(ModelFolder, HiddenFilesAreNoModels) {
+  write_file(in / "._model-1.safetensors", "junk");
+  write_file(in / "._model.safetensors.index.json", "junk");
+  EXPECT_TRUE(ecq::checkpoint::open(in));
+  std::filesystem::create_directories(folder / "hidden");
+  std::filesystem::copy_file(in / "model-1.safetensors", folder / "hidden" / ".model.safetensors");
+  EXPECT_FALSE(ecq::checkpoint::open(folder / "hidden"));
+}
+
 TEST_F(ModelFolder, AMissingOrDamagedFileIsNamed) {
   ASSERT_TRUE(compress({.method = lossless_weights{}}));
   std::string bytes = read_file(packed / "model-2.safetensors");

@@ -250,6 +250,10 @@ TEST_F(EcqLlama, RefusesToCompare) {
   const std::string before = tool_test::read_text(path("model/config.json"));
   EXPECT_EQ(compare(path("model"), {"--svg", path("model/config.json")}).exit_code, 1);
   EXPECT_EQ(tool_test::read_text(path("model/config.json")), before);
+  const std::string text = tool_test::read_text(path("text"));
+  EXPECT_TRUE(
+      fails(compare(path("model"), {"--svg", path("text")}), 1, "would replace the input '" + path("text") + "'"));
+  EXPECT_EQ(tool_test::read_text(path("text")), text);
   EXPECT_TRUE(fails(llama({"compare", path("model"), "--text", path("text")}), 2,
                     "CODED or --bits is required (see ecq-llama compare --help)"));
 }

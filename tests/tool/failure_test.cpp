@@ -169,12 +169,25 @@ TEST_F(Tool, NamesTheWeightThatIsNoNumber) {
     expect_failure(refused, 1, {"non-finite", "layers.0.bad", "row 7", "column 5"});
     EXPECT_EQ(files(), std::vector<std::string>{"model"});
 
+    expect_failure(run({"lambda", path("model")}), 1, {"non-finite"});
+    EXPECT_GT(ask({"lambda", path("model"), "--bits", "5", "--keep-non-finite"})["lambda"], 0.0);
     const auto kept = ask({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--keep-non-finite"});
     ASSERT_EQ(kept["tensors"].size(), 1U);
     EXPECT_EQ(kept["tensors"][0]["name"], "layers.0.good");
     ask({"decompress", path("out"), "-o", path("back")});
     EXPECT_EQ(f32_bytes(tool_test::read_values(path("back"), "layers.0.bad")), f32_bytes(weights));
     for (const auto& name : {"out", "back"}) std::filesystem::remove(path(name));
+  }
+}
+
+TEST_F(Tool, ReplacesNoFileThatSaysSomethingOfWeights) {
+  write_safetensors(path("model"), {{"layers.0.a", "F32", {8, 16}, f32_bytes(std::vector<float>(128, 0.5F))}});
+  for (const auto& [option, content] :
+       {std::pair("--exact", R"({"layers.0.a": [[0, 0]]})"), std::pair("--sensitivity", R"({"layers.0.a": 1})")}) {
+    tool_test::write_text(path("file"), content);
+    expect_failure(run({"compress", path("model"), "-o", path("file"), "--lambda", "4", option, path("file")}), 1,
+                   {"would replace the input"});
+    EXPECT_EQ(tool_test::read_text(path("file")), content);
   }
 }
 

@@ -162,6 +162,7 @@ class model_maker {
     }
     ECQ_TRY(sensitivities, sensitivities_of(given_.sensitivities));
     options.sensitivities = std::move(sensitivities);
+    options.other_inputs = given_.other_inputs();
     tool::progress_bar bar(given_.common.quiet);
     ECQ_CHECK(tool::naming(
         given_.path, ecq::compress_folder(given_.common.backend(), given_.path, output, options, bar.callback())));
@@ -228,7 +229,9 @@ ecq::result<void> compare(const compare_arguments& given) {
   if (!given.picture.empty()) {
     std::vector<std::string> inputs = given.coded;
     inputs.push_back(given.path);
-    ECQ_TRY(opened, open_output(inputs, given.picture));
+    std::vector<std::filesystem::path> others = given.other_inputs();
+    others.emplace_back(given.file);
+    ECQ_TRY(opened, open_output(inputs, given.picture, others));
     picture.emplace(std::move(opened));
   }
   comparison work(given, original, tokens);

@@ -57,6 +57,7 @@ ecq::result<ecq::compress_report> feedback::compress(const std::string& output, 
   ecq::compress_options options;
   options.method = ecq::any_method(llama::int8_feedback(pass_, bits, given_.correction, states));
   options.sensitivities = sensitivities_;
+  options.other_inputs = given_.other_inputs();
   tool::progress_bar bar(given_.common.quiet);
   return tool::naming(given_.path, ecq::compress_folder(pool_.backend(), given_.path, output, options, bar.callback()));
 }

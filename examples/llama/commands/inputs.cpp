@@ -69,8 +69,9 @@ ecq::result<std::vector<std::uint32_t>> tokens_of(const text_options& given, con
   return tool::naming(given.file, words.encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
-ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output) {
-  std::vector<std::filesystem::path> inputs;
+ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output,
+                                          std::span<const std::filesystem::path> others) {
+  std::vector<std::filesystem::path> inputs(others.begin(), others.end());
   for (const std::string& path : paths) {
     ECQ_TRY(files, ecq::model_files::of(path));
     for (const char* const name : {"config.json", "tokenizer.json"}) inputs.push_back(files.folder / name);

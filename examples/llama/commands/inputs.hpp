@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,9 +60,10 @@ struct text_options {
 ecq::result<std::vector<std::uint32_t>> tokens_of(const text_options& given, const std::string& path,
                                                   const llama::model_config& config);
 
-/// Opens a file that will hold what was found in the models at `paths`. Errors: those of ecq::output_file::create and
-/// ecq::refuse_to_overwrite.
-ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output);
+/// Opens a file that will hold what was found in the models at `paths` and in `others`. Errors: those of
+/// ecq::output_file::create and ecq::refuse_to_overwrite.
+ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output,
+                                          std::span<const std::filesystem::path> others = {});
 
 /// What the weights take, and the most memory that the process has had.
 tool::json memory_json(const llama::model& model);

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <vector>
 
 #include "ecq/analysis/outliers.hpp"
 #include "ecq/base/backend.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/weights_view.hpp"
@@ -43,7 +43,8 @@ ECQ_INLINE result<std::vector<std::uint64_t>> find_outliers(const cpu& backend, 
   // As many sums of columns are kept as there are tasks.
   const std::size_t tasks = (std::min)(rows, std::size_t{64});
   const auto first_row = [&](std::size_t task) { return rows / tasks * task + (std::min)(task, rows % tasks); };
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for sums of ", columns, " columns"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<std::vector<std::uint64_t>> {
     std::vector<double> of_rows(rows);
     std::vector<std::vector<double>> parts(tasks);
     ECQ_CHECK(parallel_for(backend, tasks, [&](std::size_t task) -> result<void> {
@@ -83,9 +84,7 @@ ECQ_INLINE result<std::vector<std::uint64_t>> find_outliers(const cpu& backend, 
     for (const std::vector<std::uint64_t>& part : found) all.insert(all.end(), part.begin(), part.end());
     if (all.size() > most) all.clear();
     return all;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for sums of ", columns, " columns");
-  }
+  });
 }
 
 }  // namespace ecq

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/base/worker_pool.hpp"
 
@@ -40,11 +40,8 @@ struct joined_threads {
 ECQ_INLINE result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
                                   result<void> (*call)(void* task, std::size_t index)) {
   const auto guarded = [&](std::size_t index) -> result<void> {
-    try {
-      return call(task, index);
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "allocation failed");
-    }
+    const auto failed = [] { return error(errc::out_of_memory, "allocation failed"); };
+    return or_out_of_memory(failed, [&] { return call(task, index); });
   };
   const std::size_t workers = (std::min)(static_cast<std::size_t>(backend.thread_count()), count);
   if (workers <= 1) {
@@ -76,11 +73,7 @@ ECQ_INLINE result<void> run_tasks(const cpu& backend, std::size_t count, void* t
     joined_threads pool;
     pool.all.reserve(workers - 1);
     for (std::size_t worker = 1; worker < workers; ++worker) {
-      try {
-        pool.all.emplace_back(work, worker);
-      } catch (const std::system_error&) {
-        break;  // fewer threads than asked for still finish the work
-      }
+      if (!start_thread(pool.all, work, worker)) break;  // fewer threads than asked for still finish the work
     }
     work(0);
   }

@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <limits>
-#include <new>
 #include <vector>
+
+#include "ecq/base/out_of_memory.hpp"
 
 namespace ecq::detail {
 
@@ -20,7 +21,7 @@ struct line_allocator {
   constexpr line_allocator(const line_allocator<Other>&) noexcept {}  // NOLINT: allocators convert to each other
 
   Element* allocate(std::size_t count) {
-    if (count > (std::numeric_limits<std::size_t>::max)() / sizeof(Element)) throw std::bad_alloc();
+    if (count > (std::numeric_limits<std::size_t>::max)() / sizeof(Element)) run_out_of_memory();
     return static_cast<Element*>(::operator new(count * sizeof(Element), line));
   }
   void deallocate(Element* memory, std::size_t) noexcept { ::operator delete(memory, line); }

@@ -57,15 +57,23 @@ result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make
     }
     taking = false;
   };
-  return parallel_for(backend, count, [&](std::size_t index) -> result<void> {
-    try {
-      run(index);
-    } catch (...) {
+  // Where a thread leaves by an exception, no other waits for it.
+  struct leaving {
+    std::mutex& guard;
+    std::condition_variable& moved_on;
+    bool& failed;
+    bool done = false;
+    ~leaving() {
+      if (done) return;
       const std::scoped_lock lock(guard);
       failed = true;
       moved_on.notify_all();
-      throw;
     }
+  };
+  return parallel_for(backend, count, [&](std::size_t index) -> result<void> {
+    leaving item{guard, moved_on, failed};
+    run(index);
+    item.done = true;
     return {};
   });
 }

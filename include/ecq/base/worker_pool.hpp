@@ -6,9 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "ecq/base/start_thread.hpp"
 
 namespace ecq {
 
@@ -19,12 +20,9 @@ class worker_pool {
   /// `threads` counts the caller's; 0: as many as the machine has. Where the system gives fewer, there are fewer.
   explicit worker_pool(unsigned threads = 0) {
     const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
-    try {
-      threads_.reserve(wanted);
-      while (threads_.size() + 1 < wanted) {
-        threads_.emplace_back([this, worker = threads_.size() + 1] { serve(worker); });
-      }
-    } catch (const std::system_error&) {
+    threads_.reserve(wanted);
+    while (threads_.size() + 1 < wanted) {
+      if (!detail::start_thread(threads_, [this, worker = threads_.size() + 1] { serve(worker); })) break;
     }
   }
   worker_pool(const worker_pool&) = delete;

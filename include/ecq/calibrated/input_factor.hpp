@@ -8,12 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <new>
 #include <span>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/calibrated/input_moments.hpp"
 #include "ecq/calibrated/panel_product.hpp"
@@ -128,7 +128,8 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
     return error(errc::invalid_argument, moments.tokens, " tokens for ", width, " columns, where each needs ",
                  how.least_tokens_per_column);
   }
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for the factor of ", width, " columns"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<input_factor> {
     double mean = 0;
     for (std::size_t column = 0; column < width; ++column) {
       mean += moments.second[column * width + column] / static_cast<double>(width);
@@ -164,9 +165,7 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
       ECQ_CHECK(made.take_shift(backend, lower, moments, unit));
     }
     return made;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the factor of ", width, " columns");
-  }
+  });
 }
 
 inline result<void> input_factor::take_panels(const cpu& backend, const detail::lower_triangle& lower) {

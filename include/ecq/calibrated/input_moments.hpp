@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/matrix_view.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/calibrated/panel_product.hpp"
 #include "ecq/format/fp32.hpp"
@@ -108,7 +108,8 @@ inline result<void> input_moments::check(const cpu& backend) const {
 inline result<moment_sums> moment_sums::create(std::size_t width, bool with_cross) {
   if (width == 0) return error(errc::invalid_argument, "moments of inputs without columns");
   if (width > most_columns) return error(errc::limit_exceeded, "moments of ", width, " columns, of ", most_columns);
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for the moments of ", width, " columns"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<moment_sums> {
     moment_sums made;
     made.width_ = width;
     const auto panels = [&](std::size_t columns) {
@@ -122,9 +123,7 @@ inline result<moment_sums> moment_sums::create(std::size_t width, bool with_cros
       made.cross_.resize(width * width);
     }
     return made;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the moments of ", width, " columns");
-  }
+  });
 }
 
 inline result<void> moment_sums::check(matrix_view<const float> rows, std::size_t tokens) const {

@@ -17,6 +17,7 @@
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/base/text.hpp"
 #include "ecq/checkpoint/checkpoint_compressor.hpp"
@@ -77,7 +78,7 @@ ECQ_INLINE std::vector<std::filesystem::path> checkpoint_compressor::outputs() c
 
 ECQ_INLINE result<void> checkpoint_compressor::write(std::span<const std::filesystem::path> outs) {
   const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
-    const auto mine = without_exceptions("the codes of a block", [&] { return write_all(outs, correction); });
+    const auto mine = or_out_of_memory("the codes of a block", [&] { return write_all(outs, correction); });
     ECQ_TRY(all, agree_on(options_.agree, mine));
     measured_rate measured{.weights = all.weights, .at_absmax = report_.lambda == 0};
     if (all.weights != 0) {
@@ -96,7 +97,7 @@ ECQ_INLINE result<void> checkpoint_compressor::write(std::span<const std::filesy
     for (container_writer& writer : writers_) ECQ_CHECK(writer.finish());
     return {};
   };
-  return agree_on(options_.agree, without_exceptions("headers", finish));
+  return agree_on(options_.agree, or_out_of_memory("headers", finish));
 }
 
 ECQ_INLINE result<compress_report> checkpoint_compressor::commit() {

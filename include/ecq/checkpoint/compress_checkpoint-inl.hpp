@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/base/text.hpp"
 #include "ecq/checkpoint/checkpoint_compressor.hpp"
@@ -64,12 +64,27 @@ ECQ_INLINE result<void> write_index(const model_selection& selection, const std:
   return index.commit();
 }
 
+/// Whether files have the tensors that they have in the model, and so the index that it has.
+ECQ_INLINE bool has_same_tensors(const model_selection& selection) {
+  return selection.files().is_original() && !selection.has_unpacked();
+}
+
+/// All files that are written, those of other parts included.
+ECQ_INLINE std::vector<std::filesystem::path> names_written(const model_files& files,
+                                                            const model_selection& selection) {
+  std::vector<std::filesystem::path> names = files.others;
+  for (const file_plan::file& file : selection.files().files()) names.push_back(file.name);
+  const auto& index = has_same_tensors(selection) ? files.index : selection.files().index();
+  if (!index.empty()) names.push_back(index);
+  return names;
+}
+
 /// Writes all files but the shards. An index is made where tensors are in other files or gone: scales that were applied
 /// leave it, and quantization_config leaves config.json.
 ECQ_INLINE result<void> write_others(const model_files& files, const std::filesystem::path& out,
                                      const model_selection& selection) {
   model_files copied = files;
-  const bool same_tensors = selection.files().is_original() && !selection.has_unpacked();
+  const bool same_tensors = has_same_tensors(selection);
   if (!same_tensors) copied.index.clear();
   if (selection.has_unpacked()) std::erase(copied.others, "config.json");
   ECQ_CHECK(copy_others(copied, out));
@@ -109,14 +124,14 @@ class folder_compression {
       : backend_(backend), in_(in), out_(out), options_(options), report_progress_(report_progress) {}
 
   result<compress_report> run() {
-    ECQ_CHECK(agree_on(options_.agree, without_exceptions("a sample of the weights", [&] { return prepare(); })));
+    ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("a sample of the weights", [&] { return prepare(); })));
     ECQ_CHECK(compressor_->write(outs_));
-    auto report = without_exceptions("a report", [&] { return compressor_->commit(); });
+    auto report = or_out_of_memory("a report", [&] { return compressor_->commit(); });
     ECQ_CHECK(agree_on(options_.agree, report ? result<void>() : result<void>(report.error())));
     const auto finish = [&]() -> result<void> {
       return options_.part.index == 0 ? write_others(*files_, out_, compressor_->selection()) : result<void>();
     };
-    ECQ_CHECK(agree_on(options_.agree, without_exceptions("an index", finish)));
+    ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("an index", finish)));
     return report;
   }
 
@@ -136,10 +151,10 @@ class folder_compression {
     }
     compressor_.emplace(backend_, *model_, options_, report_progress_);
     ECQ_CHECK(compressor_->select(*methods_.method, *methods_.fallback, &*files_));
-    for (const auto& name : compressor_->outputs()) {
-      outs_.push_back(out_ / name);
-      ECQ_CHECK(refuse_to_overwrite(outs_.back(), model_->files()));
-    }
+    for (const auto& name : compressor_->outputs()) outs_.push_back(out_ / name);
+    std::vector<std::filesystem::path> inputs = model_->files();
+    inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
+    ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
     ECQ_CHECK(compressor_->prepare());
     for (const auto& file : outs_) ECQ_CHECK(create_folder(file.parent_path()));
     return {};
@@ -163,10 +178,11 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
                                                        const std::filesystem::path& out,
                                                        const compress_options& options,
                                                        const progress_callback& report_progress) {
-  try {
+  return detail::or_out_of_memory("the codes of a block", [&]() -> result<compress_report> {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
     ECQ_TRY(model, detail::open_plain(in));
     ECQ_CHECK(refuse_to_overwrite(out, model.files()));
+    ECQ_CHECK(refuse_to_overwrite(out, options.other_inputs));
     compress_options alone = options;
     alone.part = {};
     alone.agree = {};
@@ -175,9 +191,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
     ECQ_CHECK(compressor.prepare());
     ECQ_CHECK(compressor.write({&out, 1}));
     return compressor.commit();
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the codes of a block");
-  }
+  });
 }
 
 ECQ_INLINE result<compress_report> compress_folder(const cpu& backend, const std::filesystem::path& in,
@@ -188,7 +202,7 @@ ECQ_INLINE result<compress_report> compress_folder(const cpu& backend, const std
 
 ECQ_INLINE result<double> find_lambda_of(const cpu& backend, const std::filesystem::path& in,
                                          const compress_options& options, const progress_callback& report_progress) {
-  try {
+  return detail::or_out_of_memory("a sample of the weights", [&]() -> result<double> {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
     ECQ_TRY(model, detail::open_plain(in));
     ECQ_TRY(files, model_files::of(in));
@@ -198,9 +212,7 @@ ECQ_INLINE result<double> find_lambda_of(const cpu& backend, const std::filesyst
     ECQ_CHECK(compressor.select(*methods.method, *methods.fallback, &files));
     ECQ_CHECK(compressor.prepare());
     return compressor.lambda();
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for a sample of the weights");
-  }
+  });
 }
 
 }  // namespace ecq

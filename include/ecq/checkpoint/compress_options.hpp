@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ struct compress_options {
   /// themselves); only a tensor that is larger has a file with more. 0: the files of the model stay as they are.
   std::uint64_t max_file_bytes = 0;
   bool keep_non_finite = false;  ///< tensors with NaN or infinity stay as they are instead of being an error
+  /// Files that these options were read from, besides the model's: no output replaces them.
+  std::vector<std::filesystem::path> other_inputs = {};
 };
 
 /// What compress_checkpoint made.

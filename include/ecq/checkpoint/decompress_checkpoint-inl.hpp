@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/progress.hpp"
@@ -245,22 +245,21 @@ ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, c
   if (options.type && *options.type != dtype::bf16 && *options.type != dtype::fp16 && *options.type != dtype::fp32) {
     return error(errc::invalid_argument, "weights are decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
   }
-  try {
+  return detail::or_out_of_memory("a few million weights", [&]() -> result<decompress_report> {
     ECQ_TRY(container, container_reader::open(in));
     ECQ_CHECK(refuse_to_overwrite(out, std::span(&container.file().path(), 1)));
     return detail::checkpoint_decompressor(backend, container, options, report_progress).run(out);
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory to decode a few million weights");
-  }
+  });
 }
 
 ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
                                                        const std::filesystem::path& out,
                                                        const decompress_options& options,
                                                        const progress_callback& report_progress) {
-  try {
+  return detail::or_out_of_memory("the names of a model's files", [&]() -> result<decompress_report> {
     ECQ_TRY(files, model_files::of(in));
     ECQ_CHECK(check_apart(files.folder, out));
+    ECQ_CHECK(check_output_folder(out, files.names(), {}));
     decompress_report all{.same_header = true};
     for (const auto& shard : files.shards) {
       ECQ_CHECK(create_folder((out / shard).parent_path()));
@@ -273,9 +272,7 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     }
     ECQ_CHECK(copy_others(files, out));
     return all;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the names of a model's files");
-  }
+  });
 }
 
 }  // namespace ecq

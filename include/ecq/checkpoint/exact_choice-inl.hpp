@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/exact_choice.hpp"
 #include "ecq/io/json.hpp"
@@ -35,7 +35,7 @@ ECQ_INLINE result<weight_place> read_place(json_reader& json) {
 }  // namespace detail
 
 ECQ_INLINE result<weight_places> parse_weight_places(std::string_view text) {
-  try {
+  return detail::or_out_of_memory("the places of weights", [&]() -> result<weight_places> {
     weight_places places;
     json_reader json(text);
     ECQ_CHECK(json.object([&](const std::string& tensor) -> result<void> {
@@ -48,9 +48,7 @@ ECQ_INLINE result<weight_places> parse_weight_places(std::string_view text) {
     }));
     ECQ_CHECK(json.finish());
     return places;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the places of weights");
-  }
+  });
 }
 
 ECQ_INLINE result<weight_places> read_weight_places(const std::filesystem::path& path) {

@@ -6,13 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/checkpoint/progress.hpp"
@@ -100,7 +100,7 @@ ECQ_INLINE result<inspect_report> inspect_containers(const cpu& backend, const s
 
 ECQ_INLINE result<inspect_report> inspect_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                      const progress_callback& report_progress) {
-  try {
+  return detail::or_out_of_memory("a few million codes", [&]() -> result<inspect_report> {
     ECQ_TRY(compressed, is_container(in));
     if (compressed) return detail::inspect_containers(backend, in, report_progress);
     ECQ_TRY(model, checkpoint::open(in));
@@ -109,9 +109,7 @@ ECQ_INLINE result<inspect_report> inspect_checkpoint(const cpu& backend, const s
     report.file_bytes = model.size_bytes();
     for (const tensor_entry& tensor : model.tensors()) detail::add_plain_tensor(tensor, report);
     return report;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory to decode a few million codes");
-  }
+  });
 }
 
 }  // namespace ecq

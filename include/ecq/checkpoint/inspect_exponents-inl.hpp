@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "ecq/analysis/hadamard.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/inspect_exponents.hpp"
 #include "ecq/checkpoint/matrix_part.hpp"
@@ -203,13 +203,11 @@ class exponent_inspection {
 ECQ_INLINE result<exponent_report> inspect_exponents(const cpu& backend, const std::filesystem::path& in,
                                                      const progress_callback& report_progress,
                                                      const std::string& block_pattern) {
-  try {
+  return detail::or_out_of_memory("counts of exponents", [&]() -> result<exponent_report> {
     ECQ_TRY(compressed, is_container(in));
     detail::exponent_inspection work(backend, report_progress);
     return compressed ? work.container(in) : work.plain(in, block_pattern);
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory to count exponents");
-  }
+  });
 }
 
 }  // namespace ecq

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -37,17 +36,6 @@ namespace detail {
 /// The parts of `count`, one for each file, so that all have about as many bytes: the largest files are dealt first,
 /// each to the part that has least. The same files give the same parts.
 std::vector<std::size_t> deal_files(std::span<const std::uint64_t> bytes, std::size_t count);
-
-/// Calls `work`, and makes a lack of memory an error. Processes that work together agree on errors, so none may leave
-/// by an exception.
-template <class Work>
-auto without_exceptions(std::string_view needed_for, Work&& work) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", needed_for);
-  }
-}
 
 /// What all parts of a model have in `mine`, or the error of one.
 result<part_size> agree_on(const part_agreement& agree, const result<part_size>& mine);

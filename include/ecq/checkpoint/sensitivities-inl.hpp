@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <locale>
-#include <new>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/sensitivities.hpp"
 #include "ecq/format/dtype.hpp"
@@ -84,7 +84,7 @@ ECQ_INLINE double tensor_sensitivity::mean() const noexcept {
 }
 
 ECQ_INLINE result<sensitivity_map> parse_sensitivities(std::string_view text) {
-  try {
+  return detail::or_out_of_memory("the sensitivities of tensors", [&]() -> result<sensitivity_map> {
     sensitivity_map sensitivities;
     json_reader json(text);
     ECQ_CHECK(json.object([&](const std::string& tensor) -> result<void> {
@@ -94,16 +94,14 @@ ECQ_INLINE result<sensitivity_map> parse_sensitivities(std::string_view text) {
     }));
     ECQ_CHECK(json.finish());
     return sensitivities;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the sensitivities of tensors");
-  }
+  });
 }
 
 ECQ_INLINE result<sensitivity_map> sensitivities_of(const safetensors_file& file) {
   if constexpr (std::endian::native != std::endian::little) {
     return error(errc::unsupported, "sensitivities in safetensors files, on this machine");
   }
-  try {
+  return detail::or_out_of_memory("the sensitivities of tensors", [&]() -> result<sensitivity_map> {
     sensitivity_map sensitivities;
     for (const tensor_entry& tensor : file.tensors()) {
       const auto fails = [&](errc kind, const auto&... parts) {
@@ -123,9 +121,7 @@ ECQ_INLINE result<sensitivity_map> sensitivities_of(const safetensors_file& file
       sensitivities.emplace(tensor.name, *values);
     }
     return sensitivities;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the sensitivities of tensors");
-  }
+  });
 }
 
 ECQ_INLINE result<sensitivity_map> read_sensitivities(const std::filesystem::path& path) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +17,7 @@
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/progress.hpp"
@@ -245,14 +245,12 @@ ECQ_INLINE result<void> checkpoint_verifier::compare_bytes(const tensor_entry& t
 ECQ_INLINE result<verify_report> verify_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                    const std::optional<std::filesystem::path>& original,
                                                    const progress_callback& report_progress) {
-  try {
+  return detail::or_out_of_memory("a few million weights", [&]() -> result<verify_report> {
     ECQ_TRY(containers, open_containers(in));
     if (!original) return detail::checkpoint_verifier(backend, containers, nullptr, report_progress).run();
     ECQ_TRY(model, checkpoint::open(*original));
     return detail::checkpoint_verifier(backend, containers, &model, report_progress).run();
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory to decode a few million weights");
-  }
+  });
 }
 
 }  // namespace ecq

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <new>
 #include <set>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/little_endian.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
 #include "ecq/container/reader.hpp"
@@ -59,7 +59,10 @@ ECQ_INLINE result<std::vector<container_reader>> open_containers(const std::file
 }
 
 ECQ_INLINE result<container_reader> container_reader::open(const std::filesystem::path& path) {
-  try {
+  const auto failed = [&] {
+    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its description");
+  };
+  return detail::or_out_of_memory(failed, [&]() -> result<container_reader> {
     ECQ_TRY(file, safetensors_file::open(path));
     const std::string* text = find_value(file.metadata(), container_metadata_key);
     if (text == nullptr) {
@@ -82,9 +85,7 @@ ECQ_INLINE result<container_reader> container_reader::open(const std::filesystem
       return std::move(matched).error().within(detail::quoted(path));
     }
     return reader;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its description");
-  }
+  });
 }
 
 ECQ_INLINE result<void> container_reader::check_header_checksum() const {

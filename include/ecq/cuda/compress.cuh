@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/compressor.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -164,20 +164,18 @@ inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t 
 template <symmetric_format Format>
 result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
                                                    std::span<const device_weights> matrices) {
-  try {
+  return detail::or_out_of_memory("the list of matrices", [&]() -> result<device_compression_bytes> {
     ECQ_CHECK(detail::check_for_device(codec.quantizer));
     ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
     return plan.bytes();
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of matrices");
-  }
+  });
 }
 
 template <symmetric_format Format>
 result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
                                      std::span<std::byte> workspace, const device_verdict& verdict) {
-  try {
+  return detail::or_out_of_memory("the list of matrices", [&]() -> result<device_packed_block> {
     ECQ_CHECK(detail::check_for_device(codec.quantizer));
     ECQ_TRY(plan, detail::compression_plan::of(codec.stream, matrices));
     const device_compression_bytes bytes = plan.bytes();
@@ -220,9 +218,7 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
     ECQ_CHECK(encode_elements(gpu, std::nullopt, elements, plan.encoding, scratch, packed.stream, packed.stream_bytes,
                               verdict));
     return packed;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of matrices");
-  }
+  });
 }
 
 inline result<std::uint64_t> device_packed_block::fetch_matrices(const cuda& gpu, const device_verdict& verdict,
@@ -244,26 +240,22 @@ inline result<std::uint64_t> device_packed_block::fetch_matrices(const cuda& gpu
 }
 
 inline result<packed_block> device_packed_block::fetch(const cuda& gpu, const device_verdict& verdict) const {
-  try {
+  return detail::or_out_of_memory("a block", [&]() -> result<packed_block> {
     packed_block block;
     ECQ_TRY(size, fetch_matrices(gpu, verdict, block.matrices));
     block.stream.resize(static_cast<std::size_t>(size));
     ECQ_CHECK(detail::copy_to_host(gpu, block.stream.data(), stream.data(), block.stream.size()));
     ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
     return block;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for a block");
-  }
+  });
 }
 
 inline result<resident_block> device_packed_block::open(const cuda& gpu, const device_verdict& verdict) const {
-  try {
+  return detail::or_out_of_memory("a block", [&]() -> result<resident_block> {
     std::vector<packed_matrix> fetched;
     ECQ_TRY(size, fetch_matrices(gpu, verdict, fetched));
     return resident_block::open(gpu, fetched, stream.first(static_cast<std::size_t>(size)));
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for a block");
-  }
+  });
 }
 
 }  // namespace ecq

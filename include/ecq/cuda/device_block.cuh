@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/device_stream.cuh"
@@ -169,14 +169,12 @@ class device_block_image : public detail::block_image<device_image> {
   /// places that differ from those in the stream by more than a common offset.
   static result<device_block_image> of(packed_block_view block,
                                        std::optional<std::span<const matrix_place>> places = std::nullopt) {
-    try {
+    return detail::or_out_of_memory(no_memory, [&]() -> result<device_block_image> {
       ECQ_TRY(opened, block_decoder::open(block));
       ECQ_TRY(stream, device_image::of(opened.stream()));
       ECQ_TRY(image, make(std::move(stream), opened.stream().size(), block.matrices, places));
       return device_block_image(std::move(image));
-    } catch (const std::bad_alloc&) {
-      return no_memory();
-    }
+    });
   }
 
  private:
@@ -192,15 +190,13 @@ class resident_block : public detail::block_image<resident_stream> {
   static result<resident_block> open(const cuda& gpu, std::span<const packed_matrix> matrices,
                                      std::span<const std::byte> stream,
                                      std::optional<std::span<const matrix_place>> places = std::nullopt) {
-    try {
+    return detail::or_out_of_memory(no_memory, [&]() -> result<resident_block> {
       ECQ_TRY(opened, resident_stream::open(gpu, stream));
       ECQ_CHECK(block_decoder::check(matrices, opened.header()));
       const std::uint64_t symbols = opened.header().symbols;
       ECQ_TRY(image, make(std::move(opened), symbols, matrices, places));
       return resident_block(std::move(image));
-    } catch (const std::bad_alloc&) {
-      return no_memory();
-    }
+    });
   }
 
  private:

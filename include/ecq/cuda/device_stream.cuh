@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/tuning.cuh"
 #include "ecq/entropy/huffman_gaps/huffman_gap_group.hpp"
@@ -63,14 +63,12 @@ class device_tables {
   /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap
   /// arrays of pairs or on a trellis; limit_exceeded for more than `most` entries; out_of_memory.
   static result<device_tables> of(const encoded_stream& stream, std::size_t most = max_device_table_entries) {
-    device_tables made;
-    made.most_ = most;
-    try {
+    return or_out_of_memory("the decode tables of a stream", [&]() -> result<device_tables> {
+      device_tables made;
+      made.most_ = most;
       ECQ_CHECK(with_coder(stream.coder(), [&]<class Coder>(Coder) { return made.add<Coder>(stream); }));
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for the decode tables of a stream");
-    }
-    return made;
+      return made;
+    });
   }
 
   std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }

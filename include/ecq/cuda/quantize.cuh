@@ -8,12 +8,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/launch.cuh"
@@ -258,7 +258,7 @@ template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, const double* lambda,
                       void* workspace, const device_verdict& verdict) {
   ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
-  try {
+  return detail::or_out_of_memory("the list of matrices", [&]() -> result<void> {
     detail::row_plan plan;
     std::uint64_t weights = 0;
     for (const device_quantization& matrix : matrices) {
@@ -282,9 +282,7 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
     return plan.each_row(gpu, "quantising rows", work, [](auto threads) {
       return &detail::quantize_kernel<Format, decltype(threads)::value, false>;
     });
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of matrices");
-  }
+  });
 }
 
 /// Quantises each of `matrices` as the overload for a lambda in device memory does, but with a lambda that the host
@@ -335,7 +333,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
   ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   const std::uint64_t weights = detail::weights_of(matrices);
   if (weights == 0) return detail::launch(gpu, "setting lambda", &detail::set_lambda_kernel, {1, 1}, lambda, 0.0);
-  try {
+  return detail::or_out_of_memory("the list of matrices", [&]() -> result<void> {
     detail::row_plan plan;
     double fixed_bits = 0;
     std::uint64_t first_number = 0;
@@ -368,9 +366,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
       ECQ_CHECK(detail::launch(gpu, "taking a rate", &detail::take_rate_kernel, {1, 256}, work, lambda));
     }
     return {};
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of matrices");
-  }
+  });
 }
 
 }  // namespace ecq

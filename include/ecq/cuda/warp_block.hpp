@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/lanes.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/packed.hpp"
@@ -77,7 +77,7 @@ struct warp_block {
   /// which elements_at must have checked. Errors: unsupported for lossless matrices, for matrices of several formats or
   /// with shared symbols, and for 2^32 rows or columns; out_of_memory.
   static result<warp_block> of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
-    try {
+    return detail::or_out_of_memory("the matrices of a block", [&]() -> result<warp_block> {
       warp_block block;
       for (std::size_t i = 0; i < matrices.size(); ++i) {
         ECQ_CHECK(block.add(matrices[i], places[i], matrices[0], i));
@@ -90,9 +90,7 @@ struct warp_block {
       }
       if (!matrices.empty()) std::ranges::copy(matrices[0].values_of_codes(), block.values.begin());
       return block;
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for the matrices of a block");
-    }
+    });
   }
 
  private:

@@ -6,11 +6,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <vector>
 
 #include "ecq/base/little_endian.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/format/packed_scales.hpp"
@@ -55,7 +55,8 @@ ECQ_INLINE result<std::vector<bf16>> unpack_scales(std::span<const std::byte> pa
   if (count > packed.size() * 8 || packing.size_bytes(count) != packed.size()) {
     return error(errc::corrupt, packed.size(), " bytes for ", count, " scales of ", packing.bits, " bits");
   }
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", count, " scales"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<std::vector<bf16>> {
     std::vector<bf16> scales(static_cast<std::size_t>(count));
     const std::byte* next = packed.data() + scale_packing::header_bytes;
     std::uint32_t waiting = 0;
@@ -70,9 +71,7 @@ ECQ_INLINE result<std::vector<bf16>> unpack_scales(std::span<const std::byte> pa
     }
     if (waiting != 0) return error(errc::corrupt, "bits behind the last scale");
     return scales;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", count, " scales");
-  }
+  });
 }
 
 }  // namespace ecq

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <new>
 #include <numeric>
 #include <set>
 #include <span>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -62,8 +62,8 @@ ECQ_INLINE result<std::filesystem::path> model_in_folder(const std::filesystem::
   for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
-    if (name.ends_with(".safetensors.index.json")) indexes.push_back(entry->path());
-    if (name.ends_with(".safetensors")) files.push_back(entry->path());
+    if (is_index(name)) indexes.push_back(entry->path());
+    if (is_shard(name)) files.push_back(entry->path());
   }
   if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
   if (indexes.size() == 1) return indexes.front();
@@ -131,7 +131,8 @@ ECQ_INLINE result<string_map> read_index(const std::filesystem::path& path) {
 }  // namespace detail
 
 ECQ_INLINE result<checkpoint> checkpoint::open(const std::filesystem::path& path) {
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, detail::quoted(path), ": no memory for its headers"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<checkpoint> {
     std::filesystem::path file = path;
     std::error_code ignored;
     if (std::filesystem::is_directory(path, ignored)) {
@@ -145,9 +146,7 @@ ECQ_INLINE result<checkpoint> checkpoint::open(const std::filesystem::path& path
     model.merge_metadata();
     for (const tensor_entry& tensor : model.shards_.front().tensors()) model.add_tensor(tensor);
     return model;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its headers");
-  }
+  });
 }
 
 ECQ_INLINE void checkpoint::merge_metadata() {

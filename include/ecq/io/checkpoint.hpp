@@ -79,6 +79,13 @@ class checkpoint {
 
 namespace detail {
 
+/// Whether a file of this name is looked for in the folder of a model, as its index or as a file with weights. Hidden
+/// ones, as file systems without attributes have them (._model.safetensors), are not.
+inline bool is_index(std::string_view name) {
+  return !name.starts_with('.') && name.ends_with(".safetensors.index.json");
+}
+inline bool is_shard(std::string_view name) { return !name.starts_with('.') && name.ends_with(".safetensors"); }
+
 /// The path of the index, or of the only file, in `folder`.
 result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder);
 

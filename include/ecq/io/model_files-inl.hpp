@@ -104,6 +104,33 @@ ECQ_INLINE result<void> copy_others(const model_files& model, const std::filesys
   return copy_whole_file(model.folder / model.index, folder / model.index);
 }
 
+ECQ_INLINE std::vector<std::filesystem::path> model_files::names() const {
+  std::vector<std::filesystem::path> all = shards;
+  all.insert(all.end(), others.begin(), others.end());
+  if (!index.empty()) all.push_back(index);
+  return all;
+}
+
+ECQ_INLINE result<void> check_output_folder(const std::filesystem::path& folder,
+                                            std::span<const std::filesystem::path> names,
+                                            std::span<const std::filesystem::path> inputs) {
+  std::set<std::filesystem::path> written;
+  for (const auto& name : names) {
+    ECQ_CHECK(refuse_to_overwrite(folder / name, inputs));
+    written.insert(name.lexically_normal());
+  }
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder, failure);
+  for (const std::filesystem::directory_iterator end; !failure && entry != end; entry.increment(failure)) {
+    const std::filesystem::path name = entry->path().filename();
+    if (written.contains(name) || !(detail::is_index(name.string()) || detail::is_shard(name.string()))) continue;
+    return error(errc::invalid_argument, detail::quoted(entry->path()),
+                 ": no file of the model that is to be written there, and would be taken for one; remove it, or name "
+                 "another folder");
+  }
+  return {};
+}
+
 ECQ_INLINE result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out) {
   std::error_code failure;
   const auto one = std::filesystem::weakly_canonical(std::filesystem::absolute(in, failure), failure);

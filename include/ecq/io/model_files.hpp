@@ -3,6 +3,7 @@
 /// The files of a model on disk: shards, their index, and everything that lies beside them.
 
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -18,6 +19,9 @@ struct model_files {
   std::vector<std::filesystem::path> shards;  ///< in the order of the index
   std::vector<std::filesystem::path> others;  ///< sorted; without hidden files and folders
 
+  /// All of them.
+  std::vector<std::filesystem::path> names() const;
+
   /// Lists the model at `path`: a .safetensors file, which is all that is listed then; an index; or a folder as
   /// checkpoint::open takes it. Does not look into shards. Errors: those of finding and reading the index.
   static result<model_files> of(const std::filesystem::path& path);
@@ -31,6 +35,12 @@ result<void> create_folder(const std::filesystem::path& path);
 
 /// Copies index and other files of a model to `folder`. Errors name the file.
 result<void> copy_others(const model_files& model, const std::filesystem::path& folder);
+
+/// Fails with errc::invalid_argument if `names`, relative to `folder`, cannot be written there without harm: if one of
+/// them would replace one of `inputs`, or if the folder holds an index or a .safetensors file that is none of them,
+/// which would be taken for a part of the model.
+result<void> check_output_folder(const std::filesystem::path& folder, std::span<const std::filesystem::path> names,
+                                 std::span<const std::filesystem::path> inputs);
 
 /// Fails with errc::invalid_argument if one of two folders is the other or lies in it: a model is written beside
 /// another, never into it. Folders that do not exist lie nowhere.

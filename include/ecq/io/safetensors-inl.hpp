@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
@@ -31,14 +31,13 @@ ECQ_INLINE const std::string* find_value(const string_map& map, std::string_view
 }
 
 ECQ_INLINE result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, detail::quoted(path), ": no memory for its header"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<safetensors_file> {
     ECQ_TRY(file, mapped_file::open(path));
     auto header = parse_safetensors(file.bytes());
     if (!header) return std::move(header).error().within(detail::quoted(path));
     return safetensors_file(std::move(file), std::move(*header));
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, detail::quoted(path), ": no memory for its header");
-  }
+  });
 }
 
 ECQ_INLINE const tensor_entry* safetensors_file::find(std::string_view name) const noexcept {

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/matmul/exact_products-inl.hpp"
@@ -53,7 +53,7 @@ inline std::array<float, 256> values_of_weights(dtype format) {
 
 ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_view block,
                                                std::span<const row_selection> parts, coder_set accepted) {
-  try {
+  return detail::or_out_of_memory("a plan of products", [&]() -> result<matmul_plan> {
     ECQ_TRY(decoder, block_decoder::open(block, accepted));
     matmul_plan plan(std::move(decoder));
     for (const row_selection& rows : parts) ECQ_CHECK(plan.add_part(rows));
@@ -68,9 +68,7 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
     plan.list_escapes(backend);
     ECQ_CHECK(plan.find_exact_terms(backend));
     return result<matmul_plan>(std::move(plan));
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for a plan of products");
-  }
+  });
 }
 
 ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
@@ -137,7 +135,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
   if (x.columns() != columns_) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
   }
-  try {
+  return detail::or_out_of_memory("activations", [&]() -> result<matmul_input> {
     matmul_input input;
     input.batch_ = x.rows();
     const auto in_place = [&] {
@@ -194,9 +192,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       }
     }
     return input;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for activations");
-  }
+  });
 }
 
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
@@ -239,7 +235,7 @@ ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles
   const std::uint64_t columns = (std::max)(columns_, std::size_t{1});
   const auto together =
       static_cast<std::size_t>((std::max)((std::min)(weights, most_weights) / columns, std::uint64_t{1}));
-  try {
+  return detail::or_out_of_memory("the list of tiles", [&]() -> result<std::vector<matmul_plan::dense_tile>> {
     std::vector<dense_tile> tiles;
     for (std::size_t index = 0; index < parts_.size(); ++index) {
       const std::size_t end = index + 1 < parts_.size() ? parts_[index + 1].first_output : rows_;
@@ -249,9 +245,7 @@ ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles
       }
     }
     return tiles;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the list of tiles");
-  }
+  });
 }
 
 ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t task, const matmul_input& x,

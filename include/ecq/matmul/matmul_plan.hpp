@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/base/matrix_view.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
@@ -105,12 +105,10 @@ class matmul_plan {
   /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of 1 MiB or of one chunk.
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
-    try {
+    return detail::or_out_of_memory("a tile of weights", [&]() -> result<void> {
       return exact_.empty() ? run_task(isa, task, x, y, edges, accumulate)
                             : run_with_exact(isa, task, x, y, edges, accumulate);
-    } catch (const std::bad_alloc&) {
-      return error(errc::out_of_memory, "no memory for a tile of weights");
-    }
+    });
   }
 
   /// Puts the rows that tasks share together, once all tasks are done.
@@ -325,16 +323,14 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
   const matrix_view<float> out = matrix_view(y);
   ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations, backend.isa));
   ECQ_CHECK(plan.check_output(input.batch(), out));
-  try {
+  return detail::or_out_of_memory("the rows that tasks share", [&]() -> result<void> {
     std::vector<float> edges(plan.edges(input.batch()));
     ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
       return plan.run(backend.isa, task, input, out, edges, how.accumulate);
     }));
     plan.join(input.batch(), out, edges, how.accumulate);
     return {};
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the rows that tasks share");
-  }
+  });
 }
 
 /// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/exact_weight.hpp"
 #include "ecq/format/fp32.hpp"
@@ -126,7 +126,7 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
 ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compression_method& method,
                                                std::span<const named_weights> matrices, const stream_options& stream,
                                                encode_function encode) {
-  try {
+  return or_out_of_memory("the codes of a block", [&]() -> result<packed_block> {
     ECQ_CHECK(method.check());
     ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits, .goal = stream.goal}));
     packed_block packed;
@@ -141,9 +141,7 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
       return name_outlier(backend, all, met.error());
     }
     return packed;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for the codes of a block");
-  }
+  });
 }
 
 }  // namespace ecq::detail

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/base/text.hpp"
 #include "ecq/entropy/trellis.hpp"
@@ -147,15 +147,13 @@ ECQ_INLINE result<void> tcq_method::look_at_sample(const cpu& backend, std::span
                                                    std::span<const named_weights* const> matrices,
                                                    const method_setting& setting, tcq_plan& plan) const {
   constexpr std::uint64_t sample_limit = std::uint64_t{1} << 20;
-  try {
+  return or_out_of_memory("a sample of the weights", [&]() -> result<void> {
     auto bits =
         find_index_bits(backend, plan.walk, sample_model(inputs, sample_limit, setting.finished), plan.lambda, how_);
     if (!bits) return name_non_finite(backend, matrices, bits.error());
     plan.bits = *bits;
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for a sample of the weights");
-  }
-  return {};
+    return {};
+  });
 }
 
 }  // namespace ecq::detail

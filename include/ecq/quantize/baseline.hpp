@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/finite.hpp"
@@ -47,12 +47,12 @@ inline result<baseline_result> load_for_baseline(const cpu& backend, weights_vie
   if (rows > static_cast<std::size_t>((std::numeric_limits<std::ptrdiff_t>::max)()) / sizeof(float) / columns) {
     return error(errc::limit_exceeded, rows, " x ", columns, " weights do not fit into memory");
   }
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", rows * columns, " weights"); };
+  ECQ_CHECK(or_out_of_memory(failed, [&]() -> result<void> {
     loaded.weights.resize(rows * columns);
     loaded.codes.resize(rows * columns);
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", rows * columns, " weights");
-  }
+    return {};
+  }));
   ECQ_CHECK(parallel_for(backend, rows, [&](std::size_t row) -> result<void> {
     const std::span<float> values(loaded.weights.data() + row * columns, columns);
     weights.load(row, 0, values);

@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/format/fp16.hpp"
 #include "ecq/quantize/baseline.hpp"
 #include "ecq/quantize/granularity.hpp"
@@ -130,12 +130,12 @@ inline result<baseline_result> hqq::apply(const cpu& backend, weights_view weigh
   const group_layout layout = per_group{group_size}.layout(weights.rows(), weights.columns());
   std::vector<detail::hqq_group> groups;
   std::vector<double> row_errors;
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", layout.count(), " groups"); };
+  ECQ_CHECK(detail::or_out_of_memory(failed, [&]() -> result<void> {
     groups.resize(layout.count());
     row_errors.resize(layout.rows);
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", layout.count(), " groups");
-  }
+    return {};
+  }));
   // Calls visit(row, group, first weight, length) for every group, rows in parallel.
   const auto for_groups = [&](auto&& visit) {
     return parallel_for(backend, layout.rows, [&](std::size_t row) -> result<void> {

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/quantize/baseline.hpp"
 
 namespace ecq {
@@ -112,11 +112,11 @@ inline result<baseline_result> nf4::apply(const cpu& backend, weights_view weigh
     });
   };
   std::vector<float> scales;
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", blocks, " scales"); };
+  ECQ_CHECK(detail::or_out_of_memory(failed, [&]() -> result<void> {
     scales.resize(blocks);
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "no memory for ", blocks, " scales");
-  }
+    return {};
+  }));
   ECQ_CHECK(for_blocks([&](std::size_t block, std::size_t first, std::size_t length) {
     const auto values_of_block = std::span<const float>(rounded.weights).subspan(first, length);
     const float most = detail::largest_magnitude(values_of_block);

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <new>
 #include <span>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
@@ -95,7 +95,8 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                    input.weights.rows());
     }
   }
-  try {
+  const auto failed = [&] { return error(errc::out_of_memory, "allocation failed"); };
+  return or_out_of_memory(failed, [&]() -> result<double> {
     rate_of_model model(backend, inputs, options, quantizer);
     if (model.weights() == 0) return 0.0;
     model.add_overhead(overhead_bits);
@@ -107,9 +108,7 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
     if (!solver.unreachable()) return solver.lambda();
     return error(errc::unreachable_target, target_bits, " bits a weight, where ", solver.last_rate(),
                  " is the least that these weights reach");
-  } catch (const std::bad_alloc&) {
-    return error(errc::out_of_memory, "allocation failed");
-  }
+  });
 }
 
 }  // namespace ecq::detail

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/parallel_in_order.hpp"
 #include "ecq/stream/narrow_pairs.hpp"
 #include "ecq/stream/stream_encoder.hpp"
@@ -206,7 +206,8 @@ ECQ_INLINE result<void> check_shared_counts(const stream_options& options, std::
 ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, std::span<const std::byte> elements,
                                                           std::optional<dtype> format, const stream_options& options,
                                                           encode_function encode) {
-  try {
+  const auto failed = [&] { return stream_error(errc::out_of_memory, "allocation failed"); };
+  return or_out_of_memory(failed, [&]() -> result<std::vector<std::byte>> {
     ECQ_TRY(chunked, cut_into_chunks(elements, format, options));
     std::vector<std::byte> indices;
     if (chunked.trellis) {
@@ -249,9 +250,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
     chunked.table_of_chunk.clear();
     chunked.pairing.reset();
     return store();
-  } catch (const std::bad_alloc&) {
-    return stream_error(errc::out_of_memory, "allocation failed");
-  }
+  });
 }
 
 }  // namespace ecq::detail

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <utility>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/out_of_memory.hpp"
 #include "ecq/stream/stream_view.hpp"
 
 namespace ecq {
@@ -137,7 +137,8 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
 }
 
 ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob, coder_set accepted) {
-  try {
+  const auto failed = [&] { return detail::stream_error(errc::out_of_memory, "allocation failed"); };
+  return detail::or_out_of_memory(failed, [&]() -> result<encoded_stream> {
     encoded_stream stream;
     stream.blob_ = blob;
     ECQ_TRY(header, stream_header::read(blob));
@@ -152,9 +153,7 @@ ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byt
     ECQ_CHECK(stream.check_index());
     ECQ_CHECK(stream.check_nibbles());
     return stream;
-  } catch (const std::bad_alloc&) {
-    return detail::stream_error(errc::out_of_memory, "allocation failed");
-  }
+  });
 }
 
 }  // namespace ecq

@@ -1,0 +1,44 @@
+#pragma once
+/// \file
+/// What becomes of a lack of memory: an error, where there are exceptions. Programs that are compiled without them
+/// (-fno-exceptions) end there, as they do wherever they run out of memory.
+
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include "ecq/base/error.hpp"
+
+namespace ecq::detail {
+
+/// What `work` returns, a result, or the error that `failed` returns if work() runs out of memory.
+template <class Failed, class Work>
+  requires requires(Failed& failed) { ecq::error(failed()); }
+auto or_out_of_memory([[maybe_unused]] Failed&& failed, Work&& work) -> decltype(work()) {
+#if defined(__cpp_exceptions)
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return failed();
+  }
+#else
+  return work();
+#endif
+}
+
+/// As above with errc::out_of_memory and the message "no memory for ...".
+template <class Work>
+auto or_out_of_memory(std::string_view needed_for, Work&& work) -> decltype(work()) {
+  return or_out_of_memory([&] { return error(errc::out_of_memory, "no memory for ", needed_for); }, work);
+}
+
+/// Reports to operator new's callers what operator new reports.
+[[noreturn]] inline void run_out_of_memory() {
+#if defined(__cpp_exceptions)
+  throw std::bad_alloc();
+#else
+  std::abort();
+#endif
+}
+
+}  // namespace ecq::detail
