@@ -242,7 +242,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
           ->add_option(
               "--bits", given->bits,
               "Bits per weight, 1.3 to 6.5; streams count with all that they hold, and so do scales, but not the "
-              "file's JSON header; one lambda is found that meets them")
+              "file's JSON header; one lambda is found that meets them. Weights that take fewer with AbsMax get AbsMax")
           ->check(number_between(1.3, 6.5))
           ->capture_default_str();
   CLI::Option* lambda = command

@@ -38,6 +38,12 @@ inline double megabytes_per_second(const ecq::compress_report& report, double se
   return static_cast<double>(report.input_bytes) / 1e6 / seconds;
 }
 
+/// Whether all codes are those of AbsMax, whose bits are fewer than were asked for.
+inline bool is_below_target(const compress_arguments& given, const ecq::compress_report& report) {
+  return !given.lossless && !given.is_entrollm() && !given.lambda_given && report.weights != 0 && report.lambda == 0 &&
+         report.bits_per_weight < given.bits - 0.02;
+}
+
 /// A few lines about all of `tensors` tensors together.
 inline std::string summary(const compress_arguments& given, const ecq::compress_report& report, std::size_t tensors,
                            double seconds) {
@@ -51,7 +57,11 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
   if (given.is_entrollm()) text += "; of all codes together " + decimal(report.joint_entropy, 3);
   text += ")\n  file             " + bytes(report.input_bytes) + " -> " + bytes(report.file_bytes) + " (" +
           decimal(share, 1) + " %)\n";
-  if (!given.lossless && !given.is_entrollm()) text += "  lambda           " + significant(report.lambda, 4) + '\n';
+  if (!given.lossless && !given.is_entrollm()) {
+    text += "  lambda           " + significant(report.lambda, 4);
+    if (is_below_target(given, report)) text += ", which is AbsMax: these weights have no use for more bits";
+    text += '\n';
+  }
   return text + "  time             " + duration(seconds) + " (" + decimal(megabytes_per_second(report, seconds), 0) +
          " MB/s)\n";
 }
@@ -60,6 +70,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   json totals = totals_of(report);
   totals["input_bytes"] = report.input_bytes;
   totals["lambda"] = report.lambda;
+  totals["below_target"] = is_below_target(given, report);
   totals["unpacked"] = report.unpacked;
   totals["by_fallback"] = report.by_fallback;
   totals["exact"] = report.exact;

@@ -23,12 +23,15 @@ inline void write_text(const char* text) {
 [[noreturn]] inline void leave(const char* message, int code) {
   ecq::remove_unfinished_files();
   if (stderr_is_terminal != 0) write_text("\r\x1b[K");  // erases the progress bar
-  write_text(name_of_program);
-  write_text(message);
+  if (message != nullptr) {
+    write_text(name_of_program);
+    write_text(message);
+  }
   ::_exit(code);
 }
 
 inline void on_interrupt(int) { leave(": interrupted\n", 130); }
+inline void on_quiet_interrupt(int) { leave(nullptr, 130); }
 
 inline void on_bus_error(int) {
   leave(": input/output error: the input could not be read any more, or became shorter, while it was in use\n", 1);
@@ -46,14 +49,14 @@ inline void handle(int signal, void (*handler)(int)) {
 /// For the program of this name: SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they
 /// were ignored when the tool started: nohup and shells that run it in the background mean that. SIGBUS, which a mapped
 /// file raises when it cannot be read, exits with 1. A closed pipe or a file size limit becomes an error of the write
-/// instead of a signal.
-inline void stop_cleanly_on_signals(const char* name) {
+/// instead of a signal. One of many processes, which whoever started them ends once one has failed, says nothing of it.
+inline void stop_cleanly_on_signals(const char* name, bool one_of_many = false) {
   detail::name_of_program = name;
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited {};
     if (::sigaction(signal, nullptr, &inherited) == 0 && inherited.sa_handler == SIG_IGN) continue;
-    detail::handle(signal, detail::on_interrupt);
+    detail::handle(signal, one_of_many ? detail::on_quiet_interrupt : detail::on_interrupt);
   }
   detail::handle(SIGBUS, detail::on_bus_error);
   for (const int signal : {SIGPIPE, SIGXFSZ}) detail::handle(signal, SIG_IGN);

@@ -157,7 +157,7 @@ int run(int argc, char** argv, const processes& all) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  tool::stop_cleanly_on_signals("ecq-mpi");
+  tool::stop_cleanly_on_signals("ecq-mpi", true);
   int code = failed;
   try {
     code = run(argc, argv, processes());

@@ -251,6 +251,15 @@ TEST_F(QuantizedCheckpoint, ScalesThatCannotBeAppliedAreAnError) {
     ASSERT_TRUE(without) << without.error().to_string();
     EXPECT_EQ(without->passed_through, 2U);
   }
+  const std::string half = bytes_of<float>(std::vector<float>(1, 0.5F));
+  write_model(model, {weight,
+                      {"layers.0.a.weight_scale", "F32", {1}, half},
+                      {"layers.0.a.weight_scale_inv", "F32", {1}, half},
+                      plain});
+  const auto doubtful = compress();
+  ASSERT_FALSE(doubtful);
+  EXPECT_EQ(doubtful.error().code(), errc::unsupported);
+  EXPECT_NE(doubtful.error().message().find("layers.0.a.weight_scale_inv"), std::string::npos);
   const tensor nan{"layers.0.a.weight_scale", "F32", {1}, std::string("\0\0\xc0\x7f", 4)};
   write_model(model, {weight, nan, plain});
   const auto not_a_number = compress();

@@ -91,6 +91,23 @@ TEST_F(Tool, CompressesWithoutLoss) {
 }
 
 // Made for speed, codes take a little more and mean the same; made for size, nothing changes.
+// A rate that only more than 8 bits before coding would reach.
+TEST_F(Tool, SaysWhereAbsMaxTakesFewerBits) {
+  ask({"generate", path("model"), "--preset", "tiny"});
+  const std::vector<std::string> compress{"compress", path("model"), "-o", path("out"), "--method", "tcq8", "--bits"};
+  const auto at = [&](const char* bits, const char* more) {
+    std::vector<std::string> arguments = compress;
+    arguments.insert(arguments.end(), {bits, more});
+    return arguments;
+  };
+  const json high = ask(at("6.5", "--quiet"));
+  EXPECT_EQ(high["totals"]["lambda"], 0);
+  EXPECT_TRUE(high["totals"]["below_target"].get<bool>());
+  EXPECT_FALSE(ask(at("3", "--quiet"))["totals"]["below_target"].get<bool>());
+  EXPECT_NE(run(at("6.5", "--threads=1")).out.find("these weights have no use for more bits"), std::string::npos);
+  EXPECT_EQ(run(at("3", "--threads=1")).out.find("these weights have no use for more bits"), std::string::npos);
+}
+
 TEST_F(Tool, CompressesForSpeed) {
   const std::string model = generated(), packed = path("packed.safetensors");
   const std::string plain = path("plain.safetensors"), fast = path("fast.safetensors");

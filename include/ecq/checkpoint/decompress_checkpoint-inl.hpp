@@ -260,6 +260,9 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     ECQ_TRY(files, model_files::of(in));
     ECQ_CHECK(check_apart(files.folder, out));
     ECQ_CHECK(check_output_folder(out, files.names(), {}));
+    for (const auto& shard : files.shards) {  // before any is written
+      if (const auto container = container_reader::open(files.folder / shard); !container) return container.error();
+    }
     decompress_report all{.same_header = true};
     for (const auto& shard : files.shards) {
       ECQ_CHECK(create_folder((out / shard).parent_path()));

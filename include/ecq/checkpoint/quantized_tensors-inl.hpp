@@ -50,14 +50,15 @@ ECQ_INLINE std::string shape_text(std::span<const std::uint64_t> shape) {
   return text + "]";
 }
 
-/// The tensor of the scales of the weights called `name`, or null.
-ECQ_INLINE const tensor_entry* scales_of(const checkpoint& model, std::string_view name) {
+/// The tensors of the scales of the weights called `name`: one, if it is known what they mean.
+ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, std::string_view name) {
+  std::vector<const tensor_entry*> all;
   for (const scale_name& names : scale_names) {
     if (!name.ends_with(names.weights)) continue;
     const std::string stem(name.substr(0, name.size() - names.weights.size()));
-    if (const tensor_entry* found = model.find(stem + std::string(names.scale))) return found;
+    if (const tensor_entry* found = model.find(stem + std::string(names.scale))) all.push_back(found);
   }
-  return nullptr;
+  return all;
 }
 
 /// Looks at FP8 or INT8 weights and their scales.
@@ -150,9 +151,13 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     finding& what = found.findings_[position];
     what.belongs = belongs_to_quantized(tensor.name);
     if (what.belongs || !(is_fp8(type_of(position)) || type_of(position) == dtype::int8)) continue;
-    const tensor_entry* scale = detail::scales_of(model, tensor.name);
-    if (scale == nullptr) continue;
-    what = detail::examine(model, tensor, *scale, block);
+    const auto scales = detail::scales_of(model, tensor.name);
+    if (scales.empty()) continue;
+    what = detail::examine(model, tensor, *scales.front(), block);
+    if (scales.size() > 1) {
+      what.scales.reset();
+      what.unusable = detail::text_of("it has scales in ", scales[0]->name, " and in ", scales[1]->name);
+    }
     scaled_fp8 = scaled_fp8 || is_fp8(type_of(position));
   }
   if (!scaled_fp8) return found;
