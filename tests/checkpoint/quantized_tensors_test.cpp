@@ -330,6 +330,20 @@ std::string packed_codes(std::size_t bytes, unsigned bits, float deviation) {
   return words;
 }
 
+// The weights of layers.0 have a block called layers.0.bf16, too.
+TEST_F(QuantizedCheckpoint, LosslessTakesTensorsThatAreCalledLikeBlocks) {
+  const tensor weights{"layers.0.weight", "BF16", {64, 96}, bytes_of<ecq::bf16>(ecq_test::gaussian(64, 96))};
+  const tensor bytes{"layers.0.bf16", "U8", {8192}, packed_codes(8192, 8, 2.0F)};
+  for (const std::vector<tensor>& both : {std::vector{weights, bytes}, std::vector{bytes, weights}}) {
+    write_model(model, both);
+    const auto report = compress({.method = lossless_weights{}});
+    ASSERT_TRUE(report) << report.error().to_string();
+    EXPECT_EQ(report->tensors.size(), 2U);
+    ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
+    EXPECT_TRUE(contents(restored) == contents(model));
+  }
+}
+
 // Bits per weight of what lossless compression makes of each kind. The limits leave a few hundredths of the entropy for
 // what small streams cost besides their codes.
 TEST_F(QuantizedCheckpoint, LosslessTakesEveryKind) {

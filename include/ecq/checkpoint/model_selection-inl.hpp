@@ -46,8 +46,9 @@ std::vector<selected_block> split_block(const selected_block& block, stream_shar
       name += "." + std::string(to_string(matrix.weights.type()));
     }
     const std::size_t file = file_of(*block.entries[index]);
-    auto part = std::find_if(parts.begin(), parts.end(),
-                             [&](const selected_block& each) { return each.name == name && each.file == file; });
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const selected_block& each) {
+      return each.name == name && each.file == file && each.matrices.front().element_type.empty() == !of_bytes;
+    });
     if (part == parts.end()) {
       part = parts.insert(part, {.name = name, .falls_back = block.falls_back, .file = file});
     }
@@ -262,7 +263,8 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     whole.insert(whole.end(), std::make_move_iterator(std::begin(parts)), std::make_move_iterator(std::end(parts)));
   }
   made.files_.emplace(made.plan_files(options, files));
-  std::size_t tensors[2] = {};  // of the method, and of the fallback
+  std::size_t tensors[2] = {};                          // of the method, and of the fallback
+  std::set<std::pair<std::size_t, std::string>> names;  // by file: a tensor may be called like a block
   for (const selected_block& block : whole) {
     const stream_sharing sharing = (block.falls_back ? fallback : method).sharing();
     for (selected_block& part :
@@ -271,6 +273,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
         for (const tensor_entry* tensor : part.entries) made.selected_.erase(tensor);
         continue;
       }
+      while (!names.emplace(part.file, part.name).second) part.name += '_';
       part.first = tensors[part.falls_back ? 1 : 0];
       tensors[part.falls_back ? 1 : 0] += part.entries.size();
       made.blocks_.push_back(std::move(part));
