@@ -133,8 +133,7 @@ class warp_weight_sink {
 
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
     // A group has at most 128 bytes, which is no more than stream_tail_bytes.
-    if (left == group_symbols) return detail::spread_raw_bits<Warp>(raw_, raw_bits_, group, true);
-    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, false);
+    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols);
     return kept.of(0, raw_bits_) | (kept.of(1, raw_bits_) << 8) | (kept.of(2, raw_bits_) << 16) |
            (kept.of(3, raw_bits_) << 24);
   }
