@@ -26,13 +26,13 @@ auto or_out_of_memory([[maybe_unused]] Failed&& failed, Work&& work) -> decltype
 #endif
 }
 
-/// As above with errc::out_of_memory and the message "no memory for ...".
+/// What `work` returns, a result, or errc::out_of_memory ("no memory for ...") if work() runs out of memory.
 template <class Work>
 auto or_out_of_memory(std::string_view needed_for, Work&& work) -> decltype(work()) {
   return or_out_of_memory([&] { return error(errc::out_of_memory, "no memory for ", needed_for); }, work);
 }
 
-/// Reports to operator new's callers what operator new reports.
+/// Does what operator new does where memory lacks.
 [[noreturn]] inline void run_out_of_memory() {
 #if defined(__cpp_exceptions)
   throw std::bad_alloc();

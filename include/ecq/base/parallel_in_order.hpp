@@ -58,12 +58,12 @@ result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make
     taking = false;
   };
   // Where a thread leaves by an exception, no other waits for it.
-  struct leaving {
+  struct departure {
     std::mutex& guard;
     std::condition_variable& moved_on;
     bool& failed;
     bool done = false;
-    ~leaving() {
+    ~departure() {
       if (done) return;
       const std::scoped_lock lock(guard);
       failed = true;
@@ -71,9 +71,9 @@ result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make
     }
   };
   return parallel_for(backend, count, [&](std::size_t index) -> result<void> {
-    leaving item{guard, moved_on, failed};
+    departure from_loop{guard, moved_on, failed};
     run(index);
-    item.done = true;
+    from_loop.done = true;
     return {};
   });
 }
