@@ -460,6 +460,19 @@ TEST_F(ModelFolder, HiddenFilesAreNoModels) {
   EXPECT_FALSE(ecq::checkpoint::open(folder / "hidden"));
 }
 
+TEST_F(ModelFolder, NoEmptyFolderIsLeftWhereNothingWasWritten) {
+  const ecq::compress_options how{.method = lossless_weights{}};
+  const auto stop = [](const ecq::progress& step) { return step.stage != "compressing"; };
+  EXPECT_FALSE(ecq::compress_folder(cpu{}, in, packed, how, stop));
+  EXPECT_FALSE(std::filesystem::exists(packed));
+  std::filesystem::create_directories(packed);
+  EXPECT_FALSE(ecq::compress_folder(cpu{}, in, packed, how, stop));
+  EXPECT_TRUE(std::filesystem::exists(packed)) << "it was there before";
+  ASSERT_TRUE(compress(how));
+  EXPECT_FALSE(ecq::decompress_folder(cpu{}, packed, restored, {}, [](const ecq::progress&) { return false; }));
+  EXPECT_FALSE(std::filesystem::exists(restored));
+}
+
 TEST_F(ModelFolder, AMissingOrDamagedFileIsNamed) {
   ASSERT_TRUE(compress({.method = lossless_weights{}}));
   std::string bytes = read_file(packed / "model-2.safetensors");

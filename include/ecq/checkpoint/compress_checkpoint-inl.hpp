@@ -156,6 +156,8 @@ class folder_compression {
     inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
     ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
     ECQ_CHECK(compressor_->prepare());
+    ECQ_TRY(folder, output_folder::create(out_));
+    folder_.emplace(std::move(folder));
     for (const auto& file : outs_) ECQ_CHECK(create_folder(file.parent_path()));
     return {};
   }
@@ -167,6 +169,7 @@ class folder_compression {
   const progress_callback& report_progress_;
   chosen_methods methods_{};
   std::optional<model_files> files_;
+  std::optional<output_folder> folder_;
   std::optional<checkpoint> model_;
   std::optional<checkpoint_compressor> compressor_;
   std::vector<std::filesystem::path> outs_;

@@ -263,6 +263,8 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     for (const auto& shard : files.shards) {  // before any is written
       if (const auto container = container_reader::open(files.folder / shard); !container) return container.error();
     }
+    const auto folder = output_folder::create(out);
+    if (!folder) return folder.error();
     decompress_report all{.same_header = true};
     for (const auto& shard : files.shards) {
       ECQ_CHECK(create_folder((out / shard).parent_path()));

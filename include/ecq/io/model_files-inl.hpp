@@ -42,6 +42,20 @@ ECQ_INLINE result<void> create_folder(const std::filesystem::path& path) {
   return error(errc::io_error, detail::quoted(path), ": cannot create the folder: ", failure.message());
 }
 
+ECQ_INLINE result<output_folder> output_folder::create(const std::filesystem::path& path) {
+  std::error_code failure;
+  const bool there = std::filesystem::exists(path, failure);
+  ECQ_CHECK(create_folder(path));
+  output_folder folder;
+  if (!there) folder.made_ = path;
+  return folder;
+}
+
+ECQ_INLINE output_folder::~output_folder() {
+  std::error_code ignored;
+  if (!made_.empty()) std::filesystem::remove(made_, ignored);  // which leaves a folder with files
+}
+
 namespace detail {
 
 /// All files in `folder` and below, except hidden ones and `known`, relative to it.

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -32,6 +33,25 @@ result<void> copy_whole_file(const std::filesystem::path& from, const std::files
 
 /// Creates the folder `path` and those above it. Errors: io_error.
 result<void> create_folder(const std::filesystem::path& path);
+
+/// A folder that output goes to. One that was made for it does not stay if it is empty in the end.
+class output_folder {
+ public:
+  /// Creates the folder `path` and those above it, unless it exists. Errors: io_error.
+  static result<output_folder> create(const std::filesystem::path& path);
+
+  output_folder(output_folder&& other) noexcept : made_(std::exchange(other.made_, {})) {}
+  output_folder& operator=(output_folder&& other) noexcept {
+    std::swap(made_, other.made_);
+    return *this;
+  }
+  ~output_folder();
+
+ private:
+  output_folder() = default;
+
+  std::filesystem::path made_;  ///< empty if it was there before
+};
 
 /// Copies index and other files of a model to `folder`. Errors name the file.
 result<void> copy_others(const model_files& model, const std::filesystem::path& folder);
