@@ -88,7 +88,7 @@ inline CLI::Validator seekable_name() {
 inline ecq::result<std::optional<ecq::output_file>> open_picture(const std::string& name,
                                                                  const ecq::checkpoint& model) {
   if (name.empty()) return std::optional<ecq::output_file>();
-  ECQ_CHECK(ecq::refuse_to_overwrite(name, model.files()));
+  ECQ_CHECK(ecq::refuse_to_overwrite(name, model.inputs()));
   ECQ_TRY(file, ecq::output_file::create(name));
   return std::optional<ecq::output_file>(std::move(file));
 }

@@ -449,6 +449,8 @@ TEST_F(ModelFolder, NoOtherInputIsReplaced) {
     std::filesystem::remove(packed / name);
   }
   EXPECT_TRUE(compress(how));
+  EXPECT_FALSE(ecq::compress_checkpoint(cpu{}, in, in / "config.json", {.method = lossless_weights{}}));
+  EXPECT_EQ(read_file(in / "config.json"), "{\"a\": 1}\n");
 }
 
 TEST_F(ModelFolder, HiddenFilesAreNoModels) {

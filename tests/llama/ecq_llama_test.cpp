@@ -254,6 +254,13 @@ TEST_F(EcqLlama, RefusesToCompare) {
   EXPECT_TRUE(
       fails(compare(path("model"), {"--svg", path("text")}), 1, "would replace the input '" + path("text") + "'"));
   EXPECT_EQ(tool_test::read_text(path("text")), text);
+  std::filesystem::create_directories(path("made/entquant-4"));
+  const std::string within = path("made/entquant-4/config.json");
+  std::filesystem::copy_file(path("text"), within);
+  const std::vector<std::string> made{"compare", path("model"), "--text", within,       "--window",  "20",
+                                      "--bits",  "4",           "--into", path("made"), "--methods", "entquant"};
+  EXPECT_EQ(llama(made).exit_code, 1);
+  EXPECT_EQ(tool_test::read_text(within), text);
   EXPECT_TRUE(fails(llama({"compare", path("model"), "--text", path("text")}), 2,
                     "CODED or --bits is required (see ecq-llama compare --help)"));
 }

@@ -29,6 +29,7 @@
 #include "../thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
+#include "ecq/io/model_files.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "feedback.hpp"
 
@@ -133,6 +134,7 @@ class model_maker {
     char number[32];
     std::snprintf(number, sizeof number, "-%g", bits);
     std::string output = (std::filesystem::path(given_.folder) / (method + number)).string();
+    ECQ_CHECK(ecq::check_apart(given_.file, output));  // the text, which is no file of the model
     const std::size_t trellis = method.find("tcq");
     const auto states =
         trellis == std::string::npos ? 0U : static_cast<unsigned>(std::stoul(method.substr(trellis + 3)));

@@ -152,7 +152,7 @@ class folder_compression {
     compressor_.emplace(backend_, *model_, options_, report_progress_);
     ECQ_CHECK(compressor_->select(*methods_.method, *methods_.fallback, &*files_));
     for (const auto& name : compressor_->outputs()) outs_.push_back(out_ / name);
-    std::vector<std::filesystem::path> inputs = model_->files();
+    std::vector<std::filesystem::path> inputs = model_->inputs();
     inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
     ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
     ECQ_CHECK(compressor_->prepare());
@@ -184,7 +184,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
   return detail::or_out_of_memory("the codes of a block", [&]() -> result<compress_report> {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
     ECQ_TRY(model, detail::open_plain(in));
-    ECQ_CHECK(refuse_to_overwrite(out, model.files()));
+    ECQ_CHECK(refuse_to_overwrite(out, model.inputs()));
     ECQ_CHECK(refuse_to_overwrite(out, options.other_inputs));
     compress_options alone = options;
     alone.part = {};

@@ -44,6 +44,12 @@ ECQ_INLINE std::vector<std::filesystem::path> checkpoint::files() const {
   return paths;
 }
 
+ECQ_INLINE std::vector<std::filesystem::path> checkpoint::inputs() const {
+  std::vector<std::filesystem::path> paths = files();
+  paths.push_back(folder() / "config.json");
+  return paths;
+}
+
 ECQ_INLINE std::uint64_t checkpoint::size_bytes() const noexcept {
   return std::accumulate(shards_.begin(), shards_.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const safetensors_file& shard) { return sum + shard.size_bytes(); });

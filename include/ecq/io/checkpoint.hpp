@@ -49,6 +49,9 @@ class checkpoint {
   /// The files that the checkpoint consists of: the index, if there is one, and the shards.
   std::vector<std::filesystem::path> files() const;
 
+  /// What no output may replace: these files, and config.json beside them, which need not exist.
+  std::vector<std::filesystem::path> inputs() const;
+
   /// Total size of all shards, headers included.
   std::uint64_t size_bytes() const noexcept;
 

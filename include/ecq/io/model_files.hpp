@@ -41,10 +41,6 @@ class output_folder {
   static result<output_folder> create(const std::filesystem::path& path);
 
   output_folder(output_folder&& other) noexcept : made_(std::exchange(other.made_, {})) {}
-  output_folder& operator=(output_folder&& other) noexcept {
-    std::swap(made_, other.made_);
-    return *this;
-  }
   ~output_folder();
 
  private:
