@@ -163,6 +163,18 @@ inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given
       ->check(CLI::ExistingFile);
 }
 
+/// Bytes, after CLI::AsSizeValue, for which -1 is the largest number there is.
+inline CLI::Validator size_of_file() {
+  return CLI::Validator(
+      [](std::string& text) {
+        std::uint64_t bytes = 0;
+        const bool number = CLI::detail::lexical_cast(text, bytes);
+        if (number && bytes != 0 && bytes >> 60 == 0) return std::string();
+        return text + " is not a size from a byte to an exbibyte";
+      },
+      "", "");
+}
+
 inline void add_keep_non_finite(CLI::App& command, compress_arguments& given) {
   command.add_flag("--keep-non-finite", given.keep_non_finite,
                    "Pass tensors with NaN or infinity through instead of refusing them");
@@ -296,9 +308,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
                    "Of a folder, write files of this size at most, such as 5GB, counting a byte a weight before coding "
                    "(lossless: the tensors themselves), and an index. Without it, files stay as they are")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::Validator(
-          [](std::string& bytes) { return bytes == "0" ? std::string("0 is no size of a file") : std::string(); }, "",
-          ""));
+      ->check(size_of_file());
   command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "compress_arguments.hpp"
 #include "ecq/checkpoint/compress_options.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "tensor_rows.hpp"
 #include "text.hpp"
 
@@ -41,7 +42,7 @@ inline double megabytes_per_second(const ecq::compress_report& report, double se
 /// Whether all codes are those of AbsMax, whose bits are fewer than were asked for.
 inline bool is_below_target(const compress_arguments& given, const ecq::compress_report& report) {
   return !given.lossless && !given.is_entrollm() && !given.lambda_given && report.weights != 0 && report.lambda == 0 &&
-         report.bits_per_weight < given.bits - 0.02;
+         report.bits_per_weight < given.bits - ecq::rate_correction::tolerance;
 }
 
 /// A few lines about all of `tensors` tensors together.
