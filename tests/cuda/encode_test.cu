@@ -106,6 +106,11 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForDevices) {
   for (const unsigned spread : {2U, 6U, 14U, 31U}) {
     expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 0, ecq::stream_goal::gpu);
   }
+  for (const auto format : ecq_test::stream_formats) {
+    for (const std::size_t count : {0U, 1U, 9003U}) {
+      expect_bytes_of_the_host(format, elements_of(format, count), 0, ecq::stream_goal::gpu);
+    }
+  }
 }
 
 // Whatever room there is: a stream that fits, or a verdict that says how much it takes.

@@ -95,8 +95,7 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                    input.weights.rows());
     }
   }
-  const auto failed = [&] { return error(errc::out_of_memory, "allocation failed"); };
-  return or_out_of_memory(failed, [&]() -> result<double> {
+  return or_out_of_memory("a sample of the weights", [&]() -> result<double> {
     rate_of_model model(backend, inputs, options, quantizer);
     if (model.weights() == 0) return 0.0;
     model.add_overhead(overhead_bits);
