@@ -7,6 +7,7 @@ namespace ecq_bench {
 
 namespace {
 
+template <ecq::device_encoded Coder>
 ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elements, unsigned chunk_bits) {
   const ecq::device_stream_options options{.chunk_bits = chunk_bits, .goal = goal_of(chunk_bits)};
   ECQ_TRY(workspace_bytes, ecq::encode_workspace_bytes(format, elements.size(), options));
@@ -24,11 +25,12 @@ ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elem
   const ecq::cuda gpu;
   const ecq::device_verdict verdict(flag.data());
   ECQ_TRY(found, measured(verdict, count, [&](std::size_t i) {
-            return ecq::encode_elements(gpu, format, {inputs[i].data(), elements.size()}, options,
-                                        {workspaces[i].data(), workspace_bytes}, {outputs[i].data(), capacity}, size,
-                                        verdict);
+            return ecq::encode_elements<Coder>(gpu, format, {inputs[i].data(), elements.size()}, options,
+                                               {workspaces[i].data(), workspace_bytes}, {outputs[i].data(), capacity},
+                                               size, verdict);
           }));
-  ECQ_TRY(expected, encoded(coder::rans, format, elements, {.chunk_bits = chunk_bits, .goal = options.goal}));
+  constexpr coder which = std::is_same_v<Coder, ecq::rans_direct> ? coder::rans_direct : coder::rans;
+  ECQ_TRY(expected, encoded(which, format, elements, {.chunk_bits = chunk_bits, .goal = options.goal}));
   std::uint64_t made = 0;
   ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(&made, size, sizeof made, cudaMemcpyDeviceToHost), "reading a size"));
   if (made != expected.size()) {
@@ -45,16 +47,20 @@ ecq::result<figure> encoding(std::optional<ecq::dtype> format, const bytes& elem
 void encode(session& run, std::size_t size) {
   for (const workload& work : element_workloads) {
     bytes made;
-    for (const unsigned chunk_bits : {0U, 13U, 14U}) {
-      if (chunk_bits != 0 && size > most_for_other_chunks) continue;
-      const std::string how =
-          std::string("rans") + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : "");
-      run.row({"encode", work.name, how, size}, [&]() -> ecq::result<figure> {
-        if (made.empty()) made = elements_of(work, size);
-        ECQ_CHECK(measure_copy(run, size));
-        return encoding(work.format, made, chunk_bits);
-      });
-    }
+    const auto rows_of = [&]<class Coder>() {
+      for (const unsigned chunk_bits : {0U, 13U, 14U}) {
+        if (chunk_bits != 0 && size > most_for_other_chunks) continue;
+        const std::string how =
+            std::string(Coder::name) + (chunk_bits != 0 ? ", 2^" + std::to_string(chunk_bits) + " a chunk" : "");
+        run.row({"encode", work.name, how, size}, [&]() -> ecq::result<figure> {
+          if (made.empty()) made = elements_of(work, size);
+          ECQ_CHECK(measure_copy(run, size));
+          return encoding<Coder>(work.format, made, chunk_bits);
+        });
+      }
+    };
+    rows_of.operator()<ecq::rans>();
+    rows_of.operator()<ecq::rans_direct>();
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/device_memory.cuh"
+#include "ecq/entropy/rans/rans_direct.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "support/codes.hpp"
 #include "support/trellis_path.hpp"
@@ -53,6 +54,10 @@ ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = fa
   EXPECT_TRUE(stream);
   block.stream = std::move(*stream);
   return block;
+}
+
+ecq::coder_id coder_of_stream(const ecq::packed_block& block) {
+  return ecq::encoded_stream::parse(block.stream)->coder();
 }
 
 /// Matrices whose rows are `padding` elements further apart than they are long.
@@ -153,6 +158,61 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfATableOfValues) {
   }
   expect_the_weights_of_the_host<ecq::bf16>(block, 0);
   expect_the_weights_of_the_host<float>(block, 3);
+}
+
+// Rows so long that many groups in a row need nothing but their codes.
+TEST_F(DecompressOnDevice, GivesTheWeightsOfLongRows) {
+  const auto expect_weights_by = [&]<class Coder>() {
+    ecq::packed_block block = made_block<Coder>({{5, 3000}, {1, 7}, {3, 4096}});
+    for (const std::size_t padding : {0U, 4U, 3U}) {
+      expect_the_weights_of_the_host<ecq::bf16>(block, padding);
+      expect_the_weights_of_the_host<float>(block, padding);
+    }
+    for (ecq::packed_matrix& matrix : block.matrices) {
+      matrix.format = ecq::dtype::uint8;
+      matrix.zero = -1.7F;
+    }
+    expect_the_weights_of_the_host<ecq::bf16>(block, 0);
+    expect_the_weights_of_the_host<ecq::fp16>(block, 4);
+  };
+  expect_weights_by.operator()<ecq::rans>();
+  expect_weights_by.operator()<ecq::rans_direct>();
+  expect_weights_by.operator()<ecq::tans>();
+  expect_weights_by.operator()<ecq::huffman>();
+  expect_weights_by.operator()<ecq::raw>();
+}
+
+// Looked for only where tables list such a code.
+TEST_F(DecompressOnDevice, TakesCodesThatAreNoNumbersForDamage) {
+  constexpr std::size_t none = 9000;
+  const auto expect_damage = [&]<class Coder>(std::size_t at) {
+    ecq::packed_block block = made_block<Coder>({{3, 3000}});
+    block.matrices[0].format = ecq::dtype::fp8_e4m3;
+    auto codes = ecq_test::code_source(1).bell(none, 2);
+    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - 80);
+    if (at < none) codes[at] = 0x7F;
+    block.stream = *ecq::encode_stream<Coder>(ecq::cpu{}, codes, {.chunk_bits = 10});
+    const auto image = ecq::device_block_image::of(block);
+    ASSERT_TRUE(image);
+    const ecq_test::device_memory memory(image->bytes());
+    const ecq_test::device_memory flag(8);
+    const ecq::cuda gpu;
+    const ecq::device_verdict verdict(flag.data());
+    const auto on_device = image->upload(gpu, memory.data());
+    ASSERT_TRUE(on_device);
+    EXPECT_EQ(on_device->finite, at == none && coder_of_stream(block) != ecq::coder_id::raw);
+    const ecq_test::device_memory out(on_device->template bytes<ecq::bf16>());
+    ASSERT_TRUE(verdict.clear(gpu));
+    ASSERT_TRUE(ecq::decompress<ecq::bf16>(gpu, *on_device, {out.data(), out.size()}, verdict));
+    const auto outcome = verdict.wait(gpu);
+    EXPECT_EQ(outcome ? ecq::errc::ok : outcome.error().code(), at == none ? ecq::errc::ok : ecq::errc::corrupt) << at;
+  };
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1500}, std::size_t{8999}, none}) {
+    expect_damage.operator()<ecq::rans>(at);
+    expect_damage.operator()<ecq::tans>(at);
+    expect_damage.operator()<ecq::huffman>(at);
+    expect_damage.operator()<ecq::raw>(at);
+  }
 }
 
 // Weights beyond the range of the output are its largest number there, too.

@@ -31,6 +31,7 @@ struct encoded {
 };
 
 /// What the device makes of `elements` in `room` bytes, or in as many as it may need.
+template <ecq::device_encoded Coder = ecq::rans>
 encoded encode(std::optional<dtype> format, const bytes& elements, const ecq::device_stream_options& options,
                std::optional<std::uint64_t> room = {}) {
   const auto needed = ecq::encode_workspace_bytes(format, elements.size(), options);
@@ -46,8 +47,8 @@ encoded encode(std::optional<dtype> format, const bytes& elements, const ecq::de
   const ecq::device_verdict verdict(flag.data());
   EXPECT_TRUE(verdict.clear(gpu));
   const auto launched =
-      ecq::encode_elements(gpu, format, {in.data(), in.size()}, options, {workspace.data(), workspace.size()},
-                           {out.data(), out.size()}, reinterpret_cast<std::uint64_t*>(size.data()), verdict);
+      ecq::encode_elements<Coder>(gpu, format, {in.data(), in.size()}, options, {workspace.data(), workspace.size()},
+                                  {out.data(), out.size()}, reinterpret_cast<std::uint64_t*>(size.data()), verdict);
   EXPECT_TRUE(launched) << launched.error().to_string();
   encoded made = {verdict.wait(gpu), out.read()};
   workspace.read();
@@ -59,10 +60,11 @@ encoded encode(std::optional<dtype> format, const bytes& elements, const ecq::de
   return made;
 }
 
+template <ecq::device_encoded Coder = ecq::rans>
 void expect_bytes_of_the_host(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
                               ecq::stream_goal goal = ecq::stream_goal::size) {
-  const bytes expected = encoded_elements(format, elements, chunk_bits, goal);
-  const encoded made = encode(format, elements, {.chunk_bits = chunk_bits, .goal = goal});
+  const bytes expected = encoded_elements<Coder>(format, elements, chunk_bits, goal);
+  const encoded made = encode<Coder>(format, elements, {.chunk_bits = chunk_bits, .goal = goal});
   ASSERT_TRUE(made.verdict) << made.verdict.error().to_string();
   ASSERT_EQ(made.stream.size(), expected.size());
   const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
@@ -99,6 +101,21 @@ TEST_F(EncodeOnDevice, StoresWhatDoesNotGetSmaller) {
 
 TEST_F(EncodeOnDevice, ChoosesTheChunksThatTheHostChooses) {
   expect_bytes_of_the_host(dtype::bf16, elements_of(dtype::bf16, 20000), 0);
+}
+
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostWithDirectTables) {
+  using ecq::rans_direct;
+  for (const auto format : ecq_test::stream_formats) {
+    for (const std::size_t count : {0U, 1U, 1025U, 9003U}) {
+      expect_bytes_of_the_host<rans_direct>(format, elements_of(format, count), 10);
+    }
+  }
+  for (const unsigned values : {1U, 2U, 33U, 65U, 256U}) {
+    expect_bytes_of_the_host<rans_direct>({}, bytes_of(ecq_test::code_source(values).below(5000, values)), 11);
+  }
+  for (const auto goal : {ecq::stream_goal::size, ecq::stream_goal::gpu}) {
+    expect_bytes_of_the_host<rans_direct>({}, bytes_of(ecq_test::code_source(1).bell(20000, 14)), 0, goal);
+  }
 }
 
 // Which then have no raw bits, however many symbols there are.

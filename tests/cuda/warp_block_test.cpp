@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bitset>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -41,6 +42,20 @@ TEST(WarpBlock, ListsMatricesInOrderOfTheirSymbols) {
 
 TEST(WarpBlock, CountsTheLastRowWithoutWhatFollowsIt) {
   EXPECT_EQ(*ecq::elements_at(two, std::vector<matrix_place>{{5, 200}, {0, 2}}), 5U + 200U + 129U);
+}
+
+TEST(WarpBlock, KnowsWhichCodesAreFinite) {
+  std::vector<ecq::packed_matrix> matrices = {matrix_of(2, 2, 0)};
+  const auto finite = [&](const std::bitset<256>& codes) {
+    return ecq::warp_block::of(matrices, ecq::dense_places(matrices))->finite(codes);
+  };
+  matrices[0].format = ecq::dtype::fp8_e4m3;
+  EXPECT_TRUE(finite({}));
+  EXPECT_FALSE(finite(std::bitset<256>().set()));
+  EXPECT_TRUE(finite(std::bitset<256>().set().reset(0x7F).reset(0xFF)));
+  EXPECT_FALSE(finite(std::bitset<256>().set(0xFF)));
+  matrices[0].format = ecq::dtype::int8;
+  EXPECT_TRUE(finite(std::bitset<256>().set()));
 }
 
 TEST(WarpBlock, NamesPlacesThatCannotBe) {

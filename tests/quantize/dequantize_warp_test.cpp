@@ -27,9 +27,11 @@ struct shape {
   std::size_t columns;
 };
 
-/// All chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart.
+/// All chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart;
+/// `finite` as in warp_weights.
 template <class Output>
-errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Output>>& out, std::size_t padding) {
+errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Output>>& out, std::size_t padding,
+                    bool finite = false) {
   const auto stream = ecq::encoded_stream::parse(block.stream);
   EXPECT_TRUE(stream);
   auto places = ecq::dense_places(block.matrices);
@@ -44,9 +46,9 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
   const auto planned = ecq::warp_block::of(block.matrices, places);
   EXPECT_TRUE(elements && planned);
   std::vector<Output> buffer(*elements);
-  const ecq::warp_weights weights = {planned->matrices.data(), static_cast<std::uint32_t>(planned->matrices.size()),
-                                     planned->values.data(), planned->scales.data(),
-                                     reinterpret_cast<std::byte*>(buffer.data())};
+  const ecq::warp_weights weights = {
+      planned->matrices.data(), static_cast<std::uint32_t>(planned->matrices.size()), planned->values.data(),
+      planned->scales.data(),   reinterpret_cast<std::byte*>(buffer.data()),          finite};
   errc verdict = errc::ok;
   for (std::uint64_t index = 0; index < stream->chunk_count(); ++index) {
     const ecq::chunk_bytes chunk = stream->chunk(index);
@@ -58,7 +60,7 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
       }
       return {};
     }));
-    ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(),
+    ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(), chunk.symbols,
                                                        stream->raw_bits(index).data(), stream->map().bits,
                                                        stream->trellis().value_or(ecq::trellis{0, 0}));
     const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
@@ -97,8 +99,11 @@ void expect_the_weights_of_the_host(const Compressor& compressor, const std::vec
   const auto block = compressor.compress(ecq::cpu{}, named);
   ASSERT_TRUE(block) << block.error().to_string();
   std::vector<std::vector<Output>> by_warp;
+  std::vector<std::vector<Output>> unseen;
   ASSERT_EQ((decode_by_warp(*block, by_warp, padding)), errc::ok);
+  ASSERT_EQ((decode_by_warp(*block, unseen, padding, true)), errc::ok);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
+    ASSERT_EQ(bits_of<Output>(by_warp[i]), bits_of<Output>(unseen[i])) << "matrix " << i;
     std::vector<Output> expected(shapes[i].rows * (shapes[i].columns + padding));
     ASSERT_TRUE(ecq::decompress(ecq::cpu{}, *block, i,
                                 ecq::matrix_view<Output>(expected.data(), shapes[i].rows, shapes[i].columns,
@@ -183,7 +188,7 @@ TEST(DequantizeWarp, EndsTheLongestRowsWhereTheyEnd) {
   const std::uintptr_t to = reinterpret_cast<std::uintptr_t>(out) - begin * sizeof(float);
   const ecq::warp_weights weights = {planned->matrices.data(), 1, planned->values.data(), planned->scales.data(),
                                      reinterpret_cast<std::byte*>(to)};  // NOLINT(performance-no-int-to-ptr)
-  ecq::warp_weight_sink<ecq::host_warp, float> sink(weights, begin, nullptr, 0);
+  ecq::warp_weight_sink<ecq::host_warp, float> sink(weights, begin, 2048, nullptr, 0);
   for (std::uint32_t group = 0; group < 16; ++group) sink(ecq::host_warp::lanes(0x01010101U), group, 128);
   for (std::uint64_t i = 0; i < 2048; ++i) ASSERT_EQ(out[i], begin + i < columns ? 1.0F : 2.0F) << i;
 }

@@ -63,7 +63,7 @@ struct encoded {
 /// All steps, one after another, into a buffer of `room` bytes between two canaries.
 template <ecq::element_split Split>
 encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room,
-                        ecq::stream_goal goal = ecq::stream_goal::size) {
+                        ecq::stream_goal goal = ecq::stream_goal::size, bool direct = false) {
   constexpr std::size_t width = sizeof(typename Split::element);
   const std::uint64_t size = elements.size() / width;
   const std::uint64_t chunks = ecq::chunks_of(size, chunk_bits);
@@ -93,7 +93,8 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
       .format = format ? static_cast<std::uint8_t>(*format) : std::uint8_t{0},
       .element_bytes = width,
       .never_coded_bits = ecq::low_bits<Split>,
-      .most_raw_bits = static_cast<std::uint8_t>(ecq::most_raw_bits(goal, ecq::coder_id::rans))};
+      .most_raw_bits = static_cast<std::uint8_t>(ecq::most_raw_bits(goal, ecq::coder_id::rans)),
+      .direct = direct};
   const ecq::host_group group;
   for (const std::uint64_t part : {1U, 0U, 2U}) {
     std::uint32_t counters[256] = {};
@@ -104,7 +105,7 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
     std::vector<ecq::rans_split_work> works(ecq::rans_splits);
     ecq::detail::alias_work aliases;
     for (unsigned raw_bits = 0; raw_bits < ecq::rans_splits; ++raw_bits) {
-      ecq::weigh_rans_split(group, job.counts, raw_bits, works[raw_bits]);
+      ecq::weigh_rans_split(group, job.counts, raw_bits, direct, works[raw_bits]);
     }
     auto& all = *reinterpret_cast<ecq::rans_split_work(*)[ecq::rans_splits]>(works.data());
     ecq::choose_encoding(group, all, aliases, job);
@@ -123,18 +124,27 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
   return made;
 }
 
-void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
-                             ecq::stream_goal goal = ecq::stream_goal::size) {
-  const bytes expected = encoded_elements(format, elements, chunk_bits, goal);
+template <class Coder>
+void expect_bytes_of_the_cpu_by(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+                                ecq::stream_goal goal) {
+  const bytes expected = encoded_elements<Coder>(format, elements, chunk_bits, goal);
   const std::size_t width = width_of(format);
   const std::uint64_t room = ecq::stream_header::raw_stream_bytes(elements.size() / width, chunk_bits, width);
-  const encoded made = ecq::visit_split(
-      format, [&]<class Split>() { return encode_by_steps<Split>(format, elements, chunk_bits, room, goal); });
+  const encoded made = ecq::visit_split(format, [&]<class Split>() {
+    return encode_by_steps<Split>(format, elements, chunk_bits, room, goal, std::is_same_v<Coder, ecq::rans_direct>);
+  });
   EXPECT_EQ(made.needed, expected.size());
   ASSERT_EQ(made.stream.size(), expected.size());
   const auto differ = std::mismatch(expected.begin(), expected.end(), made.stream.begin());
   ASSERT_EQ(differ.first - expected.begin(), static_cast<std::ptrdiff_t>(expected.size()))
-      << elements.size() << " bytes of format " << (format ? ecq::to_string(*format) : "bytes");
+      << elements.size() << " bytes of format " << (format ? ecq::to_string(*format) : "bytes") << ", coder "
+      << Coder::name;
+}
+
+void expect_bytes_of_the_cpu(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits,
+                             ecq::stream_goal goal = ecq::stream_goal::size) {
+  expect_bytes_of_the_cpu_by<ecq::rans>(format, elements, chunk_bits, goal);
+  expect_bytes_of_the_cpu_by<ecq::rans_direct>(format, elements, chunk_bits, goal);
 }
 
 TEST(EncodeGroup, GivesTheBytesOfTheCpuWhateverTheFormatAndTheSize) {

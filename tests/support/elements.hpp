@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "support/codes.hpp"
@@ -38,14 +39,15 @@ inline std::vector<std::byte> elements_of(std::optional<ecq::dtype> format, std:
   return made;
 }
 
-/// The stream of elements of `format` that the CPU writes with coder rans.
-inline std::vector<std::byte> encoded_elements(std::optional<ecq::dtype> format, const std::vector<std::byte>& elements,
-                                               unsigned chunk_bits, ecq::stream_goal goal = ecq::stream_goal::size) {
+/// The stream of elements of `format` that the CPU writes.
+template <ecq::entropy_coder Coder = ecq::rans>
+std::vector<std::byte> encoded_elements(std::optional<ecq::dtype> format, const std::vector<std::byte>& elements,
+                                        unsigned chunk_bits, ecq::stream_goal goal = ecq::stream_goal::size) {
   const ecq::stream_options options = {.chunk_bits = chunk_bits, .goal = goal};
   auto stream =
-      format ? ecq::encode_exponents(ecq::cpu{}, *format, elements, options)
-             : ecq::encode_stream(ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()},
-                                  options);
+      format ? ecq::encode_exponents<Coder>(ecq::cpu{}, *format, elements, options)
+             : ecq::encode_stream<Coder>(
+                   ecq::cpu{}, {reinterpret_cast<const std::uint8_t*>(elements.data()), elements.size()}, options);
   return stream ? std::move(*stream) : std::vector<std::byte>();
 }
 

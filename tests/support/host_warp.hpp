@@ -63,9 +63,10 @@ struct host_lanes {
   }
 };
 
-/// `lanes` holds a value a lane, `flags` a truth value a lane.
+/// `lanes` holds a value a lane, `wide_lanes` one of 64 bits, `flags` a truth value a lane.
 struct host_warp {
   using lanes = host_lanes;
+  using wide_lanes = std::array<std::uint64_t, lane_count>;
   using memory = host_memory;
   using flags = std::uint32_t;  ///< bit i: lane i
 
@@ -80,6 +81,7 @@ struct host_warp {
   }
   static std::uint32_t& at(lanes& values, std::uint32_t lane) { return values.value[lane]; }
   static std::uint32_t at(const lanes& values, std::uint32_t lane) { return values.value[lane]; }
+  static std::uint64_t& at(wide_lanes& values, std::uint32_t lane) { return values[lane]; }
 
   /// `x`, which is the same in all lanes.
   static std::uint32_t uniform(std::uint32_t x) { return x; }
@@ -120,6 +122,11 @@ struct host_warp {
   static lanes multiply_high(const lanes& a, const lanes& b) {
     return lanes::each(
         [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
+  }
+  /// a * b, rounded before anything is added.
+  static float multiply(float a, float b) {
+    const volatile float product = a * b;
+    return product;
   }
   /// (a << 16) | b; a and b are below 2^16.
   static lanes append_half(const lanes& a, const lanes& b) { return (a << 16) | b; }
@@ -195,9 +202,17 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return std::uint32_t{load_le<Word>(from + offset.value[i])}; });
   }
 
-  /// Lanes set in `which` will load that word soon: a hint, of no use on the host.
+  /// Lanes set in `which` will load that word soon: a hint. Here the word is loaded, so that sanitizers see whether it
+  /// may be.
   template <class Word>
-  static void prefetch(flags, const std::byte*, const lanes&) {}
+  static void prefetch(flags which, const std::byte* from, const lanes& index) {
+    [[maybe_unused]] const volatile std::uint32_t seen = at(load<Word>(which, from, index), 0);
+  }
+  /// The same for the words that each lane reads from a place on by load_own.
+  template <std::size_t Words, class Word = std::uint32_t>
+  static void prefetch_own(const std::byte* place) {
+    for (std::uint32_t i = 0; i < Words; ++i) prefetch<Word>(all(), place, lane_numbers() * lanes(Words) + lanes(i));
+  }
 
   /// What load_own and store_own of as many words take for the memory from `from` on: a place that is a lane's own and
   /// moves on with it, where lanes have places of their own.

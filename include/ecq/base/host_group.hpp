@@ -30,8 +30,8 @@ struct host_memory {
   static ECQ_HOST_DEVICE void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) store_le(to + 4 * i, words[i]);
   }
-  /// Loads the little-endian 64 bits at `from`, which is aligned to 2 bytes; may read up to 4 bytes beyond them.
-  static ECQ_HOST_DEVICE std::uint64_t load_even(const std::byte* from) { return load_le<std::uint64_t>(from); }
+  /// Says that the byte at `from` will be loaded soon: a hint, of no use on the host.
+  static ECQ_HOST_DEVICE void prefetch(const std::byte*) {}
   /// Adds 1 to a counter in shared memory, to which other threads may be adding too.
   static ECQ_HOST_DEVICE void increment(std::uint32_t& counter) { ++counter; }
   /// Adds `value` to a sum in global memory, to which other threads may be adding too.

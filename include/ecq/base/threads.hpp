@@ -30,7 +30,7 @@ concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint
   Memory::store(to, std::uint64_t{});
   Memory::load_16_bytes(from, loaded);
   Memory::store_16_bytes(to, words);
-  { Memory::load_even(from) } -> std::same_as<std::uint64_t>;
+  Memory::prefetch(from);
   Memory::increment(counter);
   Memory::add(sum, sum);
 };
@@ -91,25 +91,27 @@ namespace detail {
 
 /// Operations by which the lanes of a warp communicate; `flags` holds a truth value for each lane.
 template <class Warp>
-concept voting_warp = requires(typename Warp::flags set, typename Warp::lanes& value,
-                               const typename Warp::lanes& values, std::uint32_t same, void (*body)(std::uint32_t)) {
-  { Warp::lane_numbers() } -> std::same_as<typename Warp::lanes>;
-  Warp::each_lane(body);
-  { Warp::at(value, same) } -> std::same_as<std::uint32_t&>;
-  { Warp::at(values, same) } -> std::same_as<std::uint32_t>;
-  { Warp::uniform(same) } -> std::same_as<std::uint32_t>;
-  { Warp::least(values) } -> std::same_as<std::uint32_t>;
-  { Warp::all() } -> std::same_as<typename Warp::flags>;
-  { Warp::below(values, values) } -> std::same_as<typename Warp::flags>;
-  { Warp::at_least(values, values) } -> std::same_as<typename Warp::flags>;
-  { Warp::both(set, set) } -> std::same_as<typename Warp::flags>;
-  { Warp::any(set) } -> std::same_as<bool>;
-  { Warp::ballot(set) } -> std::same_as<std::uint32_t>;
-  { Warp::count(same) } -> std::same_as<std::uint32_t>;
-  { Warp::lower_lanes() } -> std::same_as<typename Warp::lanes>;
-  { Warp::set_below(same) } -> std::same_as<typename Warp::lanes>;
-  { Warp::shuffle(values, values) } -> std::same_as<typename Warp::lanes>;
-};
+concept voting_warp =
+    requires(typename Warp::flags set, typename Warp::lanes& value, const typename Warp::lanes& values,
+             typename Warp::wide_lanes& wide, std::uint32_t same, void (*body)(std::uint32_t)) {
+      { Warp::at(wide, same) } -> std::same_as<std::uint64_t&>;
+      { Warp::lane_numbers() } -> std::same_as<typename Warp::lanes>;
+      Warp::each_lane(body);
+      { Warp::at(value, same) } -> std::same_as<std::uint32_t&>;
+      { Warp::at(values, same) } -> std::same_as<std::uint32_t>;
+      { Warp::uniform(same) } -> std::same_as<std::uint32_t>;
+      { Warp::least(values) } -> std::same_as<std::uint32_t>;
+      { Warp::all() } -> std::same_as<typename Warp::flags>;
+      { Warp::below(values, values) } -> std::same_as<typename Warp::flags>;
+      { Warp::at_least(values, values) } -> std::same_as<typename Warp::flags>;
+      { Warp::both(set, set) } -> std::same_as<typename Warp::flags>;
+      { Warp::any(set) } -> std::same_as<bool>;
+      { Warp::ballot(set) } -> std::same_as<std::uint32_t>;
+      { Warp::count(same) } -> std::same_as<std::uint32_t>;
+      { Warp::lower_lanes() } -> std::same_as<typename Warp::lanes>;
+      { Warp::set_below(same) } -> std::same_as<typename Warp::lanes>;
+      { Warp::shuffle(values, values) } -> std::same_as<typename Warp::lanes>;
+    };
 
 /// Operations of each lane on its own bits.
 template <class Warp>
@@ -117,6 +119,7 @@ concept computing_warp = requires(typename Warp::flags set, const typename Warp:
   { Warp::select(set, a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::count_bits(a) } -> std::same_as<typename Warp::lanes>;
   { Warp::multiply_high(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::multiply(1.0F, 1.0F) } -> std::same_as<float>;
   { Warp::append_half(a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::shift_right(a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::funnel_right(a, a, a) } -> std::same_as<typename Warp::lanes>;
@@ -139,6 +142,7 @@ concept accessing_warp =
       { Warp::template load<std::uint16_t>(set, from, index) } -> std::same_as<typename Warp::lanes>;
       { Warp::template load_at<std::uint16_t>(from, index) } -> std::same_as<typename Warp::lanes>;
       Warp::template prefetch<std::uint32_t>(set, from, index);
+      Warp::template prefetch_own<2>(from);
       { Warp::template own_place<2>(from) } -> std::same_as<const std::byte*>;
       { Warp::template own_place<2>(to) } -> std::same_as<std::byte*>;
       Warp::load_own(set, from, loaded);

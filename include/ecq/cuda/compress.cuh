@@ -54,8 +54,8 @@ struct device_packed_block {
 };
 
 /// Bytes of device memory that compress(gpu, codec, matrices, ...) needs. Errors: those of compress().
-template <symmetric_format Format>
-result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
+template <symmetric_format Format, device_encoded Coder>
+result<device_compression_bytes> compression_bytes(const compressor<Format, Coder, entquant>& codec,
                                                    std::span<const device_weights> matrices);
 
 /// Compresses matrices in device memory as codec.compress(cpu{}, ...) does, in order of gpu.stream: EntQuant with one
@@ -77,11 +77,11 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
 /// the rate that was reached.
 ///
 /// codec.stream.goal = stream_goal::gpu makes a stream that takes up to 0.11 bit a weight more and that devices decode
-/// faster, single matrices several times as fast.
+/// faster, single matrices several times as fast. Coder rans_direct, for some 0.01 bit, is faster to encode and decode.
 /// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; each_matrix,
 /// chunk classes, shared counts, pairs, a trellis), limit_exceeded, out_of_memory, device_error.
-template <symmetric_format Format>
-result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
+template <symmetric_format Format, device_encoded Coder>
+result<device_packed_block> compress(const cuda& gpu, const compressor<Format, Coder, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
                                      std::span<std::byte> workspace, const device_verdict& verdict);
 
@@ -161,8 +161,8 @@ inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t 
 
 }  // namespace detail
 
-template <symmetric_format Format>
-result<device_compression_bytes> compression_bytes(const compressor<Format, rans, entquant>& codec,
+template <symmetric_format Format, device_encoded Coder>
+result<device_compression_bytes> compression_bytes(const compressor<Format, Coder, entquant>& codec,
                                                    std::span<const device_weights> matrices) {
   return detail::or_out_of_memory("the list of matrices", [&]() -> result<device_compression_bytes> {
     ECQ_CHECK(detail::check_for_device(codec.quantizer));
@@ -171,8 +171,8 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, rans
   });
 }
 
-template <symmetric_format Format>
-result<device_packed_block> compress(const cuda& gpu, const compressor<Format, rans, entquant>& codec,
+template <symmetric_format Format, device_encoded Coder>
+result<device_packed_block> compress(const cuda& gpu, const compressor<Format, Coder, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,
                                      std::span<std::byte> workspace, const device_verdict& verdict) {
   return detail::or_out_of_memory("the list of matrices", [&]() -> result<device_packed_block> {
@@ -215,8 +215,8 @@ result<device_packed_block> compress(const cuda& gpu, const compressor<Format, r
     }
     const std::span<const std::byte> elements(reinterpret_cast<const std::byte*>(codes),
                                               static_cast<std::size_t>(plan.weights));
-    ECQ_CHECK(encode_elements(gpu, std::nullopt, elements, plan.encoding, scratch, packed.stream, packed.stream_bytes,
-                              verdict));
+    ECQ_CHECK(encode_elements<Coder>(gpu, std::nullopt, elements, plan.encoding, scratch, packed.stream,
+                                     packed.stream_bytes, verdict));
     return packed;
   });
 }

@@ -50,7 +50,8 @@ struct weights_to {
 
   template <class Decode>
   ECQ_DEVICE_INLINE __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits, chunk.walk);
+    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.elements, chunk.raw, chunk.raw_bits,
+                                               chunk.walk);
     errc outcome = errc::ok;
     if constexpr (Pairs) {
       warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);
@@ -88,7 +89,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
         gpu, block.stream, 0, out.subspan(begin, block.stream.view.elements * sizeof(Output)), verdict);
   }
   if constexpr (weight_output<Output>) {
-    const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data()};
+    const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data(), block.finite};
     const chunk_range all = {0, block.stream.view.chunks};
     if (block.stream.view.pairs != 0) {
       ECQ_CHECK(

@@ -28,6 +28,7 @@ struct device_block {
   const float* values = nullptr;
   const std::uint16_t* scales = nullptr;
   std::uint32_t count = 0;              ///< number of matrices
+  bool finite = false;                  ///< as in warp_weights
   std::uint64_t elements = 0;           ///< of the buffer for all matrices
   bool lossless = false;                ///< the stream's elements are the weights, in order; there are no matrices
   std::uint64_t first = 0;              ///< lossless: element of the buffer where the stream's first one goes
@@ -70,6 +71,7 @@ class block_image {
                         .values = reinterpret_cast<const float*>(to + values_offset()),
                         .scales = reinterpret_cast<const std::uint16_t*>(to + scales_offset()),
                         .count = static_cast<std::uint32_t>(block_.matrices.size()),
+                        .finite = finite_,
                         .elements = elements_,
                         .lossless = lossless_,
                         .first = first_,
@@ -98,6 +100,7 @@ class block_image {
     }
     ECQ_TRY(block, warp_block::of(matrices, image.places_));
     image.block_ = std::move(block);
+    image.finite_ = image.block_.finite(image.stream_.symbols());
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       const auto& [offset, stride] = image.places_[i];
       const std::uint64_t columns = matrices[i].layout.columns;
@@ -147,6 +150,7 @@ class block_image {
   std::vector<exact_weight> exact_;
   std::vector<matrix_place> places_;
   std::uint64_t elements_ = 0;
+  bool finite_ = false;
   bool lossless_ = false;
   std::uint64_t first_ = 0;
 };

@@ -11,6 +11,21 @@
 
 namespace ecq {
 
+namespace detail {
+
+/// a * b. In assembly, a product is neither fused with a sum nor flushed to zero, whatever options nvcc gets.
+__device__ inline float exact_product(float a, float b) {
+#if defined(ECQ_EMULATED_CUDA)
+  return a * b;
+#else
+  float product;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+  return product;
+#endif
+}
+
+}  // namespace detail
+
 /// The thread_memory of a device: how one of its threads uses memory.
 struct device_access {
   template <class Word>
@@ -31,11 +46,11 @@ struct device_access {
   static __device__ void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     *reinterpret_cast<::uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
-  static __device__ std::uint64_t load_even(const std::byte* from) {
-    const auto odd = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
-    const auto* const words = reinterpret_cast<const std::uint32_t*>(from - odd);
-    const std::uint32_t low = __funnelshift_r(words[0], words[1], 8 * odd);
-    return low | (std::uint64_t{__funnelshift_r(words[1], words[2], 8 * odd)} << 32);
+  /// `from` is in global memory.
+  static __device__ void prefetch([[maybe_unused]] const std::byte* from) {
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from)));
+#endif
   }
   static __device__ void increment(std::uint32_t& counter) { atomicAdd(&counter, 1U); }
   static __device__ void add(std::uint64_t& sum, std::uint64_t value) {

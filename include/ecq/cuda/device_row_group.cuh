@@ -79,17 +79,8 @@ class device_row_group : public device_steps<Threads> {
 
   __device__ void report(errc code, std::uint64_t number) const { detail::report_failure(verdict_, code, number); }
 
-  // In assembly, a product is neither fused with a sum nor flushed to zero, and a quotient is exact, whatever options
-  // nvcc gets.
-  static __device__ float multiply(float a, float b) {
-#if defined(ECQ_EMULATED_CUDA)
-    return a * b;
-#else
-    float product;
-    asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-    return product;
-#endif
-  }
+  // As exact_product; a quotient is exact, too.
+  static __device__ float multiply(float a, float b) { return detail::exact_product(a, b); }
   static __device__ double multiply(double a, double b) {
 #if defined(ECQ_EMULATED_CUDA)
     return a * b;

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -73,6 +74,9 @@ class device_tables {
 
   std::uint64_t bytes() const noexcept { return entries_offset() + sizeof(std::uint32_t) * entries_.size() + 1; }
 
+  /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
+  const std::bitset<256>& symbols() const noexcept { return symbols_; }
+
   /// Copies the tables to `to`, aligned to 256 bytes, in order of gpu.stream. Returns the device_stream of the stream
   /// whose header is `header` and which lies at `stream` on the current device.
   result<device_stream> upload(const cuda& gpu, const stream_header& header, const std::byte* stream,
@@ -100,6 +104,8 @@ class device_tables {
   template <class Coder>
   result<void> add(const encoded_stream& stream) {
     tables_.reserve(stream.table_count());
+    if (stream.map().bits != 0 || stream.pairs()) symbols_.set();
+    for (std::uint32_t index = 0; index < stream.table_count(); ++index) list(stream.table<Coder>(index));
     if constexpr (!decodable_on<Coder, cuda>) {
       return error(errc::unsupported, "coder ", Coder::name, " has no decoder on a device");
     } else if constexpr (has_warp_table<Coder>) {
@@ -123,6 +129,20 @@ class device_tables {
     }
   }
 
+  template <class Table>
+  void list(const Table& table) {
+    const auto add = [&](const auto& symbols, unsigned count) {
+      for (unsigned i = 0; i < count; ++i) symbols_.set(symbols[i]);
+    };
+    if constexpr (requires { table.frequencies.symbols; }) {
+      add(table.frequencies.symbols, table.frequencies.count);
+    } else if constexpr (requires { table.symbols; }) {
+      add(table.symbols, table.count);
+    } else {
+      symbols_.set();
+    }
+  }
+
   result<void> check_size() const {
     if (entries_.size() <= most_) return {};
     return stream_error(errc::limit_exceeded, "decode tables of more than ", most_, " entries");
@@ -132,6 +152,7 @@ class device_tables {
 
   std::vector<warp_table> tables_;
   std::vector<std::uint32_t> entries_;
+  std::bitset<256> symbols_;
   std::optional<gap_stream> gaps_;
   std::size_t most_ = 0;
 };
@@ -154,6 +175,9 @@ class device_image {
 
   /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_offset() + tables_.bytes(); }
+
+  /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
+  const std::bitset<256>& symbols() const noexcept { return tables_.symbols(); }
 
   /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
   /// object and the stream's bytes must live until that is done. Waits for earlier work on gpu.stream if CUDA does so

@@ -21,6 +21,7 @@ struct device_warp {
   static_assert(lane_count == 32, "a warp has 32 lanes");
 
   using lanes = std::uint32_t;
+  using wide_lanes = std::uint64_t;
   using memory = device_access;
   using flags = bool;
 
@@ -45,6 +46,7 @@ struct device_warp {
   }
   static __device__ std::uint32_t& at(lanes& value, std::uint32_t) { return value; }
   static __device__ std::uint32_t at(const lanes& value, std::uint32_t) { return value; }
+  static __device__ std::uint64_t& at(wide_lanes& value, std::uint32_t) { return value; }
 
   static __device__ flags all() { return true; }
   static __device__ flags below(lanes a, lanes b) { return a < b; }
@@ -64,6 +66,7 @@ struct device_warp {
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
   static __device__ lanes multiply_high(lanes a, lanes b) { return __umulhi(a, b); }
+  static __device__ float multiply(float a, float b) { return detail::exact_product(a, b); }
   static __device__ lanes append_half(lanes a, lanes b) {
 #if defined(ECQ_EMULATED_CUDA)
     return (a << 16) | b;
@@ -147,6 +150,14 @@ struct device_warp {
 #endif
   }
 
+  /// `place` is in global memory.
+  template <std::size_t Words, class Word = std::uint32_t>
+  static __device__ void prefetch_own([[maybe_unused]] const std::byte* place) {
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(place)));
+#endif
+  }
+
   /// `from` is in global memory.
   template <std::size_t Words, class Word = std::uint32_t, class Byte>
   static __device__ Byte* own_place(Byte* from) {
@@ -159,7 +170,7 @@ struct device_warp {
     return static_cast<Byte*>(const_cast<void*>(static_cast<const void*>(__cvta_global_to_generic(address))));
 #endif
   }
-  /// `from` is aligned to the largest power of two, at most 16, that divides sizeof(Word) * Words.
+  /// `from` is in global memory, aligned to the largest power of two, at most 16, that divides sizeof(Word) * Words.
   template <class Word = std::uint32_t, std::size_t Words>
   static __device__ void load_own(flags which, const std::byte* from, lanes (&words)[Words]) {
     ECQ_UNROLL
@@ -168,7 +179,7 @@ struct device_warp {
     if constexpr (sizeof(Word) == 4 && Words % 4 == 0) {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 4) {
-        const auto four = *reinterpret_cast<const ::uint4*>(from + 4 * i);
+        const auto four = in_sequence<::uint4>(from + 4 * i);
         words[i] = four.x;
         words[i + 1] = four.y;
         words[i + 2] = four.z;
@@ -177,13 +188,13 @@ struct device_warp {
     } else if constexpr (sizeof(Word) == 4 && Words % 2 == 0) {
       ECQ_UNROLL
       for (std::size_t i = 0; i < Words; i += 2) {
-        const auto two = *reinterpret_cast<const ::uint2*>(from + 4 * i);
+        const auto two = in_sequence<::uint2>(from + 4 * i);
         words[i] = two.x;
         words[i + 1] = two.y;
       }
     } else {
       ECQ_UNROLL
-      for (std::size_t i = 0; i < Words; ++i) words[i] = reinterpret_cast<const Word*>(from)[i];
+      for (std::size_t i = 0; i < Words; ++i) words[i] = in_sequence<Word>(from + sizeof(Word) * i);
     }
   }
 
@@ -282,6 +293,30 @@ struct device_warp {
   }
 
  private:
+  /// Loads what nothing writes meanwhile, and lets the second cache fetch the 256 bytes around it, which are next.
+  template <class Words>
+  static __device__ Words in_sequence(const std::byte* from) {
+#if defined(ECQ_EMULATED_CUDA)
+    return *reinterpret_cast<const Words*>(from);
+#else
+    const auto address = __cvta_generic_to_global(from);
+    Words words;
+    if constexpr (sizeof(Words) == 16) {
+      asm("ld.global.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
+          : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+          : "l"(address));
+    } else if constexpr (sizeof(Words) == 8) {
+      asm("ld.global.L2::256B.v2.b32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "l"(address));
+    } else if constexpr (sizeof(Words) == 4) {
+      asm("ld.global.L2::256B.b32 %0, [%1];" : "=r"(words) : "l"(address));
+    } else {
+      static_assert(sizeof(Words) == 2);
+      asm("ld.global.L2::256B.b16 %0, [%1];" : "=h"(words) : "l"(address));
+    }
+    return words;
+#endif
+  }
+
   /// Two elements of 16 bits as nearest_finite makes them, by one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {

@@ -24,9 +24,8 @@ inline constexpr unsigned layout_threads = 1024;
 inline constexpr unsigned place_threads = 256;
 inline constexpr unsigned checksum_threads = 64;
 
-/// Threads that hash together.
+/// Threads that hash a chunk.
 inline constexpr unsigned hash_threads = 4;
-using hash_group = device_lanes<hash_threads>;
 
 /// Shared memory of plan_kernel.
 struct plan_memory {
@@ -59,13 +58,13 @@ template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
   auto& shared = *detail::dynamic_shared<detail::plan_memory>();
   const std::uint32_t warp = threadIdx.x / lane_count;
-  weigh_rans_split(device_lanes<lane_count>(), job.counts, warp, shared.works[warp]);
+  weigh_rans_split(device_lanes<lane_count>(), job.counts, warp, job.direct, shared.works[warp]);
   __syncthreads();
   choose_encoding(device_threads(), shared.works, shared.aliases, job);
 }
 
 /// Step 3, one warp per chunk, by any number of blocks of whole warps; dynamic shared memory: encode_shared_bytes. With
-/// SharedSlots, the slots of an alias table are copied there as well.
+/// SharedSlots, the slots of an alias table are copied there as well; else they stay where they are, if there are any.
 template <element_split Split, bool SharedSlots>
 __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
   auto* const entries = detail::dynamic_shared<rans_encode_entry>();
@@ -114,13 +113,15 @@ template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) checksum_kernel(encode_job job) {
   const std::uint64_t groups = std::uint64_t{gridDim.x} * (blockDim.x / detail::hash_threads);
   std::uint64_t chunk = (std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / detail::hash_threads;
-  for (; chunk < job.chunks; chunk += groups) checksum_chunk(detail::hash_group(), job, chunk);
+  for (; chunk < job.chunks; chunk += groups) {
+    checksum_chunk(device_lanes<detail::hash_threads>(), job, chunk);
+  }
 }
 
-/// Step 7, by one block of hash_threads.
+/// Step 7, by one block of a warp.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) finish_kernel(encode_job job) {
-  finish_stream(detail::hash_group(), job);
+  finish_stream(device_lanes<Threads>(), job);
 }
 
 }  // namespace ecq

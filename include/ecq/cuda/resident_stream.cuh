@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -120,6 +121,9 @@ class resident_stream {
 
   /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_.bytes(); }
+
+  /// As device_image::symbols.
+  const std::bitset<256>& symbols() const noexcept { return tables_.symbols(); }
 
   /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
   /// object must live until that is done. Waits as device_image::upload does. Errors: invalid_argument, unsupported,

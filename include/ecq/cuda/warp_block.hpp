@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -91,6 +93,14 @@ struct warp_block {
       if (!matrices.empty()) std::ranges::copy(matrices[0].values_of_codes(), block.values.begin());
       return block;
     });
+  }
+
+  /// Whether all of these codes are finite numbers.
+  bool finite(const std::bitset<256>& codes) const noexcept {
+    for (std::size_t code = 0; code < values.size(); ++code) {
+      if (codes[code] && !(std::fabs(values[code]) <= (std::numeric_limits<float>::max)())) return false;
+    }
+    return true;
   }
 
  private:

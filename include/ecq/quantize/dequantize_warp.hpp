@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/lanes.hpp"
@@ -46,6 +47,7 @@ struct warp_weights {
   const float* values;          ///< values of the 256 codes; infinity where a code is not a finite number
   const std::uint16_t* scales;  ///< scales of all matrices, as bits of BF16
   std::byte* out;               ///< aligned to four weights
+  bool finite = false;          ///< all symbols that a chunk can decode to are finite numbers: no need to look
 };
 
 /// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. A sink keeps its place from group to
@@ -55,11 +57,12 @@ class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) per symbol, and is readable
-  /// stream_tail_bytes beyond them. With a trellis, symbols are indices, whose codes become weights.
-  ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
-                                   unsigned raw_bits, const trellis& walk = {0, 0})
-      : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits), trellis_(walk) {
+  /// `begin` is the first symbol of the chunk, which has `symbols`; `raw` holds its raw bits, `raw_bits` (0..8) per
+  /// symbol. With a trellis, symbols are indices, whose codes become weights.
+  ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, std::uint32_t symbols,
+                                   const std::byte* raw, unsigned raw_bits, const trellis& walk = {0, 0})
+      : to_(weights), begin_(begin), symbols_(symbols), raw_(raw), raw_bits_(raw_bits), trellis_(walk) {
+    detail::prefetch_first_raw_bits<Warp>(raw, symbols, raw_bits);
     std::uint32_t behind = to_.count;
     while (current_ < behind) {
       const std::uint32_t middle = current_ + (behind - current_) / 2;
@@ -77,7 +80,7 @@ class warp_weight_sink {
     lowest_ = first;
     behind_ = last;
     groups_ = 0;
-    plain_ = plain_before_ = 0;
+    plain_ = plain_done_ = 0;
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& symbols, std::uint32_t group, std::uint32_t left) {
@@ -89,8 +92,13 @@ class warp_weight_sink {
       Warp::each_lane([&](std::uint32_t lane) {
         if (Warp::at(column_, lane) >= Warp::at(limit_, lane)) settle(lane);
         const std::uint32_t own = Warp::at(codes, lane);
-        write_four(lane, [&](std::uint32_t i) { return own >> (8 * i) & 0xFFU; });
+        std::uint64_t& place = Warp::at(place_, lane);
+        write_four(place, [&](std::uint32_t i) {
+          const float product = Warp::multiply(value_of(own >> (8 * i) & 0xFFU, lane), scale_of_lane(lane));
+          return affine_ != 0 ? product + zero_ : product;
+        });
         Warp::at(column_, lane) += group_symbols;
+        place += group_bytes;
       });
       return;
     }
@@ -104,15 +112,27 @@ class warp_weight_sink {
   /// A whole group whose symbols are byte `Byte` of four values (value_sink).
   template <unsigned Byte>
   ECQ_HOST_DEVICE void take(const lanes (&found)[4], std::uint32_t group) {
-    if (plain_ == 0) {
+    if (plain_done_ == plain_) {
       (*this)(detail::packed<Warp, Byte>(found), group, group_symbols);
-      if (symbols_are_codes()) begin_plain_groups();
+      if (symbols_are_codes() && to_.finite) begin_plain_groups();
       return;
     }
-    --plain_;
-    Warp::each_lane([&](std::uint32_t lane) {
-      write_four(lane, [&](std::uint32_t i) { return Warp::at(found[i], lane) >> (8 * Byte) & 0xFFU; });
-    });
+    const auto write = [&](auto affine) {
+      Warp::each_lane([&](std::uint32_t lane) {
+        const std::uint64_t place = Warp::at(place_, lane) + plain_done_ * group_bytes;
+        write_four(place, [&](std::uint32_t i) {
+          const float value = to_.values[Warp::at(found[i], lane) >> (8 * Byte) & 0xFFU];
+          const float product = Warp::multiply(value, scale_of_lane(lane));
+          return decltype(affine)::value ? product + zero_ : product;
+        });
+      });
+    };
+    if (affine_ != 0) {
+      write(std::true_type());
+    } else {
+      write(std::false_type());
+    }
+    ++plain_done_;
   }
 
   /// Whether any lane has met a code that is not a finite number; all lanes ask together.
@@ -132,8 +152,10 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
-    // A group has at most 128 bytes, which is no more than stream_tail_bytes.
-    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols);
+    // Groups come two at a time if symbols were paired.
+    constexpr std::uint32_t most_ahead = 2 * detail::raw_groups_ahead;
+    const std::uint32_t ahead = (group + most_ahead + 1) * group_symbols <= symbols_ ? most_ahead : 0;
+    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, ahead);
     return kept.of(0, raw_bits_) | (kept.of(1, raw_bits_) << 8) | (kept.of(2, raw_bits_) << 16) |
            (kept.of(3, raw_bits_) << 24);
   }
@@ -167,7 +189,7 @@ class warp_weight_sink {
     const std::uint64_t groups = ((matrix.end() < limit ? matrix.end() : limit) - first) / group_symbols;
     if (groups == 0) return;
     groups_ = static_cast<std::uint32_t>(groups < most_groups ? groups : most_groups);
-    affine_ = matrix.affine;
+    affine_ = Warp::uniform(matrix.affine ? 1U : 0U);
     zero_ = matrix.zero;
     Warp::each_lane([&](std::uint32_t lane) {
       const std::uint64_t own = first - matrix.first_symbol + lane * rounds_per_group;
@@ -186,14 +208,15 @@ class warp_weight_sink {
       Warp::at(whole, lane) = column < limit ? (limit - column - 1) / group_symbols + 1 : 0U;
     });
     const std::uint32_t fewest = Warp::least(whole);
-    plain_ = plain_before_ = fewest < groups_ ? fewest : groups_;
+    plain_ = fewest < groups_ ? fewest : groups_;
   }
 
   ECQ_HOST_DEVICE void end_plain_groups() {
-    const std::uint32_t done = plain_before_ - plain_;
-    groups_ -= done;
-    column_ = column_ + lanes(done * group_symbols);
-    plain_ = plain_before_ = 0;
+    if (plain_done_ == 0) return;
+    groups_ -= plain_done_;
+    column_ = column_ + lanes(plain_done_ * group_symbols);
+    Warp::each_lane([&](std::uint32_t lane) { Warp::at(place_, lane) += plain_done_ * group_bytes; });
+    plain_ = plain_done_ = 0;
   }
 
   /// Finds place and scale of the lane's next four weights once their column has reached the end of the row or of the
@@ -204,33 +227,25 @@ class warp_weight_sink {
     std::uint32_t& column = Warp::at(column_, lane);
     row += column / matrix.columns;
     column %= matrix.columns;
-    const std::uint64_t place = Warp::origin_of(to_.out) + place_of(matrix, row, column);
-    Warp::at(place_low_, lane) = static_cast<std::uint32_t>(place);
-    Warp::at(place_high_, lane) = static_cast<std::uint32_t>(place >> 32);
+    Warp::at(place_, lane) = Warp::origin_of(to_.out) + place_of(matrix, row, column);
     const float scale = scale_of(matrix, row, column);
     Warp::at(scale_, lane) = __builtin_bit_cast(std::uint32_t, scale);
     const std::uint64_t end = (column / matrix.columns_per_group + std::uint64_t{1}) * matrix.columns_per_group;
     Warp::at(limit_, lane) = end < matrix.columns ? static_cast<std::uint32_t>(end) : matrix.columns;
   }
 
-  /// Writes the lane's four weights, those of codes code(0), ..., code(3), and moves their place on to the next group.
-  template <class Code>
-  ECQ_HOST_DEVICE void write_four(std::uint32_t lane, Code&& code) {
-    const std::uint32_t scale_bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
-    const auto scale = __builtin_bit_cast(float, scale_bits);
+  ECQ_HOST_DEVICE float scale_of_lane(std::uint32_t lane) const {
+    const std::uint32_t bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
+    return __builtin_bit_cast(float, bits);
+  }
+
+  /// Writes four weights to their place: weight(0), ..., weight(3).
+  template <class Weight>
+  ECQ_HOST_DEVICE void write_four(std::uint64_t place, Weight&& weight) {
     float four[rounds_per_group];
     ECQ_UNROLL
-    for (std::uint32_t i = 0; i < rounds_per_group; ++i) {
-      const float value = value_of(code(i), lane);
-      four[i] = affine_ ? value * scale + zero_ : value * scale;
-    }
-    std::uint32_t& low = Warp::at(place_low_, lane);
-    std::uint32_t& high = Warp::at(place_high_, lane);
-    const std::uint64_t place = (std::uint64_t{high} << 32) | low;
+    for (std::uint32_t i = 0; i < rounds_per_group; ++i) four[i] = weight(i);
     Warp::template store_four<Output>(to_.out, place, four);
-    const std::uint64_t next = place + group_symbols * sizeof(Output);
-    low = static_cast<std::uint32_t>(next);
-    high = static_cast<std::uint32_t>(next >> 32);
   }
 
   /// Writes those of the lane's four weights that belong to the matrix, one by one.
@@ -244,7 +259,8 @@ class warp_weight_sink {
       const std::uint64_t number = symbol - matrix.first_symbol;
       const auto row = static_cast<std::uint32_t>(number / matrix.columns);
       const auto column = static_cast<std::uint32_t>(number % matrix.columns);
-      const float weight = value_of(codes >> (8 * i) & 0xFFU, lane) * scale_of(matrix, row, column);
+      const float value = value_of(codes >> (8 * i) & 0xFFU, lane);
+      const float weight = Warp::multiply(value, scale_of(matrix, row, column));
       Warp::store_one(to_.out + place_of(matrix, row, column),
                       nearest_finite<Output>(matrix.affine ? weight + matrix.zero : weight));
     }
@@ -252,6 +268,7 @@ class warp_weight_sink {
 
   warp_weights to_;
   std::uint64_t begin_;
+  std::uint32_t symbols_;
   const std::byte* raw_;
   unsigned raw_bits_;
   std::uint32_t lowest_ = 0;  ///< symbols lowest_ ... behind_ - 1 of the chunk are written
@@ -261,19 +278,19 @@ class warp_weight_sink {
   /// are any, the members below hold what they need, so that nothing of the matrix is read again before a row or a
   /// group of weights ends.
   std::uint32_t groups_ = 0;
-  /// How many of them need nothing but their codes, and how many did when the first of these was taken: groups_ and
-  /// column_ follow when there are no more.
+  /// How many of them need nothing but their codes, and how many of these are done: groups_, column_ and place_ follow
+  /// when there are no more.
   std::uint32_t plain_ = 0;
-  std::uint32_t plain_before_ = 0;
+  std::uint32_t plain_done_ = 0;
   static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
-  bool affine_ = false;
+  static constexpr std::uint64_t group_bytes = group_symbols * sizeof(Output);
+  std::uint32_t affine_ = 0;
   float zero_ = 0;
   lanes row_ = lanes(0U);
   lanes column_ = lanes(0U);  ///< may have reached or passed the row's end
   lanes limit_ = lanes(0U);   ///< the column from which scale_ and the place no longer hold
   lanes scale_ = lanes(0U);   ///< bits of a float
-  lanes place_low_ = lanes(0U);
-  lanes place_high_ = lanes(0U);
+  typename Warp::wide_lanes place_{};
   lanes zeros_ = lanes(0U);  ///< bits of a float: 0, or NaN where a code was not a finite number
   warp_trellis<Warp> trellis_;
 };

@@ -19,6 +19,21 @@ namespace ecq {
 
 namespace detail {
 
+/// How many groups ahead of their use raw bits are prefetched. A warp that asked for them only while it decodes their
+/// group would wait for them half of its time (an H200: docs/performance.md).
+inline constexpr std::uint32_t raw_groups_ahead = 2;
+
+/// Prefetches the raw bits of a chunk's first groups, of no more than `elements` elements with `bits` (0..32) each.
+template <lockstep_warp Warp>
+ECQ_HOST_DEVICE void prefetch_first_raw_bits(const std::byte* raw, std::uint32_t elements, unsigned bits) {
+  using lanes = typename Warp::lanes;
+  if (bits == 0) return;
+  constexpr std::uint32_t most = lane_count * 16;  // of 16 bytes a lane: a sector of 32 is not left out
+  const std::uint32_t bytes = elements < most ? elements * bits / 8 : most;
+  const lanes own = Warp::lane_numbers() << 4;
+  Warp::template prefetch<std::uint8_t>(Warp::below(own, lanes(bytes)), raw, own);
+}
+
 /// The raw bits of each lane's four elements of a group, starting at bit 0 of the first word. `raw` points to the raw
 /// bits of the chunk, `bits` (1..Width) per element of Width bits.
 template <lockstep_warp Warp, unsigned Width>
@@ -35,11 +50,12 @@ struct warp_raw_bits {
     for (unsigned i = 0; i <= most_words; ++i) words[i] = i < Words ? fetched[i] : lanes(0U);
   }
 
-  /// Loads the raw bits from memory. The group has `left` elements, and nothing is read for lanes beyond them. `more`
-  /// says whether all of the next group is readable; if so, it is prefetched.
+  /// Loads the raw bits from memory. The group has `left` elements, and nothing is read for lanes beyond them. If
+  /// `ahead` is not 0, all of group `group` + ahead is readable, and is prefetched.
   ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left,
-                                bool more) {
-    const std::byte* const from = raw + std::size_t{group} * (group_symbols / 8) * bits;
+                                std::uint32_t ahead) {
+    const std::uint32_t group_bytes = group_symbols / 8 * bits;
+    const std::byte* const from = raw + std::size_t{group} * group_bytes;
     const auto there = Warp::below(Warp::lane_numbers() << 2, lanes(left));
     const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
     const lanes first_word = first_bit >> 5;
@@ -49,9 +65,7 @@ struct warp_raw_bits {
     for (unsigned i = 0; i <= most_words; ++i) {
       words[i] = i < needed ? Warp::template load<std::uint32_t>(there, from, first_word + lanes(i)) : lanes(0U);
     }
-    if (more) {
-      Warp::template prefetch<std::uint32_t>(Warp::all(), from + std::size_t{group_symbols / 8} * bits, first_word);
-    }
+    if (ahead != 0) Warp::template prefetch<std::uint32_t>(Warp::all(), from + ahead * group_bytes, first_word);
     ECQ_UNROLL
     for (unsigned i = 0; i < most_words; ++i) words[i] = Warp::funnel_right(words[i], words[i + 1], first_bit & 31U);
     words[most_words] = lanes(0U);
@@ -88,11 +102,11 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
 }
 
 /// The raw bits of each lane's four codes of one byte in a whole group, each in a byte of its own; `raw` and `bits`
-/// (1..8) as of warp_raw_bits. Up to 4 bytes beyond the group are read. `more` says whether all of the next group is
-/// readable; if so, it is prefetched.
+/// (1..8) as of warp_raw_bits. Up to 4 bytes beyond the group are read. If `ahead` is not 0, all of group `group` +
+/// ahead is readable, and is prefetched.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE typename Warp::lanes spread_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group,
-                                                     bool more) {
+                                                     std::uint32_t ahead) {
   using lanes = typename Warp::lanes;
   const std::uint32_t group_bytes = group_symbols / 8 * bits;
   const std::byte* const from = raw + std::size_t{group} * group_bytes;
@@ -100,7 +114,7 @@ ECQ_HOST_DEVICE typename Warp::lanes spread_raw_bits(const std::byte* raw, unsig
   const lanes word = first_bit >> 5;
   const lanes low = Warp::template load<std::uint32_t>(Warp::all(), from, word);
   const lanes high = Warp::template load<std::uint32_t>(Warp::all(), from, word + lanes(1U));
-  if (more) Warp::template prefetch<std::uint32_t>(Warp::all(), from + group_bytes, word);
+  if (ahead != 0) Warp::template prefetch<std::uint32_t>(Warp::all(), from + ahead * group_bytes, word);
   const lanes four = Warp::funnel_right(low, high, first_bit & 31U);
   // Two codes to each half of the word, then one to each byte. What is left beside them goes at last.
   const lanes halves = Warp::merge_bits(four, four << (16 - 2 * bits), 0xFFFFU);
@@ -174,6 +188,7 @@ class warp_element_sink {
         out_(Warp::template own_place<width / 8>(target.out)),
         trellis_(walk) {
     find_wholes();
+    if (target.first == 0) detail::prefetch_first_raw_bits<Warp>(raw, target.last, raw_bits);
   }
 
   /// From now on, elements of the chunk other than first, first + 1, ..., last - 1 are not written either.
@@ -188,7 +203,11 @@ class warp_element_sink {
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
     if constexpr (own_words) {
       if (group - first_whole_ >= wholes_) return;
-      Warp::template load_own<raw_word>(Warp::all(), raw_place_ + group * raw_group_bytes, ahead_);
+      const std::byte* const from = raw_place_ + group * raw_group_bytes;
+      Warp::template load_own<raw_word>(Warp::all(), from, ahead_);
+      if (group - first_whole_ + detail::raw_groups_ahead < wholes_) {
+        Warp::template prefetch_own<raw_words, raw_word>(from + detail::raw_groups_ahead * raw_group_bytes);
+      }
     }
   }
 
@@ -229,11 +248,12 @@ class warp_element_sink {
   ECQ_HOST_DEVICE four_elements joined(const lanes& codes, std::uint32_t group, std::uint32_t left) const {
     if constexpr (Bits == 0) return {{codes}};
     const unsigned bits = Bits != any ? Bits : raw_bits_;
-    const bool more = !own_words && (group + 2) * group_symbols <= target_.last;  // own words are fetched by fetch()
+    constexpr std::uint32_t most_ahead = own_words ? 0 : detail::raw_groups_ahead;  // own words: see fetch()
+    const std::uint32_t ahead = (group + most_ahead + 1) * group_symbols <= target_.last ? most_ahead : 0;
     if constexpr (std::is_same_v<Split, byte_split>) {
-      if (left == group_symbols) return {{codes | detail::spread_raw_bits<Warp>(raw_, bits, group, more)}};
+      if (left == group_symbols) return {{codes | detail::spread_raw_bits<Warp>(raw_, bits, group, ahead)}};
     }
-    return join<Bits>(codes, kept_bits(raw_, bits, group, left, more), bits);
+    return join<Bits>(codes, kept_bits(raw_, bits, group, left, ahead), bits);
   }
 
   /// Joins `codes` with `kept`, the raw bits of each lane's elements, `bits` per element.

@@ -59,6 +59,7 @@ struct encode_job {
   std::uint8_t element_bytes;
   std::uint8_t never_coded_bits;  ///< of an element
   std::uint8_t most_raw_bits;     ///< that a plan may choose beside them
+  bool direct = false;            ///< tables of rans_direct, not of rans
 
   ECQ_HOST_DEVICE std::uint32_t size_of_chunk(std::uint64_t chunk) const {
     const std::uint64_t left = size - (chunk << chunk_bits);
@@ -134,7 +135,7 @@ template <thread_group Group>
 ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
                                      detail::alias_work& aliases, const encode_job& job) {
   encode_plan& plan = *job.plan;
-  choose_rans_split(group, works, job.most_raw_bits, aliases, plan.coder, job.slots);
+  choose_rans_split(group, works, job.most_raw_bits, job.direct, aliases, plan.coder, job.slots);
   if (group.rank() != 0) return;
   const unsigned symbol_bits = 8U * job.element_bytes - job.never_coded_bits;
   if (plan.coder.raw_bits > symbol_bits) plan.coder.raw_bits = symbol_bits;
@@ -339,8 +340,8 @@ ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, s
   }
 }
 
-/// Writes the checksum of the header, and the size of the stream to job.stream_bytes. The group has one or four
-/// threads.
+/// Writes the checksum of the header, and the size of the stream to job.stream_bytes. The group is one thread or a
+/// warp.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
   using memory = typename Group::memory;
@@ -351,8 +352,7 @@ ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
   for (auto kind = static_cast<std::uint32_t>(section_kind::tables);
        kind <= static_cast<std::uint32_t>(section_kind::chunk_index); ++kind) {
     const section& part = plan.sections[kind];
-    // One group hashes all of the index, so that nothing but what it loads ahead hides how long memory takes.
-    digest = xxh64_by_group<false, 32>(group, job.out + part.offset, part.size, digest);
+    digest = xxh64_by_group<false>(group, job.out + part.offset, part.size, digest);
   }
   if (group.rank() != 0) return;
   memory::store(job.out + header_checksum_at, digest);

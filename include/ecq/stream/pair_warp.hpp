@@ -159,7 +159,7 @@ class warp_pair_splitter {
 };
 
 /// Adds its raw bits, of those at `raw`, to a lane's eight codes of group `group`, four a word. A lane has
-/// pairs.raw_bits (1..7) bytes of them; up to 11 bytes after them are read.
+/// pairs.raw_bits (1..7) bytes of them; up to 11 bytes after them are read. Those of a later group are prefetched.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, const std::byte* raw, std::uint32_t group,
                                   typename Warp::lanes (&codes)[2]) {
@@ -167,11 +167,15 @@ ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, const std::byte* raw,
   const unsigned bits = pairs.raw_bits;
   const auto there = Warp::below(Warp::lane_numbers() << 3, lanes(pairs.symbols - group * pair_group));
   const lanes first_byte = Warp::lane_numbers() * lanes(bits);
-  const std::byte* const from = raw + std::size_t{group} * (pair_group / 8) * bits;
+  const std::uint32_t group_bytes = pair_group / 8 * bits;
+  const std::byte* const from = raw + std::size_t{group} * group_bytes;
   lanes read[3];
   ECQ_UNROLL
   for (unsigned i = 0; i < 3; ++i) {
     read[i] = Warp::template load<std::uint32_t>(there, from, (first_byte >> 2) + lanes(i));
+  }
+  if ((group + raw_groups_ahead + 1) * pair_group <= pairs.symbols) {
+    Warp::template prefetch<std::uint32_t>(Warp::all(), from + raw_groups_ahead * group_bytes, first_byte >> 2);
   }
   const lanes shift = (first_byte & 3U) << 3;
   const lanes low = Warp::funnel_right(read[0], read[1], shift);
@@ -206,6 +210,15 @@ struct warp_pair_join {
   ECQ_HOST_DEVICE static const std::byte* place(const std::byte* from) {
     if constexpr (low != 0 && low % 4 == 0) return Warp::template own_place<raw_words>(from);
     return from;
+  }
+
+  /// Prefetches the raw bits of all lanes.
+  ECQ_HOST_DEVICE static void prefetch(const std::byte* place) {
+    if constexpr (low != 0 && low % 4 == 0) {
+      Warp::template prefetch_own<raw_words>(place);
+    } else if constexpr (low != 0) {
+      Warp::template prefetch<std::uint32_t>(Warp::all(), place, Warp::lane_numbers() * lanes(low) >> 2);
+    }
   }
 
   /// Loads the raw bits of the lanes in `which`. A lane has `low` bytes of them; up to 7 bytes after them are read.
@@ -300,11 +313,16 @@ class warp_pair_sink {
         first_(target.first),
         last_(target.last < pairs.symbols ? target.last : pairs.symbols),
         wholes_(Warp::uniform(target.aligned && first_ == 0 ? last_ / detail::pair_group : 0U)),
-        trellis_(walk) {}
+        trellis_(walk) {
+    detail::prefetch_first_raw_bits<Warp>(raw, last_, codes_of_bytes ? pairs.raw_bits : low_bits<Split>);
+  }
 
   /// Loads the raw bits of a group that is written whole.
   ECQ_HOST_DEVICE void fetch(std::uint32_t group) {
-    if (group < wholes_) ahead_ = join::load(Warp::all(), raw_ + group * raw_bytes);
+    if (group >= wholes_) return;
+    const std::byte* const from = raw_ + group * raw_bytes;
+    ahead_ = join::load(Warp::all(), from);
+    if (group + detail::raw_groups_ahead < wholes_) join::prefetch(from + detail::raw_groups_ahead * raw_bytes);
   }
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {

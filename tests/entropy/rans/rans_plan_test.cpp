@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "ecq/base/host_group.hpp"
 #include "ecq/entropy/rans/rans.hpp"
+#include "ecq/entropy/rans/rans_direct.hpp"
 #include "support/codes.hpp"
 
 namespace {
@@ -21,9 +23,11 @@ struct planned {
   std::uint16_t slots[ecq::alias_slot_count];
 };
 
+template <class Coder>
 void expect_plan_of_the_cpu(const ecq::histogram& codes, planned& made, unsigned most_raw_bits) {
-  ecq::choose_rans_split(ecq::host_group(), made.works, most_raw_bits, made.aliases, made.plan, made.slots);
-  const auto expected = ecq::rans::plan({&codes, 1}, most_raw_bits);
+  constexpr bool direct = std::is_same_v<Coder, ecq::rans_direct>;
+  ecq::choose_rans_split(ecq::host_group(), made.works, most_raw_bits, direct, made.aliases, made.plan, made.slots);
+  const auto expected = Coder::plan({&codes, 1}, most_raw_bits);
   const ecq::rans_table& table = expected.tables.front();
   const ecq::rans_group_plan& plan = made.plan;
   EXPECT_EQ(plan.raw_bits, expected.map.bits);
@@ -37,16 +41,23 @@ void expect_plan_of_the_cpu(const ecq::histogram& codes, planned& made, unsigned
 }
 
 /// Whether two splits cost the same, and none less.
+template <class Coder>
 bool expect_plan_of_the_cpu(const ecq::histogram& codes) {
+  constexpr bool direct = std::is_same_v<Coder, ecq::rans_direct>;
   const ecq::host_group group;
   const auto made = std::make_unique<planned>();
   std::vector<std::uint64_t> costs;
   for (unsigned raw_bits = 0; raw_bits < ecq::rans_splits; ++raw_bits) {
-    ecq::weigh_rans_split(group, codes.counts.data(), raw_bits, made->works[raw_bits]);
+    ecq::weigh_rans_split(group, codes.counts.data(), raw_bits, direct, made->works[raw_bits]);
     costs.push_back(made->works[raw_bits].cost);
   }
-  for (const unsigned most_raw_bits : {7U, 2U, 0U}) expect_plan_of_the_cpu(codes, *made, most_raw_bits);
+  for (const unsigned most_raw_bits : {7U, 2U, 0U}) expect_plan_of_the_cpu<Coder>(codes, *made, most_raw_bits);
   return std::count(costs.begin(), costs.end(), *std::min_element(costs.begin(), costs.end())) > 1;
+}
+
+bool expect_plan_of_the_cpu(const ecq::histogram& codes) {
+  expect_plan_of_the_cpu<ecq::rans_direct>(codes);
+  return expect_plan_of_the_cpu<ecq::rans>(codes);
 }
 
 TEST(RansPlan, IsThePlanOfTheCpuForBellsOfAnyWidth) {

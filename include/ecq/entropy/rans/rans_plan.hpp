@@ -44,10 +44,10 @@ struct rans_split_work {
   std::uint64_t cost;
 };
 
-/// Computes the table and the cost of the split with `raw_bits` raw bits. counts[0], ..., counts[255] say how often
-/// each code occurs; at least one does.
+/// Computes the table and the cost of the split with `raw_bits` raw bits, of rans_direct with `direct`. counts[0], ...,
+/// counts[255] say how often each code occurs; at least one does.
 template <shuffling_group Group>
-ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* counts, unsigned raw_bits,
+ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* counts, unsigned raw_bits, bool direct,
                                       rans_split_work& work) {
   std::uint64_t* const folded = work.table.gain;  // not used yet
   std::uint64_t own = 0;
@@ -63,7 +63,7 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
   group.sync();
   detail::list_symbols(group, folded, work.table);
   const std::uint32_t count = work.table.count;
-  const auto shape = detail::rans_shape::of(count);
+  const auto shape = detail::rans_shape::of(count, direct);
   detail::normalize_frequencies(group, shape.scale_bits, work.table);
   const std::uint64_t bits =
       detail::coded_bits(group, work.table.counts, work.table.frequencies, count, shape.scale_bits);
@@ -74,18 +74,19 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
 }
 
 /// Chooses the cheapest of `works`, one for each number of raw bits from 0, of those up to `most_raw_bits`, and makes
-/// the tables of the encoder: `plan` and, with alias mapping, `slots`, which has alias_slot_count elements.
+/// the tables of the encoder: `plan` and, with alias mapping, `slots`, which has alias_slot_count elements. `direct` is
+/// that of weigh_rans_split.
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work (&works)[rans_splits],
-                                       unsigned most_raw_bits, detail::alias_work& aliases, rans_group_plan& plan,
-                                       std::uint16_t* slots) {
+                                       unsigned most_raw_bits, bool direct, detail::alias_work& aliases,
+                                       rans_group_plan& plan, std::uint16_t* slots) {
   unsigned best = 0;
   for (unsigned raw_bits = 1; raw_bits < rans_splits && raw_bits <= most_raw_bits; ++raw_bits) {
     if (works[raw_bits].cost < works[best].cost) best = raw_bits;
   }
   const detail::frequency_work& table = works[best].table;
   const std::uint32_t count = table.count;
-  const auto shape = detail::rans_shape::of(count);
+  const auto shape = detail::rans_shape::of(count, direct);
   if (group.rank() == 0) {
     plan.shape = shape;
     plan.raw_bits = best;

@@ -25,15 +25,16 @@ enum class slot_mapping : std::uint8_t {
 
 namespace detail {
 
-/// The slots that rans gives to a table of `count` symbols: an alias table to few symbols, a direct table to many.
+/// The slots that rans gives to a table of `count` symbols: an alias table to few symbols, a direct table to many. With
+/// `direct`, those of rans_direct.
 struct rans_shape {
   slot_mapping mapping;
   unsigned bucket_bits;  ///< 0 for direct
   unsigned scale_bits;
 
-  static ECQ_HOST_DEVICE constexpr rans_shape of(std::uint32_t count) {
+  static ECQ_HOST_DEVICE constexpr rans_shape of(std::uint32_t count, bool direct = false) {
     constexpr unsigned direct_bits = 12;
-    if (count > alias_table::max_buckets) return {slot_mapping::direct, 0, direct_bits};
+    if (direct || count > alias_table::max_buckets) return {slot_mapping::direct, 0, direct_bits};
     return {slot_mapping::alias, count <= 32 ? 5U : 6U, alias_table::scale_bits};
   }
 };
