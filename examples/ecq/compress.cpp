@@ -89,7 +89,8 @@ void tool::add_compress(CLI::App& app, action& chosen) {
 
 void tool::add_lambda(CLI::App& app, action& chosen) {
   auto given = std::make_shared<compress_arguments>();
-  CLI::App* command = app.add_subcommand("lambda", "Find the lambda of a rate, for parts of a folder that share it");
+  CLI::App* command =
+      app.add_subcommand("lambda", "Find the lambda of a rate, for parts of a folder that share it; 0 means AbsMax");
   command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
       ->required();
   command->add_option("--bits", given->bits, "Bits per weight, 1.3 to 6.5, all overhead counted")

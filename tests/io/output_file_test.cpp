@@ -12,11 +12,13 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ecq/io/model_files.hpp"
 #include "support/files.hpp"
 
 namespace {
@@ -354,19 +356,25 @@ void clean_and_leave(int) {
 
 TEST(OutputFile, SignalHandlerRemovesWhatIsUnfinishedAndNothingElse) {
   const temporary_folder folder;
+  std::filesystem::create_directory(folder / "there");
   const int code = in_child([&] {
     ::signal(SIGTERM, clean_and_leave);
-    auto done = output_file::create(folder / "done");
-    auto first = output_file::create(folder / "first");
-    auto second = output_file::create(folder / "second");
+    const auto there = ecq::output_folder::create(folder / "there");
+    const auto made = ecq::output_folder::create(folder / "made");
+    const auto kept = ecq::output_folder::create(folder / "kept");
+    if (!there || !made || !kept) return 1;
+    auto done = output_file::create(folder / "kept/done");
+    auto first = output_file::create(folder / "there/first");
+    auto second = output_file::create(folder / "made/second");
     if (!done || !first || !second) return 1;
     if (!done->append(as_bytes("done")) || !done->commit() || !first->append(as_bytes("part"))) return 2;
     ::raise(SIGTERM);
     return 3;
   });
   EXPECT_EQ(code, 42);
-  EXPECT_EQ(read_file(folder / "done"), "done");
-  EXPECT_EQ(folder.count(), 1U);
+  EXPECT_EQ(read_file(folder / "kept/done"), "done");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
 }  // namespace

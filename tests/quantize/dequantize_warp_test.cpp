@@ -60,7 +60,7 @@ errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Outp
       }
       return {};
     }));
-    ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(), chunk.symbols,
+    ecq::warp_weight_sink<ecq::host_warp, Output> sink(weights, index << stream->chunk_bits(),
                                                        stream->raw_bits(index).data(), stream->map().bits,
                                                        stream->trellis().value_or(ecq::trellis{0, 0}));
     const errc decoded = ecq::decode_chunk_by_warp<ecq::host_warp>(
@@ -188,7 +188,7 @@ TEST(DequantizeWarp, EndsTheLongestRowsWhereTheyEnd) {
   const std::uintptr_t to = reinterpret_cast<std::uintptr_t>(out) - begin * sizeof(float);
   const ecq::warp_weights weights = {planned->matrices.data(), 1, planned->values.data(), planned->scales.data(),
                                      reinterpret_cast<std::byte*>(to)};  // NOLINT(performance-no-int-to-ptr)
-  ecq::warp_weight_sink<ecq::host_warp, float> sink(weights, begin, 2048, nullptr, 0);
+  ecq::warp_weight_sink<ecq::host_warp, float> sink(weights, begin, nullptr, 0);
   for (std::uint32_t group = 0; group < 16; ++group) sink(ecq::host_warp::lanes(0x01010101U), group, 128);
   for (std::uint64_t i = 0; i < 2048; ++i) ASSERT_EQ(out[i], begin + i < columns ? 1.0F : 2.0F) << i;
 }

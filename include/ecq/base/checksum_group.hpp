@@ -73,15 +73,19 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
         if (stripe < stripes) kept[0] = detail::xxh64_round(kept[0], word);
       }
     } else {
-      std::uint64_t rest = 0;
-      if constexpr (Even)
-        rest = group.value_of(accumulator == 0 ? next[0] : batch[0], (group.rank() + 1) % Group::size());
+      std::uint64_t own_words[own];
       ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) {
-        std::uint64_t word = batch[i];
-        if (before != 0) word = (word >> (8 * before)) | ((i + 1 < own ? batch[i + 1] : rest) << (64 - 8 * before));
-        kept[i] = detail::xxh64_round(kept[i], word);
+      for (std::uint32_t i = 0; i < own; ++i) own_words[i] = batch[i];
+      if constexpr (Even) {
+        const std::uint64_t rest =
+            group.value_of(accumulator == 0 ? next[0] : batch[0], (group.rank() + 1) % Group::size());
+        ECQ_UNROLL
+        for (std::uint32_t i = 0; i < own && before != 0; ++i) {
+          own_words[i] = (batch[i] >> (8 * before)) | ((i + 1 < own ? batch[i + 1] : rest) << (64 - 8 * before));
+        }
       }
+      ECQ_UNROLL
+      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], own_words[i]);
     }
   };
   const auto prefetch = [&](std::uint32_t stripe) {
@@ -90,7 +94,11 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
   constexpr std::uint32_t stripes_together = shares::together * shares::batch;
   ECQ_UNROLL
   for (std::uint32_t batch = 0; batch < shares::together; ++batch) load(batch, words[batch]);
-  for (std::uint32_t stripe = stripes_together; stripe < shares::prefetched; stripe += Group::size()) prefetch(stripe);
+  if constexpr (shares::prefetched != 0) {
+    for (std::uint32_t stripe = stripes_together; stripe < shares::prefetched; stripe += Group::size()) {
+      prefetch(stripe);
+    }
+  }
   // With Whole there are all stripes of this pass and of the next.
   const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
     if constexpr (Whole && shares::prefetched != 0) {

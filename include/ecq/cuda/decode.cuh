@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "ecq/base/result.hpp"
 #include "ecq/cuda/backend.cuh"
@@ -26,11 +27,16 @@ template <element_split Split, bool Pairs>
 struct elements_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 0;
+  static __host__ __device__ constexpr unsigned blocks([[maybe_unused]] warp_coding coding) {
+    if (element_bits<Split> == 32) return 3;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
-  static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : 4;
+    return 4;
 #else
-  static constexpr unsigned blocks = element_bits<Split> == 32 ? 3 : Pairs ? 6 : 5;
+    // More, and the compiler would spill.
+    const bool short_step = coding != warp_coding::rans_alias && coding != warp_coding::rans_wide;
+    return Pairs || (std::is_same_v<Split, byte_split> && short_step) ? 6 : 5;
 #endif
+  }
 
   std::uint64_t first;
   std::uint64_t last;

@@ -18,11 +18,25 @@
 
 namespace ecq {
 
+namespace detail {
+
+/// Blocks of decode_kernel that fit a multiprocessor.
+template <class Coding, chunk_user User>
+constexpr unsigned decoder_blocks() {
+  if constexpr (Coding::one_table) {
+    return User::blocks(Coding::coding);
+  } else {
+    return 2;
+  }
+}
+
+}  // namespace detail
+
 /// Decodes chunks for `user`, one warp per chunk, with any number of blocks of any number of whole warps. `Coding` is
 /// that of the stream (visit_coding). Dynamic shared memory: that of the user, then that of device_chunk_decoder. A
 /// chunk that does not decode goes to `verdict` with its number; chunk checksums are not checked.
 template <class Coding, chunk_user User>
-__global__ void __launch_bounds__(detail::most_warps* lane_count, Coding::one_table ? User::blocks : 2)
+__global__ void __launch_bounds__(detail::most_warps* lane_count, detail::decoder_blocks<Coding, User>())
     decode_kernel(warp_stream stream, chunk_range chunks, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);

@@ -34,11 +34,15 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
+  static __host__ __device__ constexpr unsigned blocks(warp_coding) {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
-  static constexpr unsigned blocks = Pairs ? 2 : 4;  // the compiler would spill
+    return Pairs ? 2 : 4;  // the compiler would spill
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    return !Pairs ? 5 : sizeof(Output) < 4 ? 4 : 3;
 #else
-  static constexpr unsigned blocks = !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 3;
+    return !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 3;
 #endif
+  }
 
   warp_weights weights;
 
@@ -50,8 +54,7 @@ struct weights_to {
 
   template <class Decode>
   ECQ_DEVICE_INLINE __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.elements, chunk.raw, chunk.raw_bits,
-                                               chunk.walk);
+    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits, chunk.walk);
     errc outcome = errc::ok;
     if constexpr (Pairs) {
       warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);

@@ -69,14 +69,14 @@ template <element_split Split, bool SharedSlots>
 __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
   auto* const entries = detail::dynamic_shared<rans_encode_entry>();
   const rans_group_plan& plan = job.plan->coder;
-  warp_encode_table table = {entries, job.slots, plan.shape.scale_bits};
+  warp_encode_table table = {device_warp::kept(entries), job.slots};
   const auto copy = [](void* to, const void* from, std::size_t bytes) {
     detail::copy_to_shared(static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from),
                            static_cast<std::uint32_t>(bytes / 4));
   };
   copy(entries, plan.entries, sizeof plan.entries);
   if constexpr (SharedSlots) {
-    table.slots = reinterpret_cast<const std::uint16_t*>(entries + 256);
+    table.slots = device_warp::kept(reinterpret_cast<const std::uint16_t*>(entries + 256));
     if (plan.shape.mapping == slot_mapping::alias && plan.count > 1) {
       copy(entries + 256, job.slots, alias_slot_count * sizeof(std::uint16_t));
     }

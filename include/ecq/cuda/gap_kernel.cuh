@@ -30,6 +30,13 @@ struct gap_job {
 };
 static_assert(sizeof(gap_job) <= 4 * gap_job::words);
 
+/// Blocks of decode_gaps_kernel that fit a multiprocessor.
+template <chunk_user User>
+constexpr unsigned gap_blocks() {
+  constexpr unsigned blocks = User::blocks(warp_coding::huffman_gaps);
+  return blocks < 4 ? blocks + 1 : 5;
+}
+
 }  // namespace detail
 
 /// The chunks of a stream from `first` on, in 2^parts_log2 parts each; `items` parts in all.
@@ -44,7 +51,7 @@ struct gap_deal {
 /// device_gap_group, and gap_code::shared_words of the shortest code word. A chunk that does not decode goes to
 /// `verdict` with its number; chunk checksums are not checked.
 template <chunk_user User>
-__global__ void __launch_bounds__(device_gap_group::size(), User::blocks < 4 ? User::blocks + 1 : 5)
+__global__ void __launch_bounds__(device_gap_group::size(), detail::gap_blocks<User>())
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
   auto* const shared = detail::dynamic_shared<std::byte>();
   user.load(shared);

@@ -47,11 +47,15 @@ ECQ_INLINE result<output_folder> output_folder::create(const std::filesystem::pa
   const bool there = std::filesystem::exists(path, failure);
   ECQ_CHECK(create_folder(path));
   output_folder folder;
-  if (!there) folder.made_ = path;
+  if (!there) {
+    folder.made_ = path;
+    folder.slot_ = detail::list_unfinished(path.string());
+  }
   return folder;
 }
 
 ECQ_INLINE output_folder::~output_folder() {
+  detail::unlist_finished(slot_);
   std::error_code ignored;
   if (!made_.empty()) std::filesystem::remove(made_, ignored);  // which leaves a folder with files
 }

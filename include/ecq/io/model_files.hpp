@@ -10,6 +10,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/temporary_file.hpp"
 
 namespace ecq {
 
@@ -40,13 +41,15 @@ class output_folder {
   /// Creates the folder `path` and those above it, unless it exists. Errors: io_error.
   static result<output_folder> create(const std::filesystem::path& path);
 
-  output_folder(output_folder&& other) noexcept : made_(std::exchange(other.made_, {})) {}
+  output_folder(output_folder&& other) noexcept
+      : made_(std::exchange(other.made_, {})), slot_(std::exchange(other.slot_, nullptr)) {}
   ~output_folder();
 
  private:
   output_folder() = default;
 
-  std::filesystem::path made_;  ///< empty if it was there before
+  std::filesystem::path made_;               ///< empty if it was there before
+  detail::unfinished_file* slot_ = nullptr;  ///< for remove_unfinished_files()
 };
 
 /// Copies index and other files of a model to `folder`. Errors name the file.

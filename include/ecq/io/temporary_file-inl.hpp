@@ -50,14 +50,17 @@ ECQ_INLINE void unlist_finished(unfinished_file* slot) noexcept {
 }  // namespace detail
 
 ECQ_INLINE void remove_unfinished_files() noexcept {
-  for (auto& slot : detail::unfinished_files) {
-    if (slot.current.load() != detail::unfinished_file::state::listed) continue;
+  const auto each = [](auto&& remove) {
+    for (auto& slot : detail::unfinished_files) {
+      if (slot.current.load() == detail::unfinished_file::state::listed) remove(slot.path.data());
+    }
+  };
 #if ECQ_POSIX
-    ::unlink(slot.path.data());
+  each([](const char* path) { ::unlink(path); });
+  each([](const char* path) { ::rmdir(path); });  // once they are empty; of a name that was a file nothing is left
 #else
-    std::remove(slot.path.data());
+  each([](const char* path) { std::remove(path); });
 #endif
-  }
 }
 
 namespace detail {

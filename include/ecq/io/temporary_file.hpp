@@ -13,7 +13,8 @@ namespace ecq {
 
 namespace detail {
 
-/// The name of one unfinished file, stored where a signal handler can read it without allocation or locks.
+/// The name of one unfinished file, or of a folder made for such files, stored where a signal handler can read it
+/// without allocation or locks.
 struct unfinished_file {
   enum class state : int { vacant, changing, listed };
   std::atomic<state> current{state::vacant};
@@ -31,7 +32,8 @@ void unlist_finished(unfinished_file* slot) noexcept;
 
 }  // namespace detail
 
-/// Removes the temporary file of every output_file of this process that is neither committed nor destroyed.
+/// Removes the temporary file of every output_file of this process that is neither committed nor destroyed, and the
+/// folders of such output_folders if they are empty then.
 /// Async-signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
 void remove_unfinished_files() noexcept;
 

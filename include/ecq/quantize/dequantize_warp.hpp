@@ -57,12 +57,11 @@ class warp_weight_sink {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `begin` is the first symbol of the chunk, which has `symbols`; `raw` holds its raw bits, `raw_bits` (0..8) per
-  /// symbol. With a trellis, symbols are indices, whose codes become weights.
-  ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, std::uint32_t symbols,
-                                   const std::byte* raw, unsigned raw_bits, const trellis& walk = {0, 0})
-      : to_(weights), begin_(begin), symbols_(symbols), raw_(raw), raw_bits_(raw_bits), trellis_(walk) {
-    detail::prefetch_first_raw_bits<Warp>(raw, symbols, raw_bits);
+  /// `begin` is the first symbol of the chunk; `raw` holds its raw bits, `raw_bits` (0..8) per symbol, and is readable
+  /// stream_tail_bytes beyond them. With a trellis, symbols are indices, whose codes become weights.
+  ECQ_HOST_DEVICE warp_weight_sink(const warp_weights& weights, std::uint64_t begin, const std::byte* raw,
+                                   unsigned raw_bits, const trellis& walk = {0, 0})
+      : to_(weights), begin_(begin), raw_(raw), raw_bits_(raw_bits), trellis_(walk) {
     std::uint32_t behind = to_.count;
     while (current_ < behind) {
       const std::uint32_t middle = current_ + (behind - current_) / 2;
@@ -152,10 +151,8 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE lanes spread_raw_bits(std::uint32_t group, std::uint32_t left) const {
-    // Groups come two at a time if symbols were paired.
-    constexpr std::uint32_t most_ahead = 2 * detail::raw_groups_ahead;
-    const std::uint32_t ahead = (group + most_ahead + 1) * group_symbols <= symbols_ ? most_ahead : 0;
-    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, ahead);
+    // A group has at most 128 bytes, which is no more than stream_tail_bytes.
+    const detail::warp_raw_bits<Warp, 8> kept(raw_, raw_bits_, group, left, left == group_symbols ? 1U : 0U);
     return kept.of(0, raw_bits_) | (kept.of(1, raw_bits_) << 8) | (kept.of(2, raw_bits_) << 16) |
            (kept.of(3, raw_bits_) << 24);
   }
@@ -268,7 +265,6 @@ class warp_weight_sink {
 
   warp_weights to_;
   std::uint64_t begin_;
-  std::uint32_t symbols_;
   const std::byte* raw_;
   unsigned raw_bits_;
   std::uint32_t lowest_ = 0;  ///< symbols lowest_ ... behind_ - 1 of the chunk are written

@@ -20,7 +20,7 @@ struct rans_direct : rans {
   /// The plan of the smallest of all splits.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
     return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
-      const table direct = {.frequencies = normalize_frequencies(coded, 12)};
+      const table direct = {.frequencies = normalize_frequencies(coded, detail::rans_shape::direct_bits)};
       return std::pair(direct, coded_bits(coded, direct.frequencies));
     });
   }

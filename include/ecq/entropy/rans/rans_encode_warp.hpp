@@ -17,7 +17,6 @@ namespace ecq {
 struct warp_encode_table {
   const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
   const std::uint16_t* slots;        ///< alias mapping only: indexed as rans_encode_entry::start says
-  unsigned scale_bits;
 };
 
 namespace detail {
@@ -141,7 +140,7 @@ struct warp_encoder {
     Warp::gather_four(table.entries, offset, entry);
     const lanes& start = entry[2];
     const lanes& frequency = entry[3];
-    const unsigned scale = alias ? alias_table::scale_bits : table.scale_bits;
+    constexpr unsigned scale = alias ? alias_table::scale_bits : detail::rans_shape::direct_bits;
     const lanes compared = alias ? upper : state >> (32 - scale);
     const flags full = Warp::both(active, Warp::at_least(compared, frequency));
     const std::uint32_t ballot = Warp::ballot(full);

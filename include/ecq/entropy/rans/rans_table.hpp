@@ -28,12 +28,13 @@ namespace detail {
 /// The slots that rans gives to a table of `count` symbols: an alias table to few symbols, a direct table to many. With
 /// `direct`, those of rans_direct.
 struct rans_shape {
+  static constexpr unsigned direct_bits = 12;
+
   slot_mapping mapping;
   unsigned bucket_bits;  ///< 0 for direct
   unsigned scale_bits;
 
   static ECQ_HOST_DEVICE constexpr rans_shape of(std::uint32_t count, bool direct = false) {
-    constexpr unsigned direct_bits = 12;
     if (direct || count > alias_table::max_buckets) return {slot_mapping::direct, 0, direct_bits};
     return {slot_mapping::alias, count <= 32 ? 5U : 6U, alias_table::scale_bits};
   }
