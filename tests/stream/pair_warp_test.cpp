@@ -200,25 +200,37 @@ TEST(PairWarpSink, DoesAsTheDefinition) {
   EXPECT_LT(refused, 2000U);
 }
 
-// Codes go on in groups of 128 as from a stream without pairs.
+void expect_single_codes(std::uint32_t count, unsigned raw_bits) {
+  ecq::histogram counts;
+  for (unsigned symbol = 0; symbol < 40; ++symbol) counts.counts[6 * symbol] = 40 - symbol;
+  const auto list = ecq::nibble_list::of(counts, 8);
+  code_source source(count + raw_bits);
+  const auto symbols = source.below(count, 17);
+  std::vector<std::uint8_t> codes(count);
+  for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(6 * symbols[i]);
+  std::vector<std::uint8_t> pairs((count + 1) / 2);
+  bytes escapes;
+  ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
+  alignas(16) std::byte raw[1024] = {};
+  for (std::uint32_t bit = 0; bit < count * raw_bits; ++bit) {
+    if (source.next() % 2 == 0) continue;
+    raw[bit / 8] |= static_cast<std::byte>(1U << (bit % 8));
+    codes[bit / raw_bits] = static_cast<std::uint8_t>(codes[bit / raw_bits] + (1U << (bit % raw_bits)));
+  }
+  bytes got(count);
+  ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
+  ecq::warp_pair_codes<ecq::host_warp, decltype(single)> sink(
+      {ecq::warp_nibbles::of(list), escapes.data(), static_cast<std::uint32_t>(escapes.size()), count, raw_bits}, raw,
+      single);
+  feed(pairs, sink);
+  EXPECT_EQ(sink.verdict(), ecq::errc::ok);
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(codes)), got)) << count << ", " << raw_bits << " raw bits";
+}
+
+// Codes go on in groups of 128 as from a stream without pairs and raw bits.
 TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
   for (const std::uint32_t count : {1U, 2U, 7U, 127U, 128U, 129U, 200U, 256U, 384U, 385U, 640U, 1000U}) {
-    ecq::histogram counts;
-    for (unsigned symbol = 0; symbol < 40; ++symbol) counts.counts[6 * symbol] = 40 - symbol;
-    const auto list = ecq::nibble_list::of(counts, 8);
-    const auto symbols = code_source(count).below(count, 17);
-    std::vector<std::uint8_t> codes(count);
-    for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(6 * symbols[i]);
-    std::vector<std::uint8_t> pairs((count + 1) / 2);
-    bytes escapes;
-    ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
-    bytes got(count);
-    ecq::warp_element_sink<ecq::host_warp, ecq::byte_split> single{nullptr, 0, {got.data(), 0, count, true}};
-    ecq::warp_pair_codes<ecq::host_warp, decltype(single)> sink(
-        {ecq::warp_nibbles::of(list), escapes.data(), static_cast<std::uint32_t>(escapes.size()), count}, single);
-    feed(pairs, sink);
-    EXPECT_EQ(sink.verdict(), ecq::errc::ok);
-    EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(codes)), got)) << count;
+    for (const unsigned raw_bits : {0U, 1U, 2U, 7U}) expect_single_codes(count, raw_bits);
   }
 }
 

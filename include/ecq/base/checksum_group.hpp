@@ -79,9 +79,11 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
       if constexpr (Even) {
         const std::uint64_t rest =
             group.value_of(accumulator == 0 ? next[0] : batch[0], (group.rank() + 1) % Group::size());
-        ECQ_UNROLL
-        for (std::uint32_t i = 0; i < own && before != 0; ++i) {
-          own_words[i] = (batch[i] >> (8 * before)) | ((i + 1 < own ? batch[i + 1] : rest) << (64 - 8 * before));
+        if (before != 0) {
+          ECQ_UNROLL
+          for (std::uint32_t i = 0; i < own; ++i) {
+            own_words[i] = (batch[i] >> (8 * before)) | ((i + 1 < own ? batch[i + 1] : rest) << (64 - 8 * before));
+          }
         }
       }
       ECQ_UNROLL

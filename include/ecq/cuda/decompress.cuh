@@ -38,9 +38,9 @@ struct weights_to {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
     return Pairs ? 2 : 4;  // the compiler would spill
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-    return !Pairs ? 5 : sizeof(Output) < 4 ? 4 : 3;
+    return !Pairs ? 5 : sizeof(Output) < 4 ? 3 : 2;
 #else
-    return !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 3;
+    return !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 2;
 #endif
   }
 
@@ -54,10 +54,10 @@ struct weights_to {
 
   template <class Decode>
   ECQ_DEVICE_INLINE __device__ errc operator()(const stream_chunk& chunk, Decode&& decode) const {
-    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, chunk.raw_bits, chunk.walk);
+    warp_weight_sink<device_warp, Output> sink(weights, chunk.begin, chunk.raw, Pairs ? 0 : chunk.raw_bits, chunk.walk);
     errc outcome = errc::ok;
     if constexpr (Pairs) {
-      warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, sink);
+      warp_pair_codes<device_warp, decltype(sink)> codes(chunk.pairs, chunk.raw, sink);
       outcome = decode(codes);
       if (codes.verdict() != errc::ok) outcome = errc::corrupt;
     } else {

@@ -373,23 +373,28 @@ class warp_pair_sink {
   warp_trellis<Warp> trellis_;
 };
 
-/// A sink that takes codes of one byte in pairs and passes them on to a sink that takes single codes, as from a stream
-/// without pairs. That sink adds their raw bits and walks their trellis (quantize/dequantize_warp.hpp).
+/// A sink that takes codes of one byte in pairs, adds their raw bits, and passes them on to a sink that takes single
+/// codes, as from a stream without pairs and without raw bits. That sink walks their trellis
+/// (quantize/dequantize_warp.hpp). Raw bits are added here because a lane has those of eight neighbours at once.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:
   using lanes = typename Warp::lanes;
 
-  ECQ_HOST_DEVICE warp_pair_codes(const warp_pairs& pairs, Sink& sink)
-      : split_(pairs), symbols_(pairs.symbols), sink_(sink) {}
+  /// `raw` holds the chunk's raw bits, pairs.raw_bits per code, and is aligned to 16 bytes.
+  ECQ_HOST_DEVICE warp_pair_codes(const warp_pairs& pairs, const std::byte* raw, Sink& sink)
+      : split_(pairs), symbols_(pairs.symbols), raw_(raw), sink_(sink) {
+    detail::prefetch_first_raw_bits<Warp>(raw, pairs.symbols, pairs.raw_bits);
+  }
 
   ECQ_HOST_DEVICE void operator()(const lanes& pairs, std::uint32_t group, std::uint32_t) {
     const std::uint32_t left = symbols_ - group * detail::pair_group;
-    const auto found = split_(left < detail::pair_group ? split_.existing(pairs, group) : pairs);
+    auto found = split_(left < detail::pair_group ? split_.existing(pairs, group) : pairs);
+    if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
     const lanes from = Warp::lane_numbers() >> 1;
     const auto second = Warp::below(lanes(0U), Warp::lane_numbers() & 1U);
-    ECQ_UNROLL
-    for (std::uint32_t half = 0; half < 2; ++half) {
+    ECQ_NO_UNROLL  // what the sink does once need not be there twice
+        for (std::uint32_t half = 0; half < 2; ++half) {
       if (half * group_symbols >= left) break;
       const lanes lane = from + lanes(half * (lane_count / 2));
       const lanes codes =
@@ -406,6 +411,7 @@ class warp_pair_codes {
  private:
   detail::warp_pair_splitter<Warp, byte_split> split_;
   std::uint32_t symbols_;
+  const std::byte* raw_;
   Sink& sink_;
 };
 
