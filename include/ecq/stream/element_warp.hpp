@@ -23,14 +23,15 @@ namespace detail {
 /// group would wait for them half of its time (an H200: docs/performance.md).
 inline constexpr std::uint32_t raw_groups_ahead = 2;
 
-/// Prefetches the raw bits of a chunk's first groups, of no more than `elements` elements with `bits` (0..32) each.
+/// Prefetches the first raw bits of a chunk of `elements` elements, `bits` (0..32) each: those of its first groups.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void prefetch_first_raw_bits(const std::byte* raw, std::uint32_t elements, unsigned bits) {
   using lanes = typename Warp::lanes;
   if (bits == 0) return;
-  constexpr std::uint32_t most = lane_count * 16;  // of 16 bytes a lane: a sector of 32 is not left out
-  const std::uint32_t bytes = elements < most ? elements * bits / 8 : most;
-  const lanes own = Warp::lane_numbers() << 4;
+  const std::uint64_t all = std::uint64_t{elements} * bits / 8;
+  const lanes own = Warp::lane_numbers() << 4;  // 16 bytes a lane: no sector of 32 is left out
+  constexpr std::uint32_t most = lane_count << 4;
+  const auto bytes = static_cast<std::uint32_t>(all < most ? all : most);
   Warp::template prefetch<std::uint8_t>(Warp::below(own, lanes(bytes)), raw, own);
 }
 

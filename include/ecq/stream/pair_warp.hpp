@@ -393,8 +393,9 @@ class warp_pair_codes {
     if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
     const lanes from = Warp::lane_numbers() >> 1;
     const auto second = Warp::below(lanes(0U), Warp::lane_numbers() & 1U);
-    ECQ_NO_UNROLL  // what the sink does once need not be there twice
-        for (std::uint32_t half = 0; half < 2; ++half) {
+    // What the sink does need not be there twice.
+    ECQ_NO_UNROLL
+    for (std::uint32_t half = 0; half < 2; ++half) {
       if (half * group_symbols >= left) break;
       const lanes lane = from + lanes(half * (lane_count / 2));
       const lanes codes =
