@@ -8,6 +8,7 @@
 
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/base/threads.hpp"
 
 namespace ecq {
