@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 by one thread or by four.
+/// XXH64 by one thread, by four or by a warp.
 
 #include <cstddef>
 #include <cstdint>
