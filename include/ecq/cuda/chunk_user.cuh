@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ecq/cuda/tuning.cuh"
 #include "ecq/entropy/warp_table.hpp"
@@ -23,9 +24,8 @@ struct chunk_range {
 ///  - `User::pairs`: whether it is for streams in pairs;
 ///  - `User::shared_bytes`: bytes of shared memory that it needs, a multiple of 16. All threads of a block first call
 ///    `load(shared)` with this memory, and wait for each other afterwards;
-///  - `User::blocks(coding)`: how many blocks fit a multiprocessor if the stream has one table, of that warp_coding;
-///  this
-///    limits the registers;
+///  - `User::blocks(coding)`: how many blocks fit a multiprocessor, which limits the registers, if the stream has one
+///    table, of that warp_coding, or (std::nullopt) tables of any codings;
 ///  - `user(chunk, decode)`: a warp calls it for each chunk, as chunk_decoder describes. With gap arrays, all warps of
 ///    a block call it, each for its part of the codes, once for each time that the block has decoded codes for all of
 ///    them.
@@ -33,7 +33,7 @@ template <class User>
 concept chunk_user = requires {
   { User::pairs } -> std::convertible_to<bool>;
   { User::shared_bytes } -> std::convertible_to<std::size_t>;
-  { User::blocks(warp_coding::raw) } -> std::convertible_to<unsigned>;
+  { User::blocks(std::optional<warp_coding>()) } -> std::convertible_to<unsigned>;
 };
 
 }  // namespace ecq

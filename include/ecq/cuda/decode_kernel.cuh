@@ -26,7 +26,7 @@ constexpr unsigned decoder_blocks() {
   if constexpr (Coding::one_table) {
     return User::blocks(Coding::coding);
   } else {
-    return 2;
+    return User::blocks(std::nullopt);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -34,11 +35,12 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
-  static __host__ __device__ constexpr unsigned blocks(warp_coding) {
+  static __host__ __device__ constexpr unsigned blocks(std::optional<warp_coding> coding) {
+    if (!coding) return Pairs ? 1 : 2;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
     return Pairs ? 2 : 4;  // the compiler would spill
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-    return !Pairs ? 5 : sizeof(Output) < 4 ? 3 : 2;
+    return Pairs ? 2 : 5;
 #else
     return !Pairs ? 6 : sizeof(Output) < 4 ? 4 : 2;
 #endif
