@@ -28,7 +28,7 @@ template <element_split Split, bool Pairs>
 struct elements_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 0;
-  static __host__ __device__ constexpr unsigned blocks(std::optional<warp_coding> coding) {
+  static constexpr unsigned blocks(std::optional<warp_coding> coding) {
     if (!coding) return 2;
     if (element_bits<Split> == 32) return 3;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)

@@ -35,7 +35,7 @@ template <weight_output Output, bool Pairs>
 struct weights_to {
   static constexpr bool pairs = Pairs;
   static constexpr std::size_t shared_bytes = 256 * sizeof(float);
-  static __host__ __device__ constexpr unsigned blocks(std::optional<warp_coding> coding) {
+  static constexpr unsigned blocks(std::optional<warp_coding> coding) {
     if (!coding) return Pairs ? 1 : 2;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
     return Pairs ? 2 : 4;  // the compiler would spill
