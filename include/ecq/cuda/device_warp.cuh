@@ -143,19 +143,14 @@ struct device_warp {
 
   /// `from` is in global memory.
   template <class Word>
-  static __device__ void prefetch([[maybe_unused]] flags which, [[maybe_unused]] const std::byte* from,
-                                  [[maybe_unused]] lanes index) {
-#if !defined(ECQ_EMULATED_CUDA)
-    if (which) asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(from + sizeof(Word) * index)));
-#endif
+  static __device__ void prefetch(flags which, const std::byte* from, lanes index) {
+    if (which) memory::prefetch(from + sizeof(Word) * index);
   }
 
   /// `place` is in global memory.
   template <std::size_t Words, class Word = std::uint32_t>
-  static __device__ void prefetch_own([[maybe_unused]] const std::byte* place) {
-#if !defined(ECQ_EMULATED_CUDA)
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(place)));
-#endif
+  static __device__ void prefetch_own(const std::byte* place) {
+    memory::prefetch(place);
   }
 
   /// `from` is in global memory.

@@ -122,7 +122,7 @@ class resident_stream {
   /// Bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_.bytes(); }
 
-  /// As device_image::symbols.
+  /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
   const std::bitset<256>& symbols() const noexcept { return tables_.symbols(); }
 
   /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
