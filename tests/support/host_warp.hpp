@@ -118,10 +118,11 @@ struct host_warp {
     return lanes::each([&](std::uint32_t i) { return (which >> i & 1U) != 0 ? yes.value[i] : no.value[i]; });
   }
 
-  /// The high 32 bits of the products.
-  static lanes multiply_high(const lanes& a, const lanes& b) {
-    return lanes::each(
-        [&](std::uint32_t i) { return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i]) >> 32); });
+  /// The high 32 bits of a * b + addend.
+  static lanes multiply_high(const lanes& a, const lanes& b, std::uint32_t addend) {
+    return lanes::each([&](std::uint32_t i) {
+      return static_cast<std::uint32_t>((std::uint64_t{a.value[i]} * b.value[i] + addend) >> 32);
+    });
   }
   /// a * b, rounded before anything is added.
   static float multiply(float a, float b) {
@@ -244,6 +245,7 @@ struct host_warp {
     copies_on_their_way.clear();
   }
 
+  static std::byte* kept_global(std::byte* place) { return place; }
   /// Lanes set in `which` write the low half of `words` to word number `index` from `to` on.
   static void store_halves(flags which, std::byte* to, const lanes& index, const lanes& words) {
     for (std::uint32_t i = 0; i < lane_count; ++i) {

@@ -118,7 +118,7 @@ template <class Warp>
 concept computing_warp = requires(typename Warp::flags set, const typename Warp::lanes& a, std::uint32_t bits) {
   { Warp::select(set, a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::count_bits(a) } -> std::same_as<typename Warp::lanes>;
-  { Warp::multiply_high(a, a) } -> std::same_as<typename Warp::lanes>;
+  { Warp::multiply_high(a, a, bits) } -> std::same_as<typename Warp::lanes>;
   { Warp::multiply(1.0F, 1.0F) } -> std::same_as<float>;
   { Warp::append_half(a, a) } -> std::same_as<typename Warp::lanes>;
   { Warp::shift_right(a, a) } -> std::same_as<typename Warp::lanes>;
@@ -152,6 +152,7 @@ concept accessing_warp =
       Warp::store_own_bytes(to, words, end, end);
       Warp::store(to, words);
       Warp::store_halves(set, to, index, index);
+      { Warp::kept_global(to) } -> std::same_as<std::byte*>;
       { Warp::origin_of(to) } -> std::same_as<std::uint64_t>;
       Warp::template store_four<float>(to, std::uint64_t{}, numbers);
       Warp::store_one(to, 1.0F);

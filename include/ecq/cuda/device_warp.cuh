@@ -37,6 +37,13 @@ struct device_warp {
     return static_cast<const Entry*>(__cvta_shared_to_generic(address));
 #endif
   }
+  /// The same for a pointer to global memory.
+  static __device__ std::byte* kept_global(std::byte* place) {
+#if !defined(ECQ_EMULATED_CUDA)
+    asm volatile("" : "+l"(place));
+#endif
+    return place;
+  }
   /// Returns `x`, which is the same in all lanes, as a value that the compiler knows to be uniform.
   static __device__ std::uint32_t uniform(std::uint32_t x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
   static __device__ std::uint32_t least(lanes x) { return __reduce_min_sync(0xFFFFFFFFU, x); }
@@ -65,7 +72,9 @@ struct device_warp {
   static __device__ lanes count_bits(lanes x) { return count(x); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
-  static __device__ lanes multiply_high(lanes a, lanes b) { return __umulhi(a, b); }
+  static __device__ lanes multiply_high(lanes a, lanes b, std::uint32_t addend) {
+    return static_cast<lanes>((std::uint64_t{a} * b + addend) >> 32);
+  }
   static __device__ float multiply(float a, float b) { return detail::exact_product(a, b); }
   static __device__ lanes append_half(lanes a, lanes b) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -212,8 +221,17 @@ struct device_warp {
     __syncwarp();
   }
 
+  /// `to` is in global memory.
   static __device__ void store_halves(flags which, std::byte* to, lanes index, lanes words) {
-    if (which) reinterpret_cast<std::uint16_t*>(to)[index] = static_cast<std::uint16_t>(words);
+    std::byte* const place = to + std::size_t{2} * index;
+#if defined(ECQ_EMULATED_CUDA)
+    if (which) *reinterpret_cast<std::uint16_t*>(place) = static_cast<std::uint16_t>(words);
+#else
+    // A branch would compute the condition once more.
+    asm volatile("{\n\t.reg .pred which;\n\tsetp.ne.u32 which, %2, 0;\n\t@which st.global.u16 [%0], %1;\n\t}" ::"l"(
+                     __cvta_generic_to_global(place)),
+                 "h"(static_cast<std::uint16_t>(words)), "r"(which ? 1U : 0U));
+#endif
   }
 
   static __device__ std::uint64_t origin_of([[maybe_unused]] std::byte* out) {

@@ -69,7 +69,7 @@ template <element_split Split, bool SharedSlots>
 __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
   auto* const entries = detail::dynamic_shared<rans_encode_entry>();
   const rans_group_plan& plan = job.plan->coder;
-  warp_encode_table table = {device_warp::kept(entries), job.slots};
+  warp_encode_table table = {device_warp::kept(entries), job.slots, plan.division.addend()};
   const auto copy = [](void* to, const void* from, std::size_t bytes) {
     detail::copy_to_shared(static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from),
                            static_cast<std::uint32_t>(bytes / 4));

@@ -175,7 +175,7 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
   const warp_symbol_source<Warp, Split> source(elements, plan.coder.raw_bits);
   const bool coded = plan.coder.count > 1;  // with only one symbol, states do not move
   const bool alias = plan.coder.shape.mapping == slot_mapping::alias;
-  warp_encoder<Warp> encoder = {table, job.words_of_chunk(chunk), count};
+  warp_encoder<Warp> encoder = {table, Warp::kept_global(job.words_of_chunk(chunk)), count};
   for (std::uint32_t tile = (count + tile_symbols - 1) / tile_symbols; tile-- > 0;) {
     if (tile > 0) source.prefetch(tile - 1);
     pack(tile);

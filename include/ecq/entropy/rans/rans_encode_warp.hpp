@@ -16,7 +16,8 @@ namespace ecq {
 /// A frequency table of more than one symbol, in the form that a warp reads.
 struct warp_encode_table {
   const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
-  const std::uint16_t* slots;        ///< alias mapping only: indexed as rans_encode_entry::start says
+  const std::uint16_t* slots;        ///< alias mapping only: as rans_encode_entry says
+  std::uint32_t addend;              ///< of rans_division
 };
 
 namespace detail {
@@ -138,25 +139,23 @@ struct warp_encoder {
     constexpr bool alias = Mapping == slot_mapping::alias;
     lanes entry[4];
     Warp::gather_four(table.entries, offset, entry);
-    const lanes& start = entry[2];
-    const lanes& frequency = entry[3];
+    const lanes& factor = entry[2];
+    const lanes& shift = entry[3];
     constexpr unsigned scale = alias ? alias_table::scale_bits : detail::rans_shape::direct_bits;
-    const lanes compared = alias ? upper : state >> (32 - scale);
-    const flags full = Warp::both(active, Warp::at_least(compared, frequency));
+    const lanes start = entry[3] >> (32 - scale);
+    const flags full = Warp::both(active, Warp::at_least(alias ? upper : state, entry[1]));
     const std::uint32_t ballot = Warp::ballot(full);
     first -= Warp::count(ballot);
     Warp::store_halves(full, words, Warp::set_below(ballot) + lanes(first), state);
     // Inactive lanes get a state that every entry accepts.
     const lanes x = Warp::select(active, Warp::select(full, alias ? upper : state >> 16, state), lanes(0U));
-    const lanes product = Warp::multiply_high(x, entry[0]) + x * entry[1];
-    const lanes quotient = product >> scale;
-    const lanes begin = start + x;
+    const lanes quotient = Warp::shift_right(Warp::multiply_high(x, entry[0], table.addend), shift);
     if constexpr (alias) {
-      const lanes next = (product & 0xFFFF0000U) | Warp::gather(table.slots, quotient * frequency - begin);
+      const lanes next = Warp::append_half(quotient, Warp::gather(table.slots, quotient * factor + (start - x)));
       state = Warp::select(active, next, state);
       upper = Warp::select(active, quotient, upper);
     } else {
-      state = Warp::select(active, begin + quotient * (lanes(1U << scale) - frequency), state);
+      state = Warp::select(active, (start + x) + quotient * factor, state);
     }
   }
 };

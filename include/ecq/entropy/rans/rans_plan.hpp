@@ -10,16 +10,19 @@
 #include "ecq/base/threads.hpp"
 #include "ecq/entropy/frequencies.hpp"
 #include "ecq/entropy/rans/alias_table.hpp"
+#include "ecq/entropy/rans/rans_division.hpp"
 #include "ecq/entropy/rans/rans_table.hpp"
 
 namespace ecq {
 
 /// Table entry of a symbol for an encoder; 16 bytes, loaded at once.
 struct alignas(16) rans_encode_entry {
-  std::uint32_t reciprocal_low;  ///< of ceil(2^(32 + scale bits) / frequency), which divides states exactly
-  std::uint32_t reciprocal_high;
-  std::uint32_t start;  ///< direct: the symbol's first slot; alias: the slot of rank r is slots[-(start + r)]
-  std::uint32_t frequency;
+  std::uint32_t reciprocal;  ///< rans_division
+  std::uint32_t limit;       ///< direct: from which state on a word comes first; alias: from which state >> 16 on
+  std::uint32_t factor;      ///< direct: 2^scale bits - frequency; alias: frequency
+  /// The lowest five bits are the shift of rans_division, the highest, as many as the scale has, direct: the symbol's
+  /// first slot; alias: where in `slots` that of rank 0 is, from which those of higher ranks run backwards.
+  std::uint32_t start_and_shift;
 };
 
 /// Number of slots of an alias table.
@@ -28,6 +31,7 @@ inline constexpr std::uint32_t alias_slot_count = 65536;
 /// A plan with one frequency table, and that table.
 struct rans_group_plan {
   rans_encode_entry entries[256];  ///< by coded symbol
+  rans_division division;          ///< of states by all frequencies
   detail::rans_shape shape;
   unsigned raw_bits;    ///< of the split
   std::uint32_t count;  ///< number of symbols; if 1, nothing is coded
@@ -93,41 +97,46 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     plan.count = count;
   }
   const bool alias = shape.mapping == slot_mapping::alias;
-  const std::uint64_t one = std::uint64_t{1} << (32 + shape.scale_bits);
-  // Slots run backwards because q * f - (start + x) takes one instruction and start + x - q * f takes two.
-  constexpr std::uint32_t last_slot = alias_slot_count - 1;
-  const std::uint32_t first_start = alias ? 0U - last_slot : 0U;
+  // Alias: rank 0 has the last of a symbol's places in `slots`, as q * f + (start - x) needs an instruction less than
+  // start + (x - q * f).
+  const unsigned state_bits = 32 - shape.scale_bits;
+  const auto entry_of = [&](const rans_division& division, std::uint32_t frequency, std::uint32_t first_slot) {
+    const std::uint32_t start = alias ? alias_slot_count - 1 - first_slot : first_slot;
+    return rans_encode_entry{.reciprocal = division.reciprocal(frequency),
+                             .limit = alias ? frequency : frequency << state_bits,
+                             .factor = alias ? frequency : (1U << shape.scale_bits) - frequency,
+                             .start_and_shift = (start << state_bits) | division.shift(frequency)};
+  };
   // Symbols that do not occur get an entry that does no harm if they turn up.
   for (std::uint32_t symbol = group.rank(); symbol < 256; symbol += group.size()) {
-    plan.entries[symbol] = {0, static_cast<std::uint32_t>(one >> 32), first_start, 1};
+    plan.entries[symbol] = entry_of({shape.scale_bits, false}, 1, 0);
   }
-  group.sync();
   if (group.rank() == 0) {
-    std::uint32_t start = first_start;
+    std::uint32_t start = 0;
+    std::uint32_t greatest = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t frequency = table.frequencies[i];
-      plan.entries[table.symbols[i]].start = start;
+      plan.frequencies[i] = start;  // until every thread has read it
       start += frequency;
+      if (frequency > greatest) greatest = frequency;
     }
+    plan.division = rans_division::of(greatest, shape.scale_bits);
     if (alias && count > 1) {
       detail::build_alias_table(table.frequencies, count, shape.bucket_bits, aliases);
     }
   }
+  group.sync();
+  std::uint32_t* const starts = aliases.left;  // no longer used
   for (std::uint32_t i = group.rank(); i < count; i += group.size()) {
     const std::uint32_t frequency = table.frequencies[i];
-    const std::uint64_t reciprocal = (one + frequency - 1) / frequency;
-    rans_encode_entry& entry = plan.entries[table.symbols[i]];
-    entry.reciprocal_low = static_cast<std::uint32_t>(reciprocal & 0xFFFFFFFFU);
-    entry.reciprocal_high = static_cast<std::uint32_t>(reciprocal >> 32);
-    entry.frequency = frequency;
+    const std::uint32_t first_slot = plan.frequencies[i];
+    if (alias) starts[i] = alias_slot_count - 1 - first_slot;
+    plan.entries[table.symbols[i]] = entry_of(plan.division, frequency, first_slot);
     plan.symbols[i] = table.symbols[i];
     plan.frequencies[i] = frequency;
   }
   group.sync();
   if (!alias || count == 1) return;
-  std::uint32_t* const starts = aliases.left;  // no longer used
-  for (std::uint32_t i = group.rank(); i < count; i += group.size()) starts[i] = plan.entries[table.symbols[i]].start;
-  group.sync();
   // Bucket by bucket: the ranks of neighbouring threads, and so the places that they write to, follow each other.
   const unsigned offset_bits = alias_table::scale_bits - shape.bucket_bits;
   for (std::uint32_t i = group.rank(); i < alias_slot_count; i += group.size()) {
@@ -136,7 +145,7 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     const bool own = offset < aliases.divider[bucket];
     const std::uint32_t rank = own ? offset : (offset + aliases.adjust[bucket]) & 0xFFFFU;
     const std::uint32_t number = own ? bucket : aliases.alias[bucket];
-    slots[0U - (starts[number] + rank)] = static_cast<std::uint16_t>((offset << shape.bucket_bits) | bucket);
+    slots[starts[number] - rank] = static_cast<std::uint16_t>((offset << shape.bucket_bits) | bucket);
   }
 }
 

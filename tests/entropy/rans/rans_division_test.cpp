@@ -1,0 +1,49 @@
+#include "ecq/entropy/rans/rans_division.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace {
+
+std::uint64_t quotient(const ecq::rans_division& division, std::uint32_t frequency, std::uint64_t state) {
+  return (state * division.reciprocal(frequency) + division.addend()) >> (32 + division.shift(frequency));
+}
+
+/// By how much a quotient is off grows with the state, so the first and the last states of some quotients, the greatest
+/// among them, stand for all.
+void expect_exact(const ecq::rans_division& division, std::uint32_t frequency) {
+  const std::uint64_t quotients = std::uint64_t{1} << (32 - division.scale_bits);
+  for (const std::uint64_t of : {std::uint64_t{0}, std::uint64_t{1}, quotients / 2, quotients - 1}) {
+    ASSERT_EQ(quotient(division, frequency, of * frequency), of) << "frequency " << frequency;
+    ASSERT_EQ(quotient(division, frequency, of * frequency + frequency - 1), of) << "frequency " << frequency;
+  }
+}
+
+class RansDivision : public testing::TestWithParam<unsigned> {};
+
+TEST_P(RansDivision, IsExactForEveryGreatestFrequency) {
+  for (std::uint32_t greatest = 1; greatest >> GetParam() == 0; ++greatest) {
+    expect_exact(ecq::rans_division::of(greatest, GetParam()), greatest);
+  }
+}
+
+TEST_P(RansDivision, IsExactForTheOtherFrequenciesHoweverReciprocalsAreRounded) {
+  for (std::uint32_t frequency = 1; frequency <= 1U << (GetParam() - 1); ++frequency) {
+    expect_exact({GetParam(), false}, frequency);
+    expect_exact({GetParam(), true}, frequency);
+  }
+}
+
+TEST_P(RansDivision, RoundsUpForSomeFrequenciesAndNotForAll) {
+  unsigned up = 0;
+  for (std::uint32_t greatest = 1; greatest >> GetParam() == 0; ++greatest) {
+    up += ecq::rans_division::of(greatest, GetParam()).rounds_up ? 1 : 0;
+  }
+  EXPECT_GT(up, 0U);
+  EXPECT_LT(up, 1U << (GetParam() - 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Scales, RansDivision, testing::Values(12U, 16U));
+
+}  // namespace
