@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 by one thread, by four or by a warp.
+/// XXH64 by one thread or by lanes of a warp, and of bytes that are copied.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,129 +8,214 @@
 
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
-#include "ecq/base/lanes.hpp"
+#include "ecq/base/little_endian.hpp"
 #include "ecq/base/threads.hpp"
 
 namespace ecq {
 
 namespace detail {
 
-/// How the threads of a group share the stripes (32 bytes) that they hash: each keeps `own` of the four accumulators,
-/// and loads as many words of each batch of stripes. `together` batches are on their way at a time. More loads would
-/// not help: a multiprocessor counts those on their way in few counters, so that threads wait for later ones too. Where
-/// that is too few for what memory takes, later stripes are `prefetched`.
-template <std::uint32_t Threads>
-struct stripe_shares;
-template <>
-struct stripe_shares<1> {
-  static constexpr std::uint32_t own = 4, batch = 1, together = 2, prefetched = 0;
+/// An accumulator of XXH64 for devices, where the steps of its chain take the time. It is kept as the sum before the
+/// last multiplication, rotated, so that the next word's product is added where that multiplication adds anyway.
+class xxh64_chain {
+ public:
+  xxh64_chain() = default;
+  explicit ECQ_HOST_DEVICE xxh64_chain(std::uint64_t accumulator)
+      : low_(low_half(accumulator * inverse)), high_(low_half(accumulator * inverse >> 32)) {}
+
+  ECQ_HOST_DEVICE std::uint64_t accumulator() const { return ((std::uint64_t{high_} << 32) | low_) * prime; }
+
+  /// Takes the next word, multiplied by xxh64_prime(1).
+  ECQ_HOST_DEVICE void add(std::uint64_t product) {
+    const std::uint64_t sum = std::uint64_t{low_} * low_half(prime) + product;
+    const std::uint32_t low = low_half(sum);
+    const std::uint32_t high = low_half(sum >> 32) + (high_ * low_half(prime) + low_ * low_half(prime >> 32));
+    low_ = (low << 31) | (high >> 1);  // rotated left by 31
+    high_ = (high << 31) | (low >> 1);
+  }
+
+ private:
+  static constexpr std::uint64_t prime = xxh64_prime(0);
+  static constexpr std::uint64_t inverse = 0x0887493432BADB37U;
+  static_assert(prime * inverse == 1);
+
+  static ECQ_HOST_DEVICE constexpr std::uint32_t low_half(std::uint64_t x) {
+    return static_cast<std::uint32_t>(x & 0xFFFFFFFFU);
+  }
+
+  std::uint32_t low_ = 0;
+  std::uint32_t high_ = 0;
 };
-template <>
-struct stripe_shares<4> {
-  static constexpr std::uint32_t own = 1, batch = 1, together = 8, prefetched = 32;
-};
-template <>
-struct stripe_shares<lane_count> {
-  static constexpr std::uint32_t own = 1, batch = lane_count / 4, together = 8, prefetched = 0;
+
+/// The hash of whole stripes, 32 bytes each, by one thread.
+ECQ_HOST_DEVICE inline std::uint64_t xxh64_of_stripes(const std::byte* from, std::uint64_t stripes,
+                                                      std::uint64_t seed) {
+  std::uint64_t kept[4];
+  for (std::size_t i = 0; i < 4; ++i) kept[i] = xxh64_start(seed, i);
+  for (; stripes > 0; --stripes, from += 32) {
+    for (std::size_t i = 0; i < 4; ++i) kept[i] = xxh64_round(kept[i], load_le<std::uint64_t>(from + 8 * i));
+  }
+  return xxh64_merge(kept);
+}
+
+/// XXH64 of bytes by a group of 8, 16 or 32 lanes, and their copy. Each lane loads a word of a batch of stripes (32
+/// bytes), multiplies it and hands the product on to the first four, which keep the accumulators. What the others keep
+/// is of no use.
+template <bool Even, bool Copied, shuffling_group Group>
+class xxh64_lanes {
+ public:
+  /// Of words and bytes: what is copied has less than 2^32 bytes.
+  using number_type = std::conditional_t<Copied, std::uint32_t, std::uint64_t>;
+
+  /// `size` bytes from `from` on, which is aligned to 8 bytes or, with Even, to 2; with Copied they go to `to`, which
+  /// is aligned to 2. What lies in the same eight bytes as the first and the last is read, too.
+  ECQ_HOST_DEVICE xxh64_lanes(const Group& group, const std::byte* from, number_type size, std::uint64_t seed,
+                              std::byte* to)
+      : group_(group),
+        before_(Even ? misalignment(from) : 0U),
+        from_(from - before_),
+        readable_((before_ + size + 7) / 8),
+        hashed_(size / 32 * 4),
+        beyond_(Copied ? misalignment(to) : 0U),
+        to_(to - beyond_),
+        placed_(Copied ? (size + beyond_) / 8 : 0),
+        chain_(xxh64_start(seed, group.rank() % 4)) {}
+
+  /// Takes all whole stripes, and all words that are whole where they are copied to. Returns the hash of the stripes.
+  ECQ_HOST_DEVICE std::uint64_t take() {
+    const number_type words = hashed_ > placed_ ? hashed_ : placed_;
+    number_type whole = readable_ > 0 ? readable_ - 1 : 0;  // words whose next one can be read as well
+    if (whole > hashed_) whole = hashed_;
+    if (Copied && whole > placed_) whole = placed_;
+    loaded_words loaded[together];
+    number_type at = group_.rank();
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) loaded[i] = load<false>(at + i * Group::size());
+    number_type taken = 0;
+    const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
+      ECQ_UNROLL
+      for (std::uint32_t i = 0; i < together; ++i) {
+        const loaded_words now = loaded[i];
+        loaded[i] = load<Whole>(at + (together + i) * Group::size());
+        take<Whole>(now, at + i * Group::size(), taken + i * Group::size());
+      }
+      at += together * Group::size();
+      taken += together * Group::size();
+    };
+    while (taken + 2 * together * Group::size() <= whole) pass(std::true_type());
+    while (taken < words) pass(std::false_type());
+    std::uint64_t all[4];
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < 4; ++i) all[i] = group_.value_of(chain_.accumulator(), i);
+    return xxh64_merge(all);
+  }
+
+ private:
+  using memory = typename Group::memory;
+
+  /// Batches that are on their way at a time. With more in a loop's body, the compiler puts off shuffles until lanes
+  /// wait for them.
+  static constexpr std::uint32_t together = Copied ? 4 : 2;
+  static constexpr std::uint32_t stripes = Group::size() / 4;  ///< of a batch
+  static_assert(Group::size() % 8 == 0);
+
+  /// A word, and those beside it as far as they are needed.
+  struct loaded_words {
+    std::uint64_t previous, own, next;
+  };
+
+  static ECQ_HOST_DEVICE unsigned misalignment(const std::byte* place) {
+    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(place) % 8);
+  }
+  /// Eight bytes from byte `first` of (high:low) on.
+  static ECQ_HOST_DEVICE std::uint64_t joined(std::uint64_t low, std::uint64_t high, unsigned first) {
+    return first == 0 ? low : (low >> (8 * first)) | (high << (64 - 8 * first));
+  }
+
+  template <bool Whole>
+  ECQ_HOST_DEVICE loaded_words load(number_type number) const {
+    const auto word = [&](number_type which) {
+      if (!Whole && which >= readable_) return std::uint64_t{0};
+      return memory::template load<std::uint64_t>(from_ + std::size_t{8} * which);
+    };
+    return {Copied ? word(number - 1) : 0, word(number), Even ? word(number + 1) : 0};
+  }
+
+  /// Takes word `number` in a batch whose first word has number `first`.
+  template <bool Whole>
+  ECQ_HOST_DEVICE void take(const loaded_words& words, number_type number, number_type first) {
+    const std::uint64_t product = (Even ? joined(words.own, words.next, before_) : words.own) * xxh64_prime(1);
+    if constexpr (Copied) {
+      const bool earlier = before_ < beyond_;
+      const std::uint64_t there =
+          joined(earlier ? words.previous : words.own, earlier ? words.own : words.next, (before_ - beyond_) % 8);
+      if ((Whole || number < placed_) && (number != 0 || beyond_ == 0)) {
+        memory::store(to_ + std::size_t{8} * number, there);
+      }
+    }
+    ECQ_UNROLL
+    for (std::uint32_t stripe = 0; stripe < stripes; ++stripe) {
+      const std::uint64_t handed = group_.value_behind(product, 4 * stripe);
+      if (Whole || first + 4 * stripe < hashed_) chain_.add(handed);
+    }
+  }
+
+  const Group& group_;
+  unsigned before_;        ///< bytes of the first word that are not hashed
+  const std::byte* from_;  ///< aligned to 8
+  number_type readable_;   ///< words
+  number_type hashed_;     ///< words of whole stripes
+  unsigned beyond_;        ///< bytes of the first word that are not written
+  std::byte* to_;          ///< aligned to 8
+  number_type placed_;     ///< words that are whole there, the first one included
+  xxh64_chain chain_;
 };
 
 }  // namespace detail
 
-/// XXH64 of `size` bytes, returned to all threads of a group: one, four, or a warp, which waits for memory least.
-/// `from` is aligned to 8 bytes or, with Even, to 2; with Even, up to 6 bytes before the first and beyond the last may
-/// be read, and the group is no warp.
+/// XXH64 of `size` bytes, returned to all threads of a group: one thread, or 8, 16 or 32 lanes. `from` is aligned to 8
+/// bytes or, with Even, to 2; then the eight bytes that the first and the last lie in may be read as well.
 template <bool Even, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
-  using memory = typename Group::memory;
-  using shares = detail::stripe_shares<Group::size()>;
-  constexpr std::uint32_t own = shares::own;
-  static_assert(!Even || shares::batch == 1);
-  const std::uint32_t accumulator = group.rank() * own % 4;
-  std::uint64_t kept[own];
-  for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_start(seed, accumulator + i);
-
-  // Words are loaded as they are aligned. Where that is not how they are hashed, the rest of a word is in the next
-  // one, which may be another thread's, and that of a stripe's last word in the next stripe.
-  const auto before = Even ? static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 8) : 0U;
-  const std::byte* at = from - before + std::size_t{8} * own * group.rank();
-  std::uint64_t left = size / 32;  // stripes
-  std::uint64_t words[shares::together][own];
-  const auto load = [&](std::uint32_t batch, std::uint64_t(&loaded)[own], bool whole = false) {
-    const std::uint32_t stripe = batch * shares::batch + group.rank() * own / 4;
-    ECQ_UNROLL
-    for (std::uint32_t i = 0; i < own; ++i) {
-      const bool rest = Even && before != 0 && accumulator + i == 0 && stripe == left;
-      if (!whole && stripe >= left && !rest) continue;
-      loaded[i] =
-          memory::template load<std::uint64_t>(at + std::size_t{32} * shares::batch * batch + std::size_t{8} * i);
-    }
-  };
-  const auto take = [&](const std::uint64_t(&batch)[own], const std::uint64_t(&next)[own], std::uint64_t stripes) {
-    if constexpr (shares::batch != 1) {
-      ECQ_UNROLL
-      for (std::uint32_t stripe = 0; stripe < shares::batch; ++stripe) {
-        const std::uint64_t word = group.value_of(batch[0], 4 * stripe + accumulator);
-        if (stripe < stripes) kept[0] = detail::xxh64_round(kept[0], word);
-      }
+  std::uint64_t hash = seed + detail::xxh64_prime(4);
+  if (size >= 32) {
+    if constexpr (Group::size() == 1) {
+      hash = detail::xxh64_of_stripes(from, size / 32, seed);
     } else {
-      std::uint64_t own_words[own];
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) own_words[i] = batch[i];
-      if constexpr (Even) {
-        const std::uint64_t rest =
-            group.value_of(accumulator == 0 ? next[0] : batch[0], (group.rank() + 1) % Group::size());
-        if (before != 0) {
-          ECQ_UNROLL
-          for (std::uint32_t i = 0; i < own; ++i) {
-            own_words[i] = (batch[i] >> (8 * before)) | ((i + 1 < own ? batch[i + 1] : rest) << (64 - 8 * before));
-          }
-        }
-      }
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < own; ++i) kept[i] = detail::xxh64_round(kept[i], own_words[i]);
-    }
-  };
-  const auto prefetch = [&](std::uint32_t stripe) {
-    if (stripe + group.rank() < left) memory::prefetch(at + std::size_t{32} * (stripe + group.rank()));
-  };
-  constexpr std::uint32_t stripes_together = shares::together * shares::batch;
-  ECQ_UNROLL
-  for (std::uint32_t batch = 0; batch < shares::together; ++batch) load(batch, words[batch]);
-  if constexpr (shares::prefetched != 0) {
-    for (std::uint32_t stripe = stripes_together; stripe < shares::prefetched; stripe += Group::size()) {
-      prefetch(stripe);
+      hash = detail::xxh64_lanes<Even, false, Group>(group, from, size, seed, nullptr).take();
     }
   }
-  // With Whole there are all stripes of this pass and of the next.
-  const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
-    if constexpr (Whole && shares::prefetched != 0) {
-      ECQ_UNROLL
-      for (std::uint32_t i = 0; i < stripes_together; i += Group::size()) prefetch(shares::prefetched + i);
-    }
-    ECQ_UNROLL
-    for (std::uint32_t batch = 0; batch < shares::together; ++batch) {
-      const std::uint32_t first = batch * shares::batch;
-      if (!Whole && first >= left) continue;
-      take(words[batch], words[(batch + 1) % shares::together], Whole ? shares::batch : left - first);
-      load(batch + shares::together, words[batch], Whole);
-    }
-  };
-  for (; left >= 2 * stripes_together; left -= stripes_together) {
-    pass(std::true_type());
-    at += std::size_t{32} * stripes_together;
-  }
-  pass(std::false_type());
-  if (left > stripes_together) {
-    left -= stripes_together;
-    at += std::size_t{32} * stripes_together;
-    pass(std::false_type());
-  }
-  std::uint64_t all[4];
-  ECQ_UNROLL
-  for (std::uint32_t i = 0; i < 4; ++i) all[i] = group.value_of(kept[i % own], i / own);
-  const std::uint64_t hash = size >= 32 ? detail::xxh64_merge(all) : seed + detail::xxh64_prime(4);
   return detail::xxh64_finish(hash + size, from + size / 32 * 32, static_cast<std::size_t>(size % 32));
+}
+
+/// The same of `words` words of 16 bits, which go to `to`, aligned to 2, as well.
+template <shuffling_group Group>
+ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte* from, std::uint32_t words,
+                                             std::uint64_t seed, std::byte* to) {
+  using memory = typename Group::memory;
+  const std::uint64_t size = std::uint64_t{2} * words;
+  const auto copy = [&](std::uint64_t first, std::uint64_t end) {
+    for (std::uint64_t i = first + 2 * group.rank(); i < end; i += 2 * group.size()) {
+      memory::store(to + i, memory::template load<std::uint16_t>(from + i));
+    }
+  };
+  if constexpr (Group::size() == 1) {
+    copy(0, size);
+    return xxh64_by_group<true>(group, from, size, seed);
+  } else {
+    detail::xxh64_lanes<true, true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
+    const std::uint64_t of_stripes = lanes.take();
+    // What is less than a word there, at the beginning and at the end.
+    const auto beyond = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 8);
+    const std::uint64_t end = (size + beyond) / 8 * 8;  // of what is placed, from the word that `to` is in on
+    std::uint64_t first = beyond == 0 ? 0 : 8 - beyond;
+    if (first > size) first = size;
+    copy(0, first);
+    copy(end > beyond + first ? end - beyond : first, size);
+    const std::uint64_t hash = size >= 32 ? of_stripes : seed + detail::xxh64_prime(4);
+    return detail::xxh64_finish(hash + size, from + size / 32 * 32, static_cast<std::size_t>(size % 32));
+  }
 }
 
 }  // namespace ecq

@@ -59,6 +59,8 @@ struct host_group {
   static ECQ_HOST_DEVICE std::uint32_t first_of_largest(std::uint64_t, std::uint32_t number) { return number; }
   /// The value of another thread.
   static ECQ_HOST_DEVICE std::uint64_t value_of(std::uint64_t value, std::uint32_t) { return value; }
+  /// The value of the thread that many ranks further on, if there is one.
+  static ECQ_HOST_DEVICE std::uint64_t value_behind(std::uint64_t value, std::uint32_t) { return value; }
 };
 static_assert(shuffling_group<host_group>);
 

@@ -59,6 +59,7 @@ concept shuffling_group = summing_group<Group> &&
                             { group.sum(value) } -> std::same_as<std::uint64_t>;
                             { group.first_of_largest(value, number) } -> std::same_as<std::uint32_t>;
                             { group.value_of(value, number) } -> std::same_as<std::uint64_t>;
+                            { group.value_behind(value, number) } -> std::same_as<std::uint64_t>;
                           };
 
 /// Threads that take the steps of one body together; their number is a constant. `each_thread` calls a step with the

@@ -72,6 +72,9 @@ struct device_lanes {
   static __device__ std::uint64_t value_of(std::uint64_t value, std::uint32_t thread) {
     return __shfl_sync(mask(), value, static_cast<int>(thread), static_cast<int>(Threads));
   }
+  static __device__ std::uint64_t value_behind(std::uint64_t value, std::uint32_t by) {
+    return __shfl_down_sync(mask(), value, by, static_cast<int>(Threads));
+  }
   static __device__ std::uint64_t sum(std::uint64_t value) {
     ECQ_UNROLL
     for (std::uint32_t with = Threads / 2; with != 0; with /= 2) {

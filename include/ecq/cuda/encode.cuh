@@ -55,7 +55,7 @@ struct encode_sizes {
     return slots_at() + aligned(alias_slot_count * sizeof(std::uint16_t));
   }
   std::uint64_t words_at() const { return word_counts_at() + aligned(sizeof(std::uint32_t) * chunks); }
-  std::uint64_t workspace_bytes() const { return words_at() + 2 * size; }
+  std::uint64_t workspace_bytes() const { return words_at() + (2 * size + 7) / 8 * 8; }
   std::uint64_t capacity() const { return stream_header::raw_stream_bytes(size, chunk_bits, element_bytes); }
 
   /// Computes the sizes for `bytes` bytes of elements, without reading them.
@@ -162,9 +162,9 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
       .most_raw_bits = static_cast<std::uint8_t>(most_raw_bits(options.goal, Coder::id)),
       .direct = std::is_same_v<Coder, rans_direct>,
   };
-  const auto blocks = [&](std::uint64_t chunks_each) {
-    return static_cast<std::size_t>((std::min)((sizes.chunks + chunks_each - 1) / chunks_each, std::uint64_t{1} << 30));
-  };
+  constexpr unsigned placed_together = detail::place_threads / lane_count;
+  const auto placing = static_cast<std::size_t>(
+      (std::min)((sizes.chunks + placed_together - 1) / placed_together, std::uint64_t{1} << 30));
   if (sizes.size != 0) {
     ECQ_CHECK(detail::check_cuda(cudaMemsetAsync(job.counts, 0, 256 * sizeof(std::uint64_t), gpu.stream),
                                  "clearing a histogram"));
@@ -173,11 +173,9 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
   ECQ_CHECK(detail::launch(gpu, "launching the layout of a stream", &layout_kernel<detail::layout_threads>,
                            {1, detail::layout_threads}, job, verdict.memory()));
   ECQ_CHECK(visit_split(format, [&]<class Split>() {
-    return detail::launch(gpu, "launching the placing of words", &place_kernel<Split>,
-                          {blocks(1), detail::place_threads}, job);
+    return detail::launch(gpu, "launching the placing of words", &place_kernel<Split>, {placing, detail::place_threads},
+                          job);
   }));
-  ECQ_CHECK(detail::launch(gpu, "launching checksums", &checksum_kernel<detail::checksum_threads>,
-                           {blocks(detail::checksum_threads / detail::hash_threads), detail::checksum_threads}, job));
   return detail::launch(gpu, "launching the end of a stream", &finish_kernel<lane_count>, {1, lane_count}, job);
 }
 

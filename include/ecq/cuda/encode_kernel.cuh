@@ -22,10 +22,6 @@ inline constexpr unsigned plan_threads = rans_splits * lane_count;
 inline constexpr unsigned encode_threads = 1024;
 inline constexpr unsigned layout_threads = 1024;
 inline constexpr unsigned place_threads = 256;
-inline constexpr unsigned checksum_threads = 64;
-
-/// Threads that hash a chunk.
-inline constexpr unsigned hash_threads = 4;
 
 /// Shared memory of plan_kernel.
 struct plan_memory {
@@ -58,7 +54,9 @@ template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
   auto& shared = *detail::dynamic_shared<detail::plan_memory>();
   const std::uint32_t warp = threadIdx.x / lane_count;
-  weigh_rans_split(device_lanes<lane_count>(), job.counts, warp, job.direct, shared.works[warp]);
+  if (warp <= job.most_raw_bits) {
+    weigh_rans_split(device_lanes<lane_count>(), job.counts, warp, job.direct, shared.works[warp]);
+  }
   __syncthreads();
   choose_encoding(device_threads(), shared.works, shared.aliases, job);
 }
@@ -100,25 +98,15 @@ __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsi
   if (threadIdx.x == 0 && needed > job.out_bytes) detail::report_failure(verdict, errc::limit_exceeded, needed);
 }
 
-/// Step 5, one block per chunk, by any number of blocks of place_threads.
+/// Step 5, one warp per chunk, by any number of blocks of place_threads.
 template <element_split Split>
-__global__ void __launch_bounds__(detail::place_threads) place_kernel(encode_job job) {
-  for (std::uint64_t chunk = blockIdx.x; chunk < job.chunks; chunk += gridDim.x) {
-    place_chunk<Split>(device_threads(), job, chunk);
-  }
+__global__ void __launch_bounds__(detail::place_threads, 3) place_kernel(encode_job job) {
+  const std::uint64_t warps = std::uint64_t{gridDim.x} * (detail::place_threads / lane_count);
+  std::uint64_t chunk = (std::uint64_t{blockIdx.x} * detail::place_threads + threadIdx.x) / lane_count;
+  for (; chunk < job.chunks; chunk += warps) place_chunk<Split>(device_lanes<lane_count>(), job, chunk);
 }
 
-/// Step 6, hash_threads threads per chunk, by any number of blocks of checksum_threads.
-template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) checksum_kernel(encode_job job) {
-  const std::uint64_t groups = std::uint64_t{gridDim.x} * (blockDim.x / detail::hash_threads);
-  std::uint64_t chunk = (std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / detail::hash_threads;
-  for (; chunk < job.chunks; chunk += groups) {
-    checksum_chunk(device_lanes<detail::hash_threads>(), job, chunk);
-  }
-}
-
-/// Step 7, by one block of a warp.
+/// Step 6, by one block of a warp.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) finish_kernel(encode_job job) {
   finish_stream(device_lanes<Threads>(), job);

@@ -8,8 +8,8 @@
 ///   3. encode_chunk                          states and raw bits to their place, words to memory of their own
 ///   4. lay_out_stream                        whether the stream got smaller, where its sections are, the chunk index
 ///   5. place_chunk                           words, or all elements raw, to their place
-///   6. checksum_chunk
-///   7. finish_stream                         checksum of the header
+///      checksum_chunk                        beside it, unless elements are stored: then it comes after
+///   6. finish_stream                         checksum of the header
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ struct encode_job {
   encode_plan* plan;
   std::uint16_t* slots;        ///< alias_slot_count
   std::uint32_t* word_counts;  ///< of each chunk
-  std::byte* words;            ///< one per element; a chunk's words come last in its part
+  std::byte* words;            ///< two per element, a chunk's words last in its part; aligned to 8, to multiples of 8
   unsigned chunk_bits;
   std::uint8_t format;  ///< dtype, or 0 for bytes
   std::uint8_t element_bytes;
@@ -201,15 +201,10 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
   using memory = typename Group::memory;
   encode_plan& plan = *job.plan;
   const auto part = [&](section_kind kind) -> section& { return plan.sections[static_cast<std::uint32_t>(kind)]; };
-  // Each thread handles a run of chunks.
-  std::uint64_t run = 1;
-  while (run * group.size() < job.chunks) run *= 2;
-  const std::uint64_t first = group.rank() * run < job.chunks ? group.rank() * run : job.chunks;
-  const std::uint64_t last = job.chunks - first > run ? first + run : job.chunks;
   std::uint64_t own = 0;
-  for (std::uint64_t chunk = first; chunk < last; ++chunk) own += job.word_counts[chunk];
+  for (std::uint64_t chunk = group.rank(); chunk < job.chunks; chunk += group.size()) own += job.word_counts[chunk];
   std::uint64_t words = 0;
-  std::uint64_t word = group.exclusive_sum(own, words);
+  group.exclusive_sum(own, words);
   if (group.rank() == 0) {
     section* const stored = plan.stored;
     for (std::uint32_t kind = 0; kind <= known_sections; ++kind) stored[kind] = {};
@@ -253,24 +248,27 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
                               .total_bytes = total,
                               .tables = job.size != 0 ? 1U : 0U},
                              plan.sections);
-    if (coded) {
-      const auto& table = plan.coder;
-      detail::write_rans_record(job.at(section_kind::tables), table.shape.mapping,
-                                table.shape.bucket_bits != 0 ? table.shape.bucket_bits : table.shape.scale_bits,
-                                table.count, table.symbols, table.frequencies);
-    }
   }
   group.sync();
-  std::byte* const index = job.at(section_kind::chunk_index);
-  const auto write = [&](std::uint64_t chunk, std::uint64_t first_word) {
-    memory::store(index + chunk * chunk_record::bytes, first_word);
-    memory::store(index + chunk * chunk_record::bytes + 8, std::uint64_t{0});
-  };
-  for (std::uint64_t chunk = first; chunk < last; ++chunk) {
-    write(chunk, coded ? word : 0);
-    word += job.word_counts[chunk];
+  if (coded) {
+    const auto& table = plan.coder;
+    detail::write_rans_record(job.at(section_kind::tables), table.shape.mapping,
+                              table.shape.bucket_bits != 0 ? table.shape.bucket_bits : table.shape.scale_bits,
+                              table.count, table.symbols, table.frequencies, group.rank(), group.size());
   }
-  if (group.rank() == 0) write(job.chunks, coded ? words : 0);
+  std::byte* const index = job.at(section_kind::chunk_index);
+  // Neighbouring threads write neighbouring records: of a run of chunks, then of the next one.
+  std::uint64_t before = 0;
+  for (std::uint64_t run = 0; run <= job.chunks; run += group.size()) {
+    const std::uint64_t chunk = run + group.rank();
+    const std::uint32_t count = coded && chunk < job.chunks ? job.word_counts[chunk] : 0;
+    std::uint64_t of_run = 0;
+    const std::uint64_t word = before + group.exclusive_sum(std::uint64_t{count}, of_run);
+    before += of_run;
+    if (chunk > job.chunks) continue;
+    const auto half = [&](unsigned at) { return static_cast<std::uint32_t>(word >> at & 0xFFFFFFFFU); };
+    memory::store_16_bytes(index + chunk * chunk_record::bytes, {half(0), half(32), 0, 0});
+  }
   std::uint64_t end = fixed_header_bytes + plan.directory_bytes;
   const auto clear = [&](std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t at = from + group.rank(); at < to; at += group.size()) job.out[at] = std::byte{0};
@@ -285,56 +283,34 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
   return total;
 }
 
-/// Moves the words of a chunk, or all of its elements, to their place in the stream. A group has at most 2^16 threads.
-template <element_split Split, thread_group Group>
+/// Moves the words of a chunk, or all of its elements, to their place in the stream, and writes its checksum into the
+/// index. The group is one thread or a warp.
+template <element_split Split, shuffling_group Group>
 ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
-  using memory = typename Group::memory;
-  if (job.plan->total_bytes == 0) return;
-  const std::uint32_t size = job.size_of_chunk(chunk);
-  if (job.stored()) {
-    for (std::uint32_t first = group.rank() * pack_elements; first < size; first += group.size() * pack_elements) {
-      const std::size_t at = std::size_t{first} * sizeof(typename Split::element);
-      const std::uint32_t here = size - first < pack_elements ? size - first : pack_elements;
-      pack_by_lane<memory, Split>(job.chunk(chunk) + at, here, element_bits<Split>, job.raw_bits_of_chunk(chunk) + at);
-    }
-    return;
-  }
-  const std::uint64_t first_word =
-      memory::template load<std::uint64_t>(job.at(section_kind::chunk_index) + chunk * chunk_record::bytes);
-  const std::uint32_t count = job.word_counts[chunk];
-  const std::byte* const from = job.words_of_chunk(chunk) + std::size_t{2} * (size - count);
-  std::byte* const to = job.at(section_kind::words) + 2 * first_word;
-  const auto word = [&](std::uint32_t i) { return memory::template load<std::uint16_t>(from + std::size_t{2} * i); };
-  // Words are copied in pairs, from the first place that is aligned to 4 bytes.
-  const std::uint32_t odd = first_word % 2 != 0 && count != 0 ? 1 : 0;
-  const std::uint32_t pairs = (count - odd) / 2;
-  for (std::uint32_t pair = group.rank(); pair < pairs; pair += group.size()) {
-    const std::uint32_t i = odd + 2 * pair;
-    memory::store(to + std::size_t{2} * i, word(i) | (std::uint32_t{word(i + 1)} << 16));
-  }
-  if (group.rank() == 0 && odd != 0) memory::store(to, word(0));
-  if (group.rank() == 0 && odd + 2 * pairs < count) memory::store(to + std::size_t{2} * (count - 1), word(count - 1));
-}
-
-/// Writes the checksum of a chunk into the index. The group has one or four threads.
-template <shuffling_group Group>
-ECQ_HOST_DEVICE void checksum_chunk(const Group& group, const encode_job& job, std::uint64_t chunk) {
   using memory = typename Group::memory;
   const encode_plan& plan = *job.plan;
   if (plan.total_bytes == 0) return;
   const std::uint32_t size = job.size_of_chunk(chunk);
   std::byte* const record = job.at(section_kind::chunk_index) + chunk * chunk_record::bytes;
+  std::byte* const raw = job.raw_bits_of_chunk(chunk);
   std::uint64_t digest = chunk;
   if (job.stored()) {
+    for (std::uint32_t first = group.rank() * pack_elements; first < size; first += group.size() * pack_elements) {
+      const std::size_t at = std::size_t{first} * sizeof(typename Split::element);
+      const std::uint32_t here = size - first < pack_elements ? size - first : pack_elements;
+      pack_by_lane<memory, Split>(job.chunk(chunk) + at, here, element_bits<Split>, raw + at);
+    }
+    group.sync();
     for (int part = 0; part < 2; ++part) digest = xxh64_by_group<false>(group, job.out, 0, digest);
   } else {
-    const std::uint64_t first_word = memory::template load<std::uint64_t>(record);
-    digest =
-        xxh64_by_group<false>(group, job.at(section_kind::states) + chunk * 4 * lane_count, 4 * lane_count, digest);
-    digest = xxh64_by_group<true>(group, job.at(section_kind::words) + 2 * first_word,
-                                  std::uint64_t{2} * job.word_counts[chunk], digest);
+    const std::byte* const states = job.at(section_kind::states) + chunk * 4 * lane_count;
+    digest = xxh64_by_group<false>(group, states, 4 * lane_count, digest);
+    const auto first_word = memory::template load<std::uint64_t>(record);
+    const std::uint32_t words = job.word_counts[chunk];
+    digest = xxh64_and_copy(group, job.words_of_chunk(chunk) + std::size_t{2} * (size - words), words, digest,
+                            job.at(section_kind::words) + 2 * first_word);
   }
-  digest = xxh64_by_group<false>(group, job.raw_bits_of_chunk(chunk), raw_bytes(size, plan.raw_bits), digest);
+  digest = xxh64_by_group<false>(group, raw, raw_bytes(size, plan.raw_bits), digest);
   if (group.rank() == 0) {
     memory::store(record + chunk_record::checksum_at, static_cast<std::uint32_t>(digest & 0xFFFFFFFFU));
   }

@@ -124,6 +124,12 @@ Value __shfl_up_sync(unsigned mask, Value value, unsigned by, int width = 32, un
   return ecq_emulated::shuffle("__shfl_up_sync", mask, value, inside ? lane - by : lane, line);
 }
 template <class Value>
+Value __shfl_down_sync(unsigned mask, Value value, unsigned by, int width = 32, unsigned line = __builtin_LINE()) {
+  const unsigned lane = ecq_emulated::lane();
+  const bool inside = lane % static_cast<unsigned>(width) + by < static_cast<unsigned>(width);
+  return ecq_emulated::shuffle("__shfl_down_sync", mask, value, inside ? lane + by : lane, line);
+}
+template <class Value>
 Value __shfl_xor_sync(unsigned mask, Value value, int with, int width = 32, unsigned line = __builtin_LINE()) {
   const unsigned lane = ecq_emulated::lane();
   const unsigned source = (lane ^ static_cast<unsigned>(with)) % 32;

@@ -52,17 +52,24 @@ ECQ_HOST_DEVICE constexpr std::size_t rans_record_bytes(std::size_t count) noexc
   return 4 + count + count % 2 + 2 * count;
 }
 
-/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each.
+/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each. Of
+/// `threads` threads, each with a rank, each writes a part.
 ECQ_HOST_DEVICE inline void write_rans_record(std::byte* to, slot_mapping mapping, unsigned parameter,
                                               std::uint32_t count, const std::uint8_t* symbols,
-                                              const std::uint32_t* frequencies) {
-  to[0] = static_cast<std::byte>(mapping);
-  to[1] = static_cast<std::byte>(parameter);
-  store_le(to + 2, static_cast<std::uint16_t>(count));
-  to += 4;
-  for (std::uint32_t i = 0; i < count; ++i) *to++ = static_cast<std::byte>(symbols[i]);
-  if (count % 2 != 0) *to++ = std::byte{0};
-  for (std::uint32_t i = 0; i < count; ++i, to += 2) store_le(to, static_cast<std::uint16_t>(frequencies[i] - 1));
+                                              const std::uint32_t* frequencies, std::uint32_t rank = 0,
+                                              std::uint32_t threads = 1) {
+  std::byte* const symbol = to + 4;
+  std::byte* const frequency = symbol + count + count % 2;
+  if (rank == 0) {
+    to[0] = static_cast<std::byte>(mapping);
+    to[1] = static_cast<std::byte>(parameter);
+    store_le(to + 2, static_cast<std::uint16_t>(count));
+    if (count % 2 != 0) symbol[count] = std::byte{0};
+  }
+  for (std::uint32_t i = rank; i < count; i += threads) {
+    symbol[i] = static_cast<std::byte>(symbols[i]);
+    store_le(frequency + std::size_t{2} * i, static_cast<std::uint16_t>(frequencies[i] - 1));
+  }
 }
 
 }  // namespace detail
