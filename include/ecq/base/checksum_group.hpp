@@ -87,12 +87,14 @@ class xxh64_lanes {
     number_type whole = readable_ > 0 ? readable_ - 1 : 0;  // words whose next one can be read as well
     if (whole > hashed_) whole = hashed_;
     if (Copied && whole > placed_) whole = placed_;
+    for (number_type number = 0; number < prefetched; number += 4 * Group::size()) prefetch(number);
     loaded_words loaded[together];
     number_type at = group_.rank();
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < together; ++i) loaded[i] = load<false>(at + i * Group::size());
     number_type taken = 0;
     const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
+      if (4 * group_.rank() < together * Group::size()) prefetch(taken + prefetched);
       ECQ_UNROLL
       for (std::uint32_t i = 0; i < together; ++i) {
         const loaded_words now = loaded[i];
@@ -113,9 +115,11 @@ class xxh64_lanes {
  private:
   using memory = typename Group::memory;
 
-  /// Batches that are on their way at a time. With more in a loop's body, the compiler puts off shuffles until lanes
-  /// wait for them.
-  static constexpr std::uint32_t together = Copied ? 4 : 2;
+  /// Batches that are loaded ahead, and in a loop's body, where the compiler puts off shuffles of more of them until
+  /// lanes wait.
+  static constexpr std::uint32_t together = 2;
+  /// Words that are prefetched: a pass takes less time than memory does.
+  static constexpr std::uint32_t prefetched = 512;
   static constexpr std::uint32_t stripes = Group::size() / 4;  ///< of a batch
   static_assert(Group::size() % 8 == 0);
 
@@ -132,6 +136,11 @@ class xxh64_lanes {
     return first == 0 ? low : (low >> (8 * first)) | (high << (64 - 8 * first));
   }
 
+  /// Of four words for each lane from word `first` on.
+  ECQ_HOST_DEVICE void prefetch(number_type first) const {
+    const number_type number = first + 4 * group_.rank();
+    if (number < readable_) memory::prefetch(from_ + std::size_t{8} * number);
+  }
   template <bool Whole>
   ECQ_HOST_DEVICE loaded_words load(number_type number) const {
     const auto word = [&](number_type which) {

@@ -257,13 +257,17 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
                               table.count, table.symbols, table.frequencies, group.rank(), group.size());
   }
   std::byte* const index = job.at(section_kind::chunk_index);
-  // Neighbouring threads write neighbouring records: of a run of chunks, then of the next one.
+  // Neighbouring threads write neighbouring records: of a run of chunks, then of the next one, whose counts are on
+  // their way meanwhile.
+  const auto words_of = [&](std::uint64_t chunk) { return coded && chunk < job.chunks ? job.word_counts[chunk] : 0U; };
   std::uint64_t before = 0;
+  std::uint64_t next = words_of(group.rank());
   for (std::uint64_t run = 0; run <= job.chunks; run += group.size()) {
     const std::uint64_t chunk = run + group.rank();
-    const std::uint32_t count = coded && chunk < job.chunks ? job.word_counts[chunk] : 0;
+    const std::uint64_t count = next;
+    next = words_of(chunk + group.size());
     std::uint64_t of_run = 0;
-    const std::uint64_t word = before + group.exclusive_sum(std::uint64_t{count}, of_run);
+    const std::uint64_t word = before + group.exclusive_sum(count, of_run);
     before += of_run;
     if (chunk > job.chunks) continue;
     const auto half = [&](unsigned at) { return static_cast<std::uint32_t>(word >> at & 0xFFFFFFFFU); };
