@@ -87,14 +87,15 @@ class xxh64_lanes {
     number_type whole = readable_ > 0 ? readable_ - 1 : 0;  // words whose next one can be read as well
     if (whole > hashed_) whole = hashed_;
     if (Copied && whole > placed_) whole = placed_;
-    for (number_type number = 0; number < prefetched; number += 4 * Group::size()) prefetch(number);
+    if (words == 0) return xxh64_merge({});
+    for (number_type number = 0; number < prefetched; number += 2 * Group::size()) prefetch(number);
     loaded_words loaded[together];
     number_type at = group_.rank();
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < together; ++i) loaded[i] = load<false>(at + i * Group::size());
     number_type taken = 0;
     const auto pass = [&]<bool Whole>(std::bool_constant<Whole>) {
-      if (4 * group_.rank() < together * Group::size()) prefetch(taken + prefetched);
+      prefetch(taken + prefetched);
       ECQ_UNROLL
       for (std::uint32_t i = 0; i < together; ++i) {
         const loaded_words now = loaded[i];
@@ -104,8 +105,13 @@ class xxh64_lanes {
       at += together * Group::size();
       taken += together * Group::size();
     };
-    while (taken + 2 * together * Group::size() <= whole) pass(std::true_type());
-    while (taken < words) pass(std::false_type());
+    while (taken < words) {
+      if (taken != 0 && taken + 2 * together * Group::size() <= whole) {
+        pass(std::true_type());
+      } else {
+        pass(std::false_type());
+      }
+    }
     std::uint64_t all[4];
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < 4; ++i) all[i] = group_.value_of(chain_.accumulator(), i);
@@ -133,13 +139,19 @@ class xxh64_lanes {
   }
   /// Eight bytes from byte `first` of (high:low) on.
   static ECQ_HOST_DEVICE std::uint64_t joined(std::uint64_t low, std::uint64_t high, unsigned first) {
-    return first == 0 ? low : (low >> (8 * first)) | (high << (64 - 8 * first));
+    const bool far = first >= 4;
+    const std::uint64_t middle = (low >> 32) | (high << 32);
+    const std::uint64_t begin = far ? middle : low;
+    const std::uint64_t end = far ? high : middle;
+    const unsigned bits = first % 4 * 8;
+    const auto half = [&](std::uint64_t from) { return from >> bits & 0xFFFFFFFFU; };
+    return half(begin) | (half(end) << 32);
   }
 
-  /// Of four words for each lane from word `first` on.
+  /// Of two words for each lane from word `first` on, or of the last one.
   ECQ_HOST_DEVICE void prefetch(number_type first) const {
-    const number_type number = first + 4 * group_.rank();
-    if (number < readable_) memory::prefetch(from_ + std::size_t{8} * number);
+    const number_type number = first + 2 * group_.rank();
+    memory::prefetch(from_ + std::size_t{8} * (number < readable_ ? number : readable_ - 1));
   }
   template <bool Whole>
   ECQ_HOST_DEVICE loaded_words load(number_type number) const {
@@ -158,7 +170,7 @@ class xxh64_lanes {
       const bool earlier = before_ < beyond_;
       const std::uint64_t there =
           joined(earlier ? words.previous : words.own, earlier ? words.own : words.next, (before_ - beyond_) % 8);
-      if ((Whole || number < placed_) && (number != 0 || beyond_ == 0)) {
+      if (Whole || (number < placed_ && (number != 0 || beyond_ == 0))) {
         memory::store(to_ + std::size_t{8} * number, there);
       }
     }

@@ -22,6 +22,12 @@ inline constexpr unsigned plan_threads = rans_splits * lane_count;
 inline constexpr unsigned encode_threads = 1024;
 inline constexpr unsigned layout_threads = 1024;
 inline constexpr unsigned place_threads = 128;
+// Blocks a multiprocessor holds of them: with one more, the compiler spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+inline constexpr unsigned place_blocks = 4;
+#else
+inline constexpr unsigned place_blocks = 6;
+#endif
 
 /// Shared memory of plan_kernel.
 struct plan_memory {
@@ -100,7 +106,7 @@ __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsi
 
 /// Step 5, one warp per chunk, by any number of blocks of place_threads.
 template <element_split Split>
-__global__ void __launch_bounds__(detail::place_threads, 6) place_kernel(encode_job job) {
+__global__ void __launch_bounds__(detail::place_threads, detail::place_blocks) place_kernel(encode_job job) {
   const std::uint64_t warps = std::uint64_t{gridDim.x} * (detail::place_threads / lane_count);
   std::uint64_t chunk = (std::uint64_t{blockIdx.x} * detail::place_threads + threadIdx.x) / lane_count;
   for (; chunk < job.chunks; chunk += warps) place_chunk<Split>(device_lanes<lane_count>(), job, chunk);
