@@ -105,13 +105,8 @@ class xxh64_lanes {
       at += together * Group::size();
       taken += together * Group::size();
     };
-    while (taken < words) {
-      if (taken != 0 && taken + 2 * together * Group::size() <= whole) {
-        pass(std::true_type());
-      } else {
-        pass(std::false_type());
-      }
-    }
+    while (taken + 2 * together * Group::size() <= whole) pass(std::true_type());
+    while (taken < words) pass(std::false_type());
     std::uint64_t all[4];
     ECQ_UNROLL
     for (std::uint32_t i = 0; i < 4; ++i) all[i] = group_.value_of(chain_.accumulator(), i);
@@ -170,7 +165,7 @@ class xxh64_lanes {
       const bool earlier = before_ < beyond_;
       const std::uint64_t there =
           joined(earlier ? words.previous : words.own, earlier ? words.own : words.next, (before_ - beyond_) % 8);
-      if (Whole || (number < placed_ && (number != 0 || beyond_ == 0))) {
+      if ((Whole || number < placed_) && (number != 0 || beyond_ == 0)) {
         memory::store(to_ + std::size_t{8} * number, there);
       }
     }
