@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 by one thread or by lanes of a warp, and of bytes that are copied.
+/// XXH64 by one thread or by a warp, and of words that a warp copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "ecq/base/checksum.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
 #include "ecq/base/threads.hpp"
 
@@ -58,19 +59,18 @@ ECQ_HOST_DEVICE inline std::uint64_t xxh64_of_stripes(const std::byte* from, std
   return xxh64_merge(kept);
 }
 
-/// XXH64 of bytes by a group of 8, 16 or 32 lanes, and their copy. Each lane loads a word of a batch of stripes (32
-/// bytes), multiplies it and hands the product on to the first four, which keep the accumulators. What the others keep
-/// is of no use.
+/// XXH64 of bytes by a warp, and their copy. Each lane loads a word of a batch of stripes (32 bytes), multiplies it and
+/// hands the product on to the first four, which keep the accumulators. What the others keep is of no use.
 template <bool Even, bool Copied, shuffling_group Group>
-class xxh64_lanes {
+class xxh64_by_lanes {
  public:
   /// Of words and bytes: what is copied has less than 2^32 bytes.
   using number_type = std::conditional_t<Copied, std::uint32_t, std::uint64_t>;
 
   /// `size` bytes from `from` on, which is aligned to 8 bytes or, with Even, to 2; with Copied they go to `to`, which
   /// is aligned to 2. What lies in the same eight bytes as the first and the last is read, too.
-  ECQ_HOST_DEVICE xxh64_lanes(const Group& group, const std::byte* from, number_type size, std::uint64_t seed,
-                              std::byte* to)
+  ECQ_HOST_DEVICE xxh64_by_lanes(const Group& group, const std::byte* from, number_type size, std::uint64_t seed,
+                                 std::byte* to)
       : group_(group),
         before_(Even ? misalignment(from) : 0U),
         from_(from - before_),
@@ -122,7 +122,7 @@ class xxh64_lanes {
   /// Words that are prefetched: a pass takes less time than memory does.
   static constexpr std::uint32_t prefetched = 512;
   static constexpr std::uint32_t stripes = Group::size() / 4;  ///< of a batch
-  static_assert(Group::size() % 8 == 0);
+  static_assert(Group::size() == lane_count);
 
   /// A word, and those beside it as far as they are needed.
   struct loaded_words {
@@ -189,8 +189,8 @@ class xxh64_lanes {
 
 }  // namespace detail
 
-/// XXH64 of `size` bytes, returned to all threads of a group: one thread, or 8, 16 or 32 lanes. `from` is aligned to 8
-/// bytes or, with Even, to 2; then the eight bytes that the first and the last lie in may be read as well.
+/// XXH64 of `size` bytes, returned to all threads of a group: one thread or a warp. `from` is aligned to 8 bytes or,
+/// with Even, to 2; then the eight bytes that the first and the last lie in may be read as well.
 template <bool Even, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
@@ -199,7 +199,7 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
     if constexpr (Group::size() == 1) {
       hash = detail::xxh64_of_stripes(from, size / 32, seed);
     } else {
-      hash = detail::xxh64_lanes<Even, false, Group>(group, from, size, seed, nullptr).take();
+      hash = detail::xxh64_by_lanes<Even, false, Group>(group, from, size, seed, nullptr).take();
     }
   }
   return detail::xxh64_finish(hash + size, from + size / 32 * 32, static_cast<std::size_t>(size % 32));
@@ -220,7 +220,7 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte
     copy(0, size);
     return xxh64_by_group<true>(group, from, size, seed);
   } else {
-    detail::xxh64_lanes<true, true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
+    detail::xxh64_by_lanes<true, true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
     const std::uint64_t of_stripes = lanes.take();
     // What is less than a word there, at the beginning and at the end.
     const auto beyond = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 8);
