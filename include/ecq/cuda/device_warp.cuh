@@ -72,6 +72,7 @@ struct device_warp {
   static __device__ lanes count_bits(lanes x) { return count(x); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
+  /// The high 32 bits of a * b + addend.
   static __device__ lanes multiply_high(lanes a, lanes b, std::uint32_t addend) {
     return static_cast<lanes>((std::uint64_t{a} * b + addend) >> 32);
   }

@@ -116,7 +116,7 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     std::uint32_t greatest = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t frequency = table.frequencies[i];
-      plan.frequencies[i] = start;  // until every thread has read it
+      plan.frequencies[i] = start;  // until it is read below
       start += frequency;
       if (frequency > greatest) greatest = frequency;
     }
