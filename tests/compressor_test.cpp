@@ -311,6 +311,16 @@ TEST(Compressor, NamesTheWeightThatIsNoNumber) {
   }
 }
 
+TEST(Compressor, RefusesChunksThatCannotBeBeforeItPlansARate) {
+  const auto weights = ecq_test::gaussian(20, 30);
+  const matrix_view view(weights.data(), 20, 30);
+  for (const unsigned bits : {1U, 9U, 19U, 64U, 4000000000U}) {
+    const auto packed = ecq::compressor<>{{.target_bits = 3.0}, {.chunk_bits = bits}}.compress(view);
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().code(), errc::invalid_argument) << bits;
+  }
+}
+
 TEST(Compressor, RefusesNeitherAndBothParameters) {
   const auto weights = ecq_test::gaussian(8, 16);
   const matrix_view view(weights.data(), 8, 16);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -52,14 +53,19 @@ inline CLI::Validator number_between(double low, double high) {
       "", "");
 }
 
-/// Digits of a number of at most 64 bits: CLI11 alone takes -1 for the largest one.
+/// Reads a number of digits alone, which fits: CLI11 alone takes -1 for the largest one.
+template <class Number>
+bool read_whole_number(std::string_view text, Number& value) {
+  const auto [stop, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return wrong == std::errc() && stop == text.data() + text.size();
+}
+
+/// Digits of a number of at most 64 bits.
 inline CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {
         std::uint64_t value = 0;
-        const char* const end = text.data() + text.size();
-        const auto [stop, wrong] = std::from_chars(text.data(), end, value);
-        return wrong == std::errc() && stop == end ? std::string() : text + " is not a whole number below 2^64";
+        return read_whole_number(text, value) ? std::string() : text + " is not a whole number below 2^64";
       },
       "", "");
 }

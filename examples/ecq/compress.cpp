@@ -22,8 +22,8 @@ struct compress_options : tool::compress_arguments {
 /// Reads "i/n"; false unless i < n.
 bool read_part(const std::string& text, ecq::folder_part& part) {
   const std::size_t slash = text.find('/');
-  return slash != std::string::npos && CLI::detail::lexical_cast(text.substr(0, slash), part.index) &&
-         CLI::detail::lexical_cast(text.substr(slash + 1), part.count) && part.index < part.count;
+  return slash != std::string::npos && tool::read_whole_number(text.substr(0, slash), part.index) &&
+         tool::read_whole_number(text.substr(slash + 1), part.count) && part.index < part.count;
 }
 
 ecq::result<void> run(const compress_options& given) {

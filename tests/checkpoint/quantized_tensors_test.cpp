@@ -74,7 +74,13 @@ TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
       {{576, 7168}, {5, 56}, {}, 128, 128, 56},  // blocks, the last of them smaller
       {{300, 256}, {3, 2}, {100, 128}, 100, 128, 2},
       {{300, 256}, {3, 2}, {}, 128, 128, 2},
-      {{96, 90}, {96, 3}, {}, 1, 32, 3},  // groups in a row
+      {{300, 512}, {3, 2}, {}, 0, 0, 0},  // 100 rows each or 128
+      {{5632, 64}, {2}, {}, 0, 0, 0},     // two matrices in one, or blocks of 4096 rows
+      {{6144, 64}, {3}, {}, 2048, 64, 1},
+      {{96, 90}, {96, 3}, {}, 0, 0, 0},  // groups in a row, of 30 or of 32
+      {{96, 90}, {96, 6}, {}, 0, 0, 0},
+      {{96, 100}, {96, 5}, {}, 1, 20, 5},
+      {{96, 90}, {96, 23}, {}, 1, 4, 23},
       {{60, 90}, {60, 9}, {}, 1, 10, 9},
       {{8, 32, 48}, {8}, {}, 1, 1536, 1},  // experts
       {{8, 32, 48}, {8, 1, 1}, {}, 1, 1536, 1},
@@ -288,6 +294,24 @@ TEST_F(QuantizedCheckpoint, Fp8WithoutScalesIsPlainOnlyWhereNothingIsQuantised) 
   const auto refused = compress();
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("layers.0.a.weight"), std::string::npos);
+}
+
+TEST_F(QuantizedCheckpoint, Fp8BesideWhatMayBeItsScalesIsAnError) {
+  const auto codes = bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(64, 96));
+  const tensor bare{"layers.0.a.weight", "F8_E4M3", {64, 96}, codes};
+  const auto refused = [&](const std::string& name) {
+    write_model(model, {bare, {name, "F32", {1}, bytes_of<float>({0.01F})}});
+    const auto report = compress();
+    if (report) return false;
+    EXPECT_NE(report.error().message().find(name), std::string::npos);
+    return report.error().code() == errc::unsupported;
+  };
+  for (const std::string name : {"weight_scales", "scales", "scale_inv", "weight.scale", "weight._scale", "w_scale",
+                                 "fp8_scale", "weight_scale_2", "wscale", "scale_w", "qscale", "weight_scale_1"}) {
+    EXPECT_TRUE(refused("layers.0.a." + name)) << name;
+  }
+  EXPECT_FALSE(refused("layers.0.b.scale_of_something"));
+  EXPECT_FALSE(refused("layers.0.a.bias"));
 }
 
 TEST_F(QuantizedCheckpoint, ConfigSaysHowLargeBlocksAre) {

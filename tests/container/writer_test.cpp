@@ -91,10 +91,29 @@ TEST(ContainerWriter, RefusesPlansThatCollide) {
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.blocks.push_back(plan.blocks[0]); }), "'layers.0"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.blocks[1].name = "layers.0"; }), "'layers.0'"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.blocks[1].matrices.clear(); }), "'head'"));
+  for (const std::string name : {"layers.0.ecq_stream", "head.ecq_stream", "ecq.header_checksum"}) {
+    EXPECT_TRUE(has(message([&](container_plan& plan) { plan.blocks[1].matrices[0].name = name; }), "'" + name + "'"));
+  }
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.blocks[1].name = "\xff"; }), "UTF-8"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.tool = "\xff"; }), "UTF-8"));
   EXPECT_TRUE(has(message([](container_plan& plan) { plan.pass_through[0].shape.reset(); }), "'norm'"));
   EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(ContainerWriter, NamesWhatIsMissing) {
+  const temporary_folder folder;
+  auto writer = container_writer::create(folder / "out", sample_plan());
+  ASSERT_TRUE(writer) << writer.error().to_string();
+  for (const auto& [name, block] : ecq_test::sample_blocks()) ASSERT_TRUE(writer->write_block(name, block));
+  for (const auto& [declared, data] : ecq_test::sample_tensors()) {
+    const auto refused = writer->commit();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+    EXPECT_NE(refused.error().message().find("'" + declared.name + "'"), std::string::npos) << declared.name;
+    ASSERT_TRUE(writer->write_tensor(declared.name, ecq_test::as_bytes(data)));
+  }
+  EXPECT_TRUE(writer->commit());
+  EXPECT_TRUE(writer->commit());  // done already
 }
 
 TEST(ContainerWriter, RefusesWhatIsNotInThePlan) {

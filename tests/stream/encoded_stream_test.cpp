@@ -26,6 +26,7 @@ std::vector<std::uint8_t> decode(std::span<const std::byte> blob, unsigned threa
   EXPECT_TRUE(stream) << stream.error().to_string();
   if (!stream) return {};
   EXPECT_TRUE(stream->verify(backend));
+  EXPECT_TRUE(stream->verify_chunks(stream->chunk_count(), 0, backend.isa));
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(stream->size()));
   const auto done = ecq::decode_stream(backend, *stream, 0, codes);
   EXPECT_TRUE(done) << done.error().to_string();

@@ -11,6 +11,7 @@ namespace {
 using tool_test::json;
 using tool_test::read_text;
 using tool_test::Tool;
+using tool_test::write_text;
 
 class FolderTool : public Tool {
  protected:
@@ -55,11 +56,29 @@ TEST_F(FolderTool, PartsShareALambda) {
   for (const std::string name : {"/model.safetensors", "/config.json"}) {
     EXPECT_TRUE(read_text(parts + name) == read_text(whole + name)) << name;
   }
-  for (const char* part : {"2/2", "0", "/", "a/b", "-1/2", "0/0"}) {
+  for (const char* part :
+       {"2/2", "0", "/", "a/b", "-1/2", "0/0", "0/-1", " 0/2", "0x0/2", "0/", "0/99999999999999999999999"}) {
     EXPECT_EQ(run({"compress", model, "-o", parts, "--lambda", "5", "--part", part}).exit_code, 2) << part;
   }
   EXPECT_EQ(run({"compress", model, "-o", parts, "--bits", "3", "--part", "0/2"}).exit_code, 1);
   EXPECT_EQ(run({"compress", generated(), "-o", path("x"), "--lambda", "5", "--part", "0/2"}).exit_code, 1);
+}
+
+// A folder named by mistake has files of the same names more often than not.
+TEST_F(FolderTool, ReplacesNoOtherModel) {
+  const std::string model = model_folder(), other = path("other"), packed = path("packed"), restored = path("restored");
+  std::filesystem::create_directory(other);
+  const std::string header = R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  const std::string before = std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header + "?";
+  write_text(other + "/model.safetensors", before);
+  EXPECT_EQ(run({"compress", model, "-o", other, "--lambda", "5"}).exit_code, 1);
+  for (int times = 0; times < 2; ++times) ask({"compress", model, "-o", packed, "--lambda", "5"});  // its own result
+  EXPECT_EQ(run({"decompress", packed, "-o", other}).exit_code, 1);
+  EXPECT_TRUE(read_text(other + "/model.safetensors") == before);
+  for (int times = 0; times < 2; ++times) ask({"decompress", packed, "-o", restored});
+  const std::string again = path("again");
+  ask({"compress", model, "-o", again, "--lambda", "9"});
+  EXPECT_EQ(run({"decompress", packed, "-o", again}).exit_code, 1);
 }
 
 TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {

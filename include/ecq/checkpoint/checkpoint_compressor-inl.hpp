@@ -109,6 +109,7 @@ ECQ_INLINE result<compress_report> checkpoint_compressor::commit() {
 }
 
 ECQ_INLINE result<void> checkpoint_compressor::prepare() {
+  ECQ_CHECK(check_chunk_bits(options_.chunk_bits));
   for (method_share& share : shares_) ECQ_CHECK(prepare(share));
   return {};
 }

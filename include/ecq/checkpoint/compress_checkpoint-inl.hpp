@@ -31,6 +31,7 @@
 #include "ecq/io/model_config.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
+#include "ecq/io/safetensors.hpp"
 #include "ecq/methods/method.hpp"
 
 namespace ecq {
@@ -102,6 +103,15 @@ ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& in) {
   return std::move(model);
 }
 
+/// Fails if a file of a folder of compressed weights would take the place of weights that are not compressed: a folder
+/// named by mistake has files of the same names more often than not.
+ECQ_INLINE result<void> refuse_to_replace_plain(const std::filesystem::path& path) {
+  const auto there = safetensors_file::open(path);
+  if (!there || is_container(*there)) return {};
+  return error(errc::invalid_argument, quoted(path),
+               ": weights that are not compressed would be replaced; remove them, or name another folder");
+}
+
 /// The methods of the options.
 struct chosen_methods {
   std::shared_ptr<const compression_method> method, fallback;
@@ -155,6 +165,7 @@ class folder_compression {
     std::vector<std::filesystem::path> inputs = model_->inputs();
     inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
     ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
+    for (const auto& file : outs_) ECQ_CHECK(refuse_to_replace_plain(file));
     ECQ_CHECK(compressor_->prepare());
     ECQ_TRY(folder, output_folder::create(out_));
     folder_.emplace(std::move(folder));

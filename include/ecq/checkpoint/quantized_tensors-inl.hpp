@@ -2,12 +2,14 @@
 /// \file
 /// Definition of what is quantised already.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
@@ -24,18 +26,26 @@ namespace ecq {
 
 namespace detail {
 
-/// The number of elements of `extent` that share each of `count` scales, or nothing.
+/// Whether blocks of `size` elements, the last one perhaps smaller, are `count` in `extent`, which is not 0.
+constexpr bool blocks_fit(std::uint64_t extent, std::uint64_t count, std::uint64_t size) noexcept {
+  return size != 0 && (extent - 1) / size + 1 == count;
+}
+
+/// The number of elements of `extent` that share each of `count` scales, or nothing; nothing as well if blocks of a
+/// power of two, the last one smaller, and equal parts do both: whoever guesses wrong makes other weights of it.
 constexpr std::optional<std::uint64_t> shared_by_each(std::uint64_t extent, std::uint64_t count,
                                                       std::optional<std::uint64_t> block) noexcept {
   if (extent == 0 || count == 0) return std::nullopt;
-  const auto fits = [&](std::uint64_t size) { return size != 0 && (extent - 1) / size + 1 == count; };
+  const auto fits = [&](std::uint64_t size) { return blocks_fit(extent, count, size); };
   if (count == 1) return extent;
   if (block && fits(*block)) return block;
+  std::optional<std::uint64_t> found;
+  if (extent % count == 0) found = extent / count;
   for (std::uint64_t size = 1; size != 0 && size <= extent; size *= 2) {
-    if (fits(size)) return size;
+    if (!fits(size)) continue;
+    return found.value_or(size) == size ? std::optional(size) : std::nullopt;
   }
-  if (extent % count == 0) return extent / count;
-  return std::nullopt;
+  return found;
 }
 
 constexpr std::uint64_t product_of(std::span<const std::uint64_t> extents) noexcept {
@@ -61,6 +71,30 @@ ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, s
   return all;
 }
 
+/// Sorted names of tensors that look like scales of FP8 weights, or like what belongs to quantised ones.
+ECQ_INLINE std::vector<std::string_view> scale_like_names(const checkpoint& model) {
+  std::vector<std::string_view> names;
+  for (const tensor_entry& tensor : model.tensors()) {
+    if (belongs_to_quantized(tensor.name) || tensor.name.find("scale") != std::string::npos) {
+      names.push_back(tensor.name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// One of `names` that is that of the weights with another ending, or in the place of their last part; empty if none
+/// is.
+ECQ_INLINE std::string_view beside(std::string_view weights, std::span<const std::string_view> names) {
+  const std::size_t dot = weights.rfind('.');
+  const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);
+  for (auto name = std::lower_bound(names.begin(), names.end(), stem); name != names.end(); ++name) {
+    if (!name->starts_with(stem)) break;
+    if (*name != weights) return *name;
+  }
+  return {};
+}
+
 /// Looks at FP8 or INT8 weights and their scales.
 ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const tensor_entry& weights,
                                               const tensor_entry& scale, std::span<const std::uint64_t> block) {
@@ -76,8 +110,9 @@ ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const ten
   const auto type = scale_type_from_safetensors(scale.dtype);
   if (!found.scales || !type) {
     found.scales.reset();
-    found.unusable = text_of("scales of ", scale.dtype, " ", shape_text(scale.shape), " do not spread over weights ",
-                             shape_text(weights.shape));
+    found.unusable =
+        text_of("scales of ", scale.dtype, " ", shape_text(scale.shape), " spread over weights ",
+                shape_text(weights.shape), " in no way, or in two that only a block size in config.json tells apart");
     return found;
   }
   found.scales->type = *type;
@@ -101,6 +136,12 @@ ECQ_INLINE std::optional<weight_scales> spread_scales(std::span<const std::uint6
   if (detail::product_of(scale) == 1) {
     spread.rows_per_scale = static_cast<std::size_t>(weights[0]);
     return spread;
+  }
+  // Scales for blocks of rows and columns are for 128 of both in every checkpoint known that does not say so.
+  constexpr std::uint64_t usual[2] = {128, 128};
+  if (block.empty() && weights.size() == 2 && scale.size() == 2 && scale[0] > 1 && scale[1] > 1 &&
+      detail::blocks_fit(weights[0], scale[0], 128) && detail::blocks_fit(weights[1], scale[1], 128)) {
+    block = usual;
   }
   const auto block_of = [&](std::size_t axis) -> std::optional<std::uint64_t> {
     if (block.size() != 2 || weights.size() < 2 || axis + 2 < weights.size()) return std::nullopt;
@@ -160,10 +201,13 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     }
     scaled_fp8 = scaled_fp8 || is_fp8(type_of(position));
   }
-  if (!scaled_fp8) return found;
+  const auto names = detail::scale_like_names(model);
   for (std::size_t position = 0; position < found.findings_.size(); ++position) {
     finding& what = found.findings_[position];
-    if (!what.belongs && what.scale == nullptr && is_fp8(type_of(position))) {
+    if (what.belongs || what.scale != nullptr || !is_fp8(type_of(position))) continue;
+    if (const auto other = detail::beside(model.tensors()[position].name, names); !other.empty()) {
+      what.unusable = detail::text_of("it is not known whether '", other, "' are its scales");
+    } else if (scaled_fp8) {
       what.unusable = "the checkpoint is quantised, but there are no scales of its name";
     }
   }

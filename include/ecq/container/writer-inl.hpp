@@ -35,8 +35,11 @@ ECQ_INLINE result<void> container_writer::write_tensor(std::string_view name, st
 }
 
 ECQ_INLINE result<void> container_writer::commit() {
+  if (committed_) return {};
   ECQ_CHECK(finish());
-  return file_.commit();
+  ECQ_CHECK(file_.commit());
+  committed_ = true;
+  return {};
 }
 
 ECQ_INLINE container_writer::container_writer(safetensors_writer file, container_plan plan)
@@ -120,6 +123,12 @@ ECQ_INLINE result<container_writer> container_writer::create(const std::filesyst
   for (const tensor_declaration& tensor : tensors) {
     if (declared.insert(tensor.name).second) continue;
     return bad("the name '", tensor.name, "' is needed twice: by the container itself and by the original");
+  }
+  for (const container_plan::block& block : plan.blocks) {
+    for (const container_plan::matrix& matrix : block.matrices) {
+      if (declared.contains(matrix.name))
+        return bad("the container itself needs the name of matrix '", matrix.name, "'");
+    }
   }
   for (const std::string& name : names) {
     if (!is_utf8(name)) return bad("the name '", name, "' is not UTF-8");
@@ -207,6 +216,12 @@ ECQ_INLINE result<void> container_writer::finish() {
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     if (!blocks_[index].matrices.empty()) continue;
     return error(errc::invalid_argument, "block '", plan_.blocks[index].name, "' was not written");
+  }
+  std::set<std::string_view> written;
+  for (const tensor_checksum& each : checksums_) written.insert(each.tensor);
+  for (const tensor_declaration& tensor : plan_.pass_through) {
+    if (written.contains(tensor.name)) continue;
+    return error(errc::invalid_argument, "tensor '", tensor.name, "' was not written");
   }
   if (!plan_.original_header.empty()) ECQ_CHECK(write_tensor(original_header_name, plan_.original_header));
   string_map metadata = std::move(plan_.metadata);

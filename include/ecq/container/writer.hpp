@@ -71,7 +71,7 @@ class container_writer {
   /// missing.
   result<void> finish();
 
-  /// Finishes the file, unless that is done, and puts it under its name.
+  /// Finishes the file, unless that is done, and puts it under its name, once.
   result<void> commit();
 
   /// Size of the whole file so far, header included.
@@ -86,6 +86,7 @@ class container_writer {
   std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
   bool finished_ = false;
+  bool committed_ = false;
 };
 
 template <class Release>

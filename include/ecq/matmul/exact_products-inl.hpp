@@ -93,6 +93,16 @@ ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::si
   return {};
 }
 
+ECQ_INLINE bool matmul_plan::is_infinite_beside_zero_point(std::size_t task, const matmul_input& x) const noexcept {
+  const part& source = parts_[tasks_[task].part];
+  if (source.matrix->lossless() || source.matrix->zero == 0 || takes_integers(source, x)) return false;
+  for (std::size_t b = 0; b < x.batch(); ++b) {
+    const auto sum = static_cast<float>(x.sum(b, 0, columns_));
+    if (!fp32::is_finite(std::bit_cast<std::uint32_t>(sum))) return true;
+  }
+  return false;
+}
+
 /// Does a task by dense weights, one row after another.
 ECQ_INLINE result<void> matmul_plan::run_dense(instruction_set isa, std::size_t task, const matmul_input& x,
                                                matrix_view<float> y, std::span<float> edges, bool accumulate) const {

@@ -50,8 +50,10 @@ struct row_selection {
 /// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
 /// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and
 /// of chunks that the row lies in. y depends on the instruction set, but neither on the number of threads nor on the
-/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Where x is BF16 and the
-/// machine has fast dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
+/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Values of codes are multiplied
+/// and added before scales are: where such a sum of values times x is beyond FP32, y is infinite or NaN even if scales
+/// would bring it back, and where it is subnormal, the bound does not hold. Where x is BF16 and the machine has fast
+/// dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
 ///
 /// With AVX-512, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000 is one,
 /// and 2 bits at most: beyond, weights are stored before they are multiplied.
@@ -106,6 +108,7 @@ class matmul_plan {
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
     return detail::or_out_of_memory("a tile of weights", [&]() -> result<void> {
+      if (is_infinite_beside_zero_point(task, x)) return run_dense(isa, task, x, y, edges, accumulate);
       return exact_.empty() ? run_task(isa, task, x, y, edges, accumulate)
                             : run_with_exact(isa, task, x, y, edges, accumulate);
     });
@@ -194,6 +197,8 @@ class matmul_plan {
                               std::span<float> edges, bool accumulate) const;
   result<void> run_dense(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                          std::span<float> edges, bool accumulate) const;
+  /// Whether products of codes and of a zero point, which are added, could be infinities of both signs.
+  bool is_infinite_beside_zero_point(std::size_t task, const matmul_input& x) const noexcept;
   result<void> find_exact_terms(const cpu& backend);
   /// The number of columns of a row that share a scale; the last ones may be fewer.
   std::size_t columns_of_scale(const packed_matrix& matrix) const noexcept;

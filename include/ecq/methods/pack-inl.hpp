@@ -22,6 +22,7 @@
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/rate_correction.hpp"
+#include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 
 namespace ecq::detail {
@@ -128,6 +129,7 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
                                                encode_function encode) {
   return or_out_of_memory("the codes of a block", [&]() -> result<packed_block> {
     ECQ_CHECK(method.check());
+    ECQ_CHECK(check_chunk_bits(stream.chunk_bits));  // before a rate is planned by it
     ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits, .goal = stream.goal}));
     packed_block packed;
     const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {

@@ -53,6 +53,11 @@ ECQ_INLINE void chunked_elements::pack_raw_bits(std::size_t index, unsigned bits
   visit_split(format, [&]<class Split>() { ecq::pack_raw_bits<Split>(bits, chunk(index), size, packed.data()); });
 }
 
+ECQ_INLINE result<void> check_chunk_bits(unsigned bits) {
+  if (bits == 0 || (bits >= min_chunk_bits && bits <= max_chunk_bits)) return {};
+  return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
+}
+
 ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> elements, std::optional<dtype> format,
                                                     const stream_options& options) {
   chunked_elements chunked;
@@ -68,9 +73,7 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   const unsigned fewest = options.trellis ? options.trellis->period_bits : min_chunk_bits;
   const unsigned bits = options.chunk_bits != 0 ? options.chunk_bits
                                                 : (std::max)(default_chunk_bits(chunked.size(), options.goal), fewest);
-  if (bits < min_chunk_bits || bits > max_chunk_bits) {
-    return stream_error(errc::invalid_argument, "chunks of 2^", bits, " symbols, not 2^10..2^18");
-  }
+  ECQ_CHECK(check_chunk_bits(bits));
   if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
     return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
                         " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);

@@ -82,6 +82,9 @@ struct chunked_elements {
   }
 };
 
+/// Fails with errc::invalid_argument unless chunks may have 2^bits symbols; 0 stands for the length of the stream.
+result<void> check_chunk_bits(unsigned bits);
+
 /// Cuts elements into chunks. Their symbols are exponents of `format` or, without a format, the codes themselves. With
 /// a trellis, their indices have yet to take their place.
 /// Errors: invalid_argument, limit_exceeded.

@@ -38,6 +38,7 @@ ECQ_INLINE chunk_bytes encoded_stream::chunk(std::uint64_t index) const noexcept
 
 ECQ_INLINE result<void> encoded_stream::verify_chunks(std::uint64_t first, std::size_t count,
                                                       instruction_set isa) const {
+  if (count == 0) return {};
   const auto state_bytes = static_cast<std::size_t>(header_.at(section_kind::states).size / chunk_count());
   for (const std::uint64_t end = first + count; first < end;) {
     const auto run = static_cast<std::size_t>((std::min)(std::uint64_t{max_checksums}, end - first));
