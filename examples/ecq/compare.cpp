@@ -18,6 +18,7 @@
 #include "ecq/checkpoint/quantized_tensors.hpp"
 #include "ecq/checkpoint/report.hpp"
 #include "ecq/checkpoint/selection.hpp"
+#include "ecq/container/reader.hpp"
 #include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -444,6 +445,10 @@ tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, s
 
 ecq::result<void> run(const compare_options& given) {
   ECQ_TRY(model, ecq::checkpoint::open(given.input));
+  for (const ecq::safetensors_file& shard : model.shards()) {
+    if (!ecq::is_container(shard)) continue;
+    return ecq::error(ecq::errc::invalid_argument, "'", given.input, "': it is compressed already");
+  }
   ECQ_TRY(picture, tool::open_picture(given.picture, model));
   ECQ_TRY(blocks, choose(given, model));
   std::size_t tensors = 0;
@@ -471,14 +476,17 @@ void tool::add_compare(CLI::App& app, action& chosen) {
   auto given = std::make_shared<compare_options>();
   CLI::App* command = app.add_subcommand("compare", "Rate and distortion of EntQuant and of other methods");
   command->add_option("IN", given->input, "Plain checkpoint")->required();
-  command->add_option("--bits", given->bits, "Bits per weight; fixed-rate methods take the nearest whole ones")
+  command
+      ->add_option("--bits", given->bits,
+                   "Bits per weight, separated by commas; fixed-rate methods take the nearest whole ones")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(number_between(1.3, 6.5))
       ->capture_default_str();
   command
       ->add_option("--methods", given->methods,
-                   "Of entquant, tcq8 (on a trellis of 8 states; tcq4, tcq16, tcq32: of other sizes), absmax "
+                   "Separated by commas, of entquant, tcq8 (on a trellis of 8 states; tcq4, tcq16, tcq32: of other "
+                   "sizes), absmax "
                    "(entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and entrollm-4 (uint8 and "
                    "uint4, one code for the model)")
       ->delimiter(',')

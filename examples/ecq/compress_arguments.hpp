@@ -140,16 +140,18 @@ inline CLI::Option* add_method(CLI::App& command, compress_arguments& given, con
 
 /// The options that say which weights are kept exact, of methods that change weights.
 inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_arguments& given) {
-  return {command
-              .add_option("--exact", given.exact,
-                          "Keep the weights exact that a JSON file names: {\"tensor\": [[row, column], ...], ...}; 12 "
-                          "bytes each. 'ecq-llama super-weights' writes such a file")
-              ->check(CLI::ExistingFile),
-          command
-              .add_option("--outliers", given.outliers,
-                          "Keep weights exact that are this many times as large as the others of their row on average, "
-                          "and those of their column; 64 is usual")
-              ->check(number_between(2, 1e9))};
+  return {
+      command
+          .add_option("--exact", given.exact,
+                      "Keep the weights exact that a JSON file names: {\"tensor\": [[row, column], ...], ...}; 12 "
+                      "bytes each. 'ecq-llama super-weights' writes such a file")
+          ->check(CLI::ExistingFile),
+      command
+          .add_option("--outliers", given.outliers,
+                      "Keep weights exact that are this many times as large as the others of their row on average, "
+                      "and those of their column; 64 is usual. A tensor where more than one weight in 16384 is such "
+                      "a one keeps none: they are no exceptions")
+          ->check(number_between(2, 1e9))};
 }
 
 inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given) {

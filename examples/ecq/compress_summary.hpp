@@ -25,6 +25,9 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
             " quantised tensors were multiplied by their scales, which are dropped" +
             (folder ? "" : ": remove quantization_config from config.json") + "\n";
   }
+  for (const std::string& pattern : report.unmatched) {
+    text += "  no tensor        is called like '" + printable(pattern) + "'\n";
+  }
   if (report.exact != 0) {
     text += "  exact weights    " + grouped(report.exact) + " at 96 bits each\n";
   }
@@ -76,6 +79,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["by_fallback"] = report.by_fallback;
   totals["exact"] = report.exact;
   totals["of_quantized"] = report.of_quantized;
+  totals["unmatched"] = report.unmatched;
   if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;
   totals["megabytes_per_second"] = megabytes_per_second(report, seconds);

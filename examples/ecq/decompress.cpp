@@ -2,8 +2,10 @@
 
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "command.hpp"
 #include "progress_bar.hpp"
@@ -18,6 +20,11 @@ struct decompress_options : tool::common_options {
 ecq::result<void> run(const decompress_options& given) {
   ecq::decompress_options how;
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(given.input, ignored) && !tool::is_for_folder(given.input, given.output)) {
+    return ecq::error(ecq::errc::invalid_argument, "a folder becomes a folder, and '", given.output,
+                      "' is called like a file");
+  }
   const tool::stopwatch clock;
   tool::progress_bar bar(given.quiet);
   const auto decompress =

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tool/tool.hpp"
 
@@ -96,6 +97,15 @@ TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {
     }
   }
   EXPECT_NEAR(bits / weights, 2.5, 0.02);
+  EXPECT_EQ(compressed["totals"]["unmatched"], json::array());
+}
+
+TEST_F(FolderTool, TellsWhichPatternsMatchNothing) {
+  const std::vector<std::string> with = {"compress",  generated(), "-o",         path("packed.safetensors"),
+                                         "--lambda",  "5",         "--exclude",  "typo*",
+                                         "--exclude", "*q_proj*",  "--fallback", "*.w4"};
+  EXPECT_EQ(ask(with)["totals"]["unmatched"], (json{"typo*", "*.w4"}));
+  EXPECT_NE(run(with).out.find("no tensor        is called like 'typo*'"), std::string::npos);
 }
 
 }  // namespace

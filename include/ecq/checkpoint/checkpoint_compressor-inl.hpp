@@ -25,6 +25,7 @@
 #include "ecq/checkpoint/file_plan.hpp"
 #include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/checkpoint/model_selection.hpp"
+#include "ecq/checkpoint/selection.hpp"
 #include "ecq/container/writer.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -36,6 +37,7 @@
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/quantize/rate_correction.hpp"
+#include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 #include "ecq/version.hpp"
@@ -216,6 +218,13 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_all(std::span<const st
     writers_.push_back(std::move(created));
   }
   report_ = {};
+  for (const auto* const patterns :
+       {&options_.selection.include, &options_.selection.exclude, &options_.fallback_names}) {
+    for (const std::string& pattern : *patterns) {
+      const auto matches = [&](const tensor_entry& tensor) { return glob_match(pattern, tensor.name); };
+      if (std::ranges::none_of(model_.tensors(), matches)) report_.unmatched.push_back(pattern);
+    }
+  }
   if (options_.part.count == 1) {
     report_.input_bytes = model_.size_bytes();
   } else {

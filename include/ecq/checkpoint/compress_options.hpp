@@ -72,8 +72,9 @@ struct compress_report : checkpoint_report {
   std::uint64_t exact = 0;       ///< weights that were kept exact
   std::size_t of_quantized = 0;  ///< among the tensors passed through, those that belong to quantised weights
   std::uint64_t input_bytes = 0;
-  double lambda = 0;         ///< EntQuant's lambda; the largest if every tensor has its own
-  double joint_entropy = 0;  ///< entropy of all codes together, which one code for all of them can reach
+  double lambda = 0;                     ///< EntQuant's lambda; the largest if every tensor has its own
+  double joint_entropy = 0;              ///< entropy of all codes together, which one code for all of them can reach
+  std::vector<std::string> unmatched{};  ///< patterns of the options that match the name of no tensor
 };
 
 }  // namespace ecq
