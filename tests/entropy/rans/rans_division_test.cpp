@@ -38,7 +38,7 @@ TEST_P(RansDivision, IsExactForTheOtherFrequenciesHoweverReciprocalsAreRounded) 
 TEST_P(RansDivision, RoundsUpForSomeFrequenciesAndNotForAll) {
   unsigned up = 0;
   for (std::uint32_t greatest = 1; greatest >> GetParam() == 0; ++greatest) {
-    up += ecq::rans_division::of(greatest, GetParam()).rounds_up ? 1 : 0;
+    if (ecq::rans_division::of(greatest, GetParam()).rounds_up) ++up;
   }
   EXPECT_GT(up, 0U);
   EXPECT_LT(up, 1U << (GetParam() - 2));
