@@ -134,10 +134,10 @@ class xxh64_by_lanes {
   }
   /// Eight bytes from byte `first` of (high:low) on.
   static ECQ_HOST_DEVICE std::uint64_t joined(std::uint64_t low, std::uint64_t high, unsigned first) {
-    const bool far = first >= 4;
+    const bool from_high = first >= 4;
     const std::uint64_t middle = (low >> 32) | (high << 32);
-    const std::uint64_t begin = far ? middle : low;
-    const std::uint64_t end = far ? high : middle;
+    const std::uint64_t begin = from_high ? middle : low;
+    const std::uint64_t end = from_high ? high : middle;
     const unsigned bits = first % 4 * 8;
     const auto half = [&](std::uint64_t from) { return from >> bits & 0xFFFFFFFFU; };
     return half(begin) | (half(end) << 32);
