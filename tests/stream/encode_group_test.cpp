@@ -110,7 +110,9 @@ encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsi
     auto& all = *reinterpret_cast<ecq::rans_split_work(*)[ecq::rans_splits]>(works.data());
     ecq::choose_encoding(group, all, aliases, job);
   }
-  const ecq::warp_encode_table table = {plan.coder.entries, slots.data(), plan.coder.division.addend()};
+  // Without elements nothing is planned.
+  const std::uint32_t addend = size != 0 ? plan.coder.division.addend() : 0;
+  const ecq::warp_encode_table table = {plan.coder.entries, slots.data(), addend};
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) ecq::encode_chunk<ecq::host_warp, Split>(table, job, chunk);
   encoded made;
   made.needed = ecq::lay_out_stream(group, job);
