@@ -30,6 +30,11 @@ class Mpi : public Tool {
     }
     // Who fails has said so before it ends: nothing has to be waited for.
     ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1);
+    // Runs that begin at the same time trip over each other where they make one folder of all.
+    fs::create_directories(path("mpi"));
+    for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
+      ::setenv(name, path("mpi").c_str(), 1);
+    }
     // A model of several files.
     const std::string whole = generated();
     fs::create_directories(path("whole"));
