@@ -445,10 +445,8 @@ tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, s
 
 ecq::result<void> run(const compare_options& given) {
   ECQ_TRY(model, ecq::checkpoint::open(given.input));
-  for (const ecq::safetensors_file& shard : model.shards()) {
-    if (!ecq::is_container(shard)) continue;
-    return ecq::error(ecq::errc::invalid_argument, "'", given.input, "': it is compressed already");
-  }
+  ECQ_TRY(compressed, ecq::is_container(given.input));
+  if (compressed) return ecq::error(ecq::errc::invalid_argument, "'", given.input, "': it is compressed already");
   ECQ_TRY(picture, tool::open_picture(given.picture, model));
   ECQ_TRY(blocks, choose(given, model));
   std::size_t tensors = 0;
@@ -486,8 +484,8 @@ void tool::add_compare(CLI::App& app, action& chosen) {
   command
       ->add_option("--methods", given->methods,
                    "Separated by commas, of entquant, tcq8 (on a trellis of 8 states; tcq4, tcq16, tcq32: of other "
-                   "sizes), absmax "
-                   "(entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and entrollm-4 (uint8 and "
+                   "sizes), absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and "
+                   "entrollm-4 (uint8 and "
                    "uint4, one code for the model)")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -79,9 +79,9 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHost) {
   }
 }
 
+// The last record of the index, which is no chunk's, is in a run of records of its own, or not.
 TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForMoreChunksThanThreads) {
-  for (const std::size_t beyond :
-       {0U, 2000U}) {  // the last record of the index lies behind those of all threads, or not
+  for (const std::size_t beyond : {0U, 2000U}) {
     expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(5).bell((1U << 20) + beyond, 2)), 10);
   }
 }

@@ -82,6 +82,17 @@ TEST_F(FolderTool, ReplacesNoOtherModel) {
   EXPECT_EQ(run({"decompress", packed, "-o", again}).exit_code, 1);
 }
 
+TEST_F(FolderTool, SaysWhatIsWrongWithAFolder) {
+  const std::string packed = path("packed");
+  ask({"compress", model_folder(), "-o", packed, "--lambda", "5"});
+  const auto compared = run({"compare", packed});
+  EXPECT_EQ(compared.exit_code, 1);
+  EXPECT_NE(compared.err.find("compressed already"), std::string::npos) << compared.err;
+  const auto restored = run({"decompress", packed, "-o", path("one.safetensors")});
+  EXPECT_EQ(restored.exit_code, 1);
+  EXPECT_NE(restored.err.find("called like a file"), std::string::npos) << restored.err;
+}
+
 TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {
   const std::string packed = path("packed.safetensors");
   const json compressed = ask({"compress", generated(), "-o", packed, "--bits", "2.5", "--fallback", "*down_proj*"});

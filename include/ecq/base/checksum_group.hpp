@@ -20,7 +20,6 @@ namespace detail {
 /// last multiplication, rotated, so that the next word's product is added where that multiplication adds anyway.
 class xxh64_chain {
  public:
-  xxh64_chain() = default;
   explicit ECQ_HOST_DEVICE xxh64_chain(std::uint64_t accumulator)
       : low_(low_half(accumulator * inverse)), high_(low_half(accumulator * inverse >> 32)) {}
 
@@ -44,8 +43,8 @@ class xxh64_chain {
     return static_cast<std::uint32_t>(x & 0xFFFFFFFFU);
   }
 
-  std::uint32_t low_ = 0;
-  std::uint32_t high_ = 0;
+  std::uint32_t low_;
+  std::uint32_t high_;
 };
 
 /// The hash of whole stripes, 32 bytes each, by one thread.
@@ -61,18 +60,18 @@ ECQ_HOST_DEVICE inline std::uint64_t xxh64_of_stripes(const std::byte* from, std
 
 /// XXH64 of bytes by a warp, and their copy. Each lane loads a word of a batch of stripes (32 bytes), multiplies it and
 /// hands the product on to the first four, which keep the accumulators. What the others keep is of no use.
-template <bool Even, bool Copied, shuffling_group Group>
+template <bool Copied, shuffling_group Group>
 class xxh64_by_lanes {
  public:
   /// Of words and bytes: what is copied has less than 2^32 bytes.
   using number_type = std::conditional_t<Copied, std::uint32_t, std::uint64_t>;
 
-  /// `size` bytes from `from` on, which is aligned to 8 bytes or, with Even, to 2; with Copied they go to `to`, which
-  /// is aligned to 2. What lies in the same eight bytes as the first and the last is read, too.
+  /// `size` bytes from `from` on, which is aligned to 8 bytes. With Copied, they go to `to`, both are aligned to 2, and
+  /// what lies in the same eight bytes as the first and the last is read, too.
   ECQ_HOST_DEVICE xxh64_by_lanes(const Group& group, const std::byte* from, number_type size, std::uint64_t seed,
                                  std::byte* to)
       : group_(group),
-        before_(Even ? misalignment(from) : 0U),
+        before_(Copied ? misalignment(from) : 0U),
         from_(from - before_),
         readable_((before_ + size + 7) / 8),
         hashed_(size / 32 * 4),
@@ -154,13 +153,13 @@ class xxh64_by_lanes {
       if (!Whole && which >= readable_) return std::uint64_t{0};
       return memory::template load<std::uint64_t>(from_ + std::size_t{8} * which);
     };
-    return {Copied ? word(number - 1) : 0, word(number), Even ? word(number + 1) : 0};
+    return {Copied ? word(number - 1) : 0, word(number), Copied ? word(number + 1) : 0};
   }
 
   /// Takes word `number` in a batch whose first word has number `first`.
   template <bool Whole>
   ECQ_HOST_DEVICE void take(const loaded_words& words, number_type number, number_type first) {
-    const std::uint64_t product = (Even ? joined(words.own, words.next, before_) : words.own) * xxh64_prime(1);
+    const std::uint64_t product = (Copied ? joined(words.own, words.next, before_) : words.own) * xxh64_prime(1);
     if constexpr (Copied) {
       const bool earlier = before_ < beyond_;
       const std::uint64_t there =
@@ -189,9 +188,8 @@ class xxh64_by_lanes {
 
 }  // namespace detail
 
-/// XXH64 of `size` bytes, returned to all threads of a group: one thread or a warp. `from` is aligned to 8 bytes or,
-/// with Even, to 2; then the eight bytes that the first and the last lie in may be read as well.
-template <bool Even, shuffling_group Group>
+/// XXH64 of `size` bytes, returned to all threads of a group: one thread or a warp. `from` is aligned to 8 bytes.
+template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
   std::uint64_t hash = seed + detail::xxh64_prime(4);
@@ -199,13 +197,14 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
     if constexpr (Group::size() == 1) {
       hash = detail::xxh64_of_stripes(from, size / 32, seed);
     } else {
-      hash = detail::xxh64_by_lanes<Even, false, Group>(group, from, size, seed, nullptr).take();
+      hash = detail::xxh64_by_lanes<false, Group>(group, from, size, seed, nullptr).take();
     }
   }
   return detail::xxh64_finish(hash + size, from + size / 32 * 32, static_cast<std::size_t>(size % 32));
 }
 
-/// The same of `words` words of 16 bits, which go to `to`, aligned to 2, as well.
+/// XXH64 of `words` words of 16 bits, which go to `to` as well; both places are aligned to 2. The eight bytes that the
+/// first and the last word lie in may be read as a whole.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte* from, std::uint32_t words,
                                              std::uint64_t seed, std::byte* to) {
@@ -218,9 +217,9 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte
   };
   if constexpr (Group::size() == 1) {
     copy(0, size);
-    return xxh64_by_group<true>(group, from, size, seed);
+    return xxh64_by_group(group, from, size, seed);
   } else {
-    detail::xxh64_by_lanes<true, true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
+    detail::xxh64_by_lanes<true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
     const std::uint64_t of_stripes = lanes.take();
     // What is less than a word there, at the beginning and at the end.
     const auto beyond = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 8);

@@ -31,8 +31,9 @@ constexpr bool blocks_fit(std::uint64_t extent, std::uint64_t count, std::uint64
   return size != 0 && (extent - 1) / size + 1 == count;
 }
 
-/// The number of elements of `extent` that share each of `count` scales, or nothing; nothing as well if blocks of a
-/// power of two, the last one smaller, and equal parts do both: whoever guesses wrong makes other weights of it.
+/// The number of elements of `extent` that share each of `count` scales, or nothing if no number fits. Nothing, too, if
+/// equal parts and blocks of a power of two, the last one smaller, fit and differ: a wrong guess would change the
+/// weights.
 constexpr std::optional<std::uint64_t> shared_by_each(std::uint64_t extent, std::uint64_t count,
                                                       std::optional<std::uint64_t> block) noexcept {
   if (extent == 0 || count == 0) return std::nullopt;

@@ -126,8 +126,8 @@ ECQ_INLINE result<container_writer> container_writer::create(const std::filesyst
   }
   for (const container_plan::block& block : plan.blocks) {
     for (const container_plan::matrix& matrix : block.matrices) {
-      if (declared.contains(matrix.name))
-        return bad("the container itself needs the name of matrix '", matrix.name, "'");
+      if (!declared.contains(matrix.name)) continue;
+      return bad("the container itself needs the name of matrix '", matrix.name, "'");
     }
   }
   for (const std::string& name : names) {

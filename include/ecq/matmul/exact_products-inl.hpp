@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what exact weights add to products.
+/// Definition of what exact weights add to products, and of products by dense weights, where sums of parts will not do.
 
 #include <algorithm>
 #include <bit>

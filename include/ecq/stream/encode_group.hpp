@@ -305,16 +305,16 @@ ECQ_HOST_DEVICE void place_chunk(const Group& group, const encode_job& job, std:
       pack_by_lane<memory, Split>(job.chunk(chunk) + at, here, element_bits<Split>, raw + at);
     }
     group.sync();
-    for (int part = 0; part < 2; ++part) digest = xxh64_by_group<false>(group, job.out, 0, digest);
+    for (int part = 0; part < 2; ++part) digest = xxh64_by_group(group, job.out, 0, digest);
   } else {
     const std::byte* const states = job.at(section_kind::states) + chunk * 4 * lane_count;
-    digest = xxh64_by_group<false>(group, states, 4 * lane_count, digest);
+    digest = xxh64_by_group(group, states, 4 * lane_count, digest);
     const auto first_word = memory::template load<std::uint64_t>(record);
     const std::uint32_t words = job.word_counts[chunk];
     digest = xxh64_and_copy(group, job.words_of_chunk(chunk) + std::size_t{2} * (size - words), words, digest,
                             job.at(section_kind::words) + 2 * first_word);
   }
-  digest = xxh64_by_group<false>(group, raw, raw_bytes(size, plan.raw_bits), digest);
+  digest = xxh64_by_group(group, raw, raw_bytes(size, plan.raw_bits), digest);
   if (group.rank() == 0) {
     memory::store(record + chunk_record::checksum_at, static_cast<std::uint32_t>(digest & 0xFFFFFFFFU));
   }
@@ -327,12 +327,12 @@ ECQ_HOST_DEVICE void finish_stream(const Group& group, const encode_job& job) {
   using memory = typename Group::memory;
   const encode_plan& plan = *job.plan;
   if (plan.total_bytes == 0) return;
-  std::uint64_t digest = xxh64_by_group<false>(group, job.out, header_checksum_at, 0);
-  digest = xxh64_by_group<false>(group, job.out + fixed_header_bytes, plan.directory_bytes, digest);
+  std::uint64_t digest = xxh64_by_group(group, job.out, header_checksum_at, 0);
+  digest = xxh64_by_group(group, job.out + fixed_header_bytes, plan.directory_bytes, digest);
   for (auto kind = static_cast<std::uint32_t>(section_kind::tables);
        kind <= static_cast<std::uint32_t>(section_kind::chunk_index); ++kind) {
     const section& part = plan.sections[kind];
-    digest = xxh64_by_group<false>(group, job.out + part.offset, part.size, digest);
+    digest = xxh64_by_group(group, job.out + part.offset, part.size, digest);
   }
   if (group.rank() != 0) return;
   memory::store(job.out + header_checksum_at, digest);
