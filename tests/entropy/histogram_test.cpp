@@ -2,9 +2,85 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <span>
 #include <vector>
 
+#include "instruction_sets.hpp"
+
 namespace {
+
+ecq::histogram counted_one_by_one(std::span<const std::uint8_t> codes) {
+  ecq::histogram counted;
+  for (const std::uint8_t code : codes) ++counted.counts[code];
+  return counted;
+}
+
+void expect_counts(std::span<const std::uint8_t> codes, const char* what) {
+  const ecq::histogram expected = counted_one_by_one(codes);
+  for (const ecq::instruction_set isa : ecq_test::machine_sets()) {
+    ecq::histogram counted;
+    counted.add(codes, isa);
+    EXPECT_EQ(counted, expected) << what << ", " << codes.size() << " codes, " << ecq::name_of(isa);
+  }
+}
+
+/// Codes whose distances from `middle` are of this size or so.
+std::vector<std::uint8_t> codes_around(double middle, double size, std::size_t count) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> distances(middle, size);
+  std::vector<std::uint8_t> codes(count);
+  for (auto& code : codes) code = static_cast<std::uint8_t>(std::lround(distances(random)) & 0xFF);
+  return codes;
+}
+
+TEST(Histogram, CountsCodesInsideAndOutsideOfAnyWindow) {
+  for (const std::size_t count : {std::size_t{8191}, std::size_t{8192}, std::size_t{70000}, std::size_t{300001}}) {
+    for (const double size : {0.2, 3.0, 20.0, 40.0, 300.0}) {
+      expect_counts(codes_around(0, size, count), "around 0");
+      expect_counts(codes_around(120, size, count), "around 120");
+      std::vector<std::uint8_t> turned = codes_around(100, size, count);
+      for (auto& code : turned) code = std::rotr(code, 1);
+      expect_counts(turned, "signs above magnitudes");
+      std::vector<std::uint8_t> parted = codes_around(10, size, count);
+      std::fill(parted.begin() + static_cast<std::ptrdiff_t>(count / 3), parted.end(), std::uint8_t{200});
+      expect_counts(parted, "first around 10, then 200 alone");
+      expect_counts(std::span(parted).subspan(1), "at an odd address");
+    }
+  }
+  std::vector<std::uint8_t> each(std::size_t{1} << 16);
+  for (std::size_t i = 0; i < each.size(); ++i) each[i] = static_cast<std::uint8_t>(i);
+  expect_counts(each, "all alike");
+  std::stable_sort(each.begin(), each.end());
+  expect_counts(each, "in order");
+}
+
+TEST(Histogram, CountsExponentsOfEveryFormat) {
+  std::mt19937 random(8);
+  std::normal_distribution<float> weights(0, 0.02F);
+  std::vector<float> wide(100003);
+  for (float& weight : wide) weight = weights(random);
+  std::vector<std::uint8_t> of_wide;
+  std::vector<std::uint16_t> narrow;
+  for (const float weight : wide) {
+    const auto bits = std::bit_cast<std::uint32_t>(weight);
+    of_wide.push_back(static_cast<std::uint8_t>(bits >> 23 & 0xFF));
+    narrow.push_back(static_cast<std::uint16_t>(bits >> 16));
+  }
+  const ecq::histogram expected = counted_one_by_one(of_wide);
+  for (const ecq::instruction_set isa : ecq_test::machine_sets()) {
+    const ecq::cpu backend{.threads = 1, .isa = isa};
+    const auto counted = ecq::count_exponents(backend, ecq::dtype::fp32, std::as_bytes(std::span(wide)));
+    const auto of_narrow = ecq::count_exponents(backend, ecq::dtype::bf16, std::as_bytes(std::span(narrow)));
+    ASSERT_TRUE(counted && of_narrow);
+    EXPECT_EQ(*counted, expected) << ecq::name_of(isa);
+    EXPECT_EQ(*of_narrow, expected) << ecq::name_of(isa);
+  }
+}
 
 TEST(Histogram, CountsEveryValueAtEveryLength) {
   for (std::size_t size = 0; size < 1100; size += 1 + size / 64) {
@@ -12,9 +88,7 @@ TEST(Histogram, CountsEveryValueAtEveryLength) {
     for (std::size_t i = 0; i < size; ++i) codes[i] = static_cast<std::uint8_t>(i * i);
     ecq::histogram counted;
     counted.add(codes);
-    ecq::histogram expected;
-    for (const std::uint8_t code : codes) ++expected.counts[code];
-    EXPECT_EQ(counted, expected) << size;
+    EXPECT_EQ(counted, counted_one_by_one(codes)) << size;
     EXPECT_EQ(counted.total(), size);
   }
 }

@@ -84,11 +84,14 @@
 #define ECQ_AVX512 ECQ_AVX2
 #define ECQ_AVX512_VNNI ECQ_AVX2
 #else
-#define ECQ_AVX512 \
-  [[gnu::target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,avx2,bmi,bmi2,popcnt")]]
-#define ECQ_AVX512_VNNI \
-  [[gnu::target(        \
-      "avx512vnni,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,avx2,bmi,bmi2,popcnt")]]
+#define ECQ_AVX512                                                                                               \
+  [[gnu::target(                                                                                                 \
+      "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,gfni,avx2,bmi,bmi2," \
+      "popcnt")]]
+#define ECQ_AVX512_VNNI                                                                                                \
+  [[gnu::target(                                                                                                       \
+      "avx512vnni,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,gfni,avx2,bmi," \
+      "bmi2,popcnt")]]
 #endif
 
 /// \def ECQ_NEON

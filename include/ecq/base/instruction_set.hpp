@@ -21,7 +21,7 @@ enum class instruction_set : unsigned char {
   scalar,     ///< plain C++, the definition
   neon,       ///< Advanced SIMD of 64-bit Arm, which all its machines have
   avx2,       ///< AVX2 with BMI1, BMI2 and POPCNT
-  avx512      ///< AVX-512 F, BW, DQ, VL, VBMI and VBMI2, with GFNI: Ice Lake, Zen 4 and later
+  avx512      ///< AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, with GFNI: Ice Lake, Zen 4 and later
 };
 
 /// All of them, in ascending order.
@@ -51,7 +51,7 @@ inline instruction_set detect_instruction_set() noexcept {
         ECQ_AVX512_EMULATED != 0 || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                                      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-                                     __builtin_cpu_supports("gfni"));
+                                     __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("gfni"));
     return wide ? instruction_set::avx512 : instruction_set::avx2;
   }
 #elif ECQ_NEON

@@ -9,6 +9,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 
 namespace ecq {
@@ -30,8 +31,8 @@ struct histogram {
     return present;
   }
 
-  /// Adds the counts of `codes`.
-  void add(std::span<const std::uint8_t> codes) noexcept;
+  /// Adds the counts of `codes`, which do not depend on `isa`.
+  void add(std::span<const std::uint8_t> codes, instruction_set isa = instruction_set::automatic) noexcept;
 
   histogram& operator+=(const histogram& other) noexcept {
     for (std::size_t value = 0; value < 256; ++value) counts[value] += other.counts[value];

@@ -132,7 +132,7 @@ ECQ_INLINE result<std::vector<histogram>> count_classes(const cpu& backend, cons
   ECQ_CHECK(parallel_for(backend, chunked.chunks(), [&](std::size_t index) -> result<void> {
     histogram part;
     symbol_buffer buffer;
-    part.add(chunked.coded(index, buffer));
+    part.add(chunked.coded(index, buffer), backend.isa);
     const std::scoped_lock lock(guard);
     classes[chunked.table_of(index)] += part;
     return {};
