@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "instruction_sets.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace {
 

@@ -8,6 +8,9 @@
 
 #include "ecq/base/config.hpp"
 
+#if ECQ_X86
+#include <cpuid.h>
+#endif
 #if ECQ_NEON_DOT && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -82,6 +85,19 @@ inline bool detect_fast_bf16_dots() noexcept {
 #endif
 }
 
+inline bool detect_fast_gathers() noexcept {
+  if (const char* const named = std::getenv("ECQ_GATHERS")) return std::string_view(named) == "1";
+#if ECQ_X86
+  __builtin_cpu_init();
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned avx_vnni = 1U << 4;
+  return ECQ_AVX512_EMULATED == 0 && __builtin_cpu_is("intel") &&
+         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & avx_vnni) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace detail
 
 /// The best instruction set of this machine and its operating system.
@@ -101,6 +117,15 @@ inline bool machine_has_integer_dots() noexcept {
 /// since Zen 4. Those of Intel's processors take four times as long as FMA and do the work of two.
 inline bool machine_has_fast_bf16_dots() noexcept {
   static const bool found = detail::detect_fast_bf16_dots();
+  return found;
+}
+
+/// Whether gathers of this machine are faster than plain loads: those of Intel's processors since Alder Lake and
+/// Sapphire Rapids, the first ones with AVX-VNNI. On AMD's they are microcode, and Intel's earlier ones pay for keeping
+/// to themselves what they load (gather data sampling). The environment variable ECQ_GATHERS, 0 or 1 at the first call,
+/// says otherwise; results do not depend on it.
+inline bool machine_has_fast_gathers() noexcept {
+  static const bool found = detail::detect_fast_gathers();
   return found;
 }
 

@@ -14,6 +14,11 @@ namespace ecq::detail {
 /// position.
 inline constexpr std::size_t codes_prefetched = std::size_t{0} - 8 * group_symbols;
 
+/// How many bytes ahead decoders prefetch words and the memory of elements; raw bits are prefetched twice as far ahead.
+/// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
+/// itself.
+inline constexpr std::size_t prefetch_distance = 512;
+
 /// Prefetches `Lines` cache lines that start `ahead` bytes after `from`. Nothing needs to be there: the place is an
 /// address, not a pointer. Always inlined: GCC takes a function that only prefetches for one that does nothing, and
 /// removes the calls of it.

@@ -10,6 +10,7 @@ extern "C++" {  // Eigen includes this as C
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -127,6 +128,24 @@ template <typename T, typename To>
     if ((mask >> i & 1U) != 0) std::memcpy(&to.at[i], static_cast<const T*>(memory) + i, sizeof(T));
   }
   return to.template vector<To>();
+}
+
+/// The 32 bits at table + stride * index where the mask is set, else those of `other`.
+[[gnu::noinline]] inline __m512i gather(__m512i other, std::uint64_t mask, __m512i index, const void* table,
+                                        int stride) {
+  elements<std::uint32_t> to(other);
+  const elements<std::int32_t> from(index);
+  for (int i = 0; i < to.count; ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    std::memcpy(&to.at[i], static_cast<const char*>(table) + std::ptrdiff_t{from.at[i]} * stride, 4);
+  }
+  return to.vector();
+}
+
+[[gnu::noinline]] inline __m512i count_bits(__m512i a) {
+  elements<std::uint64_t> to(a);
+  for (auto& bits : to.at) bits = static_cast<std::uint64_t>(std::popcount(bits));
+  return to.vector();
 }
 
 template <typename T>
@@ -304,6 +323,10 @@ template <class Element, class Register>
 #define _mm512_maskz_expand_epi16(mask, a) ecq_test::avx512::expand<std::uint16_t>(__m512i{}, mask, a)
 #define _mm512_maskz_expand_epi8(mask, a) ecq_test::avx512::expand<std::uint8_t>(__m512i{}, mask, a)
 #define _mm512_mask_expandloadu_epi8(other, mask, from) ecq_test::avx512::expand_load<std::uint8_t>(other, mask, from)
+#define _mm512_kunpackw(high, low) (static_cast<__mmask32>(high) << 16 | static_cast<__mmask32>(low))
+#define _mm512_mask_i32gather_epi32(other, mask, index, table, stride) \
+  ecq_test::avx512::gather(other, mask, index, table, stride)
+#define _mm512_maskz_compress_epi8(mask, a) ecq_test::avx512::compress<std::uint8_t>(mask, a)
 #define _mm512_maskz_compress_epi16(mask, a) ecq_test::avx512::compress<std::uint16_t>(mask, a)
 #define _mm512_mask_shldi_epi32(other, mask, a, b, by) \
   ecq_test::avx512::pick<std::uint32_t>(               \
@@ -317,6 +340,7 @@ template <class Element, class Register>
 #define _mm512_maskz_loadu_epi8(mask, from) ecq_test::avx512::load<std::uint8_t, __m512i>(mask, from)
 #define _mm512_maskz_loadu_ps(mask, from) ecq_test::avx512::load<float, __m512>(mask, from)
 #define _mm512_mulhi_epu16(a, b) ecq_test::avx512::multiply_high(a, b)
+#define _mm512_popcnt_epi64(a) ecq_test::avx512::count_bits(a)
 #define _mm512_reduce_add_epi32(a) ecq_test::avx512::sum<std::int32_t>(a)
 #define _mm512_reduce_add_ps(a) ecq_test::avx512::sum<float>(a)
 #define _mm512_shldv_epi16(a, b, by) \

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Decodes tANS and Huffman with AVX-512 and VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, plain loads
-/// fetch entries, and several chunks run side by side to hide latency.
+/// Decodes tANS and Huffman with AVX-512 and VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, entries are
+/// looked up, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
 
@@ -17,48 +17,12 @@
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
-#include "ecq/entropy/rans/rans_decode_avx512.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// The 32 bits at table + Stride * index for four indices, by plain loads, which are faster than a gather where that is
-/// microcode.
-template <std::size_t Stride>
-ECQ_AVX512 inline __m128i load_four(const void* table, std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
-  const auto* const from = static_cast<const std::byte*>(table);
-  const __m128i first =
-      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * a)), load_int(from + Stride * b), 1);
-  const __m128i second =
-      _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + Stride * c)), load_int(from + Stride * d), 1);
-  return _mm_unpacklo_epi64(first, second);
-}
-
-ECQ_AVX512 inline __m512i join_quarters(const __m128i* quarters) {
-  return _mm512_inserti64x4(
-      _mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1)),
-      _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1), 1);
-}
-
-/// Entries looked up by load_four for the indices in 16-bit lanes, 16 lanes a register.
-struct looked_up {
-  __m512i first;
-  __m512i second;
-};
-template <std::size_t Stride>
-ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
-  std::uint64_t indices[8];  // loading four lanes at a time is faster than lane by lane
-  _mm512_storeu_si512(indices, index);
-  __m128i parts[8];
-  ECQ_UNROLL
-  for (std::size_t i = 0; i < 8; ++i) {
-    std::uint64_t four = indices[i];
-    __asm__("" : "+r"(four));  // clang would make it a gather
-    parts[i] = load_four<Stride>(table, four & 0xFFFFU, four >> 16 & 0xFFFFU, four >> 32 & 0xFFFFU, four >> 48);
-  }
-  return {join_quarters(parts), join_quarters(parts + 4)};
-}
 
 /// Finds the code words of `lanes` in the cascade and takes them from the lanes' stacks. `halves` are the two halves of
 /// the stacks and the high halves of the entries, which then say that no bits are left to take.
@@ -79,19 +43,19 @@ ECQ_AVX512 inline looked_up look_up_dwords(const void* table, __m512i index) {
 }
 
 /// The entries of the next symbols of a chunk with these states and low halves of stacks.
-template <class Lookup>
-ECQ_AVX512 inline looked_up look_up_next(const Lookup& table, __m512i state, __m512i low, __m512i index_mask) {
-  if constexpr (Lookup::by_state) {
-    return look_up_dwords<4>(table.entries, state);
+template <class Lookups, class Table>
+ECQ_AVX512 inline looked_up look_up_next(const Table& table, __m512i state, __m512i low, __m512i index_mask) {
+  if constexpr (Table::by_state) {
+    return Lookups::template entries<4>(table.entries, state);
   } else {
-    return look_up_dwords<2>(table.entries, _mm512_and_si512(low, index_mask));
+    return Lookups::template entries<2>(table.entries, _mm512_and_si512(low, index_mask));
   }
 }
 
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, returns false and
 /// moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
-template <std::size_t Chunks, class Lookup>
-ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor* const* cursors, std::size_t groups) {
+template <class Lookups, std::size_t Chunks, class Table>
+ECQ_AVX512 inline bool bit_stacks_advance(const Table& table, bit_stack_cursor* const* cursors, std::size_t groups) {
   const __m512i even = every(0, 2);
   const __m512i odd = every(1, 2);
   const __m512i first_half = interleaved(0);
@@ -118,9 +82,9 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
   const __m512i ones = _mm512_set1_epi16(-1);
   const __m512i low_byte = _mm512_set1_epi16(0x00FF);
   __m512i index_mask = zero;
-  if constexpr (!Lookup::by_state) index_mask = _mm512_set1_epi16(static_cast<std::int16_t>(table.index_mask));
+  if constexpr (!Table::by_state) index_mask = _mm512_set1_epi16(static_cast<std::int16_t>(table.index_mask));
   // Each chunk's entries are loaded before the preceding chunk takes its words, so that more loads are in flight.
-  looked_up upcoming = look_up_next(table, state[0], low[0], index_mask);
+  looked_up upcoming = look_up_next<Lookups>(table, state[0], low[0], index_mask);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i codes[Chunks][2];  // codes of two rounds each: the later round's in the high bytes
     // Not unrolled: that would be no faster, and take twice as long to compile.
@@ -135,16 +99,16 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           const looked_up found = upcoming;
           if constexpr (Chunks > 1) {
             const std::size_t next = (c + 1) % Chunks;
-            upcoming = look_up_next(table, state[next], low[next], index_mask);
-            if constexpr (!Lookup::by_state) compute_first(upcoming.first, upcoming.second, low[c], high[c]);
+            upcoming = look_up_next<Lookups>(table, state[next], low[next], index_mask);
+            if constexpr (!Table::by_state) compute_first(upcoming.first, upcoming.second, low[c], high[c]);
           }
-          if constexpr (Lookup::by_state) {
-            entry = _mm512_permutex2var_epi16(found.first, odd, found.second);
-            const __m512i base = _mm512_permutex2var_epi16(found.first, even, found.second);
+          if constexpr (Table::by_state) {
+            entry = Lookups::high_halves(found);
+            const __m512i base = Lookups::low_halves(found);
             const __m512i kept = _mm512_shldv_epi16(ones, zero, entry);  // base | (low & ~kept)
             state[c] = _mm512_ternarylogic_epi32(base, kept, low[c], 0xF2);
           } else {
-            entry = _mm512_permutex2var_epi16(found.first, even, found.second);
+            entry = Lookups::low_halves(found);
             const __mmask32 longer = _mm512_testn_epi16_mask(entry, low_byte);
             if (longer != 0) [[unlikely]] {
               __m512i halves[3] = {low[c], high[c], entry};
@@ -160,7 +124,7 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Lookup& table, bit_stack_cursor*
           high[c] = _mm512_mask_mov_epi16(next_high, due, next_low);
           low[c] = _mm512_mask_expand_epi16(next_low, due, _mm512_loadu_si512(word[c]));
           word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
-          if constexpr (Chunks == 1) upcoming = look_up_next(table, state[c], low[c], index_mask);
+          if constexpr (Chunks == 1) upcoming = look_up_next<Lookups>(table, state[c], low[c], index_mask);
           if (later == 0) {
             both[c] = _mm512_srli_epi16(entry, 8);
           } else {  // earlier | (entry & 0xFF00)

@@ -23,8 +23,10 @@ void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] i
   using pointers = bit_stack_encode_cursor* const*;
   if (isa == instruction_set::avx512) {
     encode_in_runs(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
-      return count == 2 ? avx512::bit_stacks_encode<2>(table, run, first, last)
-                        : avx512::bit_stacks_encode<1>(table, run, first, last);
+      using namespace avx512;
+      if (count == 1) return bit_stacks_encode<lookups_by_loads, 1>(table, run, first, last);
+      return machine_has_fast_gathers() ? bit_stacks_encode<lookups_by_gathers, 2>(table, run, first, last)
+                                        : bit_stacks_encode<lookups_by_loads, 2>(table, run, first, last);
     });
   }
   if (isa == instruction_set::avx2) {

@@ -15,27 +15,16 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
-#include "ecq/entropy/bit_stack/bit_stack_decode_avx512.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The entries of the codes of one round.
-ECQ_AVX512 inline looked_up look_up_codes(const std::uint32_t* entries, const std::uint8_t* codes) {
-  __m128i parts[8];
-  ECQ_UNROLL
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::uint8_t* const four = codes + 4 * rounds_per_group * i;
-    parts[i] =
-        load_four<4>(entries, four[0], four[rounds_per_group], four[2 * rounds_per_group], four[3 * rounds_per_group]);
-  }
-  return {join_quarters(parts), join_quarters(parts + 4)};
-}
-
 /// Encodes groups `last` - 1 down to `first` of each chunk.
-template <std::size_t Chunks, class Encoding>
+template <class Lookups, std::size_t Chunks, class Encoding>
 ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode_cursor* const* cursors,
                                          std::size_t first, std::size_t last) {
   const __m512i even = every(0, 2);
@@ -60,22 +49,25 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
   for (std::size_t group = last; group-- > first;) {
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) prefetch<2>(codes[c] + group * group_symbols, codes_prefetched);
+    typename Lookups::codes_of_group left[Chunks];
+    ECQ_UNROLL
+    for (std::size_t c = 0; c < Chunks; ++c) left[c].begin(codes[c] + group * group_symbols);
     for (std::size_t round = rounds_per_group; round-- > 0;) {
       ECQ_UNROLL
       for (std::size_t c = 0; c < Chunks; ++c) {
-        const looked_up symbol = look_up_codes(table.entries, codes[c] + group * group_symbols + round);
+        const looked_up symbol = left[c].entries(table.entries);
         // The number of bits to push, of which the shifts see the low four bits, and the bits themselves, at the top of
         // 16.
-        __m512i bits = _mm512_permutex2var_epi16(symbol.first, odd, symbol.second);
-        __m512i value = _mm512_permutex2var_epi16(symbol.first, even, symbol.second);
+        __m512i bits = Lookups::high_halves(symbol);
+        __m512i value = Lookups::low_halves(symbol);
         if constexpr (Encoding::by_state) {
           const __mmask32 fewer =
               _mm512_cmplt_epu16_mask(_mm512_or_si512(_mm512_slli_epi16(state[c], 3), _mm512_set1_epi16(15)), bits);
           bits = _mm512_mask_sub_epi16(bits, fewer, bits, _mm512_set1_epi16(1));
           const __m512i next = _mm512_add_epi16(value, _mm512_shrdv_epi16(state[c], zero, bits));
           value = _mm512_shrdv_epi16(state[c], state[c], bits);
-          const looked_up found = look_up_dwords<2>(table.states, next);
-          state[c] = _mm512_permutex2var_epi16(found.first, even, found.second);
+          const looked_up found = Lookups::template entries<2>(table.states, next);
+          state[c] = Lookups::low_halves(found);
         }
         // The bits that the shift would lose.
         const __m512i lost = _mm512_shldv_epi16(zero, high[c], bits);

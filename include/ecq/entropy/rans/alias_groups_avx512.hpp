@@ -24,11 +24,6 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// How many bytes ahead words and the memory of elements are prefetched; raw bits are prefetched twice as far ahead.
-/// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
-/// itself.
-inline constexpr std::size_t prefetch_distance = 512;
-
 /// Chunks side by side: their states as halves, lane by lane, and their words.
 template <std::size_t Chunks>
 struct alias_states {

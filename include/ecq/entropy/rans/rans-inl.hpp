@@ -115,6 +115,7 @@ void rans::encoder::encode_groups_by(detail::rans_encode_cursor& cursor, std::si
 
 ECQ_INLINE void rans::encoder::encode_by_avx512([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
 #if ECQ_X86
+  if (scale_bits_ < detail::float_division::min_scale_bits) return;
   if (slots_.empty()) {
     detail::avx512::direct_encoding table;
     for (std::size_t code = 0; code < 256; ++code) {
@@ -141,7 +142,7 @@ ECQ_INLINE void rans::encoder::encode_by_avx512([[maybe_unused]] std::span<detai
 
 ECQ_INLINE void rans::encoder::encode_by_avx2([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
 #if ECQ_X86
-  if (scale_bits_ < detail::avx2::rans_encoding::min_scale_bits) return;
+  if (scale_bits_ < detail::float_division::min_scale_bits) return;
   detail::avx2::rans_encoding table;
   for (std::size_t code = 0; code < 256; ++code) {
     const entry& symbol = entries_[code >> raw_bits_];

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/join_avx512.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
@@ -20,6 +21,7 @@
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/entropy/side_by_side.hpp"
+#include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -94,37 +96,11 @@ struct direct_lookup {
   std::uint32_t entries[1U << max_scale_bits];
 };
 
-inline int load_int(const std::byte* from) { return static_cast<int>(load_le<std::uint32_t>(from)); }
-
-/// The 32 bits at table + index * Stride for each lane, by plain loads, which are several times as fast as a gather
-/// where that is microcode.
-template <unsigned Stride>
-ECQ_AVX512 inline __m512i gather(__m512i index, const void* table) {
-  const auto* const from = static_cast<const std::byte*>(table);
-  std::uint64_t pairs[8];
-  _mm512_storeu_si512(pairs, index);
-  __m128i quarters[4];
-  ECQ_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    std::uint64_t low = pairs[2 * i];
-    std::uint64_t high = pairs[2 * i + 1];
-    __asm__("" : "+r"(low), "+r"(high));  // clang would make it a gather
-    const __m128i first = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (low & 0xFFFFFFFFU) * Stride)),
-                                           load_int(from + (low >> 32) * Stride), 1);
-    const __m128i second = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (high & 0xFFFFFFFFU) * Stride)),
-                                            load_int(from + (high >> 32) * Stride), 1);
-    quarters[i] = _mm_unpacklo_epi64(first, second);
-  }
-  const __m256i low_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1);
-  const __m256i high_half = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1);
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low_half), high_half, 1);
-}
-
 /// Decodes `groups` whole groups of `Chunks` chunks side by side, by a direct table. If one of them runs out of words,
 /// returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words. Each chunk has its
 /// even lanes in one register and its odd lanes in another, so that expanding words into the 16-bit halves of a
 /// register brings each word to its lane.
-template <std::size_t Chunks>
+template <class Lookups, std::size_t Chunks>
 ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor* const* cursors, std::size_t groups) {
   std::uint32_t numbers[4][16];
   for (std::uint32_t i = 0; i < 16; ++i) {
@@ -166,7 +142,8 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
           __m512i next[2];
           ECQ_UNROLL
           for (int side = 0; side < 2; ++side) {
-            const __m512i entry = gather<4>(_mm512_and_si512(state[c][side], slot_mask), table.entries);
+            const __m512i entry =
+                Lookups::template dwords<4>(table.entries, _mm512_and_si512(state[c][side], slot_mask));
             next[side] = _mm512_add_epi32(
                 _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
                 _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
@@ -211,10 +188,12 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
 /// chunk's words.
 inline bool rans_advance(const direct_lookup& table, const element_join&, rans_cursor* const* cursors,
                          std::size_t count, std::size_t groups) {
-  if (count == 1) return advance_together<1>(table, cursors, groups);
-  if (count == 2) return advance_together<2>(table, cursors, groups);
-  return advance_filled<4>(cursors, count,
-                           [&](rans_cursor* const* all) { return advance_together<4>(table, all, groups); });
+  if (count == 1) return advance_together<lookups_by_loads, 1>(table, cursors, groups);
+  if (count == 2) return advance_together<lookups_by_loads, 2>(table, cursors, groups);
+  return advance_filled<4>(cursors, count, [&](rans_cursor* const* all) {
+    return machine_has_fast_gathers() ? advance_together<lookups_by_gathers, 4>(table, all, groups)
+                                      : advance_together<lookups_by_loads, 4>(table, all, groups);
+  });
 }
 
 /// Decodes `groups` whole groups of `count` chunks, 1 .. many_chunks, side by side, by an alias table. If one of them

@@ -46,4 +46,17 @@ struct rans_division {
   }
 };
 
+namespace detail {
+
+/// Division of an encoder's states by frequencies below 2^16 in FP32, by vector kernels: the state, rounded, times
+/// shrink / frequency, rounded twice and truncated, is the quotient or one less.
+struct float_division {
+  /// Relative margin for each state and quotient: four roundings may err by 2^-22, and quotients must not be too large.
+  static constexpr float shrink = 1.0F - 0x1.4p-22F;
+  /// With fewer scale bits, a quotient may be too small by more than one.
+  static constexpr unsigned min_scale_bits = 12;
+};
+
+}  // namespace detail
+
 }  // namespace ecq

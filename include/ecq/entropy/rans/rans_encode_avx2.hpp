@@ -19,6 +19,7 @@
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_encode_avx2.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
+#include "ecq/entropy/rans/rans_division.hpp"
 #include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/entropy/side_by_side.hpp"
 
@@ -27,13 +28,8 @@ namespace ecq::detail::avx2 {
 /// An encode table: for each code, a number a little below 1 / frequency, and frequency | start << 16. With an alias
 /// table, `slots` holds each symbol's slots, by rank, from `start` on.
 struct rans_encoding {
-  /// Relative margin for each state and quotient: four roundings may err by 2^-22, and quotients must not be too large.
-  static constexpr float shrink = 1.0F - 0x1.4p-22F;
-  /// With fewer scale bits, a quotient may be too small by more than one.
-  static constexpr unsigned min_scale_bits = 12;
-
   void add(std::size_t code, std::uint32_t frequency, std::uint32_t start) {
-    const float inverse = shrink / static_cast<float>(frequency);
+    const float inverse = float_division::shrink / static_cast<float>(frequency);
     std::memcpy(&entries[2 * code], &inverse, 4);
     entries[2 * code + 1] = frequency | (start << 16);
   }

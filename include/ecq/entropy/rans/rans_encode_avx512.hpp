@@ -11,13 +11,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <span>
 
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
+#include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
-#include "ecq/entropy/rans/rans_decode_avx512.hpp"
+#include "ecq/entropy/rans/rans_division.hpp"
 #include "ecq/entropy/side_by_side.hpp"
+#include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -51,6 +54,7 @@ ECQ_AVX512 inline __m512i load_codes(const direct_encoding&, const std::uint8_t*
 }
 
 /// Looks up frequency and start of the code in the low byte of each 32-bit lane.
+template <class Lookups>
 ECQ_AVX512 inline void look_up(const alias_encoding& table, __m512i code, __m512i& frequency, __m512i& start) {
   constexpr __mmask32 low_halves = 0x55555555U;
   frequency = _mm512_maskz_permutex2var_epi16(low_halves, _mm512_loadu_si512(table.frequency), code,
@@ -58,33 +62,26 @@ ECQ_AVX512 inline void look_up(const alias_encoding& table, __m512i code, __m512
   start = _mm512_maskz_permutex2var_epi16(low_halves, _mm512_loadu_si512(table.start), code,
                                           _mm512_loadu_si512(table.start + 32));
 }
+template <class Lookups>
 ECQ_AVX512 inline void look_up(const direct_encoding& table, __m512i code, __m512i& frequency, __m512i& start) {
-  const __m512i entry = gather<4>(_mm512_and_si512(code, _mm512_set1_epi32(255)), table.entries);
+  const __m512i entry = Lookups::template dwords<4>(table.entries, code);
   frequency = _mm512_and_si512(entry, _mm512_set1_epi32(0xFFFF));
   start = _mm512_srli_epi32(entry, 16);
 }
 
+template <class Lookups>
 ECQ_AVX512 inline __m512i slot_at(const alias_encoding& table, __m512i at) {
-  return _mm512_and_si512(gather<2>(at, table.slots), _mm512_set1_epi32(0xFFFF));
+  return _mm512_and_si512(Lookups::template dwords<2>(table.slots, at), _mm512_set1_epi32(0xFFFF));
 }
-ECQ_AVX512 inline __m512i slot_at(const direct_encoding&, __m512i at) { return at; }
-
-/// Computes quotient += dividend / divisor and dividend %= divisor, or a quotient that is one less and a rest that is
-/// one divisor too large. The quotient is below 2^24; `divided` = float(divisor).
-ECQ_AVX512 inline void divide(__m512i& quotient, __m512i& dividend, __m512i divisor, __m512 divided) {
-  // Three roundings err by at most 3 * 2^-24 of the quotient; reduced by 2^-21, it is never too large.
-  const __m512 ratio =
-      _mm512_mul_ps(_mm512_div_ps(_mm512_cvtepu32_ps(dividend), divided), _mm512_set1_ps(1.0F - 0x1p-21F));
-  const __m512i whole = _mm512_cvttps_epu32(ratio);
-  quotient = _mm512_add_epi32(quotient, whole);
-  dividend = _mm512_sub_epi32(dividend, _mm512_mullo_epi32(whole, divisor));
+template <class Lookups>
+ECQ_AVX512 inline __m512i slot_at(const direct_encoding&, __m512i at) {
+  return at;
 }
 
 /// Encodes groups `last` - 1 down to `first` of each chunk.
-template <std::size_t Chunks, class Encoding>
+template <class Lookups, std::size_t Chunks, class Encoding>
 ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bits, rans_encode_cursor* const* cursors,
                                        std::size_t first, std::size_t last) {
-  constexpr bool direct = std::is_same_v<Encoding, direct_encoding>;
   const __m512i low_halves = every(0, 2);
   const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(scale_bits));
   const __m128i unscale = _mm_cvtsi32_si128(static_cast<int>(32 - scale_bits));
@@ -112,11 +109,11 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
         __mmask16 full[2];
         ECQ_UNROLL
         for (int half = 0; half < 2; ++half) {
-          look_up(table, _mm512_srli_epi32(codes[c][half], 24), frequency[half], start[half]);
+          look_up<Lookups>(table, _mm512_srli_epi32(codes[c][half], 24), frequency[half], start[half]);
           codes[c][half] = _mm512_slli_epi32(codes[c][half], 8);
-          full[half] = _mm512_cmpge_epu32_mask(_mm512_srl_epi32(state[c][half], unscale), frequency[half]);
+          full[half] = _mm512_cmpge_epu32_mask(state[c][half], _mm512_sll_epi32(frequency[half], unscale));
         }
-        const __mmask32 due = full[0] | (static_cast<__mmask32>(full[1]) << 16);
+        const __mmask32 due = _mm512_kunpackw(full[1], full[0]);
         const auto count = static_cast<unsigned>(_mm_popcnt_u32(due));
         const __m512i words =
             _mm512_maskz_compress_epi16(due, _mm512_permutex2var_epi16(state[c][0], low_halves, state[c][1]));
@@ -125,17 +122,17 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
         ECQ_UNROLL
         for (int half = 0; half < 2; ++half) {
           const __m512i divisor = frequency[half];
-          const __m512 divided = _mm512_cvtepu32_ps(divisor);
-          __m512i rest = _mm512_mask_srli_epi32(state[c][half], full[half], state[c][half], 16);
-          __m512i quotient = _mm512_setzero_si512();
-          divide(quotient, rest, divisor, divided);
-          // With 2^scale_bits < 2^16 quotients have up to 24 bits, of which 2^-20.6 may be a few units.
-          if constexpr (direct) divide(quotient, rest, divisor, divided);
+          // Nothing here waits for a state but what has to.
+          const __m512 inverse = _mm512_div_ps(_mm512_set1_ps(float_division::shrink), _mm512_cvtepu32_ps(divisor));
+          const __m512i dividend = _mm512_mask_srli_epi32(state[c][half], full[half], state[c][half], 16);
+          // The quotient, or one less than it.
+          __m512i quotient = _mm512_cvttps_epu32(_mm512_mul_ps(_mm512_cvtepu32_ps(dividend), inverse));
+          __m512i rest = _mm512_sub_epi32(dividend, _mm512_mullo_epi32(quotient, divisor));
           const __mmask16 more = _mm512_cmpge_epu32_mask(rest, divisor);
           quotient = _mm512_mask_sub_epi32(quotient, more, quotient, _mm512_set1_epi32(-1));
           rest = _mm512_mask_sub_epi32(rest, more, rest, divisor);
-          state[c][half] =
-              _mm512_add_epi32(_mm512_sll_epi32(quotient, scale), slot_at(table, _mm512_add_epi32(start[half], rest)));
+          state[c][half] = _mm512_add_epi32(_mm512_sll_epi32(quotient, scale),
+                                            slot_at<Lookups>(table, _mm512_add_epi32(start[half], rest)));
         }
       }
     }
@@ -152,8 +149,9 @@ ECQ_AVX512 inline void encode_together(const Encoding& table, unsigned scale_bit
 template <class Encoding>
 inline void rans_encode(const Encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
   encode_in_runs(cursors, [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
-    if (count == 2) return encode_together<2>(table, scale_bits, run, first, last);
-    encode_together<1>(table, scale_bits, run, first, last);
+    if (count == 1) return encode_together<lookups_by_loads, 1>(table, scale_bits, run, first, last);
+    machine_has_fast_gathers() ? encode_together<lookups_by_gathers, 2>(table, scale_bits, run, first, last)
+                               : encode_together<lookups_by_loads, 2>(table, scale_bits, run, first, last);
   });
 }
 

@@ -97,9 +97,6 @@ struct split_states {
   }
 };
 
-/// Bytes ahead of its position at which a chunk's words are prefetched.
-inline constexpr std::size_t prefetch_distance = 512;
-
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, or the sink gives
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
