@@ -35,6 +35,9 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
     text += "  left as they are " + std::to_string(report.of_quantized) +
             " tensors of weights that are quantised already; --lossless makes them smaller\n";
   }
+  if (report.non_finite != 0) {
+    text += "  left as they are " + std::to_string(report.non_finite) + " tensors with NaN or infinity\n";
+  }
   return text;
 }
 
@@ -79,6 +82,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["by_fallback"] = report.by_fallback;
   totals["exact"] = report.exact;
   totals["of_quantized"] = report.of_quantized;
+  totals["non_finite"] = report.non_finite;
   totals["unmatched"] = report.unmatched;
   if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;

@@ -50,14 +50,15 @@ inline table tensor_table(std::span<const ecq::tensor_report> tensors) {
   if (lossless) head.insert(head.end() - 2, "exponents");
   table rows(head, 3);
   for (const ecq::tensor_report& tensor : tensors) {
+    const auto if_coded = [&](const std::string& figure) { return tensor.block.empty() ? "-" : figure; };
     std::vector<std::string> row{tensor.name,
                                  dimensions(tensor.shape),
                                  tensor.format,
                                  decimal(tensor.bits_per_weight, 3),
-                                 decimal(tensor.entropy, 3),
-                                 decimal(100 * tensor.sparsity, 1) + " %",
-                                 std::to_string(tensor.unique_values)};
-    if (lossless) row.insert(row.end() - 2, decimal(tensor.exponent_entropy, 3));
+                                 if_coded(decimal(tensor.entropy, 3)),
+                                 if_coded(decimal(100 * tensor.sparsity, 1) + " %"),
+                                 if_coded(std::to_string(tensor.unique_values))};
+    if (lossless) row.insert(row.end() - 2, if_coded(decimal(tensor.exponent_entropy, 3)));
     rows.add(row);
   }
   return rows;

@@ -58,25 +58,22 @@ class processes {
       MPI_Reduce(first() ? MPI_IN_PLACE : numbers, numbers, count, type, MPI_SUM, 0, MPI_COMM_WORLD);
     };
     double entropy_bits = report.entropy * static_cast<double>(report.weights);
-    std::array<std::uint64_t, 10> all{
-        report.weights,  report.compressed_bytes, report.file_bytes,   report.blocks,      report.passed_through,
-        report.unpacked, report.by_fallback,      report.of_quantized, report.input_bytes, report.tensors.size()};
+    std::uint64_t tensors = report.tensors.size();
     sum(&entropy_bits, 1, MPI_DOUBLE);
-    sum(all.data(), static_cast<int>(all.size()), MPI_UINT64_T);
-    report.weights = all[0];
-    report.compressed_bytes = all[1];
-    report.file_bytes = all[2];
-    report.blocks = all[3];
-    report.passed_through = all[4];
-    report.unpacked = all[5];
-    report.by_fallback = all[6];
-    report.of_quantized = all[7];
-    report.input_bytes = all[8];
+    const auto sum_each = [&](auto&... numbers) {
+      std::array<std::uint64_t, sizeof...(numbers)> all{numbers...};
+      sum(all.data(), static_cast<int>(all.size()), MPI_UINT64_T);
+      std::size_t next = 0;
+      ((numbers = all[next++]), ...);
+    };
+    sum_each(report.weights, report.compressed_bytes, report.file_bytes, report.input_bytes, report.blocks,
+             report.passed_through, report.unpacked, report.by_fallback, report.of_quantized, report.non_finite,
+             report.exact, tensors);
     if (report.weights != 0) {
       report.bits_per_weight = 8.0 * static_cast<double>(report.compressed_bytes) / static_cast<double>(report.weights);
       report.entropy = entropy_bits / static_cast<double>(report.weights);
     }
-    return all[9];
+    return tensors;
   }
 
  private:

@@ -174,10 +174,24 @@ TEST_F(Tool, NamesTheWeightThatIsNoNumber) {
     const auto kept = ask({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--keep-non-finite"});
     ASSERT_EQ(kept["tensors"].size(), 1U);
     EXPECT_EQ(kept["tensors"][0]["name"], "layers.0.good");
+    EXPECT_EQ(kept["totals"]["non_finite"], 1);
     ask({"decompress", path("out"), "-o", path("back")});
     EXPECT_EQ(f32_bytes(tool_test::read_values(path("back"), "layers.0.bad")), f32_bytes(weights));
     for (const auto& name : {"out", "back"}) std::filesystem::remove(path(name));
   }
+}
+
+TEST_F(Tool, SaysWhyNoTensorIsSelected) {
+  const std::string numbers(4 * 8 * 16, '\1');
+  std::vector<float> bad(8 * 16, 0.5F);
+  bad[3] = std::numeric_limits<float>::infinity();
+  write_safetensors(path("model"), {{"layers.0.a", "I32", {8, 16}, numbers},
+                                    {"layers.0.b", "F32", {8}, f32_bytes(std::vector<float>(8))}});
+  const outcome of_type = run({"compress", path("model"), "-o", path("out"), "--lambda", "4"});
+  expect_failure(of_type, 1, {"none of 2 tensors", "I32 is no type of weights"});
+  write_safetensors(path("model"), {{"layers.0.a", "F32", {8, 16}, f32_bytes(bad)}});
+  const outcome of_values = run({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--keep-non-finite"});
+  expect_failure(of_values, 1, {"none of 1 tensors", "1 hold NaN or infinity"});
 }
 
 TEST_F(Tool, ReplacesNoFileThatSaysSomethingOfWeights) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -216,10 +217,16 @@ ECQ_INLINE void model_selection::list_kept() {
 ECQ_INLINE error model_selection::nothing_selected() const {
   const auto of_quantized =
       std::ranges::count_if(kept_, [&](const tensor_entry* tensor) { return is_of_quantized(*tensor); });
-  const std::string hint = of_quantized == 0 ? ""
-                                             : text_of("; ", of_quantized,
-                                                       " belong to quantised weights, which only lossless methods "
-                                                       "take");
+  std::string hint;
+  if (of_quantized != 0) {
+    hint = text_of("; ", of_quantized, " belong to quantised weights, which only lossless methods take");
+  }
+  if (!non_finite_.empty()) hint += text_of("; ", non_finite_.size(), " hold NaN or infinity");
+  std::set<std::string_view> other_types;
+  for (const tensor_entry* tensor : kept_) {
+    if (tensor->shape.size() >= 2 && !dtype_from_safetensors(tensor->dtype)) other_types.insert(tensor->dtype);
+  }
+  for (const std::string_view type : other_types) hint += text_of("; ", type, " is no type of weights");
   return error(errc::invalid_argument, "none of ", model_->tensors().size(),
                " tensors is selected: weights have two dimensions or more, and "
                "embeddings have to be included by name",
@@ -251,7 +258,10 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
       const tensor_entry& tensor = model.tensors()[position];
       ECQ_TRY(matrix, made.matrix_of(position));
       ECQ_TRY(left_out, made.is_left_out(backend, tensor, matrix, options));
-      if (left_out) continue;
+      if (left_out) {
+        made.non_finite_.insert(&tensor);
+        continue;
+      }
       if (!method.lossless()) {
         ECQ_TRY(all, made.with_exact(backend, tensor, matrix, options.exact));
         matrix = std::move(all);

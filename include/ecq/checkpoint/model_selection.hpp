@@ -74,6 +74,8 @@ class model_selection {
   bool is_of_quantized(const tensor_entry& tensor) const {
     return quantized_ && (*quantized_)[position_of(tensor)].belongs;
   }
+  /// Whether the tensor stays as it is because of NaN or infinity.
+  bool is_non_finite(const tensor_entry& tensor) const { return non_finite_.contains(&tensor); }
   /// The number of the file that will hold the tensor.
   std::size_t file_of(const tensor_entry& tensor) const { return files_->file_of(position_of(tensor)); }
 
@@ -104,6 +106,7 @@ class model_selection {
   std::vector<selected_block> blocks_;
   std::vector<const tensor_entry*> kept_;
   std::set<const tensor_entry*> selected_;
+  std::set<const tensor_entry*> non_finite_;
   std::set<const tensor_entry*> scales_;  ///< of selected weights, which are multiplied by them
   std::map<const tensor_entry*, std::vector<std::uint64_t>> exact_;  ///< positions to which the matrices' weights refer
   std::map<const tensor_entry*, std::vector<double>> row_factors_;   ///< to which the matrices refer
