@@ -25,10 +25,11 @@ void bit_stack_advance([[maybe_unused]] const Lookup& table, [[maybe_unused]] in
     advance_in_runs<4>(cursors, [&](bit_stack_cursor* const* run, std::size_t count, std::size_t groups) {
       using namespace avx512;
       if (count == 1) return bit_stacks_advance<lookups_by_loads, 1>(table, run, groups);
-      if (count == 2) return bit_stacks_advance<lookups_by_loads, 2>(table, run, groups);
+      const bool gathers = machine_has_fast_gathers();
+      if (count == 2 && !gathers) return bit_stacks_advance<lookups_by_loads, 2>(table, run, groups);
       return advance_filled<4>(run, count, [&](bit_stack_cursor* const* all) {
-        return machine_has_fast_gathers() ? bit_stacks_advance<lookups_by_gathers, 4>(table, all, groups)
-                                          : bit_stacks_advance<lookups_by_loads, 4>(table, all, groups);
+        return gathers ? bit_stacks_advance<lookups_by_gathers, 4>(table, all, groups)
+                       : bit_stacks_advance<lookups_by_loads, 4>(table, all, groups);
       });
     });
   }
