@@ -15,6 +15,7 @@
 #include <cstring>
 #include <span>
 
+#include "ecq/base/instruction_set.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_encode_avx2.hpp"
@@ -69,7 +70,7 @@ ECQ_AVX2 inline __m128i four_slots(const std::uint16_t* slots, const std::array<
   return _mm_insert_epi32(_mm_insert_epi32(first, slot(2), 2), slot(3), 3);
 }
 
-/// Replaces 2 * 8 positions by the slots at these positions.
+/// Replaces 2 * 8 positions by the slots at these positions, by loads.
 ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extractor& extract, __m256i& first,
                                    __m256i& second) {
   const __m256i both = _mm256_packus_epi32(first, second);  // by halves of registers
@@ -82,6 +83,14 @@ ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extra
                                              four_slots(slots, extract(_mm_extract_epi64(high, 1)))));
 }
 
+/// The slots at eight positions, by a gather (machine_has_fast_gathers()), into a register of zeros: otherwise it waits
+/// for what the register held before.
+ECQ_AVX2 inline __m256i gather_slots(const std::uint16_t* slots, __m256i at) {
+  const __m256i found = _mm256_mask_i32gather_epi32(_mm256_setzero_si256(), reinterpret_cast<const int*>(slots), at,
+                                                    _mm256_set1_epi32(-1), 2);
+  return _mm256_and_si256(_mm256_set1_epi32(0xFFFF), found);
+}
+
 /// Writes the words of those of eight lanes that are in `due` in front of `word`. There is room for a word of each
 /// lane: all eight are written, and only those due stay.
 ECQ_AVX2 inline std::uint16_t* put_words(std::uint16_t* word, __m128i eight, unsigned due) {
@@ -90,8 +99,11 @@ ECQ_AVX2 inline std::uint16_t* put_words(std::uint16_t* word, __m128i eight, uns
   return word - _mm_popcnt_u32(due);
 }
 
+/// How an encoder finds the slot of a rank.
+enum class slots_by : unsigned char { rank, loads, gathers };
+
 /// Encodes groups `last` - 1 down to `first` of each chunk.
-template <std::size_t Chunks, bool Direct>
+template <std::size_t Chunks, slots_by Slots>
 ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_bits,
                                      rans_encode_cursor* const* cursors, std::size_t first, std::size_t last) {
   __m256i state[Chunks][4];
@@ -144,7 +156,11 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
                 _mm256_add_epi32(lanes[half].start, _mm256_sub_epi32(rest, _mm256_andnot_si256(right, frequency)));
             x[half] = _mm256_add_epi32(_mm256_sll_epi32(quotient, scale), _mm256_andnot_si256(right, all_slots));
           }
-          if constexpr (!Direct) look_up_slots(table.slots, extract, slot[0], slot[1]);
+          if constexpr (Slots == slots_by::loads) look_up_slots(table.slots, extract, slot[0], slot[1]);
+          if constexpr (Slots == slots_by::gathers) {
+            slot[0] = gather_slots(table.slots, slot[0]);
+            slot[1] = gather_slots(table.slots, slot[1]);
+          }
           ECQ_UNROLL
           for (std::size_t half = 0; half < 2; ++half) x[half] = _mm256_add_epi32(x[half], slot[half]);
         }
@@ -163,14 +179,16 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
 
 /// Encodes all that is left of one or two chunks, which must be whole groups.
 inline void rans_encode(const rans_encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
-  const auto by = [&]<bool Direct>() {
+  const auto by = [&]<slots_by One, slots_by Two>() {
     encode_in_runs(cursors,
                    [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
-                     return count == 2 ? encode_together<2, Direct>(table, scale_bits, run, first, last)
-                                       : encode_together<1, Direct>(table, scale_bits, run, first, last);
+                     return count == 2 ? encode_together<2, Two>(table, scale_bits, run, first, last)
+                                       : encode_together<1, One>(table, scale_bits, run, first, last);
                    });
   };
-  return table.slots == nullptr ? by.template operator()<true>() : by.template operator()<false>();
+  if (table.slots == nullptr) return by.template operator()<slots_by::rank, slots_by::rank>();
+  return machine_has_fast_gathers() ? by.template operator()<slots_by::loads, slots_by::gathers>()
+                                    : by.template operator()<slots_by::loads, slots_by::loads>();
 }
 
 }  // namespace ecq::detail::avx2
