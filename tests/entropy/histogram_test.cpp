@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <span>
 #include <vector>
@@ -59,26 +58,31 @@ TEST(Histogram, CountsCodesInsideAndOutsideOfAnyWindow) {
   expect_counts(each, "in order");
 }
 
-TEST(Histogram, CountsExponentsOfEveryFormat) {
+/// Counts the exponents, `exponent_bits` wide `above` the mantissa, of weights of `format` with random bits.
+template <class Element>
+void expect_exponents(ecq::dtype format, unsigned above, unsigned exponent_bits, std::size_t count) {
+  std::vector<Element> weights(count);
+  std::vector<std::uint8_t> exponents;
   std::mt19937 random(8);
-  std::normal_distribution<float> weights(0, 0.02F);
-  std::vector<float> wide(100003);
-  for (float& weight : wide) weight = weights(random);
-  std::vector<std::uint8_t> of_wide;
-  std::vector<std::uint16_t> narrow;
-  for (const float weight : wide) {
-    const auto bits = std::bit_cast<std::uint32_t>(weight);
-    of_wide.push_back(static_cast<std::uint8_t>(bits >> 23 & 0xFF));
-    narrow.push_back(static_cast<std::uint16_t>(bits >> 16));
+  for (Element& weight : weights) {
+    weight = static_cast<Element>(random());
+    exponents.push_back(static_cast<std::uint8_t>(weight >> above & ((1U << exponent_bits) - 1U)));
   }
-  const ecq::histogram expected = counted_one_by_one(of_wide);
+  const ecq::histogram expected = counted_one_by_one(exponents);
   for (const ecq::instruction_set isa : ecq_test::machine_sets()) {
-    const ecq::cpu backend{.threads = 1, .isa = isa};
-    const auto counted = ecq::count_exponents(backend, ecq::dtype::fp32, std::as_bytes(std::span(wide)));
-    const auto of_narrow = ecq::count_exponents(backend, ecq::dtype::bf16, std::as_bytes(std::span(narrow)));
-    ASSERT_TRUE(counted && of_narrow);
-    EXPECT_EQ(*counted, expected) << ecq::name_of(isa);
-    EXPECT_EQ(*of_narrow, expected) << ecq::name_of(isa);
+    const auto counted = ecq::count_exponents({.threads = 1, .isa = isa}, format, std::as_bytes(std::span(weights)));
+    ASSERT_TRUE(counted);
+    EXPECT_EQ(*counted, expected) << ecq::to_string(format) << ", " << ecq::name_of(isa);
+  }
+}
+
+TEST(Histogram, CountsExponentsOfEveryFormat) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100003}}) {
+    expect_exponents<std::uint32_t>(ecq::dtype::fp32, 23, 8, count);
+    expect_exponents<std::uint16_t>(ecq::dtype::bf16, 7, 8, count);
+    expect_exponents<std::uint16_t>(ecq::dtype::fp16, 10, 5, count);
+    expect_exponents<std::uint8_t>(ecq::dtype::fp8_e4m3, 3, 4, count);
+    expect_exponents<std::uint8_t>(ecq::dtype::fp8_e5m2, 2, 5, count);
   }
 }
 

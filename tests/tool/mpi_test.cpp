@@ -62,11 +62,14 @@ class Mpi : public Tool {
 };
 
 TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
-  const std::vector<std::vector<std::string>> ways = {{"--bits", "3"},
-                                                      {"--lossless"},
-                                                      {"--bits", "2.2", "--max-shard-size", "200kB"},
-                                                      {"--method", "entrollm"},
-                                                      {"--method", "tcq8", "--bits", "2.5"}};
+  tool_test::write_text(path("names"), R"({"model.layers.0.self_attn.q_proj.weight": [[0, 0], [1, 2]],
+                                           "model.layers.1.mlp.down_proj.weight": [[3, 4]]})");
+  const std::vector<std::vector<std::string>> ways = {
+      {"--bits", "3"},
+      {"--lossless"},
+      {"--bits", "2.2", "--max-shard-size", "200kB", "--exact", path("names")},
+      {"--method", "entrollm"},
+      {"--method", "tcq8", "--bits", "2.5"}};
   for (const auto& way : ways) {
     std::vector<std::string> arguments{"compress", model(), "-o", path("alone")};
     arguments.insert(arguments.end(), way.begin(), way.end());
@@ -74,6 +77,7 @@ TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
     const json alone = ask(arguments);
     const auto expected = files_of(path("alone"));
     EXPECT_GT(expected.size(), 4U);
+    EXPECT_EQ(alone["totals"]["exact"] > 0, way.back() == path("names"));
     for (const int processes : {1, 2, 4}) {
       std::vector<std::string> same{model(), "-o", path("together"), "--json", "--threads", "1"};
       same.insert(same.end(), way.begin(), way.end());
@@ -83,7 +87,8 @@ TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
       const json answer = result.answer();
       ASSERT_TRUE(answer.is_object()) << result.out;
       EXPECT_EQ(answer["processes"], processes);
-      for (const char* total : {"weights", "compressed_bytes", "file_bytes", "blocks", "passed_through", "lambda"}) {
+      for (const char* total :
+           {"weights", "compressed_bytes", "file_bytes", "blocks", "passed_through", "lambda", "exact"}) {
         EXPECT_EQ(answer["totals"][total], alone["totals"][total]) << total;
       }
       EXPECT_TRUE(files_of(path("together")) == expected) << processes << way.front();

@@ -86,7 +86,9 @@ inline bool detect_fast_bf16_dots() noexcept {
 }
 
 inline bool detect_fast_gathers() noexcept {
-  if (const char* const named = std::getenv("ECQ_GATHERS")) return std::string_view(named) == "1";
+  const char* const named = std::getenv("ECQ_GATHERS");
+  const std::string_view said = named != nullptr ? named : "";
+  if (said == "0" || said == "1") return said == "1";
 #if ECQ_X86
   __builtin_cpu_init();
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

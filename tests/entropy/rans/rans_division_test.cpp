@@ -20,6 +20,28 @@ void expect_exact(const ecq::rans_division& division, std::uint32_t frequency) {
   }
 }
 
+/// States of the first and the last quotients, converted as AVX-512 does, and in two parts, as AVX2 does.
+TEST(FloatDivision, IsTheQuotientOrOneLess) {
+  using division = ecq::detail::float_division;
+  for (const unsigned scale_bits : {division::min_scale_bits, 16U}) {
+    const std::uint64_t quotients = std::uint64_t{1} << (32 - scale_bits);
+    for (std::uint32_t frequency = 1; frequency >> scale_bits == 0; ++frequency) {
+      const float inverse = division::shrink / static_cast<float>(frequency);
+      for (const std::uint64_t of : {std::uint64_t{0}, std::uint64_t{1}, quotients / 2 + 1, quotients - 1}) {
+        for (const std::uint64_t rest : {std::uint64_t{0}, std::uint64_t{frequency - 1}}) {
+          const auto state = static_cast<std::uint32_t>(of * frequency + rest);
+          const auto low = static_cast<float>(static_cast<std::int32_t>(state));
+          const float parts = low + (static_cast<std::int32_t>(state) < 0 ? 0x1p32F : 0.0F);
+          for (const float rounded : {static_cast<float>(state), parts}) {
+            const auto found = static_cast<std::uint64_t>(rounded * inverse);
+            ASSERT_TRUE(found == of || found + 1 == of) << state << " / " << frequency << ": " << found;
+          }
+        }
+      }
+    }
+  }
+}
+
 class RansDivision : public testing::TestWithParam<unsigned> {};
 
 TEST_P(RansDivision, IsExactForEveryGreatestFrequency) {

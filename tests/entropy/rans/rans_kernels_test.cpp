@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
+#include "ecq/base/instruction_set.hpp"
 #include "entropy/chunk_kernels.hpp"
 
 namespace {
@@ -57,6 +60,13 @@ std::vector<rans_case> all_cases() {
                      30});
   }
   return cases;
+}
+
+// Which of two ways kernels look up can be said from outside, so that both are tested (kernels.gathers_0 and _1).
+TEST(LookupKernels, AreThoseThatTheEnvironmentNames) {
+  const char* const named = std::getenv("ECQ_GATHERS");
+  const bool chosen = named != nullptr ? std::string_view(named) == "1" : ecq::detail::detect_fast_gathers();
+  EXPECT_EQ(ecq::machine_has_fast_gathers(), chosen);
 }
 
 TEST(RansKernels, DecodeEveryLengthAndNumberOfChunks) {
