@@ -5,6 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "entropy/rans/random_frequencies.hpp"
+
 namespace {
 
 // Every slot is one symbol's, and the ranks of a symbol are 0 .. frequency - 1, each once.
@@ -25,24 +27,11 @@ void expect_bijection(const std::vector<std::uint32_t>& frequencies, unsigned bu
   }
 }
 
-std::vector<std::uint32_t> random_frequencies(std::mt19937& random, std::size_t count) {
-  std::vector<std::uint32_t> frequencies(count, 1);
-  std::uint32_t left = 65536 - static_cast<std::uint32_t>(count);
-  for (std::size_t i = 0; i + 1 < count; ++i) {
-    const std::uint32_t share =
-        static_cast<std::uint32_t>(random()) % (left + 1) / (1 + static_cast<std::uint32_t>(random()) % 4);
-    frequencies[random() % count] += share;
-    left -= share;
-  }
-  frequencies[random() % count] += left;
-  return frequencies;
-}
-
 TEST(AliasTable, GivesEverySymbolItsSlots) {
   std::mt19937 random(1);
   for (const unsigned bucket_bits : {5U, 6U}) {
     for (std::size_t count = 2; count <= (std::size_t{1} << bucket_bits); count += 3) {
-      expect_bijection(random_frequencies(random, count), bucket_bits);
+      expect_bijection(ecq_test::random_frequencies(random, count), bucket_bits);
     }
   }
 }

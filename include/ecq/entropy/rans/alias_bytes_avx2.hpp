@@ -86,16 +86,16 @@ struct alias_bytes {
                               _mm256_unpackhi_epi8(bucket_low, bucket_high)};
     const __m256i adjusts[2] = {_mm256_unpacklo_epi8(adjust_low, adjust_high),
                                 _mm256_unpackhi_epi8(adjust_low, adjust_high)};
-    __m256i is_alias[2];
+    __m256i numbers[2];
     ECQ_UNROLL
     for (std::size_t side = 0; side < 2; ++side) {
-      const __m256i slot = _mm256_or_si256(low[side], mask);
-      is_alias[side] = _mm256_cmpeq_epi16(_mm256_max_epu16(slot, limit[side]), slot);
+      const __m256i least = _mm256_min_epu16(low[side], limit[side]);
+      const __m256i is_alias = _mm256_cmpeq_epi16(least, limit[side]);
       found.rank[side] =
-          _mm256_add_epi16(_mm256_srli_epi16(low[side], BucketBits), _mm256_and_si256(adjusts[side], is_alias[side]));
+          _mm256_add_epi16(_mm256_srli_epi16(low[side], BucketBits), _mm256_and_si256(adjusts[side], is_alias));
+      numbers[side] = _mm256_and_si256(least, mask);
     }
-    found.symbol = _mm256_blendv_epi8(own.at, _mm256_and_si256(bucket_low, _mm256_set1_epi8(buckets - 1)),
-                                      _mm256_packs_epi16(is_alias[0], is_alias[1]));
+    found.symbol = _mm256_packus_epi16(numbers[0], numbers[1]);
     const byte_index<BucketBits> symbol(found.symbol);
     const __m256i low_bytes = frequency.low(symbol);
     const __m256i high_bytes = frequency.high(symbol);

@@ -54,7 +54,6 @@ struct alias_bytes {
   [[gnu::always_inline]] inline slot_fields look_up(const uint16x8_t (&low)[half_registers]) const {
     slot_fields found;
     const uint8x16_t mask = vdupq_n_u8(buckets - 1);
-    const uint16x8_t wide_mask = vdupq_n_u16(buckets - 1);
     ECQ_UNROLL
     for (std::size_t side = 0; side < 2; ++side) {
       const uint16x8_t slots[2] = {low[2 * side], low[2 * side + 1]};
@@ -63,13 +62,14 @@ struct alias_bytes {
       const uint8x16_t adjust_low = adjust.low(own), adjust_high = adjust.high(own);
       const uint16x8_t limit[2] = {first_words(bucket_low, bucket_high), second_words(bucket_low, bucket_high)};
       const uint16x8_t adjusts[2] = {first_words(adjust_low, adjust_high), second_words(adjust_low, adjust_high)};
-      uint16x8_t is_alias[2];
+      uint16x8_t least[2];
       ECQ_UNROLL
       for (std::size_t i = 0; i < 2; ++i) {
-        is_alias[i] = vcgeq_u16(vorrq_u16(slots[i], wide_mask), limit[i]);
-        found.rank[2 * side + i] = vsraq_n_u16(vandq_u16(adjusts[i], is_alias[i]), slots[i], BucketBits);
+        least[i] = vminq_u16(slots[i], limit[i]);
+        const uint16x8_t is_alias = vcgeq_u16(slots[i], limit[i]);
+        found.rank[2 * side + i] = vsraq_n_u16(vandq_u16(adjusts[i], is_alias), slots[i], BucketBits);
       }
-      const uint8x16_t symbol = vbslq_u8(bytes_of(is_alias[0], is_alias[1]), vandq_u8(bucket_low, mask), own);
+      const uint8x16_t symbol = vandq_u8(bytes_of(least[0], least[1]), mask);
       const uint8x16_t frequency_low = frequency.low(symbol), frequency_high = frequency.high(symbol);
       found.frequency[2 * side] = first_words(frequency_low, frequency_high);
       found.frequency[2 * side + 1] = second_words(frequency_low, frequency_high);

@@ -9,8 +9,8 @@
 
 namespace ecq::detail {
 
-/// An alias table in the layout that registers load: divider, alias, adjust and the alias's frequency by bucket,
-/// frequency and decoded byte by symbol number.
+/// An alias table in the layout that registers load: bucket and adjust by bucket, frequency and decoded byte by symbol
+/// number.
 template <unsigned BucketBits>
 struct alias_lookup {
   static constexpr unsigned bucket_bits = BucketBits;
@@ -22,30 +22,28 @@ struct alias_lookup {
       const std::uint64_t own = table.entries[2 * i];
       if (own != 0) number_of_code[own >> 32] = static_cast<std::uint8_t>(i);
       frequency[i] = static_cast<std::uint16_t>(own);
-      for (std::size_t copy = i; copy < 64; copy += buckets) code[copy] = static_cast<std::uint8_t>(own >> 32);
+      code[i] = static_cast<std::uint8_t>(own >> 32);
     }
     for (std::size_t i = 0; i < buckets; ++i) {
-      divider[i] = table.dividers[i];
-      alias[i] = number_of_code[table.entries[2 * i + 1] >> 32];
+      unsigned divider = table.dividers[i];
+      unsigned alias = number_of_code[table.entries[2 * i + 1] >> 32];
       adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
-      alias_frequency[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1]);
-      const bool own_alone = divider[i] == 65536 / buckets;  // one less fits in 16 bits with an alias that is no other
-      if (own_alone) alias[i] = static_cast<std::uint16_t>(i);
-      if (own_alone) adjust[i] = 0;
-      if (own_alone) alias_frequency[i] = frequency[i];
-      const unsigned limit = own_alone ? divider[i] - 1U : divider[i];
-      bucket[i] = static_cast<std::uint16_t>((limit << BucketBits) | alias[i]);
+      if (divider == 65536 / buckets) {  // all slots are the bucket's own: one less fits in 16 bits, and is no other
+        --divider;
+        alias = static_cast<unsigned>(i);
+        adjust[i] = 0;
+      }
+      // A bucket without slots of its own has an alias below it, since every symbol has a slot.
+      bucket[i] = static_cast<std::uint16_t>(((alias > i ? divider - 1U : divider) << BucketBits) | alias);
     }
+    for (std::size_t copy = buckets; copy < 64; ++copy) code[copy] = code[copy - buckets];
   }
 
-  std::uint16_t divider[64] = {};
-  std::uint16_t alias[64] = {};
-  std::uint16_t adjust[64] = {};
-  /// Divider and alias in one: a slot belongs to the alias if slot | (buckets - 1) is at least this, whose low bits
-  /// then are the symbol's number.
+  /// Divider and alias in one: a slot belongs to the alias if it is at least this, whose low bits are the number of the
+  /// alias. So the low bits of the lesser of both are the symbol's number.
   std::uint16_t bucket[64] = {};
+  std::uint16_t adjust[64] = {};
   std::uint16_t frequency[64] = {};
-  std::uint16_t alias_frequency[64] = {};
   std::uint8_t code[64] = {};  ///< stored twice with 32 buckets, since a byte permutation reads one more bit
 };
 

@@ -76,7 +76,6 @@ struct alias_registers {
       : bucket{_mm512_loadu_si512(table.bucket), _mm512_loadu_si512(table.bucket + 32)},
         adjust{_mm512_loadu_si512(table.adjust), _mm512_loadu_si512(table.adjust + 32)},
         frequency{_mm512_loadu_si512(table.frequency), _mm512_loadu_si512(table.frequency + 32)},
-        bucket_mask(_mm512_set1_epi16((1 << BucketBits) - 1)),
         minus_one(_mm512_set1_epi16(-1)) {
 #if defined(__clang__) && !ECQ_AVX512_EMULATED
     __asm__("" : "+v"(minus_one));  // a compiler that knew it would make a register of the mask of carries
@@ -93,12 +92,12 @@ struct alias_registers {
     const __m512i slot = low;
     const __m512i offset = _mm512_srli_epi16(slot, BucketBits);
     const __m512i found = look_up<BucketBits>(slot, bucket[0], bucket[1]);
-    __mmask32 other = _mm512_cmpge_epu16_mask(_mm512_or_si512(slot, bucket_mask), found);
+    __mmask32 other = _mm512_cmpge_epu16_mask(slot, found);
 #if defined(__clang__) && !ECQ_AVX512_EMULATED
     if constexpr (Apart) __asm__("" : "+Yk"(other));  // it would turn the mask round, and need more operations
 #endif
     const __m512i rank = _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust[0], adjust[1]));
-    const __m512i symbol = _mm512_mask_mov_epi16(slot, other, found);
+    const __m512i symbol = _mm512_min_epu16(slot, found);
     const __m512i own = look_up<BucketBits>(symbol, frequency[0], frequency[1]);
     // frequency * high + rank, in halves.
     const __m512i next_low = _mm512_add_epi16(_mm512_mullo_epi16(own, high), rank);
@@ -116,7 +115,6 @@ struct alias_registers {
   __m512i bucket[2];
   __m512i adjust[2];
   __m512i frequency[2];
-  __m512i bucket_mask;
   __m512i minus_one;
 };
 
