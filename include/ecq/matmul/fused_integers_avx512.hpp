@@ -23,7 +23,7 @@
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/integer_dot_avx512.hpp"
-#include "ecq/matmul/pair_raw_bits_avx512.hpp"
+#include "ecq/matmul/pair_indices_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -46,14 +46,14 @@ struct pair_integer_products {
   ECQ_AVX512 pair_integer_products(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
                                    rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
                                    integer_cursor* products)
-      : raw_bits(bits), row(of_row), to(products) {
-    alignas(64) std::uint16_t of_numbers[64];
-    for (std::size_t i = 0; i < 64; ++i) {
-      const unsigned both = list.symbols[pairs[i] % 16U] | unsigned{list.symbols[pairs[i] / 16U]} << 8;
-      of_numbers[i] = static_cast<std::uint16_t>(both ^ 0x8080U);
+      : indices(pairs, bits), row(of_row), to(products) {
+    // A permutation of 64 codes reads six bits of an index, which may have fewer.
+    alignas(64) std::uint8_t of_indices[64];
+    for (unsigned i = 0; i < 64; ++i) {
+      const unsigned nibble = i >> bits & 15U;
+      of_indices[i] = static_cast<std::uint8_t>((list.symbols[nibble] + (i & ((1U << bits) - 1U))) ^ 0x80U);
     }
-    codes[0] = _mm512_load_si512(of_numbers);
-    codes[1] = _mm512_load_si512(of_numbers + 32);
+    codes = _mm512_load_si512(of_indices);
     for (std::size_t c = 0; c < weight_chunks; ++c) {
       raw[c] = cursors[c]->raw;
       x[c] = row.x + to[c].column;
@@ -69,22 +69,19 @@ struct pair_integer_products {
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
-    if constexpr (Raw) of.raw = raw_bits.load(raw[c]);
+    if constexpr (Raw) of.raw = indices.load_raw(raw[c]);
   }
 
-  template <unsigned BucketBits>
+  template <unsigned>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
-    __m512i both = look_up<BucketBits>(numbers, codes[0], codes[1]);
-    if constexpr (Raw) {
-      both = _mm512_add_epi8(both, _mm512_and_si512(raw_bits.of_round(of.raw, round), raw_bits.mask));
-    }
+    const __m512i both = _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
     sum[c] = plus_dots(sum[c], both, _mm512_loadu_si512(x[c] + 64 * round));
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
     if constexpr (Raw) {
       prefetch<1>(raw[c], 2 * prefetch_distance);
-      raw[c] += raw_bits.group_bytes;
+      raw[c] += indices.group_bytes;
     }
     x[c] += pair_group_codes;
   }
@@ -103,10 +100,10 @@ struct pair_integer_products {
     *to[c].sums = _mm512_reduce_add_epi32(sum[c]);
   }
 
-  pair_raw_bits raw_bits;
+  pair_indices indices;
   const product_row<std::int8_t>& row;
   integer_cursor* to;
-  __m512i codes[2];  ///< both codes of each pair, + 128 each
+  __m512i codes;  ///< by their indices, + 128 each
   const std::byte* raw[weight_chunks];
   const std::int8_t* x[weight_chunks];
   __m512i sum[weight_chunks];

@@ -26,6 +26,7 @@ struct pair_values {
   static constexpr unsigned most_raw_bits = 2;
 
   alignas(64) std::uint8_t index[2][64];   ///< of the first and the second code of each pair, raw bits 0
+  alignas(64) std::uint8_t nibbles[64]{};  ///< both codes' numbers of nibbles, the second one's in the upper bits
   alignas(64) std::uint8_t escaped[64]{};  ///< bit 0: the first code is an escape; bit 1: the second one
   alignas(64) std::uint16_t halves[32];    ///< the value of each index as BF16; 0 for escapes
   std::size_t escape_index = 32;           ///< the first index of escapes, which have 2^raw_bits; 32 if there are none
@@ -58,6 +59,7 @@ struct pair_values {
           ++numbers;
         }
         index[which][i] = number_of[nibble];
+        nibbles[i] = static_cast<std::uint8_t>(nibbles[i] | number_of[nibble] >> bits << (4 * which));
       }
     }
   }

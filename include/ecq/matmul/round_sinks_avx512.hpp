@@ -19,7 +19,7 @@
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
-#include "ecq/matmul/pair_raw_bits_avx512.hpp"
+#include "ecq/matmul/pair_indices_avx512.hpp"
 #include "ecq/matmul/pair_values.hpp"
 
 ECQ_KERNELS_BEGIN
@@ -119,30 +119,24 @@ struct pair_rounds {
   };
 
   ECQ_AVX512 pair_rounds(const pair_values& values, rans_cursor* const* cursors, const Target& to)
-      : target(to), halves(_mm512_load_si512(values.halves)), raw_bits(values.raw_bits) {
-    // A lane of 16 bits has the indices of both codes of a pair.
-    alignas(64) std::uint16_t of_numbers[64];
-    for (std::size_t i = 0; i < 64; ++i) {
-      of_numbers[i] = static_cast<std::uint16_t>(values.index[0][i] | unsigned{values.index[1][i]} << 8);
-    }
-    index_of[0] = _mm512_load_si512(of_numbers);
-    index_of[1] = _mm512_load_si512(of_numbers + 32);
+      : target(to), indices(values.nibbles, values.raw_bits) {
+    // A permutation of 32 values reads five bits of an index, which may have fewer.
+    alignas(64) std::uint16_t of_indices[32];
+    const std::size_t last = (pair_values::most_nibbles << values.raw_bits) - 1;
+    for (std::size_t i = 0; i < 32; ++i) of_indices[i] = values.halves[i & last];
+    halves = _mm512_load_si512(of_indices);
     for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
   }
 
   std::size_t run() const { return target.run(); }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
-    if constexpr (Raw) of.raw = raw_bits.load(raw[c]);
+    if constexpr (Raw) of.raw = indices.load_raw(raw[c]);
   }
 
-  template <unsigned BucketBits>
+  template <unsigned>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
-    __m512i index = look_up<BucketBits>(numbers, index_of[0], index_of[1]);
-    if constexpr (Raw) {  // index | (raw bits & mask)
-      index = _mm512_ternarylogic_epi32(index, raw_bits.of_round(of.raw, round), raw_bits.mask, 0xF8);
-    }
-    // A permutation of 32 values reads five bits of an index, so those above do not matter.
+    const __m512i index = indices.template of_round<Raw>(numbers, of.raw, round);
     target.take(c, 2 * round, _mm512_permutexvar_epi16(index, halves));
     target.take(c, 2 * round + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(index, 8), halves));
   }
@@ -150,7 +144,7 @@ struct pair_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
     if constexpr (Raw) {
       prefetch<1>(raw[c], 2 * prefetch_distance);
-      raw[c] += raw_bits.group_bytes;
+      raw[c] += indices.group_bytes;
     }
     target.end(c);
   }
@@ -159,9 +153,8 @@ struct pair_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 
   typename Target::template rounds<pair_group_codes> target;
+  pair_indices indices;
   __m512i halves;
-  pair_raw_bits raw_bits;
-  __m512i index_of[2];
   const std::byte* raw[weight_chunks];
 };
 
