@@ -56,12 +56,17 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
   }
 }
 
-/// advance_rounds with a `Sink` made of `arguments`.
+/// advance_rounds with a `Sink` for each part of the chunks, made of the number of its first chunk and `arguments`.
 template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_in_rounds(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                          std::size_t groups, const Arguments&... arguments) {
-  Sink sink(arguments...);
-  return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
+  const std::size_t chunks = Sink::together == weight_chunks ? weight_chunks : hidden_count(weight_chunks);
+  ECQ_NO_UNROLL
+  for (std::size_t first = 0; first < chunks; first += Sink::together) {
+    Sink sink(first, arguments...);
+    if (!advance_rounds<Sink::together>(lookup, cursors + first, groups, sink)) return false;
+  }
+  return true;
 }
 
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or

@@ -43,8 +43,12 @@ struct product_target;
 /// The products of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
 template <class Activation, std::size_t Weights>
 struct round_products {
-  ECQ_AVX512 explicit round_products(const product_target<Activation>& target) : row(target.row), to(target.to) {
-    for (std::size_t c = 0; c < weight_chunks; ++c) {
+  /// Sums of FP32 take more operations than chains of eight chunks leave time for; four find room in the registers.
+  static constexpr std::size_t together = std::is_same_v<Activation, float> ? 4 : weight_chunks;
+
+  ECQ_AVX512 round_products(std::size_t first, const product_target<Activation>& target)
+      : row(target.row), to(target.to + first) {
+    for (std::size_t c = 0; c < together; ++c) {
       x[c] = row.x + to[c]->column;
       sum[c] = _mm512_load_ps(to[c]->partial);
     }
@@ -53,7 +57,7 @@ struct round_products {
   /// Groups until a chunk comes to the end of a sum.
   std::size_t run() const {
     std::size_t least = to[0]->groups;
-    for (std::size_t c = 1; c < weight_chunks; ++c) least = (std::min)(least, to[c]->groups);
+    for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c]->groups);
     return least;
   }
 
@@ -71,7 +75,7 @@ struct round_products {
 
   /// Ends the sums that end after `count` groups.
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
-    for (std::size_t c = 0; c < weight_chunks; ++c) {
+    for (std::size_t c = 0; c < together; ++c) {
       product_cursor& at = *to[c];
       if (!at.advance(row, Weights, count)) continue;
       leave(c);
@@ -85,9 +89,9 @@ struct round_products {
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { _mm512_store_ps(to[c]->partial, sum[c]); }
 
   const product_row<Activation>& row;
-  product_cursor* const (&to)[weight_chunks];
-  const Activation* x[weight_chunks];
-  __m512 sum[weight_chunks];
+  product_cursor* const* to;
+  const Activation* x[together];
+  __m512 sum[together];
 };
 
 /// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).

@@ -26,18 +26,22 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-// Target::rounds<Weights> is made from a target for chunks side by side, in groups of `Weights` weights:
-// take(c, i, halves) takes weights 32 i, ..., 32 i + 31 of the group that chunk c is at, end(c) ends it. run(),
-// end_run() and leave() are those of a sink.
+// Target::rounds<Weights> is made from the number of a chunk and a target, for `together` chunks side by side from that
+// one on, in groups of `Weights` weights: take(c, i, halves) takes weights 32 i, ..., 32 i + 31 of the group that chunk
+// c is at, end(c) ends it. run(), end_run() and leave() are those of a sink.
 
 /// Codes, each a symbol.
 template <class Target>
 struct code_rounds {
+  using targets = typename Target::template rounds<group_symbols>;
+  static constexpr std::size_t together = targets::together;
   static constexpr bool rounds_apart = true;
   struct group {};
 
   /// `halves` are the BF16 values of all codes.
-  ECQ_AVX512 code_rounds(const std::uint8_t (&codes)[64], const std::uint16_t* halves, const Target& to) : target(to) {
+  ECQ_AVX512 code_rounds(std::size_t first, const std::uint8_t (&codes)[64], const std::uint16_t* halves,
+                         const Target& to)
+      : target(first, to) {
     alignas(64) std::uint16_t of_numbers[64];
     for (std::size_t i = 0; i < 64; ++i) of_numbers[i] = halves[codes[i]];
     values[0] = _mm512_load_si512(of_numbers);
@@ -56,25 +60,31 @@ struct code_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 
-  typename Target::template rounds<group_symbols> target;
+  targets target;
   __m512i values[2];
 };
 
 /// Exponents of BF16, whose sign and mantissa are raw bits.
 template <class Target>
 struct bf16_rounds {
+  using targets = typename Target::template rounds<group_symbols>;
+  static constexpr std::size_t together = targets::together;
   static constexpr bool rounds_apart = false;
   struct group {
     __m512i raw[2];  ///< for each lane, both bytes of the first two rounds, and of the others
   };
 
-  ECQ_AVX512 bf16_rounds(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, const Target& to)
-      : target(to), even(every(0, 2)), odd(every(1, 2)), raw_mask(_mm512_set1_epi16(static_cast<short>(0x807F))) {
+  ECQ_AVX512 bf16_rounds(std::size_t first, const std::uint8_t (&codes)[64], rans_cursor* const* cursors,
+                         const Target& to)
+      : target(first, to),
+        even(every(0, 2)),
+        odd(every(1, 2)),
+        raw_mask(_mm512_set1_epi16(static_cast<short>(0x807F))) {
     alignas(64) std::uint16_t of_numbers[64];
     for (std::size_t i = 0; i < 64; ++i) of_numbers[i] = static_cast<std::uint16_t>(unsigned{codes[i]} << 7);
     exponents[0] = _mm512_load_si512(of_numbers);
     exponents[1] = _mm512_load_si512(of_numbers + 32);
-    for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
+    for (std::size_t c = 0; c < together; ++c) raw[c] = cursors[first + c]->raw;
   }
 
   std::size_t run() const { return target.run(); }
@@ -103,29 +113,31 @@ struct bf16_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 
-  typename Target::template rounds<group_symbols> target;
+  targets target;
   __m512i even, odd, raw_mask;
   __m512i exponents[2];
-  const std::byte* raw[weight_chunks];
+  const std::byte* raw[together];
 };
 
 /// Narrow pairs of codes, with raw bits if `Raw`, which need neither be packed nor brought into the order of the
 /// columns. Escapes count as 0.
 template <class Target, bool Raw>
 struct pair_rounds {
+  using targets = typename Target::template rounds<pair_group_codes>;
+  static constexpr std::size_t together = targets::together;
   static constexpr bool rounds_apart = false;
   struct group {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };
 
-  ECQ_AVX512 pair_rounds(const pair_values& values, rans_cursor* const* cursors, const Target& to)
-      : target(to), indices(values.nibbles, values.raw_bits) {
+  ECQ_AVX512 pair_rounds(std::size_t first, const pair_values& values, rans_cursor* const* cursors, const Target& to)
+      : target(first, to), indices(values.nibbles, values.raw_bits) {
     // A permutation of 32 values reads five bits of an index, which may have fewer.
     alignas(64) std::uint16_t of_indices[32];
     const std::size_t last = (pair_values::most_nibbles << values.raw_bits) - 1;
     for (std::size_t i = 0; i < 32; ++i) of_indices[i] = values.halves[i & last];
     halves = _mm512_load_si512(of_indices);
-    for (std::size_t c = 0; c < weight_chunks; ++c) raw[c] = cursors[c]->raw;
+    for (std::size_t c = 0; c < together; ++c) raw[c] = cursors[first + c]->raw;
   }
 
   std::size_t run() const { return target.run(); }
@@ -152,10 +164,10 @@ struct pair_rounds {
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 
-  typename Target::template rounds<pair_group_codes> target;
+  targets target;
   pair_indices indices;
   __m512i halves;
-  const std::byte* raw[weight_chunks];
+  const std::byte* raw[together];
 };
 
 }  // namespace ecq::detail::avx512

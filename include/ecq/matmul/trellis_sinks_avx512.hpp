@@ -39,12 +39,15 @@ inline std::uint16_t half_of_code(std::uint8_t code) {
 /// A sink of advance_rounds: indices, each a symbol. A round has one of each lane, so lanes go on one step at a time.
 template <class Target, unsigned BucketBits>
 struct trellis_rounds {
+  using targets = typename Target::template rounds<group_symbols>;
+  static constexpr std::size_t together = targets::together;
   static constexpr bool rounds_apart = true;
   struct group {};
 
   /// Never inlined: registers are scarce where it is called.
-  ECQ_AVX512 [[gnu::noinline]] trellis_rounds(const std::uint8_t (&indices)[64], const trellis& walk, const Target& to)
-      : target(to), period((std::size_t{1} << walk.period_bits) / group_symbols), left(period) {
+  ECQ_AVX512 [[gnu::noinline]] trellis_rounds(std::size_t first, const std::uint8_t (&indices)[64], const trellis& walk,
+                                              const Target& to)
+      : target(first, to), period((std::size_t{1} << walk.period_bits) / group_symbols), left(period) {
     alignas(64) std::uint16_t of_numbers[3][64];
     for (std::size_t i = 0; i < 64; ++i) {
       const std::uint8_t index = indices[i];
@@ -84,13 +87,13 @@ struct trellis_rounds {
 
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 
-  typename Target::template rounds<group_symbols> target;
+  targets target;
   std::size_t period;     ///< groups between two returns to state 0
   std::size_t left;       ///< of them
   __m512i values[2][2];   ///< of the numbers of the alias table, by each quantiser
   __m512i from_index[2];  ///< lanes that an index leads to from state 0
   __m512i from_state;     ///< lanes that a state leads to by an even index
-  __m512i lanes[weight_chunks];
+  __m512i lanes[together];
 
  private:
   /// Five bits of a lane are its state; bit 5 is the quantiser once more, where it is bit 5 of an index of two tables.

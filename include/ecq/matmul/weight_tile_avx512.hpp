@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 
 #include "ecq/matmul/dot_product_avx512.hpp"
@@ -27,7 +26,9 @@ struct tile_target;
 /// The tiles of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
 template <std::size_t Weights>
 struct round_tiles {
-  explicit round_tiles(const tile_target& target);
+  static constexpr std::size_t together = weight_chunks;
+
+  round_tiles(std::size_t first, const tile_target& target);
 
   static std::size_t run() { return (std::numeric_limits<std::size_t>::max)(); }
 
@@ -39,7 +40,7 @@ struct round_tiles {
   static void end_run(std::size_t) {}
   static void leave(std::size_t) {}
 
-  std::uint16_t* to[weight_chunks];
+  std::uint16_t* to[together];
 };
 
 /// A target of weights that stores them.
@@ -71,8 +72,8 @@ struct tile_target {
 };
 
 template <std::size_t Weights>
-round_tiles<Weights>::round_tiles(const tile_target& target) {
-  std::copy(std::begin(target.to), std::end(target.to), to);
+round_tiles<Weights>::round_tiles(std::size_t first, const tile_target& target) {
+  std::copy_n(target.to + first, together, to);
 }
 
 /// Quarters of a register, the first and second and the third and fourth ones of both arguments added up.
