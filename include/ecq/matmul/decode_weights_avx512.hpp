@@ -8,12 +8,11 @@
 
 #include <cstddef>
 
-#include "ecq/base/hidden_count.hpp"
 #include "ecq/base/lanes.hpp"
-#include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/chunk_parts_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/round_sinks_avx512.hpp"
@@ -23,51 +22,6 @@
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// A sink that gives chunks from number `first` on to another one.
-template <class Sink>
-struct later_chunks {
-  static constexpr bool rolls = Sink::rolls;
-
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&symbols)[2]) {
-    return sink.take(first + c, symbols);
-  }
-  void leave(std::size_t c, rans_cursor& cursor) const { sink.leave(first + c, cursor); }
-
-  Sink& sink;
-  std::size_t first;
-};
-
-/// advance_groups with a `Sink` made of `arguments`.
-template <class Sink, unsigned BucketBits, class... Arguments>
-ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
-                                       std::size_t groups, const Arguments&... arguments) {
-  Sink sink(arguments...);
-  if constexpr (Sink::together == weight_chunks) {
-    return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
-  } else {
-    const std::size_t chunks = hidden_count(weight_chunks);
-    ECQ_NO_UNROLL
-    for (std::size_t first = 0; first < chunks; first += Sink::together) {
-      later_chunks<Sink> part{sink, first};
-      if (!advance_groups<Sink::together>(lookup, cursors + first, groups, part)) return false;
-    }
-    return true;
-  }
-}
-
-/// advance_rounds with a `Sink` for each part of the chunks, made of the number of its first chunk and `arguments`.
-template <class Sink, unsigned BucketBits, class... Arguments>
-ECQ_AVX512 inline bool advance_in_rounds(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
-                                         std::size_t groups, const Arguments&... arguments) {
-  const std::size_t chunks = Sink::together == weight_chunks ? weight_chunks : hidden_count(weight_chunks);
-  ECQ_NO_UNROLL
-  for (std::size_t first = 0; first < chunks; first += Sink::together) {
-    Sink sink(first, arguments...);
-    if (!advance_rounds<Sink::together>(lookup, cursors + first, groups, sink)) return false;
-  }
-  return true;
-}
 
 /// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
 /// has pairs that no sink takes. Escapes of pairs that are on no trellis become 0.

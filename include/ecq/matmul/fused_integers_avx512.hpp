@@ -16,11 +16,10 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/nibble_list.hpp"
-#include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_pairs_avx512.hpp"
+#include "ecq/matmul/chunk_parts_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/integer_dot_avx512.hpp"
 #include "ecq/matmul/pair_indices_avx512.hpp"
@@ -37,16 +36,17 @@ struct integer_cursor : row_walk {
 /// A sink of advance_rounds. Escapes count as their raw bits.
 template <bool Raw>
 struct pair_integer_products {
+  static constexpr std::size_t together = 4;
   static constexpr bool rounds_apart = true;
   struct group {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };
 
-  /// `pairs` are the pairs by their numbers in an alias table.
-  ECQ_AVX512 pair_integer_products(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
-                                   rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
+  /// `first` is the number of the first chunk, `pairs` are the pairs by their numbers in an alias table.
+  ECQ_AVX512 pair_integer_products(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list,
+                                   unsigned bits, rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
                                    integer_cursor* products)
-      : indices(pairs, bits), row(of_row), to(products) {
+      : indices(pairs, bits), row(of_row), to(products + first) {
     // A permutation of 64 codes reads six bits of an index, which may have fewer.
     alignas(64) std::uint8_t of_indices[64];
     for (unsigned i = 0; i < 64; ++i) {
@@ -54,8 +54,8 @@ struct pair_integer_products {
       of_indices[i] = static_cast<std::uint8_t>((list.symbols[nibble] + (i & ((1U << bits) - 1U))) ^ 0x80U);
     }
     codes = _mm512_load_si512(of_indices);
-    for (std::size_t c = 0; c < weight_chunks; ++c) {
-      raw[c] = cursors[c]->raw;
+    for (std::size_t c = 0; c < together; ++c) {
+      raw[c] = cursors[first + c]->raw;
       x[c] = row.x + to[c].column;
       sum[c] = _mm512_setzero_si512();
     }
@@ -64,7 +64,7 @@ struct pair_integer_products {
   /// Groups until a chunk comes to the end of a row.
   std::size_t run() const {
     std::size_t least = to[0].groups;
-    for (std::size_t c = 1; c < weight_chunks; ++c) least = (std::min)(least, to[c].groups);
+    for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c].groups);
     return least;
   }
 
@@ -87,7 +87,7 @@ struct pair_integer_products {
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
-    for (std::size_t c = 0; c < weight_chunks; ++c) {
+    for (std::size_t c = 0; c < together; ++c) {
       if (!to[c].advance(row, pair_group_codes, count)) continue;
       *to[c].sums++ = _mm512_reduce_add_epi32(sum[c]);
       sum[c] = _mm512_setzero_si512();
@@ -104,9 +104,9 @@ struct pair_integer_products {
   const product_row<std::int8_t>& row;
   integer_cursor* to;
   __m512i codes;  ///< by their indices, + 128 each
-  const std::byte* raw[weight_chunks];
-  const std::int8_t* x[weight_chunks];
-  __m512i sum[weight_chunks];
+  const std::byte* raw[together];
+  const std::int8_t* x[together];
+  __m512i sum[together];
 };
 
 /// Decodes all groups of weight_chunks chunks of equal length. Returns false if one of them is damaged.
@@ -115,12 +115,10 @@ ECQ_AVX512 inline bool multiply_integers(const alias_lookup<BucketBits>& lookup,
                                          unsigned raw_bits, rans_cursor* const* cursors,
                                          const product_row<std::int8_t>& row, integer_cursor* products) {
   const std::size_t groups = cursors[0]->left / group_symbols;
-  if (raw_bits == 0) {
-    pair_integer_products<false> sink(lookup.code, list, raw_bits, cursors, row, products);
-    return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
-  }
-  pair_integer_products<true> sink(lookup.code, list, raw_bits, cursors, row, products);
-  return advance_rounds<weight_chunks>(lookup, cursors, groups, sink);
+  return raw_bits == 0 ? advance_in_rounds<pair_integer_products<false>>(lookup, cursors, groups, lookup.code, list,
+                                                                         raw_bits, cursors, row, products)
+                       : advance_in_rounds<pair_integer_products<true>>(lookup, cursors, groups, lookup.code, list,
+                                                                        raw_bits, cursors, row, products);
 }
 
 }  // namespace ecq::detail::avx512
