@@ -48,7 +48,7 @@ struct preset {
 };
 
 inline constexpr std::array presets{
-    preset{"tiny", "0.9 M weights, 1.7 MB: for tests", 128, 4, 4, 2, 352, 512},
+    preset{"tiny", "0.5 M weights, 1.0 MB: for tests", 128, 2, 4, 2, 352, 512},
     preset{"demo", "64 M weights, 128 MB: a laptop's minute", 1536, 2, 12, 4, 4096, 4448},
     preset{"1b", "1.1 G weights, 2.2 GB: the shape of TinyLlama 1.1B", 2048, 22, 32, 4, 5632, 32000},
     preset{"2b", "2.1 G weights, 4.0 GiB: more than many machines have to spare", 2560, 28, 20, 4, 7168, 32000},

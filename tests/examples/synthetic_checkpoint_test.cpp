@@ -125,7 +125,7 @@ TEST(SyntheticCheckpoint, PresetsHaveTheSizesTheySay) {
     for (const auto& tensor : tensors(*find_preset(name))) count += tensor.size();
     return static_cast<double>(count);
   };
-  EXPECT_NEAR(weights("tiny"), 0.87e6, 0.01e6);
+  EXPECT_NEAR(weights("tiny"), 0.50e6, 0.01e6);
   EXPECT_NEAR(weights("demo"), 64e6, 0.5e6);
   EXPECT_NEAR(weights("1b"), 1.1e9, 0.01e9);
   EXPECT_NEAR(weights("2b") * 2, 0x1p32, 0.01 * 0x1p32);
