@@ -363,9 +363,9 @@ TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
-  const json report = answer(compress({"--bits", "4", "--tokens", "2000", "--window", "40"}));
+  const json report = answer(compress({"--bits", "4", "--tokens", "600", "--window", "40"}));
   EXPECT_NEAR(report["bits_per_weight"].get<double>(), 4, 0.03);
-  EXPECT_GE(report["tokens"], 2000);
+  EXPECT_GE(report["tokens"], 600);
   EXPECT_EQ(run({"verify", path("fed"), "--against", path("model")}).exit_code, 0);
   EXPECT_EQ(llama({"perplexity", path("fed"), path("text"), "--window", "40", "--mode", "fused"}).exit_code, 0);
   EXPECT_TRUE(fails(llama({"compress", path("fed"), "-o", path("again")}), 1, "it is compressed already"));
@@ -376,7 +376,7 @@ TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
   tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
   EXPECT_TRUE(fails(llama(compress({"--sensitivity", path("other.json")})), 1,
                     "'model.layers.9.mlp.up_proj.weight', which has a sensitivity"));
-  const json along = answer(compress({"--bits", "4", "--trellis", "8", "--tokens", "2000", "--window", "40"}));
+  const json along = answer(compress({"--bits", "4", "--trellis", "8", "--tokens", "600", "--window", "40"}));
   EXPECT_NEAR(along["bits_per_weight"].get<double>(), 4, 0.05);
   EXPECT_EQ(run({"verify", path("fed"), "--against", path("model")}).exit_code, 0);
   EXPECT_EQ(llama(compress({"--trellis", "5"})).exit_code, 2);

@@ -36,7 +36,7 @@ struct integer_cursor : row_walk {
 /// A sink of advance_rounds. Escapes count as their raw bits.
 template <bool Raw>
 struct pair_integer_products {
-  static constexpr std::size_t together = 4;
+  static constexpr std::size_t together = 4;  ///< enough to fill the time in which each waits, as in round_products
   static constexpr bool rounds_apart = true;
   struct group {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes

@@ -43,7 +43,8 @@ struct product_target;
 /// The products of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
 template <class Activation, std::size_t Weights>
 struct round_products {
-  /// Sums of FP32 take more operations than chains of eight chunks leave time for; four find room in the registers.
+  /// A step that adds to sums of FP32 takes so many operations that four chunks fill the time in which they wait, and
+  /// all that belongs to them stays in registers.
   static constexpr std::size_t together = std::is_same_v<Activation, float> ? 4 : weight_chunks;
 
   ECQ_AVX512 round_products(std::size_t first, const product_target<Activation>& target)

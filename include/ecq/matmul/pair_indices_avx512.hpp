@@ -19,8 +19,8 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Turns the pairs of a round into the indices of their codes: a code's nibble, a number of four bits, above its
-/// raw bits, of which there are none, one or two.
+/// Turns the pairs of a round into the indices of their codes: a code's nibble, a number of four bits, above its raw
+/// bits, of which there are none, one or two.
 struct pair_indices {
   /// `nibbles` are those of each pair by its number in an alias table, the second code's in the upper bits.
   ECQ_AVX512 pair_indices(const std::uint8_t (&nibbles)[64], unsigned raw_bits)
