@@ -14,7 +14,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/lanes_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 

@@ -14,6 +14,7 @@
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
+#include "ecq/entropy/lanes_avx512.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"

@@ -16,7 +16,7 @@
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/bit_stack/bit_stack.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_lookup.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/lanes_avx512.hpp"
 #include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN

@@ -16,6 +16,7 @@
 #include "ecq/base/hidden_count.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
+#include "ecq/entropy/lanes_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/alias_step_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"

@@ -28,47 +28,6 @@ ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
   }
 }
 
-/// Lane numbers first, first + step, ... of 32 16-bit lanes.
-ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
-  std::uint16_t lanes[32];
-  for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
-  return _mm512_loadu_si512(lanes);
-}
-
-/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
-ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
-  std::uint16_t lanes[32];
-  for (std::uint16_t i = 0; i < 16; ++i) {
-    lanes[2 * i] = static_cast<std::uint16_t>(first + i);
-    lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 32);
-  }
-  return _mm512_loadu_si512(lanes);
-}
-
-/// Makes clang compute all four values before whatever uses one of them. It would put the next step of a chunk right
-/// behind the one that it waits for, where a core finds nothing else to do.
-ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i& a, [[maybe_unused]] __m512i& b,
-                                                            [[maybe_unused]] __m512i& c, [[maybe_unused]] __m512i& d) {
-#if defined(__clang__) && !ECQ_AVX512_EMULATED
-  __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d));
-#endif
-}
-
-/// The same for the values of four or eight chunks.
-template <std::size_t Chunks>
-ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i (&chunks)[Chunks]) {
-#if defined(__clang__) && !ECQ_AVX512_EMULATED
-  static_assert(Chunks == 4 || Chunks == 8);
-  if constexpr (Chunks == 4) {
-    __asm__("" : "+v"(chunks[0]), "+v"(chunks[1]), "+v"(chunks[2]), "+v"(chunks[3]));
-  } else {
-    __asm__(""
-            : "+v"(chunks[0]), "+v"(chunks[1]), "+v"(chunks[2]), "+v"(chunks[3]), "+v"(chunks[4]), "+v"(chunks[5]),
-              "+v"(chunks[6]), "+v"(chunks[7]));
-  }
-#endif
-}
-
 /// An alias table in registers.
 template <unsigned BucketBits>
 struct alias_registers {

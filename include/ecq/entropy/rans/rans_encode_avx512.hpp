@@ -16,7 +16,7 @@
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
-#include "ecq/entropy/rans/alias_step_avx512.hpp"
+#include "ecq/entropy/lanes_avx512.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_division.hpp"
 #include "ecq/entropy/side_by_side.hpp"
