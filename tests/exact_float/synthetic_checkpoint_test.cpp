@@ -20,8 +20,10 @@ std::uint64_t hash_of(const ecq_examples::preset& model, std::uint64_t seed) {
 }
 
 TEST(SyntheticCheckpoint, SameBytesOnEveryMachine) {
-  EXPECT_EQ(hash_of(*ecq_examples::find_preset("tiny"), 1), 15117665317075122184U);
-  EXPECT_EQ(hash_of(*ecq_examples::find_preset("tiny"), 2), 11329926601155380467U);
+  ecq_examples::preset model = *ecq_examples::find_preset("tiny");
+  model.layers = 4;
+  EXPECT_EQ(hash_of(model, 1), 15117665317075122184U);
+  EXPECT_EQ(hash_of(model, 2), 11329926601155380467U);
 }
 
 }  // namespace
