@@ -39,7 +39,7 @@ class Mpi : public Tool {
     const std::string whole = generated();
     fs::create_directories(path("whole"));
     fs::rename(whole, path("whole/model.safetensors"));
-    ask({"compress", path("whole"), "-o", path("split"), "--lossless", "--max-shard-size", "600kB"});
+    ask({"compress", path("whole"), "-o", path("split"), "--lossless", "--max-shard-size", "300kB"});
     ask({"decompress", path("split"), "-o", model()});
     std::ofstream(model() + "/config.json") << "{}\n";
   }
