@@ -17,9 +17,9 @@
 
 namespace ecq::detail::avx2 {
 
-/// Numbers of buckets or symbols as bytes: an index for each table of 16 bytes, whose top bit is set if the number is
-/// in another one, so that a shuffle finds 0 there. Blending what the tables have would take three operations a table
-/// on Intel's cores.
+/// Numbers of buckets or symbols as bytes, below 2^BucketBits: an index for each table of 16 bytes, whose top bit is
+/// set if the number is in another one, so that a shuffle finds 0 there. Blending what the tables have would take three
+/// operations a table on Intel's cores.
 template <unsigned BucketBits>
 struct byte_index {
   static constexpr std::size_t tables = (std::size_t{1} << BucketBits) / 16;
