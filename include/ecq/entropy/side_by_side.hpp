@@ -71,29 +71,39 @@ void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Adv
   }
 }
 
-/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of one or two chunks,
-/// until nothing is left of them. Precondition: whole groups are left.
-template <class Cursor, class Encode>
+/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of `count` chunks, at
+/// most `Width`, until nothing is left of them. Precondition: whole groups are left.
+template <std::size_t Width, class Cursor, class Encode>
 void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
   const auto groups_left = [](const Cursor& cursor) { return cursor.codes.size() / group_symbols; };
-  Cursor* pair[2] = {&cursors.front(), &cursors.back()};
-  const std::size_t shared = cursors.size() == 1 ? 0 : (std::min)(groups_left(*pair[0]), groups_left(*pair[1]));
-  // Groups are coded from the end, so the longer chunk begins alone.
-  for (std::size_t i = 0; i < cursors.size(); ++i) {
-    const std::size_t groups = groups_left(*pair[i]);
-    if (groups > shared) encode(&pair[i], std::size_t{1}, shared, groups);
+  for (std::size_t begin = 0; begin < cursors.size(); begin += Width) {
+    const auto together = cursors.subspan(begin, (std::min)(Width, cursors.size() - begin));
+    // Groups are coded from the end, so longer chunks begin before the others.
+    std::size_t last = 0;
+    for (const Cursor& cursor : together) last = (std::max)(last, groups_left(cursor));
+    while (last > 0) {
+      Cursor* run[Width];
+      std::size_t count = 0;
+      std::size_t first = 0;
+      for (Cursor& cursor : together) {
+        const std::size_t left = groups_left(cursor);
+        if (left < last) first = (std::max)(first, left);
+        if (left >= last) run[count++] = &cursor;
+      }
+      encode(run, count, first, last);
+      last = first;
+    }
+    for (Cursor& cursor : together) cursor.codes = {};
   }
-  if (shared > 0) encode(pair, std::size_t{2}, std::size_t{0}, shared);
-  for (Cursor& cursor : cursors) cursor.codes = {};
 }
 
-/// Encodes chunks in pairs. `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor, down_to)` encodes
-/// all groups above the first `down_to`, `advance(cursors)` encodes all whole groups that are left, or none, and
-/// `end(cursor, i)` writes the states.
+/// Encodes chunks, several side by side. `begin(cursor, i)` puts a cursor at the end of chunk i, `finish(cursor,
+/// down_to)` encodes all groups above the first `down_to`, `advance(cursors)` encodes all whole groups that are left,
+/// or none, and `end(cursor, i)` writes the states.
 template <class Cursor, class Begin, class Finish, class Advance, class End>
 void encode_side_by_side(std::size_t chunks, const Begin& begin, const Finish& finish, const Advance& advance,
                          const End& end) {
-  constexpr std::size_t batch = 2;
+  constexpr std::size_t batch = 4;
   for (std::size_t first = 0; first < chunks; first += batch) {
     const std::size_t count = (std::min)(batch, chunks - first);
     Cursor cursors[batch];

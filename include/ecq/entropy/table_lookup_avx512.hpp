@@ -26,6 +26,12 @@ struct looked_up {
   __m512i second;
 };
 
+/// The halves of 16 entries of 64 bits.
+struct entry_halves {
+  __m512i low;
+  __m512i high;
+};
+
 /// Lookups by plain loads, several times as fast as gathers where those are microcode.
 struct lookups_by_loads {
   /// The 32 bits at table + Stride * index, for each index of 32 bits.
@@ -42,6 +48,24 @@ struct lookups_by_loads {
       quarters[i] = load_four<Stride>(table, low & 0xFFFFFFFFU, low >> 32, high & 0xFFFFFFFFU, high >> 32);
     }
     return join_quarters(quarters);
+  }
+
+  /// The 64 bits at table + Stride * index, for each index of 32 bits.
+  template <std::size_t Stride>
+  ECQ_AVX512 static entry_halves qwords(const void* table, __m512i index) {
+    std::uint64_t pairs[8];
+    _mm512_storeu_si512(pairs, index);
+    __m128i parts[2][4];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < 8; ++i) {
+      std::uint64_t two = pairs[i];
+      __asm__("" : "+r"(two));
+      parts[i % 2][i / 2] = load_two<Stride>(table, two & 0xFFFFFFFFU, two >> 32);
+    }
+    const __m512 first = _mm512_castsi512_ps(join_quarters(parts[0]));
+    const __m512 second = _mm512_castsi512_ps(join_quarters(parts[1]));
+    return {_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0x88)),
+            _mm512_castps_si512(_mm512_shuffle_ps(first, second, 0xDD))};
   }
 
   /// The 32 bits at table + Stride * index, for each index of 16 bits.
@@ -99,6 +123,13 @@ struct lookups_by_loads {
     return _mm_unpacklo_epi64(first, second);
   }
 
+  template <std::size_t Stride>
+  ECQ_AVX512 static __m128i load_two(const void* table, std::size_t a, std::size_t b) {
+    const auto* const from = static_cast<const std::byte*>(table);
+    const auto at = [&](std::size_t index) { return reinterpret_cast<const double*>(from + Stride * index); };
+    return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(at(a)), at(b)));
+  }
+
   ECQ_AVX512 static __m512i join_quarters(const __m128i* quarters) {
     const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[0]), quarters[1], 1);
     const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarters[2]), quarters[3], 1);
@@ -113,6 +144,15 @@ struct lookups_by_gathers {
   ECQ_AVX512 static __m512i dwords(const void* table, __m512i index) {
     // Into a register of zeros: otherwise a gather waits for what the register held before.
     return _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, index, table, Stride);
+  }
+
+  template <std::size_t Stride>
+  ECQ_AVX512 static entry_halves qwords(const void* table, __m512i index) {
+    const __m512i zeros = _mm512_setzero_si512();
+    const __m512i first = _mm512_mask_i32gather_epi64(zeros, 0xFF, _mm512_castsi512_si256(index), table, Stride);
+    const __m512i second = _mm512_mask_i32gather_epi64(zeros, 0xFF, _mm512_extracti64x4_epi64(index, 1), table, Stride);
+    return {_mm512_permutex2var_epi32(first, every_second(0), second),
+            _mm512_permutex2var_epi32(first, every_second(1), second)};
   }
 
   template <std::size_t Stride>
@@ -133,8 +173,8 @@ struct lookups_by_gathers {
     ECQ_AVX512 void begin(const std::uint8_t* codes) {
       const __m512i first = _mm512_loadu_si512(codes);
       const __m512i second = _mm512_loadu_si512(codes + 64);
-      even_ = _mm512_permutex2var_epi32(first, lanes_from(0), second);
-      odd_ = _mm512_permutex2var_epi32(first, lanes_from(1), second);
+      even_ = _mm512_permutex2var_epi32(first, every_second(0), second);
+      odd_ = _mm512_permutex2var_epi32(first, every_second(1), second);
     }
 
     ECQ_AVX512 looked_up entries(const std::uint32_t* table) {
@@ -146,16 +186,17 @@ struct lookups_by_gathers {
     }
 
    private:
-    /// Every second lane of 32 bits.
-    ECQ_AVX512 static __m512i lanes_from(int first) {
-      const __m512i numbers =
-          _mm512_cvtepu8_epi32(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
-      return _mm512_add_epi32(numbers, _mm512_set1_epi32(first));
-    }
-
     __m512i even_;
     __m512i odd_;
   };
+
+ private:
+  /// The numbers of every second lane of 32 bits.
+  ECQ_AVX512 static __m512i every_second(int first) {
+    const __m512i numbers =
+        _mm512_cvtepu8_epi32(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+    return _mm512_add_epi32(numbers, _mm512_set1_epi32(first));
+  }
 };
 
 }  // namespace ecq::detail::avx512

@@ -130,14 +130,15 @@ template <typename T, typename To>
   return to.template vector<To>();
 }
 
-/// The 32 bits at table + stride * index where the mask is set, else those of `other`.
-[[gnu::noinline]] inline __m512i gather(__m512i other, std::uint64_t mask, __m512i index, const void* table,
-                                        int stride) {
-  elements<std::uint32_t> to(other);
+/// The element at table + stride * index where the mask is set, else that of `other`; indices are the first elements of
+/// `index`.
+template <typename T>
+[[gnu::noinline]] __m512i gather(__m512i other, std::uint64_t mask, __m512i index, const void* table, int stride) {
+  elements<T> to(other);
   const elements<std::int32_t> from(index);
   for (int i = 0; i < to.count; ++i) {
     if ((mask >> i & 1U) == 0) continue;
-    std::memcpy(&to.at[i], static_cast<const char*>(table) + std::ptrdiff_t{from.at[i]} * stride, 4);
+    std::memcpy(&to.at[i], static_cast<const char*>(table) + std::ptrdiff_t{from.at[i]} * stride, sizeof(T));
   }
   return to.vector();
 }
@@ -325,7 +326,10 @@ template <class Element, class Register>
 #define _mm512_mask_expandloadu_epi8(other, mask, from) ecq_test::avx512::expand_load<std::uint8_t>(other, mask, from)
 #define _mm512_kunpackw(high, low) (static_cast<__mmask32>(high) << 16 | static_cast<__mmask32>(low))
 #define _mm512_mask_i32gather_epi32(other, mask, index, table, stride) \
-  ecq_test::avx512::gather(other, mask, index, table, stride)
+  ecq_test::avx512::gather<std::uint32_t>(other, mask, index, table, stride)
+#undef _mm512_mask_i32gather_epi64
+#define _mm512_mask_i32gather_epi64(other, mask, index, table, stride) \
+  ecq_test::avx512::gather<std::uint64_t>(other, mask, _mm512_castsi256_si512(index), table, stride)
 #define _mm512_maskz_compress_epi8(mask, a) ecq_test::avx512::compress<std::uint8_t>(mask, a)
 #define _mm512_maskz_compress_epi16(mask, a) ecq_test::avx512::compress<std::uint16_t>(mask, a)
 #define _mm512_mask_shldi_epi32(other, mask, a, b, by) \

@@ -15,14 +15,14 @@
 
 namespace ecq::detail {
 
-/// Encodes all that is left of one or two chunks, which must be whole groups, if `isa` has a kernel for it.
+/// Encodes all that is left of chunks, which must be whole groups, if `isa` has a kernel for it.
 template <class Encoding>
 void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] instruction_set isa,
                       [[maybe_unused]] std::span<bit_stack_encode_cursor> cursors) {
 #if ECQ_X86
   using pointers = bit_stack_encode_cursor* const*;
   if (isa == instruction_set::avx512) {
-    encode_in_runs(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
+    encode_in_runs<2>(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
       using namespace avx512;
       if (count == 1) return bit_stacks_encode<lookups_by_loads, 1>(table, run, first, last);
       return machine_has_fast_gathers() ? bit_stacks_encode<lookups_by_gathers, 2>(table, run, first, last)
@@ -30,7 +30,7 @@ void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] i
     });
   }
   if (isa == instruction_set::avx2) {
-    encode_in_runs(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
+    encode_in_runs<2>(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
       return count == 2 ? avx2::bit_stacks_encode<2>(table, run, first, last)
                         : avx2::bit_stacks_encode<1>(table, run, first, last);
     });

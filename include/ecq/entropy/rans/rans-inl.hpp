@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ecq/base/little_endian.hpp"
+#include "ecq/entropy/rans/alias_encode_avx512.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/entropy/rans/rans_decode.hpp"
 #include "ecq/entropy/rans/rans_encode_avx2.hpp"
@@ -31,11 +32,13 @@ ECQ_INLINE rans::encoder::encoder(const table& frequencies, split_map map)
     const std::uint64_t one = std::uint64_t{1} << (32 + scale_bits_);
     entries_[frequencies.frequencies.symbols[i]] = {(one + used[i] - 1) / used[i], used[i] << (32 - scale_bits_), start,
                                                     used[i]};
+    numbers_[frequencies.frequencies.symbols[i]] = static_cast<std::uint8_t>(i);
     start += used[i];
   }
   if (frequencies.mapping != slot_mapping::alias) return;
   slots_.resize(65536 + 1);  // kernels read four bytes a slot
   const alias_table aliases = alias_table::build(used, frequencies.bucket_bits);
+  alias_ = {used, aliases};
   for (std::uint32_t slot = 0; slot < 65536; ++slot) {
     const std::uint32_t bucket = slot & ((1U << aliases.bucket_bits) - 1U);
     const std::uint32_t offset = slot >> aliases.bucket_bits;
@@ -113,42 +116,32 @@ void rans::encoder::encode_groups_by(detail::rans_encode_cursor& cursor, std::si
   cursor.codes = codes.first((std::min)(codes.size(), down_to * group_symbols));
 }
 
+ECQ_INLINE detail::encode_entries rans::encoder::encode_entries() const {
+  detail::encode_entries entries;
+  for (std::size_t code = 0; code < 256; ++code) {
+    const entry& symbol = entries_[code >> raw_bits_];
+    if (symbol.frequency != 0) entries.add(code, symbol.frequency, symbol.start);
+  }
+  return entries;
+}
+
 ECQ_INLINE void rans::encoder::encode_by_avx512([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
 #if ECQ_X86
   if (scale_bits_ < detail::float_division::min_scale_bits) return;
   if (slots_.empty()) {
-    detail::avx512::direct_encoding table;
-    for (std::size_t code = 0; code < 256; ++code) {
-      const entry& symbol = entries_[code >> raw_bits_];
-      table.entries[code] = symbol.frequency | (symbol.start << 16);
-    }
-    detail::avx512::rans_encode(table, scale_bits_, cursors);
+    detail::avx512::rans_encode(detail::avx512::direct_encoding{scale_bits_, encode_entries()}, cursors);
     return;
   }
-  detail::avx512::alias_encoding table = {};
-  table.slots = slots_.data();
-  std::uint8_t number = 0;
-  for (std::size_t code = 0; code < 256; ++code) {
-    const entry& symbol = entries_[code >> raw_bits_];
-    if (symbol.frequency == 0) continue;
-    table.number_of_code[code] = number;
-    table.frequency[number] = static_cast<std::uint16_t>(symbol.frequency);
-    table.start[number] = static_cast<std::uint16_t>(symbol.start);
-    if (code + 1 < 256 && (code + 1) >> raw_bits_ != code >> raw_bits_) ++number;
-  }
-  detail::avx512::rans_encode(table, scale_bits_, cursors);
+  std::uint8_t number_of_code[256];
+  for (std::size_t code = 0; code < 256; ++code) number_of_code[code] = numbers_[code >> raw_bits_];
+  detail::avx512::rans_encode(alias_, number_of_code, cursors);
 #endif
 }
 
 ECQ_INLINE void rans::encoder::encode_by_avx2([[maybe_unused]] std::span<detail::rans_encode_cursor> cursors) const {
 #if ECQ_X86
   if (scale_bits_ < detail::float_division::min_scale_bits) return;
-  detail::avx2::rans_encoding table;
-  for (std::size_t code = 0; code < 256; ++code) {
-    const entry& symbol = entries_[code >> raw_bits_];
-    if (symbol.frequency != 0) table.add(code, symbol.frequency, symbol.start);
-  }
-  table.slots = slots_.empty() ? nullptr : slots_.data();
+  const detail::avx2::rans_encoding table = {encode_entries(), slots_.empty() ? nullptr : slots_.data()};
   detail::avx2::rans_encode(table, scale_bits_, cursors);
 #endif
 }

@@ -14,6 +14,8 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/entropy/element_join.hpp"
 #include "ecq/entropy/entropy_coder.hpp"
+#include "ecq/entropy/rans/alias_encoding.hpp"
+#include "ecq/entropy/rans/encode_entries.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/rans/rans_slots.hpp"
 #include "ecq/entropy/rans/rans_table.hpp"
@@ -58,6 +60,7 @@ struct rans {
     void encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     template <bool Direct>
     void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
+    detail::encode_entries encode_entries() const;
     /// Encodes all groups; precondition: whole groups are left.
     void encode_by_avx512(std::span<detail::rans_encode_cursor> cursors) const;
     /// Encodes all groups, or none if the table has too few slots; precondition: whole groups are left.
@@ -67,6 +70,8 @@ struct rans {
     unsigned scale_bits_;
     bool constant_;
     std::array<entry, 256> entries_{};
+    std::array<std::uint8_t, 256> numbers_{};  ///< of symbols
+    detail::alias_encoding alias_;
     std::vector<std::uint16_t> slots_;  ///< alias: the slots of each symbol, by rank
   };
 

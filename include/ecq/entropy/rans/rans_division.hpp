@@ -55,6 +55,8 @@ struct float_division {
   static constexpr float shrink = 1.0F - 0x1.4p-22F;
   /// With fewer scale bits, a quotient may be too small by more than one.
   static constexpr unsigned min_scale_bits = 12;
+
+  static constexpr float inverse(std::uint32_t frequency) noexcept { return shrink / static_cast<float>(frequency); }
 };
 
 }  // namespace detail

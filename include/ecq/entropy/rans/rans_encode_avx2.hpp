@@ -19,23 +19,16 @@
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/little_endian.hpp"
 #include "ecq/entropy/bit_stack/bit_stack_encode_avx2.hpp"
+#include "ecq/entropy/rans/encode_entries.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
-#include "ecq/entropy/rans/rans_division.hpp"
 #include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/entropy/side_by_side.hpp"
 
 namespace ecq::detail::avx2 {
 
-/// An encode table: for each code, a number a little below 1 / frequency, and frequency | start << 16. With an alias
-/// table, `slots` holds each symbol's slots, by rank, from `start` on.
+/// An encode table. With an alias table, `slots` holds each symbol's slots, by rank, from its start on.
 struct rans_encoding {
-  void add(std::size_t code, std::uint32_t frequency, std::uint32_t start) {
-    const float inverse = float_division::shrink / static_cast<float>(frequency);
-    std::memcpy(&entries[2 * code], &inverse, 4);
-    entries[2 * code + 1] = frequency | (start << 16);
-  }
-
-  std::uint32_t entries[512] = {};
+  encode_entries entries;
   const std::uint16_t* slots = nullptr;
 };
 
@@ -47,7 +40,7 @@ struct encode_lanes {
 };
 
 ECQ_AVX2 inline __m128i load_two(const rans_encoding& table, const std::uint8_t* codes) {
-  const auto at = [&](std::size_t code) { return reinterpret_cast<const double*>(table.entries + 2 * code); };
+  const auto at = [&](std::size_t code) { return reinterpret_cast<const double*>(table.entries.words + 2 * code); };
   return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(at(codes[0])), at(codes[rounds_per_group])));
 }
 
@@ -177,14 +170,14 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
   }
 }
 
-/// Encodes all that is left of one or two chunks, which must be whole groups.
+/// Encodes all that is left of chunks, which must be whole groups.
 inline void rans_encode(const rans_encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
   const auto by = [&]<slots_by One, slots_by Two>() {
-    encode_in_runs(cursors,
-                   [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
-                     return count == 2 ? encode_together<2, Two>(table, scale_bits, run, first, last)
-                                       : encode_together<1, One>(table, scale_bits, run, first, last);
-                   });
+    encode_in_runs<2>(cursors,
+                      [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
+                        return count == 2 ? encode_together<2, Two>(table, scale_bits, run, first, last)
+                                          : encode_together<1, One>(table, scale_bits, run, first, last);
+                      });
   };
   if (table.slots == nullptr) return by.template operator()<slots_by::rank, slots_by::rank>();
   return machine_has_fast_gathers() ? by.template operator()<slots_by::loads, slots_by::gathers>()
