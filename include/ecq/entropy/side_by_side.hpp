@@ -37,10 +37,10 @@ void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
   }
 }
 
-/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given. Copies of the last one fill the remaining
-/// places: they write the same bytes again.
+/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given, and returns what it returns. Copies of
+/// the last one fill the remaining places: they write the same bytes again.
 template <std::size_t Width, class Cursor, class Advance>
-bool advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
+auto advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
   Cursor copy = *cursors[count - 1];
   Cursor* all[Width];
   for (std::size_t i = 0; i < Width; ++i) all[i] = i < count ? cursors[i] : &copy;

@@ -199,6 +199,42 @@ struct lookups_by_gathers {
   }
 };
 
+/// The entries of a table whose numbers are the low bits of each 16-bit lane: five bits if there are only `few`, else
+/// six.
+ECQ_AVX512 inline __m512i entries_of(const std::uint16_t (&table)[64], __m512i numbers, bool few) {
+  const __m512i lower = _mm512_loadu_si512(table);
+  return few ? _mm512_permutexvar_epi16(numbers, lower)
+             : _mm512_permutex2var_epi16(lower, numbers, _mm512_loadu_si512(table + 32));
+}
+
+/// A group of 128 codes as numbers below 64, by which entries are looked up in registers.
+class numbers_of_group {
+ public:
+  /// `numbers` holds that of each code.
+  ECQ_AVX512 void begin(const std::uint8_t (&numbers)[256], const std::uint8_t* codes) {
+    const __m512i lower = numbers_of_half(numbers, codes);
+    const __m512i upper = numbers_of_half(numbers, codes + 64);
+    pairs_[0] = _mm512_permutex2var_epi16(lower, every(0, 2), upper);
+    pairs_[1] = _mm512_permutex2var_epi16(lower, every(1, 2), upper);
+  }
+
+  /// The numbers of round 2 * pair + `later`, by lane.
+  ECQ_AVX512 __m512i of_round(unsigned pair, unsigned later) const {
+    return later == 0 ? _mm512_and_si512(pairs_[pair], _mm512_set1_epi16(0xFF)) : _mm512_srli_epi16(pairs_[pair], 8);
+  }
+
+ private:
+  ECQ_AVX512 static __m512i numbers_of_half(const std::uint8_t* numbers, const std::uint8_t* codes) {
+    const __m512i bytes = _mm512_loadu_si512(codes);
+    const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(numbers), bytes, _mm512_loadu_si512(numbers + 64));
+    const __m512i high =
+        _mm512_permutex2var_epi8(_mm512_loadu_si512(numbers + 128), bytes, _mm512_loadu_si512(numbers + 192));
+    return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
+  }
+
+  __m512i pairs_[2];
+};
+
 }  // namespace ecq::detail::avx512
 
 ECQ_KERNELS_END

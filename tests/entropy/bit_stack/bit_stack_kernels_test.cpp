@@ -27,6 +27,7 @@ std::vector<tans_case> tans_cases() {
   add("one symbol, 4 raw bits", 11, 4, 0);
   add("2^9 states", 9, 0, 3);
   add("2^9 states, 125 symbols", 9, 0, 31);
+  add("2^10 states, 57 symbols", 10, 0, 14);
   add("2^10 states, 2 raw bits", 10, 2, 20);
   add("2^11 states, 5 raw bits", 11, 5, 31);
   add("2^12 states", 12, 0, 31);
@@ -43,6 +44,7 @@ std::vector<huffman_case> huffman_cases() {
   add("one symbol", count(0, 0), 0, 0);
   add("one symbol, 4 raw bits", count(0, 4), 4, 0);
   add("few", count(2, 0), 0, 2);
+  add("57 symbols", count(14, 0), 0, 14);
   add("many", count(31, 0), 0, 31);
   add("3 raw bits", count(31, 3), 3, 31);
   add("7 raw bits", count(31, 7), 7, 31);

@@ -24,9 +24,18 @@ void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] i
   if (isa == instruction_set::avx512) {
     encode_in_runs<2>(cursors, [&](pointers run, std::size_t count, std::size_t first, std::size_t last) {
       using namespace avx512;
-      if (count == 1) return bit_stacks_encode<lookups_by_loads, 1>(table, run, first, last);
-      return machine_has_fast_gathers() ? bit_stacks_encode<lookups_by_gathers, 2>(table, run, first, last)
-                                        : bit_stacks_encode<lookups_by_loads, 2>(table, run, first, last);
+      const auto by = [&]<class Lookups, class Codes>() {
+        advance_filled<2>(run, count, [&](auto all) { bit_stacks_encode<Lookups, Codes, 2>(table, all, first, last); });
+      };
+      if (table.count > 64) {
+        machine_has_fast_gathers() ? by.template operator()<lookups_by_gathers, codes_in_memory<lookups_by_gathers>>()
+                                   : by.template operator()<lookups_by_loads, codes_in_memory<lookups_by_loads>>();
+      } else if constexpr (Encoding::by_state) {
+        machine_has_fast_gathers() ? by.template operator()<lookups_by_gathers, codes_in_registers>()
+                                   : by.template operator()<lookups_by_loads, codes_in_registers>();
+      } else {
+        by.template operator()<lookups_by_loads, codes_in_registers>();  // which looks nothing up in memory
+      }
     });
   }
   if (isa == instruction_set::avx2) {

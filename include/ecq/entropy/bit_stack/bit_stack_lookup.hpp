@@ -54,20 +54,45 @@ struct huffman_lookup {
   std::uint16_t entries[(1U << max_bits) + 1];  ///< each is read together with the next one
 };
 
-/// Encode table of tANS, by code: start modulo 2^16 (bits 0..15), most (16..19) and limit / 2 (20..31) of its symbol,
-/// as in tans::encoder. Each state in `states` is read together with the next one.
-struct tans_encoding {
-  static constexpr bool by_state = true;
+/// What an encoder looks up for a code: 32 bits, which are 0 for codes that it never meets. At most 64 entries that
+/// differ from their neighbours' are also numbered, so that registers hold them.
+struct code_entries {
+  /// Numbers the entries, all of which have been set.
+  void number() {
+    std::uint32_t last = 0;
+    for (std::size_t code = 0; code < 256; ++code) {
+      number_of_code[code] = 0;
+      if (entries[code] == 0) continue;
+      if (entries[code] != last) {
+        if (count < 64) {
+          low[count] = static_cast<std::uint16_t>(entries[code]);
+          high[count] = static_cast<std::uint16_t>(entries[code] >> 16);
+        }
+        ++count;
+        last = entries[code];
+      }
+      number_of_code[code] = static_cast<std::uint8_t>(count - 1);
+    }
+  }
 
   std::uint32_t entries[256];
+  unsigned count = 0;
+  std::uint8_t number_of_code[256];  ///< that of its entry
+  std::uint16_t low[64] = {};        ///< halves of entries, by number
+  std::uint16_t high[64] = {};
+};
+
+/// Encode table of tANS, by code: start modulo 2^16 (bits 0..15), most (16..19) and limit / 2 (20..31) of its symbol,
+/// as in tans::encoder. Each state in `states` is read together with the next one.
+struct tans_encoding : code_entries {
+  static constexpr bool by_state = true;
+
   const std::uint16_t* states;
 };
 
 /// Encode table of Huffman codes, by code: its code word at the top of bits 0..15, and its length (16..20).
-struct huffman_encoding {
+struct huffman_encoding : code_entries {
   static constexpr bool by_state = false;
-
-  std::uint32_t entries[256];
 };
 
 }  // namespace ecq::detail

@@ -53,6 +53,7 @@ ECQ_INLINE detail::huffman_encoding huffman::encoder::encoding() const {
     const detail::pushed& word = words_[code >> raw_bits_];
     table.entries[code] = (word.value << (16 - word.bits) & 0xFFFFU) | word.bits << 16;
   }
+  table.number();
   return table;
 }
 

@@ -21,26 +21,11 @@
 #include "ecq/entropy/rans/alias_encoding.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
 #include "ecq/entropy/side_by_side.hpp"
+#include "ecq/entropy/table_lookup_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
-
-/// The numbers of 64 codes, each an entry of a table of 256.
-ECQ_AVX512 inline __m512i numbers_of(const std::uint8_t* table, const std::uint8_t* codes) {
-  const __m512i bytes = _mm512_loadu_si512(codes);
-  const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table), bytes, _mm512_loadu_si512(table + 64));
-  const __m512i high =
-      _mm512_permutex2var_epi8(_mm512_loadu_si512(table + 128), bytes, _mm512_loadu_si512(table + 192));
-  return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
-}
-
-/// The entries whose numbers are the low bits of each lane: five bits of `few`, else six.
-ECQ_AVX512 inline __m512i entries_of(const std::uint16_t (&table)[64], __m512i numbers, bool few) {
-  const __m512i lower = _mm512_loadu_si512(table);
-  return few ? _mm512_permutexvar_epi16(numbers, lower)
-             : _mm512_permutex2var_epi16(lower, numbers, _mm512_loadu_si512(table + 32));
-}
 
 /// Halves of 32 states.
 struct split_states {
@@ -148,7 +133,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void encode_step(const alias_encoding& 
 
 /// Encodes groups `last` - 1 down to `first` of each chunk.
 template <std::size_t Chunks>
-ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::uint8_t* number_of_code,
+ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::uint8_t (&number_of_code)[256],
                                        rans_encode_cursor* const* cursors, std::size_t first, std::size_t last) {
   split_states state[Chunks];
   std::uint16_t* word[Chunks];
@@ -161,26 +146,22 @@ ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::u
     word[c] = cursors[c]->word;
   }
   for (std::size_t group = last; group-- > first;) {
-    __m512i numbers[Chunks][2];  // of rounds 0 and 1, and of 2 and 3
+    numbers_of_group numbers[Chunks];
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) {
       const std::uint8_t* const codes = cursors[c]->codes.data() + group * group_symbols;
-      const __m512i lower = numbers_of(number_of_code, codes);
-      const __m512i upper = numbers_of(number_of_code, codes + 64);
-      numbers[c][0] = _mm512_permutex2var_epi16(lower, every(0, 2), upper);
-      numbers[c][1] = _mm512_permutex2var_epi16(lower, every(1, 2), upper);
+      numbers[c].begin(number_of_code, codes);
       prefetch<2>(codes, codes_prefetched);
     }
-    ECQ_UNROLL
-    for (unsigned back = 1; back <= rounds_per_group; ++back) {
-      const unsigned round = rounds_per_group - back;
-      alias_lanes lanes[Chunks];
+    // Two rounds, twice: unrolled, it would be no faster, and take twice as long to compile.
+    for (unsigned pair = 2; pair-- > 0;) {
       ECQ_UNROLL
-      for (std::size_t c = 0; c < Chunks; ++c) {
-        const __m512i two = numbers[c][round / 2];
-        lanes[c].numbers = round % 2 == 0 ? _mm512_and_si512(two, _mm512_set1_epi16(0xFF)) : _mm512_srli_epi16(two, 8);
+      for (unsigned back = 1; back <= 2; ++back) {
+        alias_lanes lanes[Chunks];
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) lanes[c].numbers = numbers[c].of_round(pair, 2 - back);
+        encode_step(table, lanes, state, word);
       }
-      encode_step(table, lanes, state, word);
     }
   }
   ECQ_UNROLL
@@ -193,16 +174,16 @@ ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::u
 }
 
 /// Encodes all that is left of chunks, which must be whole groups.
-inline void rans_encode(const alias_encoding& table, const std::uint8_t* number_of_code,
+inline void rans_encode(const alias_encoding& table, const std::uint8_t (&number_of_code)[256],
                         std::span<rans_encode_cursor> cursors) {
-  constexpr std::size_t together = 4;
-  encode_in_runs<together>(cursors,
-                           [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
-                             rans_encode_cursor copy = *run[0];  // which writes the same words again
-                             rans_encode_cursor* all[together];
-                             for (std::size_t i = 0; i < together; ++i) all[i] = i < count ? run[i] : &copy;
-                             encode_together<together>(table, number_of_code, all, first, last);
-                           });
+  encode_in_runs<4>(
+      cursors, [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {
+        if (count > 2) {
+          return advance_filled<4>(run, count,
+                                   [&](auto all) { encode_together<4>(table, number_of_code, all, first, last); });
+        }
+        advance_filled<2>(run, count, [&](auto all) { encode_together<2>(table, number_of_code, all, first, last); });
+      });
 }
 
 }  // namespace ecq::detail::avx512

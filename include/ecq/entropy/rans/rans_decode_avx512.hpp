@@ -137,25 +137,28 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
     for (int pair = 0; pair < 2; ++pair) {
       ECQ_UNROLL
       for (int later = 0; later < 2; ++later) {
+        __m512i next[Chunks][2];
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
-          __m512i next[2];
           ECQ_UNROLL
           for (int side = 0; side < 2; ++side) {
             const __m512i entry =
                 Lookups::template dwords<4>(table.entries, _mm512_and_si512(state[c][side], slot_mask));
-            next[side] = _mm512_add_epi32(
+            next[c][side] = _mm512_add_epi32(
                 _mm512_mullo_epi32(_mm512_srl_epi32(state[c][side], scale), _mm512_srli_epi32(entry, 20)),
                 _mm512_and_si512(_mm512_srli_epi32(entry, 8), rank_mask));
             codes[c][side] = _mm512_shrdi_epi32(codes[c][side], entry, 8);
           }
-          const __mmask16 due_even = _mm512_testn_epi32_mask(next[0], high_half);
-          const __mmask16 due_odd = _mm512_testn_epi32_mask(next[1], high_half);
+        }
+        ECQ_UNROLL
+        for (std::size_t c = 0; c < Chunks; ++c) {
+          const __mmask16 due_even = _mm512_testn_epi32_mask(next[c][0], high_half);
+          const __mmask16 due_odd = _mm512_testn_epi32_mask(next[c][1], high_half);
           const __mmask32 due = _pdep_u32(due_even, 0x55555555U) | _pdep_u32(due_odd, 0xAAAAAAAAU);
           const __m512i words = _mm512_maskz_expand_epi16(due, _mm512_loadu_si512(word[c]));
           word[c] += std::size_t{2} * static_cast<std::size_t>(_mm_popcnt_u32(due));
-          state[c][0] = _mm512_mask_shldi_epi32(next[0], due_even, next[0], _mm512_slli_epi32(words, 16), 16);
-          state[c][1] = _mm512_mask_shldi_epi32(next[1], due_odd, next[1], words, 16);
+          state[c][0] = _mm512_mask_shldi_epi32(next[c][0], due_even, next[c][0], _mm512_slli_epi32(words, 16), 16);
+          state[c][1] = _mm512_mask_shldi_epi32(next[c][1], due_odd, next[c][1], words, 16);
         }
       }
       bool overrun = false;

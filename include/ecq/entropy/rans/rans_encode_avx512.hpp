@@ -42,8 +42,7 @@ struct encode_lanes {
 
 template <class Lookups>
 ECQ_AVX512 inline encode_lanes look_up(const direct_encoding& table, __m512i codes) {
-  const auto entries =
-      Lookups::template qwords<8>(table.entries.words, _mm512_and_si512(codes, _mm512_set1_epi32(0xFF)));
+  const auto entries = Lookups::template qwords<8>(table.entries.words, codes);
   return {_mm512_and_si512(entries.high, _mm512_set1_epi32(0xFFFF)), _mm512_srli_epi32(entries.high, 16),
           _mm512_castsi512_ps(entries.low)};
 }
@@ -72,9 +71,7 @@ ECQ_AVX512 inline void encode_together(const direct_encoding& table, rans_encode
       codes[c][1] = _mm512_loadu_si512(cursors[c]->codes.data() + group * group_symbols + 64);
       prefetch<2>(cursors[c]->codes.data() + group * group_symbols, codes_prefetched);
     }
-    ECQ_UNROLL
-    for (unsigned back = 1; back <= rounds_per_group; ++back) {
-      const unsigned round = rounds_per_group - back;
+    for (std::size_t round = rounds_per_group; round-- > 0;) {
       // Stages of all chunks alternate: a processor looks ahead by less than a step of one chunk.
       encode_lanes lanes[Chunks][2];
       __m512i dividend[Chunks][2];
@@ -84,7 +81,8 @@ ECQ_AVX512 inline void encode_together(const direct_encoding& table, rans_encode
         __mmask16 full[2];
         ECQ_UNROLL
         for (int half = 0; half < 2; ++half) {
-          lanes[c][half] = look_up<Lookups>(table, _mm512_srli_epi32(codes[c][half], 8 * round));
+          lanes[c][half] = look_up<Lookups>(table, _mm512_srli_epi32(codes[c][half], 24));
+          codes[c][half] = _mm512_slli_epi32(codes[c][half], 8);
           full[half] = _mm512_cmpge_epu32_mask(state[c][half], _mm512_sll_epi32(lanes[c][half].frequency, unscale));
           dividend[c][half] = _mm512_mask_srli_epi32(state[c][half], full[half], state[c][half], 16);
         }

@@ -81,6 +81,7 @@ ECQ_INLINE detail::tans_encoding tans::encoder::encoding() const {
     const entry& symbol = entries_[code >> raw_bits_];
     table.entries[code] = (symbol.start & 0xFFFFU) | (symbol.most | symbol.limit << 3) << 16;
   }
+  table.number();
   return table;
 }
 
