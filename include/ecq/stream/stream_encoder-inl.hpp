@@ -20,38 +20,42 @@
 
 namespace ecq::detail {
 
-/// Two chunks, coded side by side, before they go into a stream.
-struct coded_pair {
-  symbol_buffer symbols[2];
-  std::vector<std::uint16_t> buffers[2];
-  std::size_t lengths[2] = {};  ///< number of words, which are at the end of each buffer
-  std::vector<std::byte> states[2];
+/// Chunks, coded side by side, before they go into a stream.
+struct coded_chunks {
+  static constexpr std::size_t most = 4;
+
+  symbol_buffer symbols[most];
+  std::vector<std::uint16_t> buffers[most];
+  std::size_t lengths[most] = {};  ///< number of words, which are at the end of each buffer
+  std::vector<std::byte> states[most];
 };
 
-/// Codes chunk 2 * pair and, if there is one, the next chunk.
-ECQ_INLINE void encode_pair(const stream_coding& coding, const chunked_elements& chunked, std::size_t pair,
-                            instruction_set isa, coded_pair& coded) {
+/// How many chunks a task codes: what kernels take side by side, unless threads would be left without chunks.
+ECQ_INLINE std::size_t chunks_of_task(std::size_t chunks, std::size_t threads) {
+  return std::clamp<std::size_t>((chunks + threads - 1) / threads, 2, coded_chunks::most);
+}
+
+/// Codes `count` chunks from `first` on, those of one table at once.
+ECQ_INLINE void encode_together(const stream_coding& coding, const chunked_elements& chunked, std::size_t first,
+                                std::size_t count, instruction_set isa, coded_chunks& coded) {
   if (!coding.encoders) return;
-  const std::size_t first = 2 * pair;
-  const std::size_t members = (std::min)(chunked.chunks() - first, std::size_t{2});
-  std::span<const std::uint8_t> symbols[2];
-  std::span<std::uint16_t> targets[2];
-  std::byte* states[2];
-  for (std::size_t i = 0; i < members; ++i) {
+  std::span<const std::uint8_t> symbols[coded_chunks::most];
+  std::span<std::uint16_t> targets[coded_chunks::most];
+  std::byte* states[coded_chunks::most];
+  for (std::size_t i = 0; i < count; ++i) {
     symbols[i] = chunked.coded(first + i, coded.symbols[i]);
     coded.buffers[i].resize(symbols[i].size());
     coded.states[i].resize(coding.state_bytes);
     targets[i] = coded.buffers[i];
     states[i] = coded.states[i].data();
   }
-  const auto encode = [&](std::size_t from, std::size_t many) {
-    coding.encoders->encode(chunked.table_of(first + from), {symbols + from, many}, states + from,
-                            {targets + from, many}, {coded.lengths + from, many}, isa);
-  };
-  if (members == 2 && chunked.table_of(first) == chunked.table_of(first + 1)) {
-    encode(0, 2);
-  } else {
-    for (std::size_t i = 0; i < members; ++i) encode(i, 1);
+  for (std::size_t from = 0; from < count;) {
+    const std::uint16_t table = chunked.table_of(first + from);
+    std::size_t many = 1;
+    while (from + many < count && chunked.table_of(first + from + many) == table) ++many;
+    coding.encoders->encode(table, {symbols + from, many}, states + from, {targets + from, many},
+                            {coded.lengths + from, many}, isa);
+    from += many;
   }
 }
 
@@ -114,12 +118,16 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   std::uint64_t words = 0;
   std::vector<std::byte> escapes;
   std::vector<std::byte> escape_index(escaping ? 8 * (chunks + 1) : 0);
-  ECQ_CHECK(parallel_in_order<coded_pair>(
-      backend, (chunks + 1) / 2,
-      [&](std::size_t pair, coded_pair& coded) { encode_pair(coding, chunked, pair, backend.isa, coded); },
-      [&](std::size_t pair, const coded_pair& coded) {
-        for (std::size_t i = 0; i < 2 && 2 * pair + i < chunks; ++i) {
-          const std::size_t chunk = 2 * pair + i;
+  const std::size_t together = chunks_of_task(chunks, backend.thread_count());
+  const auto count_of = [&](std::size_t task) { return (std::min)(together, chunks - task * together); };
+  ECQ_CHECK(parallel_in_order<coded_chunks>(
+      backend, (chunks + together - 1) / together,
+      [&](std::size_t task, coded_chunks& coded) {
+        encode_together(coding, chunked, task * together, count_of(task), backend.isa, coded);
+      },
+      [&](std::size_t task, const coded_chunks& coded) {
+        for (std::size_t i = 0; i < count_of(task); ++i) {
+          const std::size_t chunk = task * together + i;
           append_words(std::span(coded.buffers[i]).last(coded.lengths[i]), blob);
           std::copy(coded.states[i].begin(), coded.states[i].end(),
                     blob.data() + header.at(section_kind::states).offset + chunk * coding.state_bytes);

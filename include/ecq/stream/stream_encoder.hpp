@@ -59,7 +59,7 @@ class table_encoders {
  public:
   virtual ~table_encoders() = default;
 
-  /// Codes one or two chunks with table `table`, as encodes_many describes.
+  /// Codes a few chunks with table `table`, as encodes_many describes.
   virtual void encode(std::uint16_t table, std::span<const std::span<const std::uint8_t>> codes,
                       std::byte* const* states, std::span<const std::span<std::uint16_t>> words,
                       std::span<std::size_t> counts, instruction_set isa) const = 0;

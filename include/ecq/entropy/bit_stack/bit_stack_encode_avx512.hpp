@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Encodes tANS and Huffman with AVX-512 and VBMI2. The kernel takes whole groups of one or two chunks and writes the
+/// Encodes tANS and Huffman with AVX-512 and VBMI2. The kernel takes whole groups of two chunks and writes the
 /// same words as the scalar definition.
 
 #include "ecq/base/config.hpp"
