@@ -40,6 +40,7 @@ namespace avx2 {
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx2;
   static constexpr bool lists_escapes = false;
+  static constexpr bool scales_blocks = false;
   using activation = float;
   using cursor = product_cursor;
   using products = product_target;
@@ -60,6 +61,7 @@ template <class Activation>
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx512;
   static constexpr bool lists_escapes = true;  ///< where no trellis needs them in their order: kernels take them for 0
+  static constexpr bool scales_blocks = true;  ///< where weights are met round by round: sums of rows have their scales
   using activation = Activation;
   using cursor = product_cursor;
   using products = product_target<Activation>;
@@ -145,8 +147,8 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    return x.batch() != 1 || !whole_groups_ ? multiply_tile<Kernels>(range, x, to)
-                                            : multiply_fused<Kernels>(range, x, to);
+    const bool fused = whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds(x.batch()));
+    return x.batch() == 1 && fused ? multiply_fused<Kernels>(range, x, to) : multiply_tile<Kernels>(range, x, to);
   };
   return isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
          : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())
@@ -205,7 +207,7 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 }
 
 template <class Kernels, class Target>
-bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
+bool matmul_plan::decode_fused(const task_range& range, std::size_t batch, const Target& target) const {
   detail::fused_chunks chunks;
   if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
@@ -215,7 +217,7 @@ bool matmul_plan::decode_fused(const task_range& range, const Target& target) co
     const bool pairs = fusion_ == detail::fusion::pairs;
     const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
                                           values != nullptr ? values->halves.data() : nullptr,
-                                          decoder_.stream().trellis(), pairs_in_rounds()};
+                                          decoder_.stream().trellis(), pairs_in_rounds(batch)};
     return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);
   });
   return decoded && chunks.ended();
@@ -225,6 +227,26 @@ ECQ_INLINE float matmul_plan::unit_of([[maybe_unused]] instruction_set isa) cons
   return isa == instruction_set::avx2 && decoder_.stream().trellis() ? detail::avx2::unit_on_trellis : 1.0F;
 }
 
+ECQ_INLINE const bf16* matmul_plan::scales_of_blocks(const packed_matrix& matrix, std::size_t row, std::size_t column,
+                                                     std::size_t weights) const {
+  const std::size_t of_scale = columns_of_scale(matrix);
+  if (of_scale == detail::block_of_scale && matrix.layout.rows_per_group == 1) {
+    return scales_of(matrix, row) + column / of_scale;  // those of the next row follow
+  }
+  thread_local std::vector<bf16> list;
+  list.resize(weights / detail::block_of_scale);
+  bf16* to = list.data();
+  for (std::size_t left = weights; left != 0; column = 0, ++row) {
+    const bf16* const scales = scales_of(matrix, row);
+    const std::size_t count = (std::min)(left, columns_ - column);
+    detail::for_each_scale(column, count, of_scale, [&](std::size_t, std::size_t columns, std::size_t number) {
+      to = std::fill_n(to, columns / detail::block_of_scale, scales[number]);
+    });
+    left -= count;
+  }
+  return list.data();
+}
+
 template <class Kernels>
 bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x, const task_output& to) const {
   using detail::weight_chunks;
@@ -232,6 +254,10 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   const packed_matrix& matrix = *source.matrix;
   const std::size_t group = detail::group_of(fusion_);
   const std::size_t of_scale = columns_of_scale(matrix);
+  // Kernels multiply by the scales of blocks, or leave a sum for each scale.
+  const bool in_rounds = fusion_ != detail::fusion::pairs || pairs_in_rounds(1);
+  const bool scaled = Kernels::scales_blocks && in_rounds && of_scale < columns_;
+  const std::size_t of_sum = scaled ? columns_ : of_scale;
   const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
   const std::uint64_t first_chunk = range.begin / chunk_symbols;
   const auto chunks = static_cast<std::size_t>(range.end / chunk_symbols - first_chunk);
@@ -243,14 +269,19 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   sums.resize(weight_chunks * most_sums);
   typename Kernels::cursor products[weight_chunks];
   using activation = typename Kernels::activation;
-  typename Kernels::products target = {{x.ordered<activation>(), x.row(0), columns_ / group, of_scale / group}, {}};
+  typename Kernels::products target = {{x.ordered<activation>(), x.row(0), columns_ / group, of_sum / group}, {}};
+  const bf16* const blocks =
+      scaled ? scales_of_blocks(matrix, source.first_row + first_row, first_column, chunks * chunk_symbols) : nullptr;
   for (std::size_t i = 0; i < weight_chunks; ++i) {
     const std::size_t behind = (std::min)(i, chunks - 1) * chunk_symbols;
     products[i].start(target.row, (first_column + behind) % columns_ / group, group);
     products[i].sums = sums.data() + i * most_sums;
+    if constexpr (Kernels::scales_blocks) {
+      if (scaled) products[i].scales = blocks + behind / detail::block_of_scale;
+    }
     target.to[i] = &products[i];
   }
-  if (!decode_fused<Kernels>(range, target)) return false;
+  if (!decode_fused<Kernels>(range, x.batch(), target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (!products[i].at_scale(target.row)) products[i].end_sum();
   }
@@ -269,7 +300,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   const auto end_scale = [&](std::size_t column) {
     // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
     finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(of_scale_sum));
-    const float scale = scales == nullptr ? 1 : static_cast<float>(scales[column / of_scale]);
+    const float scale = scales == nullptr || scaled ? 1 : static_cast<float>(scales[column / of_scale]);
     of_row += of_scale_sum * unit * scale;
     of_scale_sum = 0;
   };
@@ -289,16 +320,18 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
     if (run.column == 0) scales = scales_of(matrix, source.first_row + first_row + of_rows.size());
     float sum = sums[run.chunk * most_sums + run.number];
     for (; !escapes.empty() && escapes.front().place() < run.begin + run.count; escapes = escapes.subspan(1)) {
+      const std::size_t column = run.column + (escapes.front().place() - run.begin);
+      const float scale = scaled ? static_cast<float>(scales[column / of_scale]) : 1;
       const std::uint32_t half = values->halves[escapes.front().code()];
-      sum += std::bit_cast<float>(half << 16) * x.row(0)[run.column + (escapes.front().place() - run.begin)];
+      sum += std::bit_cast<float>(half << 16) * scale * x.row(0)[column];
     }
     of_scale_sum += sum;
     last_column = run.column + run.count;
     if (run.ends_scale) end_scale(run.column);
     if (last_column == columns_) end_row();
   };
-  detail::for_each_sum_run(first_column, columns_, of_scale, chunks, chunk_symbols, add);
-  if (last_column % of_scale != 0 && last_column != columns_) end_scale(last_column);
+  detail::for_each_sum_run(first_column, columns_, of_sum, chunks, chunk_symbols, add);
+  if (last_column % of_sum != 0 && last_column != columns_) end_scale(last_column);
   if (last_column != columns_) end_row();
   if (!finite) return false;
   for (std::size_t i = 0; i < of_rows.size(); ++i) {
@@ -323,13 +356,14 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
     target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
   }
-  if (!decode_fused<Kernels>(range, target)) return false;
+  if (!decode_fused<Kernels>(range, x.batch(), target)) return false;
   if constexpr (Kernels::lists_escapes) {
     const detail::code_table* const values = values_[parts_[range.part].number].get();
     for (std::size_t i = 0; i < weights / chunk_symbols; ++i) {
       for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
-        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
-                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
+        const std::size_t met = pairs_in_rounds(x.batch())
+                                    ? detail::place_in_rounds(fusion_, escape.place())
+                                    : detail::place_met(fusion_, instruction_set::avx512, escape.place());
         tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[escape.code()];
       }
     }

@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "ecq/matmul/dot_product_avx512.hpp"
@@ -23,14 +24,33 @@ namespace ecq::detail::avx512 {
 
 /// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
 struct product_cursor : row_walk {
-  float* sums = nullptr;  ///< the next one
-  float rare = 0;         ///< of escapes, where they are added by themselves
+  float* sums = nullptr;         ///< the next one
+  const bf16* scales = nullptr;  ///< of the next block_of_scale weights and those behind them; null: sums have no scale
+  float rare = 0;                ///< of escapes, where they are added by themselves
   alignas(64) float partial[16] = {};
+  alignas(64) float scaled[16] = {};  ///< of blocks whose sums have been multiplied by their scales
 
   /// Ends a sum, if one has begun.
   ECQ_AVX512 void end_sum() {
-    *sums++ = _mm512_reduce_add_ps(_mm512_load_ps(partial));
-    _mm512_store_ps(partial, _mm512_setzero_ps());
+    float* const all = scales != nullptr ? scaled : partial;
+    *sums++ = _mm512_reduce_add_ps(_mm512_load_ps(all));
+    _mm512_store_ps(all, _mm512_setzero_ps());
+  }
+
+  /// Multiplies the sums of a group of weights that are met round by round (place_in_rounds) by the scales of its
+  /// blocks. Lanes of a decoder lie side by side in a sum, so a group of two blocks has one in each half.
+  template <std::size_t Weights>
+  ECQ_AVX512 [[gnu::always_inline]] inline void scale_group(__m512 sum) {
+    constexpr std::size_t blocks = Weights / block_of_scale;
+    static_assert(blocks == 1 || blocks == 2);
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, scales, blocks * sizeof(bf16));
+    const __m512i both = _mm512_set1_epi32(static_cast<int>(bits));
+    const __mmask16 first_block = blocks == 1 ? 0xFFFF : 0x00FF;
+    const __m512i values = _mm512_mask_slli_epi32(both, first_block, both, 16);
+    const __m512 factors = _mm512_castsi512_ps(_mm512_and_si512(values, _mm512_set1_epi32(-65536)));
+    _mm512_store_ps(scaled, _mm512_fmadd_ps(sum, factors, _mm512_load_ps(scaled)));
+    scales += blocks;
   }
 };
 
@@ -72,7 +92,12 @@ struct round_products {
     }
   }
 
-  void end(std::size_t c) { x[c] += Weights; }
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c) {
+    x[c] += Weights;
+    if (to[c]->scales == nullptr) return;
+    to[c]->template scale_group<Weights>(sum[c]);
+    sum[c] = _mm512_setzero_ps();
+  }
 
   /// Ends the sums that end after `count` groups.
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {

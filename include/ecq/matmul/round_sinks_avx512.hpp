@@ -57,7 +57,7 @@ struct code_rounds {
     target.take(c, round, look_up<BucketBits>(numbers, values[0], values[1]));
   }
 
-  void end(std::size_t c, group&) { target.end(c); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) { target.end(c); }
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) { target.end_run(count); }
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { target.leave(c); }
 

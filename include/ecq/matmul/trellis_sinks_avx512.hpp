@@ -77,7 +77,7 @@ struct trellis_rounds {
                                 look_up<BucketBits>(numbers, from_index[0], from_index[1]));
   }
 
-  void end(std::size_t c, group&) { target.end(c); }
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) { target.end(c); }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
     target.end_run(count);
