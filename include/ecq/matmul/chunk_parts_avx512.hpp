@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-#include "ecq/base/hidden_count.hpp"
+#include "ecq/base/hidden_value.hpp"
 #include "ecq/entropy/rans/alias_groups_avx512.hpp"
 #include "ecq/entropy/rans/alias_lookup.hpp"
 #include "ecq/entropy/rans/rans_cursor.hpp"
@@ -42,7 +42,7 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
   if constexpr (Sink::together == weight_chunks) {
     return advance_groups<weight_chunks>(lookup, cursors, groups, sink);
   } else {
-    const std::size_t chunks = hidden_count(weight_chunks);
+    const std::size_t chunks = hidden_value(weight_chunks);
     ECQ_NO_UNROLL
     for (std::size_t first = 0; first < chunks; first += Sink::together) {
       later_chunks<Sink> part{sink, first};
@@ -56,7 +56,7 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
 template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_in_rounds(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                          std::size_t groups, const Arguments&... arguments) {
-  const std::size_t chunks = Sink::together == weight_chunks ? weight_chunks : hidden_count(weight_chunks);
+  const std::size_t chunks = Sink::together == weight_chunks ? weight_chunks : hidden_value(weight_chunks);
   ECQ_NO_UNROLL
   for (std::size_t first = 0; first < chunks; first += Sink::together) {
     Sink sink(first, arguments...);

@@ -348,8 +348,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const auto weights = static_cast<std::size_t>(range.end - range.begin);
   const packed_matrix& matrix = *parts_[range.part].matrix;
   const std::size_t of_scale = columns_of_scale(matrix);
-  const std::size_t scales = detail::column_range{0, columns_, of_scale}.scales();
-  if ((weights / columns_ + 2) * scales > most_sums / x.batch()) return false;
+  if (weights / columns_ + 2 > most_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
   typename Kernels::tile target{};
   const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
@@ -368,24 +367,29 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
       }
     }
   }
+  const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
   thread_local std::vector<float> sums;
   sums.clear();
-  const auto multiply = [&](std::uint64_t offset, std::size_t rows, const detail::column_range& some) {
+  const auto multiply = [&](std::uint64_t offset, std::size_t first_row, std::size_t rows,
+                            const detail::column_range& some) {
     const std::size_t done = sums.size();
-    sums.resize(done + rows * some.scales() * x.batch());
-    detail::add_tile_products<dots>(tile + offset, columns_, rows, x.ordered<typename dots::activation>(), columns_,
-                                    some, x.batch(), sums.data() + done);
+    sums.resize(done + rows * x.batch());
+    detail::add_tile_products<dots>(
+        tile + offset, columns_, [&](std::size_t row) { return scaled ? scales_of(matrix, first_row + row) : nullptr; },
+        rows, x.ordered<typename dots::activation>(), columns_, some, x.batch(), sums.data() + done);
   };
   // Whole rows, all but the first and the last one, lie together.
   std::uint64_t first_offset = 0;
+  std::size_t first_row = 0;
   std::size_t whole = 0;
-  const auto flush = [&] { multiply(first_offset, std::exchange(whole, 0), {0, columns_, of_scale}); };
+  const auto flush = [&] { multiply(first_offset, first_row, std::exchange(whole, 0), {0, columns_, of_scale}); };
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2) {
       flush();
-      multiply(offset, 1, {at.first_column, at.columns, of_scale});
+      multiply(offset, at.row, 1, {at.first_column, at.columns, of_scale});
     } else if (whole++ == 0) {
       first_offset = offset;
+      first_row = at.row;
     }
     return {};
   };
@@ -395,31 +399,20 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
   const float unit = unit_of(Kernels::isa);
-  // Sums of whole rows come to the front.
   const std::size_t batch = x.batch();
-  const float* from = sums.data();
   float* of_row = sums.data();
-  const auto scale_row = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
-    const bf16* const scales_of_row = scales_of(matrix, at.row);
-    bool first = true;
-    detail::for_each_scale(at.first_column, at.columns, of_scale, [&](std::size_t, std::size_t, std::size_t number) {
-      const float scale = scales_of_row == nullptr ? 1 : static_cast<float>(scales_of_row[number]);
-      for (std::size_t b = 0; b < batch; ++b) {
-        const float scaled = from[b] * unit * scale;
-        of_row[b] = first ? scaled : of_row[b] + scaled;
-      }
-      from += batch;
-      first = false;
-    });
-    if (!matrix.lossless() && matrix.zero != 0) {
-      for (std::size_t b = 0; b < batch; ++b) {
-        of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
-      }
+  const auto finish = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
+    const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
+    const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
+    for (std::size_t b = 0; b < batch; ++b) {
+      of_row[b] = of_row[b] * unit * scale;
+      if (matrix.lossless() || matrix.zero == 0) continue;
+      of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
     }
     of_row += batch;
     return {};
   };
-  static_cast<void>(for_each_segment(range, scale_row));
+  static_cast<void>(for_each_segment(range, finish));
   // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
   for (std::size_t begin = 0; begin < batch; begin += 4) {
     const std::size_t end = (std::min)(begin + 4, batch);

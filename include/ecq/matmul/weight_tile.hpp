@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/base/hidden_value.hpp"
+#include "ecq/format/bf16.hpp"
 #include "ecq/matmul/fusion.hpp"
 
 namespace ecq::detail {
@@ -18,42 +20,69 @@ struct column_range {
   std::size_t first;
   std::size_t count;     ///< at least 1
   std::size_t of_scale;  ///< columns that share a scale, from column 0 on
-
-  /// The number of scales that they have.
-  constexpr std::size_t scales() const { return (first + count - 1) / of_scale - first / of_scale + 1; }
 };
 
-/// sums[(row * columns.scales() + i) * batch + b] += the sum of weight (row, column) * x (b, column) over the columns
-/// of scale i, whole blocks of them. `weights` begin with the first one of `columns`, `x` with column 0.
-/// `Dots::add<Rows, Batch>(weights, weight_stride, x, stride, columns, sums, sum_stride)` does so for few rows: one or
-/// Dots::rows, by one or four.
-template <class Dots>
-inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, std::size_t rows,
-                              const typename Dots::activation* x, std::size_t stride, const column_range& columns,
-                              std::size_t batch, float* sums) {
-  const std::size_t sum_stride = columns.scales() * batch;
+/// Kernels meet the columns of each scale in turn: those of scale `number`, from `begin` to `end`.
+struct scale_run {
+  explicit scale_run(const column_range& columns)
+      : all(columns), number(columns.first / columns.of_scale), begin(columns.first), end(end_of_scale()) {}
+
+  bool is_first() const { return begin == all.first; }
+  bool is_there() const { return begin != all.first + all.count; }
+  void advance() {
+    ++number;
+    begin = end;
+    end = end_of_scale();
+  }
+
+  column_range all;
+  std::size_t number;
+  std::size_t begin;
+  std::size_t end;
+
+ private:
+  std::size_t end_of_scale() const { return (std::min)(all.first + all.count, (number + 1) * all.of_scale); }
+};
+
+/// Sums of `Lanes` lanes that a kernel keeps in memory while it adds up those of another scale: behind a pointer of
+/// which compilers know nothing, since they would keep both in registers, and store them by turns.
+template <std::size_t Rows, std::size_t Batch, std::size_t Lanes>
+struct scaled_sums {
+  float* of(std::size_t row, std::size_t b) const { return at + (row * Batch + b) * Lanes; }
+
+  alignas(64) float lanes[Rows * Batch * Lanes];
+  float* at = hidden_value(lanes + 0);
+};
+
+/// sums[row * batch + b] += the sum of weight (row, column) * scale of both * x (b, column) over `columns`, of which
+/// whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)` with
+/// that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows, Batch>(weights,
+/// weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: one or Dots::rows, by one or
+/// four.
+template <class Dots, class Scales>
+inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, const Scales& scales,
+                              std::size_t rows, const typename Dots::activation* x, std::size_t stride,
+                              const column_range& columns, std::size_t batch, float* sums) {
   for (std::size_t done = 0; done < columns.count; done += tile_columns) {
-    const std::size_t some = (std::min)(tile_columns, columns.count - done);
+    const column_range some = {columns.first + done, (std::min)(tile_columns, columns.count - done), columns.of_scale};
     for (std::size_t b = 0; b < batch;) {
       const std::size_t together = batch - b < 4 ? 1 : 4;
       for (std::size_t row = 0; row < rows;) {
         const bool many = rows - row >= Dots::rows;
-        for_each_scale(columns.first + done, some, columns.of_scale,
-                       [&](std::size_t column, std::size_t count, std::size_t number) {
-                         const std::uint16_t* const own = weights + row * weight_stride + (column - columns.first);
-                         const auto* const from = x + b * stride + column;
-                         float* const to =
-                             sums + row * sum_stride + (number - columns.first / columns.of_scale) * batch + b;
-                         if (many && together == 4) {
-                           Dots::template add<Dots::rows, 4>(own, weight_stride, from, stride, count, to, sum_stride);
-                         } else if (many) {
-                           Dots::template add<Dots::rows, 1>(own, weight_stride, from, stride, count, to, sum_stride);
-                         } else if (together == 4) {
-                           Dots::template add<1, 4>(own, weight_stride, from, stride, count, to, sum_stride);
-                         } else {
-                           Dots::template add<1, 1>(own, weight_stride, from, stride, count, to, sum_stride);
-                         }
-                       });
+        const bf16* of_rows[Dots::rows];
+        for (std::size_t i = 0; i < (many ? Dots::rows : 1); ++i) of_rows[i] = scales(row + i);
+        const std::uint16_t* const own = weights + row * weight_stride + done;
+        const auto* const from = x + b * stride;
+        float* const to = sums + row * batch + b;
+        if (many && together == 4) {
+          Dots::template add<Dots::rows, 4>(own, weight_stride, of_rows, from, stride, some, to, batch);
+        } else if (many) {
+          Dots::template add<Dots::rows, 1>(own, weight_stride, of_rows, from, stride, some, to, batch);
+        } else if (together == 4) {
+          Dots::template add<1, 4>(own, weight_stride, of_rows, from, stride, some, to, batch);
+        } else {
+          Dots::template add<1, 1>(own, weight_stride, of_rows, from, stride, some, to, batch);
+        }
         row += many ? Dots::rows : 1;
       }
       b += together;

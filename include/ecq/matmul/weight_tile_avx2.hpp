@@ -12,8 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/format/bf16.hpp"
 #include "ecq/matmul/dot_product_avx2.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/weight_tile.hpp"
 
 namespace ecq::detail::avx2 {
 
@@ -50,36 +52,61 @@ struct tile_dots {
   static constexpr std::size_t rows = 2;
 
   template <std::size_t Rows, std::size_t Batch>
-  ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const float* x, std::size_t stride,
-                           std::size_t count, float* sums, std::size_t sum_stride) {
-    __m256 sum[Rows][Batch] = {};
-    for (std::size_t i = 0; i < count; i += 16) {
-      __m256i halves[Rows];
-      ECQ_UNROLL
-      for (std::size_t row = 0; row < Rows; ++row) {
-        halves[row] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + row * weight_stride + i));
-      }
-      ECQ_UNROLL
-      for (std::size_t part = 0; part < 2; ++part) {
-        __m256 values[Rows];
+  ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
+                           const float* x, std::size_t stride, const column_range& columns, float* sums,
+                           std::size_t sum_stride) {
+    scaled_sums<Rows, Batch, 8> scaled;
+    for (scale_run run(columns); run.is_there(); run.advance()) {
+      __m256 sum[Rows][Batch] = {};
+      for (std::size_t i = run.begin; i < run.end; i += 16) {
+        __m256i halves[Rows];
         ECQ_UNROLL
         for (std::size_t row = 0; row < Rows; ++row) {
-          values[row] = part == 0 ? first_values(halves[row]) : second_values(halves[row]);
+          const std::uint16_t* const from = weights + row * weight_stride + (i - columns.first);
+          halves[row] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
         }
         ECQ_UNROLL
-        for (std::size_t b = 0; b < Batch; ++b) {
-          const __m256 some = _mm256_loadu_ps(x + b * stride + i + 8 * part);
+        for (std::size_t part = 0; part < 2; ++part) {
+          __m256 values[Rows];
           ECQ_UNROLL
           for (std::size_t row = 0; row < Rows; ++row) {
-            sum[row][b] = _mm256_add_ps(sum[row][b], _mm256_mul_ps(values[row], some));
+            values[row] = part == 0 ? first_values(halves[row]) : second_values(halves[row]);
+          }
+          ECQ_UNROLL
+          for (std::size_t b = 0; b < Batch; ++b) {
+            const __m256 some = _mm256_loadu_ps(x + b * stride + i + 8 * part);
+            ECQ_UNROLL
+            for (std::size_t row = 0; row < Rows; ++row) {
+              sum[row][b] = _mm256_add_ps(sum[row][b], _mm256_mul_ps(values[row], some));
+            }
           }
         }
       }
+      if (scales[0] == nullptr) return add_lanes<Rows, Batch>(sum, sums, sum_stride);
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) {
+        const __m256 scale = _mm256_set1_ps(static_cast<float>(scales[row][run.number]));
+        ECQ_UNROLL
+        for (std::size_t b = 0; b < Batch; ++b) {
+          float* const to = scaled.of(row, b);
+          const __m256 before = run.is_first() ? _mm256_setzero_ps() : _mm256_load_ps(to);
+          _mm256_store_ps(to, _mm256_add_ps(_mm256_mul_ps(sum[row][b], scale), before));
+        }
+      }
     }
+    __m256 sum[Rows][Batch];
+    ECQ_UNROLL
+    for (std::size_t i = 0; i < Rows * Batch; ++i) sum[i / Batch][i % Batch] = _mm256_load_ps(scaled.of(0, i));
+    add_lanes<Rows, Batch>(sum, sums, sum_stride);
+  }
+
+ private:
+  template <std::size_t Rows, std::size_t Batch>
+  ECQ_AVX2 static void add_lanes(const __m256 (&sum)[Rows][Batch], float* sums, std::size_t stride) {
     ECQ_UNROLL
     for (std::size_t row = 0; row < Rows; ++row) {
       ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += sum_of_lanes(sum[row][b]);
+      for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += sum_of_lanes(sum[row][b]);
     }
   }
 };

@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "ecq/format/bf16.hpp"
 #include "ecq/matmul/dot_product_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/weight_tile.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -115,36 +117,68 @@ ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, 
   }
 }
 
+/// Multiplies the sums of a run by the scales of their rows and adds them to `scaled`, of which the first one sets all.
+template <std::size_t Rows, std::size_t Batch>
+ECQ_AVX512 [[gnu::always_inline]] inline void scale_sums(const __m512 (&sum)[Rows][Batch], const bf16* const* scales,
+                                                         const scale_run& run, scaled_sums<Rows, Batch, 16>& scaled) {
+  const __mmask16 others = run.is_first() ? 0 : 0xFFFF;
+  ECQ_UNROLL
+  for (std::size_t row = 0; row < Rows; ++row) {
+    const __m512 scale = _mm512_set1_ps(static_cast<float>(scales[row][run.number]));
+    ECQ_UNROLL
+    for (std::size_t b = 0; b < Batch; ++b) {
+      float* const to = scaled.of(row, b);
+      _mm512_store_ps(to, _mm512_fmadd_ps(sum[row][b], scale, _mm512_maskz_loadu_ps(others, to)));
+    }
+  }
+}
+
+/// sums[row * stride + b] += the sum of the lanes of `scaled`.
+template <std::size_t Rows, std::size_t Batch>
+ECQ_AVX512 [[gnu::always_inline]] inline void add_scaled(const scaled_sums<Rows, Batch, 16>& scaled, float* sums,
+                                                         std::size_t stride) {
+  __m512 sum[Rows][Batch];
+  ECQ_UNROLL
+  for (std::size_t i = 0; i < Rows * Batch; ++i) sum[i / Batch][i % Batch] = _mm512_load_ps(scaled.of(0, i));
+  add_lanes<Rows, Batch>(sum, sums, stride);
+}
+
 /// Dot products of a tile (matmul/weight_tile.hpp) with activations of FP32.
 struct tile_dots {
   using activation = float;
   static constexpr std::size_t rows = 4;
 
   template <std::size_t Rows, std::size_t Batch>
-  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const float* x,
-                             std::size_t stride, std::size_t count, float* sums, std::size_t sum_stride) {
-    __m512 sum[Rows][Batch] = {};
-    for (std::size_t i = 0; i < count; i += 32) {
-      __m512 some[2][Batch];
-      ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) {
-        some[0][b] = _mm512_loadu_ps(x + b * stride + i);
-        some[1][b] = _mm512_loadu_ps(x + b * stride + i + 16);
-      }
-      ECQ_UNROLL
-      for (std::size_t row = 0; row < Rows; ++row) {
-        const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + i);
+  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
+                             const float* x, std::size_t stride, const column_range& columns, float* sums,
+                             std::size_t sum_stride) {
+    scaled_sums<Rows, Batch, 16> scaled;
+    for (scale_run run(columns); run.is_there(); run.advance()) {
+      __m512 sum[Rows][Batch] = {};
+      for (std::size_t i = run.begin; i < run.end; i += 32) {
+        __m512 some[2][Batch];
         ECQ_UNROLL
         for (std::size_t b = 0; b < Batch; ++b) {
-          sum[row][b] = _mm512_fmadd_ps(first_values(halves), some[0][b], sum[row][b]);
+          some[0][b] = _mm512_loadu_ps(x + b * stride + i);
+          some[1][b] = _mm512_loadu_ps(x + b * stride + i + 16);
         }
         ECQ_UNROLL
-        for (std::size_t b = 0; b < Batch; ++b) {
-          sum[row][b] = _mm512_fmadd_ps(second_values(halves), some[1][b], sum[row][b]);
+        for (std::size_t row = 0; row < Rows; ++row) {
+          const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + (i - columns.first));
+          ECQ_UNROLL
+          for (std::size_t b = 0; b < Batch; ++b) {
+            sum[row][b] = _mm512_fmadd_ps(first_values(halves), some[0][b], sum[row][b]);
+          }
+          ECQ_UNROLL
+          for (std::size_t b = 0; b < Batch; ++b) {
+            sum[row][b] = _mm512_fmadd_ps(second_values(halves), some[1][b], sum[row][b]);
+          }
         }
       }
+      if (scales[0] == nullptr) return add_lanes<Rows, Batch>(sum, sums, sum_stride);
+      scale_sums(sum, scales, run, scaled);
     }
-    add_lanes<Rows, Batch>(sum, sums, sum_stride);
+    add_scaled(scaled, sums, sum_stride);
   }
 };
 
@@ -154,21 +188,27 @@ struct half_tile_dots {
   static constexpr std::size_t rows = 4;
 
   template <std::size_t Rows, std::size_t Batch>
-  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const std::uint16_t* x,
-                             std::size_t stride, std::size_t count, float* sums, std::size_t sum_stride) {
-    __m512 sum[Rows][Batch] = {};
-    for (std::size_t i = 0; i < count; i += 32) {
-      __m512i some[Batch];
-      ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_loadu_si512(x + b * stride + i);
-      ECQ_UNROLL
-      for (std::size_t row = 0; row < Rows; ++row) {
-        const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + i);
+  ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
+                             const std::uint16_t* x, std::size_t stride, const column_range& columns, float* sums,
+                             std::size_t sum_stride) {
+    scaled_sums<Rows, Batch, 16> scaled;
+    for (scale_run run(columns); run.is_there(); run.advance()) {
+      __m512 sum[Rows][Batch] = {};
+      for (std::size_t i = run.begin; i < run.end; i += 32) {
+        __m512i some[Batch];
         ECQ_UNROLL
-        for (std::size_t b = 0; b < Batch; ++b) sum[row][b] = add_half_products(sum[row][b], halves, some[b]);
+        for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_loadu_si512(x + b * stride + i);
+        ECQ_UNROLL
+        for (std::size_t row = 0; row < Rows; ++row) {
+          const __m512i halves = _mm512_loadu_si512(weights + row * weight_stride + (i - columns.first));
+          ECQ_UNROLL
+          for (std::size_t b = 0; b < Batch; ++b) sum[row][b] = add_half_products(sum[row][b], halves, some[b]);
+        }
       }
+      if (scales[0] == nullptr) return add_lanes<Rows, Batch>(sum, sums, sum_stride);
+      scale_sums(sum, scales, run, scaled);
     }
-    add_lanes<Rows, Batch>(sum, sums, sum_stride);
+    add_scaled(scaled, sums, sum_stride);
   }
 };
 

@@ -335,6 +335,9 @@ template <class Element, class Register>
 #define _mm512_mask_shldi_epi32(other, mask, a, b, by) \
   ecq_test::avx512::pick<std::uint32_t>(               \
       other, mask, ecq_test::avx512::shift<std::uint32_t, ecq_test::avx512::shift_left<std::uint32_t>>(a, b, by))
+#undef _mm512_mask_slli_epi32
+#define _mm512_mask_slli_epi32(other, mask, a, by) \
+  ecq_test::avx512::pick<std::uint32_t>(other, mask, simde_mm512_slli_epi32(a, by))
 #undef _mm512_mask_srli_epi32
 #define _mm512_mask_srli_epi32(other, mask, a, by) \
   ecq_test::avx512::pick<std::uint32_t>(other, mask, simde_mm512_srli_epi32(a, by))

@@ -43,7 +43,7 @@ struct alias_encoding {
       const std::uint32_t normal = frequencies[i] << shift;
       divisor[i] = static_cast<std::uint16_t>(normal);
       reciprocal[i] = static_cast<std::uint16_t>(~std::uint32_t{0} / normal);
-      own_and_shift[i] = static_cast<std::uint16_t>(table.divider[i] << shift_bits | shift);
+      own_and_shift[i] = static_cast<std::uint16_t>(std::uint32_t{table.divider[i]} << shift_bits | shift);
       first[i] = static_cast<std::uint16_t>(position - table.divider[i]);
       for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
         if (table.divider[bucket] == width || table.alias[bucket] != i) continue;

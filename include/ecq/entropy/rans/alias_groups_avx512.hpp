@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ecq/base/hidden_count.hpp"
+#include "ecq/base/hidden_value.hpp"
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
 #include "ecq/entropy/lanes_avx512.hpp"
@@ -116,10 +116,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i symbols[Chunks][2];
     if constexpr (Sink::rolls && Chunks <= 4) {
-      const std::size_t twos = hidden_count(2);
+      const std::size_t twos = hidden_value(std::size_t{2});
       ECQ_NO_UNROLL
       for (std::size_t two = 0; two < twos; ++two) {
-        if (!two_rounds(table, at, symbols, hidden_count(two))) return false;
+        if (!two_rounds(table, at, symbols, hidden_value(two))) return false;
       }
     } else {
       ECQ_UNROLL
