@@ -22,7 +22,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
+/// The products of a chunk: one sum for each row of W that it has weights of, or for each of their scales.
 struct product_cursor : row_walk {
   float* sums = nullptr;         ///< the next one
   const bf16* scales = nullptr;  ///< of the next block_of_scale weights and those behind them; null: sums have no scale
