@@ -17,7 +17,6 @@
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/round_sinks_avx512.hpp"
 #include "ecq/matmul/trellis_sinks_avx512.hpp"
-#include "ecq/matmul/weight_sinks_avx512.hpp"
 
 ECQ_KERNELS_BEGIN
 
@@ -45,12 +44,6 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
     return advance_in_rounds<bf16_rounds<Target>>(lookup, cursors, groups, lookup.code, cursors, target);
   }
   const pair_values& values = *coding.pairs;
-  if (!coding.in_rounds) {
-    if constexpr (Target::takes_blocks) {
-      return advance_weights<pair_weights<Target>>(lookup, cursors, groups, values, cursors, target);
-    }
-    return false;
-  }
   return values.raw_bits == 0
              ? advance_in_rounds<pair_rounds<Target, false>>(lookup, cursors, groups, values, cursors, target)
              : advance_in_rounds<pair_rounds<Target, true>>(lookup, cursors, groups, values, cursors, target);

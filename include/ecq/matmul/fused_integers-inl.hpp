@@ -23,7 +23,7 @@ ECQ_INLINE bool matmul_plan::fuses_integers([[maybe_unused]] instruction_set cho
 #if ECQ_X86
   // Sums of (code + 128) * activation do not overflow.
   constexpr std::size_t most_columns = std::size_t{1} << 16;
-  return chosen == instruction_set::avx512 && machine_has_integer_dots() && whole_groups_ && pairs_in_rounds(1) &&
+  return chosen == instruction_set::avx512 && machine_has_integer_dots() && whole_groups_ && pairs_in_rounds() &&
          columns_ <= most_columns;
 #else
   return false;

@@ -147,7 +147,7 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    const bool fused = whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds(x.batch()));
+    const bool fused = whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds());
     return x.batch() == 1 && fused ? multiply_fused<Kernels>(range, x, to) : multiply_tile<Kernels>(range, x, to);
   };
   return isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
@@ -207,7 +207,7 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 }
 
 template <class Kernels, class Target>
-bool matmul_plan::decode_fused(const task_range& range, std::size_t batch, const Target& target) const {
+bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
   detail::fused_chunks chunks;
   if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
@@ -217,7 +217,7 @@ bool matmul_plan::decode_fused(const task_range& range, std::size_t batch, const
     const bool pairs = fusion_ == detail::fusion::pairs;
     const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
                                           values != nullptr ? values->halves.data() : nullptr,
-                                          decoder_.stream().trellis(), pairs_in_rounds(batch)};
+                                          decoder_.stream().trellis()};
     return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);
   });
   return decoded && chunks.ended();
@@ -255,7 +255,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   const std::size_t group = detail::group_of(fusion_);
   const std::size_t of_scale = columns_of_scale(matrix);
   // Kernels multiply by the scales of blocks, or leave a sum for each scale.
-  const bool in_rounds = fusion_ != detail::fusion::pairs || pairs_in_rounds(1);
+  const bool in_rounds = fusion_ != detail::fusion::pairs || pairs_in_rounds();
   const bool scaled = Kernels::scales_blocks && in_rounds && of_scale < columns_;
   const std::size_t of_sum = scaled ? columns_ : of_scale;
   const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
@@ -281,7 +281,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
     }
     target.to[i] = &products[i];
   }
-  if (!decode_fused<Kernels>(range, x.batch(), target)) return false;
+  if (!decode_fused<Kernels>(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (!products[i].at_scale(target.row)) products[i].end_sum();
   }
@@ -355,19 +355,19 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
     target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
   }
-  if (!decode_fused<Kernels>(range, x.batch(), target)) return false;
+  if (!decode_fused<Kernels>(range, target)) return false;
   if constexpr (Kernels::lists_escapes) {
     const detail::code_table* const values = values_[parts_[range.part].number].get();
     for (std::size_t i = 0; i < weights / chunk_symbols; ++i) {
       for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
-        const std::size_t met = pairs_in_rounds(x.batch())
-                                    ? detail::place_in_rounds(fusion_, escape.place())
-                                    : detail::place_met(fusion_, instruction_set::avx512, escape.place());
+        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
+                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
         tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[escape.code()];
       }
     }
   }
   const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
+  const bool two_blocks = Kernels::scales_blocks && pairs_in_rounds();
   thread_local std::vector<float> sums;
   sums.clear();
   const auto multiply = [&](std::uint64_t offset, std::size_t first_row, std::size_t rows,
@@ -382,11 +382,13 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   std::uint64_t first_offset = 0;
   std::size_t first_row = 0;
   std::size_t whole = 0;
-  const auto flush = [&] { multiply(first_offset, first_row, std::exchange(whole, 0), {0, columns_, of_scale}); };
+  const auto flush = [&] {
+    multiply(first_offset, first_row, std::exchange(whole, 0), {0, columns_, of_scale, two_blocks});
+  };
   const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
     if (edge != 2) {
       flush();
-      multiply(offset, at.row, 1, {at.first_column, at.columns, of_scale});
+      multiply(offset, at.row, 1, {at.first_column, at.columns, of_scale, two_blocks});
     } else if (whole++ == 0) {
       first_offset = offset;
       first_row = at.row;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ecq/format/bf16.hpp"
 #include "ecq/matmul/dot_product_avx512.hpp"
 #include "ecq/matmul/fusion.hpp"
 
@@ -124,7 +125,6 @@ struct round_products {
 template <class Activation>
 struct product_target {
   static constexpr std::size_t together = 8;
-  static constexpr bool takes_blocks = false;
   template <std::size_t Weights>
   using rounds = round_products<Activation, Weights>;
 

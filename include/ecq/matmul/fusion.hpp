@@ -26,8 +26,8 @@ inline constexpr std::size_t most_fused_rows = 256;
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
-/// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, in groups of
-/// pairs as well.
+/// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, or, in groups of
+/// pairs, in half of every register.
 inline constexpr std::size_t block_of_scale = 128;
 
 /// Calls use(column, count, number) for `count` columns from `first` on, those of each scale at a time, where scale
@@ -108,8 +108,7 @@ constexpr std::size_t place_in_rounds(fusion how, std::size_t column) {
 }
 
 /// The same in the order in which kernels of `isa`, AVX2 or AVX-512, meet weights in blocks (block_of_scale). With
-/// AVX-512, pairs on a trellis, or with a scale for each block, are met so; other weights as above, which is the same
-/// for those that are no pairs.
+/// AVX-512, pairs on a trellis are met so; other weights as above, which is the same for those that are no pairs.
 constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t column) {
   if (isa == instruction_set::avx2) {
     const std::size_t in_group = column % group_of(how);

@@ -198,7 +198,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
-  const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds(input.batch());
+  const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds();
   std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
   for (std::size_t column = 0; column < group; ++column) {
     const std::size_t place =

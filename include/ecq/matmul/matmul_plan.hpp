@@ -250,11 +250,8 @@ class matmul_plan {
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
   /// Whether one row of integers meets Int8 codes in the registers in which kernels of `chosen` decode them.
   bool fuses_integers(instruction_set chosen) const noexcept;
-  /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds() to meet `batch` rows of activations: one
-  /// row in any case, since halves of a group can have scales of their own there.
-  bool pairs_in_rounds(std::size_t batch) const {
-    return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis() && (whole_groups_ || batch == 1);
-  }
+  /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
+  bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
   /// Puts chunks at their beginnings, and behind their escapes if these are `listed`. Returns false if one of them is
@@ -262,10 +259,10 @@ class matmul_plan {
   bool begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const;
   /// Prefetches the beginnings of the chunks of a task.
   void fetch(const task_range& range) const;
-  /// Decodes a task that can be fused, to meet `batch` rows of activations, to a target of weights of `Kernels`
-  /// (fused_products-inl.hpp). Returns false if the stream is damaged, or has tables that no kernel takes.
+  /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
+  /// the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
-  bool decode_fused(const task_range& range, std::size_t batch, const Target& target) const;
+  bool decode_fused(const task_range& range, const Target& target) const;
   /// By what kernels of `isa` divide the weights of this plan.
   float unit_of(instruction_set isa) const noexcept;
   /// The scale of each block (block_of_scale) of `weights` weights from a row and a column on, whole blocks: until the

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sinks for codes on a trellis, beside those of matmul/round_sinks_avx512.hpp and matmul/weight_sinks_avx512.hpp.
+/// Sinks for codes on a trellis, beside those of matmul/round_sinks_avx512.hpp.
 /// Streams hold indices; an index and its quantiser together look up the BF16 value of a code of Int8.
 
 #include "ecq/base/config.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) in which decoded weights become BF16 values, 32 to a
-/// register in the order of matmul/fusion.hpp. A target takes them from there.
+/// What sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) need that take narrow pairs a group at a time, in
+/// the order of place_met() (matmul/fusion.hpp): those of trellis_sinks_avx512.hpp.
 
 #include "ecq/base/config.hpp"
 
@@ -89,38 +89,6 @@ struct pair_reader {
   const std::byte* raw[weight_chunks];
   const std::byte* escape[weight_chunks];
   const std::byte* escape_end[weight_chunks];
-};
-
-/// Takes narrow pairs of codes, escapes as 0.
-template <class Target>
-struct pair_weights {
-  static constexpr bool rolls = true;
-  static constexpr std::size_t together = Target::together;
-
-  ECQ_AVX512 pair_weights(const pair_values& values, rans_cursor* const* cursors, const Target& to)
-      : target(to), from(values, cursors), halves(_mm512_load_si512(values.halves)) {}
-
-  ECQ_AVX512 [[gnu::always_inline]] inline bool take(std::size_t c, const __m512i (&packed)[2]) {
-    __m512i pairs[2];
-    __m512i indices[4];
-    from.read(c, packed, pairs, indices);
-    typename Target::group group(target, c);
-    ECQ_UNROLL
-    for (std::size_t i = 0; i < 4; ++i) {
-      // A permutation of 32 values reads five bits of an index, so the byte above it does not matter.
-      group.take(2 * i, _mm512_permutexvar_epi16(indices[i], halves));
-      group.take(2 * i + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(indices[i], 8), halves));
-    }
-    from.advance(c);
-    target.template advance<pair_group_codes>(c, group);
-    return true;
-  }
-
-  static void leave(std::size_t, const rans_cursor&) {}
-
-  Target target;
-  pair_reader from;
-  __m512i halves;
 };
 
 }  // namespace ecq::detail::avx512

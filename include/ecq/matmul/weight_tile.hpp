@@ -18,30 +18,47 @@ inline constexpr std::size_t tile_columns = 2048;
 /// Columns of weights that are multiplied.
 struct column_range {
   std::size_t first;
-  std::size_t count;     ///< at least 1
-  std::size_t of_scale;  ///< columns that share a scale, from column 0 on
+  std::size_t count;        ///< at least 1
+  std::size_t of_scale;     ///< columns that share a scale, from column 0 on
+  bool two_blocks = false;  ///< groups of two blocks (block_of_scale) have one in each half of every register
 };
 
-/// Kernels meet the columns of each scale in turn: those of scale `number`, from `begin` to `end`.
-struct scale_run {
+/// Kernels meet the columns of each scale in turn, or, where halves of registers may have different ones, groups of two
+/// blocks: those from `begin` to `end`.
+class scale_run {
+ public:
   explicit scale_run(const column_range& columns)
-      : all(columns), number(columns.first / columns.of_scale), begin(columns.first), end(end_of_scale()) {}
-
-  bool is_first() const { return begin == all.first; }
-  bool is_there() const { return begin != all.first + all.count; }
-  void advance() {
-    ++number;
-    begin = end;
-    end = end_of_scale();
+      : begin(columns.first),
+        number(columns.first / columns.of_scale),
+        all_(columns),
+        by_groups_(columns.two_blocks && columns.of_scale % (2 * block_of_scale) != 0) {
+    find();
   }
 
-  column_range all;
-  std::size_t number;
+  bool is_first() const { return begin == all_.first; }
+  bool is_there() const { return begin != all_.first + all_.count; }
+  void advance() {
+    begin = end;
+    find();
+  }
+
   std::size_t begin;
-  std::size_t end;
+  std::size_t end = 0;
+  std::size_t number;      ///< of the scale, in the lower halves of registers
+  std::size_t second = 0;  ///< in the upper ones
 
  private:
-  std::size_t end_of_scale() const { return (std::min)(all.first + all.count, (number + 1) * all.of_scale); }
+  void find() {
+    while ((number + 1) * all_.of_scale <= begin) ++number;
+    second = number;
+    end = (std::min)(all_.first + all_.count, (number + 1) * all_.of_scale);
+    if (!by_groups_) return;
+    second = number + ((number + 1) * all_.of_scale <= begin + block_of_scale ? 1 : 0);
+    end = begin + 2 * block_of_scale;
+  }
+
+  column_range all_;
+  bool by_groups_;
 };
 
 /// Sums of `Lanes` lanes that a kernel keeps in memory while it adds up those of another scale: behind a pointer of
@@ -64,7 +81,9 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
                               std::size_t rows, const typename Dots::activation* x, std::size_t stride,
                               const column_range& columns, std::size_t batch, float* sums) {
   for (std::size_t done = 0; done < columns.count; done += tile_columns) {
-    const column_range some = {columns.first + done, (std::min)(tile_columns, columns.count - done), columns.of_scale};
+    column_range some = columns;
+    some.first += done;
+    some.count = (std::min)(tile_columns, columns.count - done);
     for (std::size_t b = 0; b < batch;) {
       const std::size_t together = batch - b < 4 ? 1 : 4;
       for (std::size_t row = 0; row < rows;) {

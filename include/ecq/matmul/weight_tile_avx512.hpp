@@ -48,7 +48,6 @@ struct round_tiles {
 /// A target of weights that stores them.
 struct tile_target {
   static constexpr std::size_t together = 4;
-  static constexpr bool takes_blocks = true;  ///< of pairs, where a block of columns has a scale of its own
   template <std::size_t Weights>
   using rounds = round_tiles<Weights>;
 
@@ -124,7 +123,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline void scale_sums(const __m512 (&sum)[Row
   const __mmask16 others = run.is_first() ? 0 : 0xFFFF;
   ECQ_UNROLL
   for (std::size_t row = 0; row < Rows; ++row) {
-    const __m512 scale = _mm512_set1_ps(static_cast<float>(scales[row][run.number]));
+    __m512 scale = _mm512_set1_ps(static_cast<float>(scales[row][run.number]));
+    if (run.second != run.number) {
+      scale = _mm512_mask_mov_ps(scale, 0xFF00, _mm512_set1_ps(static_cast<float>(scales[row][run.second])));
+    }
     ECQ_UNROLL
     for (std::size_t b = 0; b < Batch; ++b) {
       float* const to = scaled.of(row, b);
