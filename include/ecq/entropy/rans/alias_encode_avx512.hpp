@@ -2,8 +2,8 @@
 /// \file
 /// Encodes rANS by alias tables with AVX-512 and VBMI2. With 2^16 slots a step leaves the quotient of a state in its
 /// high half and a slot in its low half, so the kernel keeps halves of 32 states in two registers of 16-bit lanes,
-/// divides in 16-bit arithmetic, and looks up in registers alone. It takes whole groups of two or four chunks and writes
-/// the same words as the scalar definition.
+/// divides in 16-bit arithmetic, and looks up in registers alone. It takes whole groups of two or four chunks and
+/// writes the same words as the scalar definition.
 
 #include "ecq/base/config.hpp"
 
