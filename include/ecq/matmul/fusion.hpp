@@ -26,8 +26,8 @@ inline constexpr std::size_t most_fused_rows = 256;
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
-/// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, or, in groups of
-/// pairs, in half of every register.
+/// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, or, in groups
+/// of pairs, in half of every register.
 inline constexpr std::size_t block_of_scale = 128;
 
 /// Calls use(column, count, number) for `count` columns from `first` on, those of each scale at a time, where scale
