@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) need that take narrow pairs a group at a time, in
-/// the order of place_met() (matmul/fusion.hpp): those of trellis_sinks_avx512.hpp.
+/// What sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) need that take narrow pairs a group at a time,
+/// in the order of place_met() (matmul/fusion.hpp): those of trellis_sinks_avx512.hpp.
 
 #include "ecq/base/config.hpp"
 
