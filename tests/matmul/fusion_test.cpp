@@ -11,7 +11,6 @@ namespace {
 
 using ecq::instruction_set;
 using ecq::detail::block_of_scale;
-using ecq::detail::for_each_scale;
 using ecq::detail::for_each_sum_run;
 using ecq::detail::fusion;
 using ecq::detail::group_of;
@@ -86,26 +85,6 @@ TEST(Fusion, MeetsHalvesOfALane) {
     EXPECT_EQ(half / 32, place / 32);
     EXPECT_EQ(half % 32 / 2, place % 16) << "a lane";
     EXPECT_EQ(half % 2, place % 32 / 16) << "its half";
-  }
-}
-
-// Which columns share a scale, from any column to any other.
-TEST(Fusion, DividesColumnsByScales) {
-  for (const std::size_t of_scale : {1U, 3U, 5U, 12U, 20U}) {
-    for (std::size_t first = 0; first < 12; ++first) {
-      for (std::size_t end = first; end <= 12; ++end) {
-        std::size_t at = first;
-        for_each_scale(first, end - first, of_scale, [&](std::size_t column, std::size_t count, std::size_t number) {
-          EXPECT_EQ(column, at);
-          ASSERT_GT(count, 0U);
-          at += count;
-          EXPECT_EQ(number, column / of_scale);
-          EXPECT_EQ(number, (at - 1) / of_scale);
-          EXPECT_TRUE(at == end || at % of_scale == 0);
-        });
-        EXPECT_EQ(at, end);
-      }
-    }
   }
 }
 

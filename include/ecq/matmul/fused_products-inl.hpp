@@ -239,9 +239,9 @@ ECQ_INLINE const bf16* matmul_plan::scales_of_blocks(const packed_matrix& matrix
   for (std::size_t left = weights; left != 0; column = 0, ++row) {
     const bf16* const scales = scales_of(matrix, row);
     const std::size_t count = (std::min)(left, columns_ - column);
-    detail::for_each_scale(column, count, of_scale, [&](std::size_t, std::size_t columns, std::size_t number) {
-      to = std::fill_n(to, columns / detail::block_of_scale, scales[number]);
-    });
+    for (detail::scale_run run({column, count, of_scale}); run.is_there(); run.advance()) {
+      to = std::fill_n(to, (run.end - run.begin) / detail::block_of_scale, scales[run.number]);
+    }
     left -= count;
   }
   return list.data();

@@ -30,19 +30,6 @@ constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 :
 /// of pairs, in half of every register.
 inline constexpr std::size_t block_of_scale = 128;
 
-/// Calls use(column, count, number) for `count` columns from `first` on, those of each scale at a time, where scale
-/// `number` is that of `of_scale` columns from number * of_scale on.
-template <class Use>
-constexpr void for_each_scale(std::size_t first, std::size_t count, std::size_t of_scale, Use&& use) {
-  const std::size_t end = first + count;
-  std::size_t number = first / of_scale;
-  for (std::size_t at = first; at < end; ++number) {
-    const std::size_t next = (std::min)(end, (number + 1) * of_scale);
-    use(at, next - at, number);
-    at = next;
-  }
-}
-
 /// Chunks whose weights are decoded together.
 inline constexpr std::size_t weight_chunks = 8;
 
