@@ -366,10 +366,11 @@ TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
   }
 }
 
-/// The same codes with a scale for each `run` columns.
-packed_block with_scales(packed_block block, std::size_t run) {
+/// The same codes with a scale for each `run` columns of `rows` rows.
+packed_block with_scales(packed_block block, std::size_t run, std::size_t rows = 1) {
   ecq_test::code_source random(run);
   for (ecq::packed_matrix& matrix : block.matrices) {
+    matrix.layout.rows_per_group = rows;
     matrix.layout.columns_per_group = run;
     matrix.scales.clear();
     for (const std::uint8_t each : random.below(matrix.layout.count(), 100)) {
@@ -379,31 +380,33 @@ packed_block with_scales(packed_block block, std::size_t run) {
   return block;
 }
 
-// Scales for runs of columns that end with chunks, within them and with a row, and for some that rule fusing out.
+// Scales for runs of columns that end with chunks, within them and with a row, of several rows too, and for some that
+// rule fusing out.
 TEST(MatmulPlan, TakesScalesOfGroups) {
   struct groups {
-    std::size_t columns, run;
+    std::size_t columns, run, rows;
     bool fused;
   };
-  constexpr groups every_size[] = {
-      {512, 128, true}, {768, 256, true}, {1280, 512, true}, {2560, 1152, true}, {768, 64, false}};
+  constexpr groups every_size[] = {{512, 128, 1, true},  {512, 128, 3, true},   {768, 256, 1, true},
+                                   {1280, 512, 1, true}, {2560, 1152, 1, true}, {768, 64, 1, false}};
   const ecq::trellis walk{3, 10};
-  for (const auto& [columns, run, fused] : every_size) {
-    SCOPED_TRACE(std::to_string(run) + " of " + std::to_string(columns) + " columns");
+  for (const auto& [columns, run, rows, fused] : every_size) {
+    SCOPED_TRACE(std::to_string(run) + " of " + std::to_string(columns) + " columns, of " + std::to_string(rows));
     const std::vector<shape> shapes = {{37, columns}, {3, columns}};
     for (const std::optional<unsigned> pairs : {std::optional<unsigned>(), std::optional(0U), std::optional(1U)}) {
       SCOPED_TRACE(pairs ? std::to_string(*pairs) + " raw bits" : "single codes");
       const double lambda = pairs == 0U ? 20.0 : 14.5;  // escapes, not too many for a list
       const ecq::any_method method = {ecq::dtype::int8, ecq::entquant{.lambda = lambda}};
-      expect_sums(with_scales(packed(method, shapes, {.chunk_bits = 11, .narrow_pairs = pairs}), run), columns, fused);
+      expect_sums(with_scales(packed(method, shapes, {.chunk_bits = 11, .narrow_pairs = pairs}), run, rows), columns,
+                  fused);
       const auto path = ecq_test::random_path(walk, 40 * columns, 2, pairs ? 63 : 15);
       expect_sums(
-          with_scales(with_codes(path, columns, {.chunk_bits = 11, .narrow_pairs = pairs, .trellis = walk}), run),
+          with_scales(with_codes(path, columns, {.chunk_bits = 11, .narrow_pairs = pairs, .trellis = walk}), run, rows),
           columns, fused);
     }
     packed_block affine = packed({ecq::dtype::uint4, ecq::entrollm{}}, shapes, {.chunk_bits = 11});
     ASSERT_NE(affine.matrices[0].zero, 0.0F);
-    expect_sums(with_scales(std::move(affine), run), columns, fused);
+    expect_sums(with_scales(std::move(affine), run, rows), columns, fused);
   }
 }
 
