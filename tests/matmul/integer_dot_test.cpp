@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 
 namespace {
@@ -48,37 +49,66 @@ int code_at(const std::vector<std::byte>& codes, std::size_t at, bool is_signed)
 TEST(IntegerDot, IsExactWithEveryKernel) {
   std::mt19937 random(5);
   constexpr std::size_t most = 700;
-  std::vector<float> x(10 * most);
+  constexpr std::size_t most_batch = 70;
+  std::vector<float> x(most_batch * most);
   for (float& one : x) one = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
   quantized_activations activations;
-  activations.resize(10, most);
-  for (std::size_t b = 0; b < 10; ++b) activations.set_row(b, x.data() + b * most);
+  activations.resize(most_batch, most);
+  for (std::size_t b = 0; b < most_batch; ++b) activations.set_row(b, x.data() + b * most);
   for (const std::size_t count : {1U, 15U, 16U, 17U, 63U, 64U, 65U, 128U, 200U, 601U}) {
     for (const std::size_t rows : {1U, 3U, 4U, 9U}) {
       // At the very end of the memory, which sanitizers watch.
       std::vector<std::byte> codes(rows * count);
       for (auto& code : codes) code = static_cast<std::byte>(random());
-      for (const std::size_t batch : {1U, 2U, 3U, 4U, 7U}) {
+      for (const std::size_t batch : {1U, 2U, 3U, 4U, 7U, 66U}) {
         for (const std::size_t column : {0U, 37U, 99U}) {
           for (const bool is_signed : {false, true}) {
             for (const auto& [name, kernels] : machine_kernels()) {
               SCOPED_TRACE(std::string(name) + ", " + std::to_string(count) + " columns");
-              std::vector<std::int32_t> sums(rows * 11, 77);
+              const std::size_t stride = batch + 4;
+              std::vector<std::int32_t> sums(rows * stride, 77);
               ecq::detail::integer_products(*kernels, {codes.data(), count, rows, count, is_signed}, activations, 2,
-                                            column, batch, sums.data(), 11);
+                                            column, batch, sums.data(), stride);
               for (std::size_t row = 0; row < rows; ++row) {
-                for (std::size_t b = 0; b < 11; ++b) {
+                for (std::size_t b = 0; b < stride; ++b) {
                   std::int64_t sum = b < batch ? 0 : 77;
                   for (std::size_t i = 0; i < count && b < batch; ++i) {
                     sum += code_at(codes, row * count + i, is_signed) * activations.row(2 + b)[column + i];
                   }
-                  ASSERT_EQ(sums[row * 11 + b], sum) << "row " << row << ", batch " << b;
+                  ASSERT_EQ(sums[row * stride + b], sum) << "row " << row << ", batch " << b;
                 }
               }
             }
           }
         }
       }
+    }
+  }
+}
+
+// Codes and activations in another order have the same sums.
+TEST(IntegerDot, TakesCodesInRounds) {
+  std::mt19937 random(6);
+  constexpr std::size_t columns = 1024, rows = 5, batch = 7;
+  std::vector<float> x(batch * columns);
+  for (float& one : x) one = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
+  quantized_activations activations;
+  activations.resize(batch, columns);
+  for (std::size_t b = 0; b < batch; ++b) activations.set_row(b, x.data() + b * columns);
+  activations.order_in_rounds();
+  for (const std::size_t count : {256U, 768U}) {
+    std::vector<std::byte> codes(rows * count), in_rounds(rows * count);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] = static_cast<std::byte>(random());
+      in_rounds[ecq::detail::place_of_byte_in_rounds(i)] = codes[i] ^ std::byte{0x80};
+    }
+    for (const auto& [name, kernels] : machine_kernels()) {
+      std::vector<std::int32_t> expected(rows * batch), sums(rows * batch);
+      ecq::detail::integer_products(*kernels, {codes.data(), count, rows, count, true}, activations, 1, 256, batch - 1,
+                                    expected.data(), batch);
+      ecq::detail::integer_products(*kernels, {in_rounds.data(), count, rows, count, true, true}, activations, 1, 256,
+                                    batch - 1, sums.data(), batch);
+      EXPECT_EQ(sums, expected) << name;
     }
   }
 }

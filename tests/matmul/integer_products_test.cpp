@@ -255,14 +255,14 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
   }
 }
 
-// Kernels that multiply pairs as they are decoded leave escapes out, whatever raw bits these have, and rows of more
-// columns than they take; rows lie within a chunk and across.
+// Kernels that meet pairs in the order in which they are decoded leave escapes out, whatever raw bits these have, and
+// rows of more columns than they take; rows lie within a chunk and across.
 TEST(IntegerProducts, OfPairsWithEscapes) {
   for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
     for (const std::size_t columns : {256U, 768U, 2560U, 131072U}) {
       SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::to_string(columns) + " columns");
       const std::size_t rows = columns > 65536 ? 2 : 21;
-      known_block of = coded(dtype::int8, {{rows, columns, 1, columns}, {3, columns, 1, columns}});
+      known_block of = coded(dtype::int8, {{rows, columns, 1, columns}, {3, columns, 1, 256}});
       std::mt19937 random(raw_bits + 1);
       for (std::uint8_t& code : of.codes) {
         const auto inner = static_cast<std::uint8_t>(random() % (7U << raw_bits) - (3U << raw_bits));
@@ -275,16 +275,18 @@ TEST(IntegerProducts, OfPairsWithEscapes) {
       const std::vector<row_selection> parts = {{0, 1, rows - 1}, {1}};
       const auto plan = matmul_plan::of(cpu{}, of.block, parts);
       ASSERT_TRUE(plan) << plan.error().to_string();
-      const auto x = gaussian(1, columns, 99, 1.0F);
-      std::vector<float> first;
-      for (const instruction_set isa : every_set) {
-        std::vector<float> y(plan->rows(), 7.0F);
-        ASSERT_TRUE(ecq::matmul(cpu{.threads = 2, .isa = isa}, *plan, matrix_view<const float>(x.data(), 1, columns),
-                                matrix_view<float>(y.data(), 1, plan->rows()), int8_activations));
-        if (first.empty()) first = y;
-        ASSERT_EQ(y, first) << ecq::name_of(isa);
+      for (const std::size_t batch : {1U, 6U}) {
+        const auto x = gaussian(batch, columns, 99, 1.0F);
+        std::vector<float> first;
+        for (const instruction_set isa : every_set) {
+          std::vector<float> y(batch * plan->rows(), 7.0F);
+          ASSERT_TRUE(ecq::matmul(cpu{.threads = 2, .isa = isa}, *plan, matrix_view(x.data(), batch, columns),
+                                  matrix_view(y.data(), batch, plan->rows()), int8_activations));
+          if (first.empty()) first = y;
+          ASSERT_EQ(y, first) << ecq::name_of(isa);
+        }
+        expect_products(of, parts, x, first, batch, false);
       }
-      expect_products(of, parts, x, first, 1, false);
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Definition of products of Int8 codes in pairs with a row of Int8 activations, whose codes are never stored.
+/// Definition of products of Int8 codes in pairs with Int8 activations that meet them in the order in which kernels
+/// decode pairs: those of one row are never stored, those of more rows as they leave the registers.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,10 +22,43 @@ namespace ecq {
 
 ECQ_INLINE bool matmul_plan::fuses_integers([[maybe_unused]] instruction_set chosen) const noexcept {
 #if ECQ_X86
-  // Sums of (code + 128) * activation do not overflow.
-  constexpr std::size_t most_columns = std::size_t{1} << 16;
-  return chosen == instruction_set::avx512 && machine_has_integer_dots() && whole_groups_ && pairs_in_rounds() &&
-         columns_ <= most_columns;
+  return chosen == instruction_set::avx512 && machine_has_integer_dots() && whole_groups_ && pairs_in_rounds();
+#else
+  return false;
+#endif
+}
+
+ECQ_INLINE bool matmul_plan::has_whole_integers(const task_range& range) const noexcept {
+  const part& source = parts_[range.part];
+  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  return source.matrix->format == dtype::int8 && source.begin % detail::group_of(detail::fusion::pairs) == 0 &&
+         range.begin % chunk == 0 && range.end % chunk == 0;
+}
+
+ECQ_INLINE bool matmul_plan::decode_integers([[maybe_unused]] instruction_set chosen,
+                                             [[maybe_unused]] const task_range& range,
+                                             [[maybe_unused]] const matmul_input& x,
+                                             [[maybe_unused]] std::byte* tile) const {
+#if ECQ_X86
+  if (!x.quantized_.in_rounds() || x.ordered_for_ != chosen || !takes_integers(parts_[range.part], x)) return false;
+  detail::fused_chunks chunks;
+  if (!has_whole_integers(range) || !begin_fused(range, !escapes_.empty(), chunks)) return false;
+  if (&range != &tasks_.back()) fetch(*(&range + 1));
+  const encoded_stream& stream = decoder_.stream();
+  const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
+  const bool decoded = chunks.table->visit([&](const auto& lookup) {
+    const detail::avx512::integer_tiles tiles = {tile, chunk_symbols, chunks.count};
+    return detail::avx512::advance_integers<detail::avx512::pair_integer_tiles>(
+        lookup, stream.nibbles(), stream.header().raw_bits(), chunks.all, tiles);
+  });
+  if (!decoded || !chunks.ended()) return false;
+  for (std::size_t i = 0; i < chunks.count; ++i) {
+    for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
+      const std::size_t met = detail::place_of_byte_in_rounds(escape.place());
+      tile[i * chunk_symbols + met] = std::byte{escape.code()} ^ std::byte{0x80};
+    }
+  }
+  return true;
 #else
   return false;
 #endif
@@ -38,14 +72,15 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   constexpr std::size_t group = detail::group_of(detail::fusion::pairs);
   const part& source = parts_[range.part];
   const packed_matrix& matrix = *source.matrix;
+  // Sums of (code + 128) * activation do not overflow.
+  constexpr std::size_t most_columns = std::size_t{1} << 16;
+  if (!has_whole_integers(range) || columns_of_scale(matrix) != columns_ || columns_ > most_columns) return false;
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
-  const bool whole = source.begin % group == 0 && range.begin % chunk_symbols == 0 && range.end % chunk_symbols == 0;
-  if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_) return false;
   detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
-  const detail::product_row<std::int8_t> row = {x.ordered_integers_.data(), nullptr, columns_ / group,
+  const detail::product_row<std::int8_t> row = {x.quantized_.row_in_rounds(0), nullptr, columns_ / group,
                                                 columns_ / group};
   detail::avx512::integer_cursor products[weight_chunks];
   // For each chunk, a sum for each row that it has weights of.
@@ -62,7 +97,8 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   }
   const unsigned bits = stream.header().raw_bits();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
-    return detail::avx512::multiply_integers(lookup, stream.nibbles(), bits, chunks.all, row, products);
+    return detail::avx512::advance_integers<detail::avx512::pair_integer_products>(
+        lookup, stream.nibbles(), bits, chunks.all, row, static_cast<detail::avx512::integer_cursor*>(products));
   });
   if (!decoded || !chunks.ended()) return false;
   const std::int8_t* const q = x.quantized_.row(0);

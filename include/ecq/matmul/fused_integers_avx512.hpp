@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Dot products of Int8 codes in narrow pairs with activations of Int8, with AVX-512 in the registers in which codes
-/// are decoded.
+/// Int8 codes in narrow pairs with AVX-512, for activations of Int8: dot products in the registers in which codes are
+/// decoded, or a tile of codes in that order.
 
 #include "ecq/base/config.hpp"
 
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "ecq/base/lanes.hpp"
 #include "ecq/base/prefetch.hpp"
@@ -33,20 +34,20 @@ struct integer_cursor : row_walk {
   std::int32_t* sums = nullptr;  ///< the next one
 };
 
-/// A sink of advance_rounds. Escapes count as their raw bits.
-template <bool Raw>
-struct pair_integer_products {
-  static constexpr std::size_t together = 4;  ///< enough to fill the time in which each waits, as in round_products
+/// Pairs of Int8 codes as sinks of advance_rounds take them, of `Chunks` chunks side by side. Escapes count as their
+/// raw bits.
+template <bool Raw, std::size_t Chunks>
+struct pair_integers {
+  static constexpr std::size_t together = Chunks;
   static constexpr bool rounds_apart = true;
   struct group {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };
 
   /// `first` is the number of the first chunk, `pairs` are the pairs by their numbers in an alias table.
-  ECQ_AVX512 pair_integer_products(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list,
-                                   unsigned bits, rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
-                                   integer_cursor* products)
-      : indices(pairs, bits), row(of_row), to(products + first) {
+  ECQ_AVX512 pair_integers(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
+                           rans_cursor* const* cursors)
+      : indices(pairs, bits) {
     // A permutation of 64 codes reads six bits of an index, which may have fewer.
     alignas(64) std::uint8_t of_indices[64];
     for (unsigned i = 0; i < 64; ++i) {
@@ -54,8 +55,42 @@ struct pair_integer_products {
       of_indices[i] = static_cast<std::uint8_t>((list.symbols[nibble] + (i & ((1U << bits) - 1U))) ^ 0x80U);
     }
     codes = _mm512_load_si512(of_indices);
+    for (std::size_t c = 0; c < together; ++c) raw[c] = cursors[first + c]->raw;
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
+    if constexpr (Raw) of.raw = indices.load_raw(raw[c]);
+  }
+
+  /// Both codes + 128 of the pairs of a round, in the bytes of their lanes.
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of(std::size_t round, __m512i numbers, const group& of) const {
+    return _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end_raw(std::size_t c) {
+    if constexpr (Raw) {
+      prefetch<1>(raw[c], 2 * prefetch_distance);
+      raw[c] += indices.group_bytes;
+    }
+  }
+
+  pair_indices indices;
+  __m512i codes;  ///< by their indices, + 128 each
+  const std::byte* raw[together];
+};
+
+/// A sink whose codes are multiplied. Four chunks fill the time in which each waits, as in round_products.
+template <bool Raw>
+struct pair_integer_products : pair_integers<Raw, 4> {
+  using base = pair_integers<Raw, 4>;
+  using base::together;
+  using typename base::group;
+
+  ECQ_AVX512 pair_integer_products(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list,
+                                   unsigned bits, rans_cursor* const* cursors, const product_row<std::int8_t>& of_row,
+                                   integer_cursor* products)
+      : base(first, pairs, list, bits, cursors), row(of_row), to(products + first) {
     for (std::size_t c = 0; c < together; ++c) {
-      raw[c] = cursors[first + c]->raw;
       x[c] = row.x + to[c].column;
       sum[c] = _mm512_setzero_si512();
     }
@@ -68,21 +103,13 @@ struct pair_integer_products {
     return least;
   }
 
-  ECQ_AVX512 [[gnu::always_inline]] inline void begin(std::size_t c, group& of) const {
-    if constexpr (Raw) of.raw = indices.load_raw(raw[c]);
-  }
-
   template <unsigned>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
-    const __m512i both = _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
-    sum[c] = plus_dots(sum[c], both, _mm512_loadu_si512(x[c] + 64 * round));
+    sum[c] = plus_dots(sum[c], this->codes_of(round, numbers, of), _mm512_loadu_si512(x[c] + 64 * round));
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
-    if constexpr (Raw) {
-      prefetch<1>(raw[c], 2 * prefetch_distance);
-      raw[c] += indices.group_bytes;
-    }
+    this->end_raw(c);
     x[c] += pair_group_codes;
   }
 
@@ -100,25 +127,62 @@ struct pair_integer_products {
     *to[c].sums = _mm512_reduce_add_epi32(sum[c]);
   }
 
-  pair_indices indices;
   const product_row<std::int8_t>& row;
   integer_cursor* to;
-  __m512i codes;  ///< by their indices, + 128 each
-  const std::byte* raw[together];
   const std::int8_t* x[together];
   __m512i sum[together];
 };
 
-/// Decodes all groups of weight_chunks chunks of equal length. Returns false if one of them is damaged.
-template <unsigned BucketBits>
-ECQ_AVX512 inline bool multiply_integers(const alias_lookup<BucketBits>& lookup, const nibble_list& list,
-                                         unsigned raw_bits, rans_cursor* const* cursors,
-                                         const product_row<std::int8_t>& row, integer_cursor* products) {
+/// Where chunks of integers go: one behind the other. Chunks from number `chunks` on are copies of the one before.
+struct integer_tiles {
+  std::byte* first;
+  std::size_t chunk_codes;
+  std::size_t chunks;
+};
+
+/// A sink whose codes go to memory, + 128 each, in the order of place_of_byte_in_rounds().
+template <bool Raw>
+struct pair_integer_tiles : pair_integers<Raw, weight_chunks> {
+  using base = pair_integers<Raw, weight_chunks>;
+  using base::together;
+  using typename base::group;
+
+  ECQ_AVX512 pair_integer_tiles(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list,
+                                unsigned bits, rans_cursor* const* cursors, const integer_tiles& tiles)
+      : base(first, pairs, list, bits, cursors) {
+    for (std::size_t c = 0; c < together; ++c) {
+      to[c] = tiles.first + (std::min)(first + c, tiles.chunks - 1) * tiles.chunk_codes;
+    }
+  }
+
+  static std::size_t run() { return (std::numeric_limits<std::size_t>::max)(); }
+
+  template <unsigned>
+  ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
+    _mm512_storeu_si512(to[c] + 64 * round, this->codes_of(round, numbers, of));
+  }
+
+  ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
+    this->end_raw(c);
+    to[c] += pair_group_codes;
+  }
+
+  static void end_run(std::size_t) {}
+  static void leave(std::size_t) {}
+
+  std::byte* to[together];
+};
+
+/// Decodes all groups of weight_chunks chunks of equal length to a sink, made of `arguments`. Returns false if one of
+/// them is damaged.
+template <template <bool> class Sink, unsigned BucketBits, class... Arguments>
+ECQ_AVX512 inline bool advance_integers(const alias_lookup<BucketBits>& lookup, const nibble_list& list,
+                                        unsigned raw_bits, rans_cursor* const* cursors, const Arguments&... arguments) {
   const std::size_t groups = cursors[0]->left / group_symbols;
-  return raw_bits == 0 ? advance_in_rounds<pair_integer_products<false>>(lookup, cursors, groups, lookup.code, list,
-                                                                         raw_bits, cursors, row, products)
-                       : advance_in_rounds<pair_integer_products<true>>(lookup, cursors, groups, lookup.code, list,
-                                                                        raw_bits, cursors, row, products);
+  return raw_bits == 0 ? advance_in_rounds<Sink<false>>(lookup, cursors, groups, lookup.code, list, raw_bits, cursors,
+                                                        arguments...)
+                       : advance_in_rounds<Sink<true>>(lookup, cursors, groups, lookup.code, list, raw_bits, cursors,
+                                                       arguments...);
 }
 
 }  // namespace ecq::detail::avx512

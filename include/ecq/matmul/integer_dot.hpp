@@ -78,6 +78,8 @@ struct integer_code_rows {
   std::size_t rows;
   std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
   bool is_signed;     ///< codes are int8_t, otherwise uint8_t
+  /// They are in the order of place_of_byte_in_rounds(), and their upper bits are flipped; is_signed is true.
+  bool in_rounds = false;
 };
 
 /// Sets sums[row * stride + b] to the sum of code * activation over the run, which begins at `column`, for `batch` rows
@@ -86,7 +88,9 @@ inline void integer_products(const integer_kernels& kernels, const integer_code_
                              const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
                              std::int32_t* sums, std::size_t stride) {
   // A code of the other kind differs by 128 once its upper bit is flipped.
-  const std::uint8_t flip = of.is_signed == kernels.signed_codes ? 0 : 0x80;
+  const bool differs = of.is_signed != kernels.signed_codes;
+  const std::uint8_t flip = differs != of.in_rounds ? 0x80 : 0;
+  const std::int8_t* const from = (of.in_rounds ? x.row_in_rounds(first) : x.row(first)) + column;
   // These activations stay in the first cache while all codes pass.
   const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});
   for (std::size_t begin = 0; begin < batch; begin += kept) {
@@ -96,16 +100,23 @@ inline void integer_products(const integer_kernels& kernels, const integer_code_
       for (std::size_t b = begin; b < end; b += 4) {
         const std::size_t together = (std::min)(end - b, std::size_t{4});
         (four ? kernels.of_four_rows : kernels.of_one_row)[together - 1](of.codes + row * of.stride, of.stride, flip,
-                                                                         x.row(first + b) + column, x.stride(),
-                                                                         of.count, sums + row * stride + b, stride);
+                                                                         from + b * x.stride(), x.stride(), of.count,
+                                                                         sums + row * stride + b, stride);
       }
       row += four ? 4 : 1;
     }
   }
-  if (flip == 0) return;
-  for (std::size_t b = 0; b < batch; ++b) {
-    const std::int32_t difference = (of.is_signed ? -128 : 128) * x.sum(first + b, column, of.count);
-    for (std::size_t row = 0; row < of.rows; ++row) sums[row * stride + b] += difference;
+  if (!differs) return;
+  constexpr std::size_t some = 64;
+  std::int32_t differences[some];
+  for (std::size_t begin = 0; begin < batch; begin += some) {
+    const std::size_t count = (std::min)(some, batch - begin);
+    for (std::size_t b = 0; b < count; ++b) {
+      differences[b] = (of.is_signed ? -128 : 128) * x.sum(first + begin + b, column, of.count);
+    }
+    for (std::size_t row = 0; row < of.rows; ++row) {
+      for (std::size_t b = 0; b < count; ++b) sums[row * stride + begin + b] += differences[b];
+    }
   }
 }
 

@@ -52,10 +52,17 @@ struct integer_dots {
   static constexpr bool signed_codes = false;
 
   template <std::size_t Rows, std::size_t Batch>
-  ECQ_AVX512_VNNI static void sums(const std::byte* codes, std::size_t code_stride, std::uint8_t flip,
-                                   const std::int8_t* x, std::size_t stride, std::size_t count, std::int32_t* out,
-                                   std::size_t out_stride) {
-    const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
+  static void sums(const std::byte* codes, std::size_t code_stride, std::uint8_t flip, const std::int8_t* x,
+                   std::size_t stride, std::size_t count, std::int32_t* out, std::size_t out_stride) {
+    if (flip == 0) return sums_of<false, Rows, Batch>(codes, code_stride, x, stride, count, out, out_stride);
+    sums_of<true, Rows, Batch>(codes, code_stride, x, stride, count, out, out_stride);
+  }
+
+ private:
+  template <bool Flip, std::size_t Rows, std::size_t Batch>
+  ECQ_AVX512_VNNI static void sums_of(const std::byte* codes, std::size_t code_stride, const std::int8_t* x,
+                                      std::size_t stride, std::size_t count, std::int32_t* out,
+                                      std::size_t out_stride) {
     __m512i lanes[Rows][Batch] = {};
     __m512i of_rows[Rows], some[Batch];
     std::size_t i = 0;
@@ -64,7 +71,7 @@ struct integer_dots {
       for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_loadu_si512(x + b * stride + i);
       ECQ_UNROLL
       for (std::size_t row = 0; row < Rows; ++row) of_rows[row] = _mm512_loadu_si512(codes + row * code_stride + i);
-      add_dots(lanes, of_rows, flips, some);
+      add_dots<Flip>(lanes, of_rows, some);
     }
     if (i < count) {
       // A load that leaves out bytes costs an instruction more.
@@ -73,7 +80,7 @@ struct integer_dots {
       for (std::size_t row = 0; row < Rows; ++row) {
         of_rows[row] = _mm512_maskz_loadu_epi8(there, codes + row * code_stride + i);
       }
-      add_dots(lanes, of_rows, flips, some);
+      add_dots<Flip>(lanes, of_rows, some);
     }
     __m512i all[16] = {};
     ECQ_UNROLL
@@ -85,14 +92,14 @@ struct integer_dots {
     for (std::size_t row = 0; row < Rows; ++row) std::copy_n(totals + 4 * row, Batch, out + row * out_stride);
   }
 
- private:
-  template <std::size_t Rows, std::size_t Batch>
+  template <bool Flip, std::size_t Rows, std::size_t Batch>
   [[gnu::always_inline]] ECQ_AVX512_VNNI static void add_dots(__m512i (&lanes)[Rows][Batch],
-                                                              const __m512i (&of_rows)[Rows], __m512i flips,
+                                                              const __m512i (&of_rows)[Rows],
                                                               const __m512i (&some)[Batch]) {
     ECQ_UNROLL
     for (std::size_t row = 0; row < Rows; ++row) {
-      const __m512i flipped = _mm512_xor_si512(of_rows[row], flips);
+      const __m512i flipped =
+          Flip ? _mm512_xor_si512(of_rows[row], _mm512_set1_epi8(static_cast<char>(0x80))) : of_rows[row];
       ECQ_UNROLL
       for (std::size_t b = 0; b < Batch; ++b) lanes[row][b] = plus_dots(lanes[row][b], flipped, some[b]);
     }

@@ -33,7 +33,7 @@ result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& i
   input.stride_ = columns_;
   std::vector<float> row(columns_);
   for (std::size_t b = 0; b < x.rows(); ++b) {
-    for (std::size_t column = 0; column < columns_; ++column) row[column] = static_cast<float>(x(b, column));
+    detail::copy_row(x, b, row.data());
     rows.set_row(b, row.data());
     if (any_not_integers_) rows.dequantize_row(b, input.copy_.data() + b * columns_);
   }
@@ -42,15 +42,15 @@ result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& i
 }
 
 ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const part& source, const segment& at,
-                                                     std::size_t rows, const std::byte* codes, const matmul_input& x,
-                                                     std::size_t first, std::size_t batch,
+                                                     std::size_t rows, const stored_weights& codes,
+                                                     const matmul_input& x, std::size_t first, std::size_t batch,
                                                      detail::row_tile& tile) const {
   constexpr std::size_t most_rows = detail::row_tile::most_integer_rows, most_batch = detail::row_tile::most_batch;
   const packed_matrix& matrix = *source.matrix;
   const group_layout& layout = matrix.layout;
   const detail::code_table& table = *values_[source.number];
   for (std::size_t row = 0; row < rows && first == 0 && !table.all_finite; ++row) {
-    const std::byte* const of_row = codes + row * columns_;
+    const std::byte* const of_row = codes.elements + row * columns_;
     // Codes of uint4 are at most 15 if their union is.
     const std::byte all = std::accumulate(of_row, of_row + at.columns, std::byte{0}, std::bit_or<>());
     if (!table.is_finite(all)) ECQ_CHECK(check_codes(source, table, of_row, at.columns));
@@ -66,8 +66,9 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
     const std::size_t group = column / layout.columns_per_group;
     const std::size_t rest = (std::min)(at.columns - done, detail::most_integer_columns);
     const std::size_t count = (std::min)(rest, layout.columns_per_group - column % layout.columns_per_group);
-    detail::integer_products(kernels, {codes + done, columns_, rows, count, matrix.format == dtype::int8}, x.quantized_,
-                             first, column, batch, sums[0], most_batch);
+    detail::integer_products(
+        kernels, {codes.elements + done, columns_, rows, count, matrix.format == dtype::int8, codes.in_rounds},
+        x.quantized_, first, column, batch, sums[0], most_batch);
     for (std::size_t row = 0; row < rows; ++row) {
       const std::size_t group_row = (at.row + row) / layout.rows_per_group;
       const auto scale =

@@ -11,6 +11,7 @@
 
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/base/line_vector.hpp"
+#include "ecq/base/matrix_view.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 
@@ -19,6 +20,21 @@ namespace ecq {
 /// Element types of activations.
 template <class Element>
 concept activation = std::is_same_v<Element, float> || std::is_same_v<Element, bf16>;
+
+namespace detail {
+
+/// Sets to[column] to x(row, column) in FP32.
+template <activation Element>
+void copy_row(matrix_view<const Element> x, std::size_t row, float* to) {
+  if (!x.contiguous_rows()) {
+    for (std::size_t column = 0; column < x.columns(); ++column) to[column] = static_cast<float>(x(row, column));
+    return;
+  }
+  const Element* const from = x.data() + static_cast<std::ptrdiff_t>(row) * x.row_stride();
+  for (std::size_t column = 0; column < x.columns(); ++column) to[column] = static_cast<float>(from[column]);
+}
+
+}  // namespace detail
 
 /// What becomes of activations before they are multiplied.
 enum class activation_type : unsigned char {
@@ -73,7 +89,6 @@ class matmul_input {
   detail::line_vector<float> copy_;
   detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
-  detail::line_vector<std::int8_t> ordered_integers_;         ///< one row of quantized_ in such an order; or empty
   instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point

@@ -160,22 +160,15 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
         return error(errc::invalid_argument, x.rows(), " x ", columns_, " activations overflow 64 bits");
       }
       input.copy_.resize(x.rows() * columns_);
-      for (std::size_t row = 0; row < x.rows(); ++row) {
-        for (std::size_t column = 0; column < columns_; ++column) {
-          input.copy_[row * columns_ + column] = static_cast<float>(x(row, column));
-        }
-      }
+      for (std::size_t row = 0; row < x.rows(); ++row) detail::copy_row(x, row, input.copy_.data() + row * columns_);
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!input.quantized_.empty()) {
-      if (x.rows() == 1 && fuses_integers(chosen)) {
+      if (fuses_integers(chosen)) {
         input.ordered_for_ = chosen;
-        input.ordered_integers_.resize(columns_);
-        for (std::size_t column = 0; column < columns_; ++column) {
-          input.ordered_integers_[detail::place_of_byte_in_rounds(column)] = input.quantized_.row(0)[column];
-        }
+        input.quantized_.order_in_rounds();
       }
       return input;
     }
@@ -263,9 +256,12 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
   std::byte* targets[detail::min_chunk_run];
   for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;
-  detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);
-  if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
-    return std::move(decoded).error().within(detail::label_of(*source.matrix));
+  const bool in_rounds = decode_integers(chosen, range, x, tile);
+  if (!in_rounds) {
+    detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);
+    if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
+      return std::move(decoded).error().within(detail::label_of(*source.matrix));
+    }
   }
   const std::byte* const elements = tile + (range.begin - (first << stream.chunk_bits())) * width;
   detail::row_tile& products = detail::row_tile_of_thread();
@@ -274,7 +270,8 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
                             std::size_t edge) -> result<void> {
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
       const std::size_t count = (std::min)(detail::row_tile::most_batch, x.batch() - b);
-      ECQ_CHECK(product(chosen, source, at, rows, elements + offset * width, x, b, count, products));
+      const stored_weights weights = {elements + offset * width, in_rounds};
+      ECQ_CHECK(product(chosen, source, at, rows, weights, x, b, count, products));
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t row = 0; row < rows; ++row) {
           to.put(at.output + row, edge, b + i, products.sums[row][i]);

@@ -163,6 +163,12 @@ class matmul_plan {
     std::size_t columns;
   };
 
+  /// Weights of rows that have been decoded to memory.
+  struct stored_weights {
+    const std::byte* elements;
+    bool in_rounds;  ///< they are Int8 codes as integer_code_rows has them then
+  };
+
   /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
   struct task_output {
     std::size_t task;
@@ -216,7 +222,7 @@ class matmul_plan {
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
   /// weights, the first of which is `at`.
   result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
-                       const std::byte* elements, const matmul_input& x, std::size_t first, std::size_t batch,
+                       const stored_weights& weights, const matmul_input& x, std::size_t first, std::size_t batch,
                        detail::row_tile& tile) const;
   /// The same, without scales, for columns that share one.
   void add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table, std::size_t rows,
@@ -226,7 +232,7 @@ class matmul_plan {
   static bool takes_integers(const part& source, const matmul_input& x) noexcept;
   /// The same as product(), for a part that takes integers.
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
-                               const std::byte* codes, const matmul_input& x, std::size_t first, std::size_t batch,
+                               const stored_weights& codes, const matmul_input& x, std::size_t first, std::size_t batch,
                                detail::row_tile& tile) const;
   /// Whether products fused by `chosen` meet activations of this type as BF16.
   template <activation Element>
@@ -248,8 +254,13 @@ class matmul_plan {
   }
   /// run_fused() for a part that takes integers: the same sums as those of integer_product().
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
-  /// Whether one row of integers meets Int8 codes in the registers in which kernels of `chosen` decode them.
+  /// Decodes a task that takes integers to `tile` as codes in rounds (detail::integer_code_rows). Returns false if the
+  /// activations are not so, or the stream is damaged.
+  bool decode_integers(instruction_set chosen, const task_range& range, const matmul_input& x, std::byte* tile) const;
+  /// Whether activations of integers meet Int8 codes in the order in which kernels of `chosen` decode them.
   bool fuses_integers(instruction_set chosen) const noexcept;
+  /// Whether a task is of whole chunks, and its part of Int8 codes in whole groups.
+  bool has_whole_integers(const task_range& range) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.

@@ -3,14 +3,17 @@
 /// Rows of activations in 8 bits, with a scale for each row.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/line_vector.hpp"
+#include "ecq/matmul/fusion.hpp"
 
 namespace ecq::detail {
 
@@ -59,15 +62,34 @@ class quantized_activations {
     scales_[index] = quantize_row(x, columns_, q);
     std::uint32_t* const sums = sums_.data() + index * sums_stride_;
     for (std::size_t i = 1; i < sums_stride_; ++i) {
-      sums[i] = sums[i - 1];
-      for (std::size_t at = 0; at < columns_per_sum; ++at) {
-        sums[i] += static_cast<std::uint32_t>(q[(i - 1) * columns_per_sum + at]);
+      std::int32_t some = 0;  // apart, so that compilers vectorise it
+      for (std::size_t at = 0; at < columns_per_sum; ++at) some += q[(i - 1) * columns_per_sum + at];
+      sums[i] = sums[i - 1] + static_cast<std::uint32_t>(some);
+    }
+  }
+
+  /// Keeps all rows, which consist of whole groups of pairs, also in the order of place_of_byte_in_rounds(). Throws
+  /// std::bad_alloc.
+  void order_in_rounds() {
+    constexpr std::size_t pairs = group_of(fusion::pairs) / 2;
+    constexpr auto places = [] {
+      std::array<std::uint8_t, pairs> made{};
+      for (std::size_t i = 0; i < pairs; ++i) made[i] = static_cast<std::uint8_t>(place_of_byte_in_rounds(2 * i));
+      return made;
+    }();
+    ordered_.resize(integers_.size());
+    for (std::size_t first = 0; first < ordered_.size(); first += 2 * pairs) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        std::memcpy(&ordered_[first + places[i]], &integers_[first + 2 * i], 2);
       }
     }
   }
 
   bool empty() const noexcept { return scales_.empty(); }
+  bool in_rounds() const noexcept { return !ordered_.empty(); }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
+  /// A row in the other order, in which each group of pairs stays where it is.
+  const std::int8_t* row_in_rounds(std::size_t index) const noexcept { return ordered_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
   const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
 
@@ -97,6 +119,7 @@ class quantized_activations {
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;
   line_vector<std::int8_t> integers_;
+  line_vector<std::int8_t> ordered_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th

@@ -38,9 +38,9 @@ inline void convert_weights(dtype format, const std::byte* elements, std::size_t
 }  // namespace detail
 
 ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
-                                             std::size_t rows, const std::byte* elements, const matmul_input& x,
+                                             std::size_t rows, const stored_weights& weights, const matmul_input& x,
                                              std::size_t first, std::size_t batch, detail::row_tile& tile) const {
-  if (takes_integers(source, x)) return integer_product(isa, source, at, rows, elements, x, first, batch, tile);
+  if (takes_integers(source, x)) return integer_product(isa, source, at, rows, weights, x, first, batch, tile);
   const packed_matrix& matrix = *source.matrix;
   const detail::code_table* const table = values_[source.number].get();
   const std::size_t width = decoder_.stream().element_bytes();
@@ -50,7 +50,7 @@ ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& so
     // Columns that share a scale.
     const std::size_t column = at.first_column + done;
     const std::size_t count = (std::min)(at.columns - done, of_scale - column % of_scale);
-    const std::byte* const run = elements + done * width;
+    const std::byte* const run = weights.elements + done * width;
     add_run(isa, matrix, table, rows, run, x.row(first) + column, x.stride(), count, batch, tile);
     for (std::size_t row = 0; row < rows; ++row) {
       const bf16* const scales = scales_of(matrix, at.row + row);
