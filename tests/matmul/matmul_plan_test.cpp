@@ -340,6 +340,8 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
                               matrix_view(again.data(), batch, plan->rows())));
       EXPECT_EQ(again, y);
       if (isa < instruction_set::avx2) continue;  // fuses nothing
+      // A plan lists escapes for the kernels that it is to be multiplied by, which ECQ_CPU may have chosen.
+      if (isa > ecq::chosen_instruction_set(instruction_set::automatic)) continue;
       EXPECT_EQ(products_by(isa, *plan, x, batch, false) != y, fused);
     }
   }

@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,26 +18,25 @@
 
 namespace ecq::detail::avx2 {
 
-/// Numbers of buckets or symbols as bytes, below 2^BucketBits: an index for each table of 16 bytes, whose top bit is
-/// set if the number is in another one, so that a shuffle finds 0 there. Blending what the tables have would take three
-/// operations a table on Intel's cores.
+/// Numbers of buckets or symbols as bytes, below 2^BucketBits: an index for each table of 16 bytes, which is negative
+/// if the number is in one before it, so that a shuffle finds 0 there.
 template <unsigned BucketBits>
 struct byte_index {
   static constexpr std::size_t tables = (std::size_t{1} << BucketBits) / 16;
 
   ECQ_AVX2 explicit byte_index(__m256i numbers) {
-    const __m256i beyond = _mm256_set1_epi8(0x70);  // 16 and more come to have the top bit, as those below 0 do
     ECQ_UNROLL
     for (std::size_t i = 0; i < tables; ++i) {
       at[i] = i == 0 ? numbers : _mm256_sub_epi8(numbers, _mm256_set1_epi8(static_cast<char>(16 * i)));
-      if (i + 1 < tables) at[i] = _mm256_adds_epu8(at[i], beyond);
     }
   }
 
   __m256i at[tables];
 };
 
-/// A byte for each number of a bucket or a symbol of an alias table.
+/// A byte for each number of a bucket or a symbol of an alias table. Every table but the first holds by how much its
+/// bytes differ, bit by bit, from those of the one before it: a number finds something in its own table and in all
+/// before it, and the differences cancel out. So an index takes one operation a table, and the first table none.
 template <unsigned BucketBits>
 struct byte_lookup {
   static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
@@ -47,19 +47,24 @@ struct byte_lookup {
   }
 
   void set(std::size_t number, unsigned byte) {
-    bytes[number / 16][number % 16] = bytes[number / 16][number % 16 + 16] = static_cast<std::uint8_t>(byte);
+    std::uint8_t change = static_cast<std::uint8_t>(byte);
+    for (std::size_t i = 0; i <= number / 16; ++i) change ^= differences[i][number % 16];
+    // The next table goes on from a byte that has changed.
+    for (std::size_t i = number / 16; i < (std::min)(number / 16 + 2, buckets / 16); ++i) {
+      differences[i][number % 16] = differences[i][number % 16 + 16] ^= change;
+    }
   }
 
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i operator()(const byte_index<BucketBits>& index) const {
-    __m256i found = _mm256_shuffle_epi8(load(bytes[0]), index.at[0]);
+    __m256i found = _mm256_shuffle_epi8(load(differences[0]), index.at[0]);
     ECQ_UNROLL
     for (std::size_t i = 1; i < buckets / 16; ++i) {
-      found = _mm256_or_si256(found, _mm256_shuffle_epi8(load(bytes[i]), index.at[i]));
+      found = _mm256_xor_si256(found, _mm256_shuffle_epi8(load(differences[i]), index.at[i]));
     }
     return found;
   }
 
-  std::uint8_t bytes[buckets / 16][32];  ///< the same in both halves of a register
+  std::uint8_t differences[buckets / 16][32] = {};  ///< the same in both halves of a register
 };
 
 /// An alias table that byte shuffles look up, all 32 lanes of a chunk at once.

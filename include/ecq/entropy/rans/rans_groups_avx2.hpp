@@ -111,7 +111,7 @@ struct split_states {
   }
 
   ECQ_AVX2 [[gnu::always_inline]] inline void refill(std::size_t side, __m256i due, __m256i words) {
-    high[side] = _mm256_blendv_epi8(high[side], low[side], due);
+    high[side] = _mm256_or_si256(high[side], _mm256_and_si256(due, low[side]));  // due states have an upper half of 0
     low[side] = _mm256_or_si256(_mm256_andnot_si256(due, low[side]), words);
   }
 
