@@ -98,11 +98,12 @@ TEST(IntegerDot, TakesCodesInRounds) {
   activations.order_in_rounds();
   for (const std::size_t count : {256U, 768U}) {
     std::vector<std::byte> codes(rows * count), in_rounds(rows * count);
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] = static_cast<std::byte>(random());
-      in_rounds[ecq::detail::place_of_byte_in_rounds(i)] = codes[i] ^ std::byte{0x80};
-    }
+    for (std::byte& code : codes) code = static_cast<std::byte>(random());
     for (const auto& [name, kernels] : machine_kernels()) {
+      const std::byte flip{kernels->signed_codes ? std::uint8_t{0} : std::uint8_t{0x80}};
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        in_rounds[ecq::detail::place_of_byte_in_rounds(i)] = codes[i] ^ flip;
+      }
       std::vector<std::int32_t> expected(rows * batch), sums(rows * batch);
       ecq::detail::integer_products(*kernels, {codes.data(), count, rows, count, true}, activations, 1, 256, batch - 1,
                                     expected.data(), batch);

@@ -291,6 +291,49 @@ TEST(IntegerProducts, OfPairsWithEscapes) {
   }
 }
 
+// So few that kernels of AVX2 decode them to the order in which activations meet them.
+TEST(IntegerProducts, OfFewCodes) {
+  for (const dtype format : {dtype::int8, dtype::uint8, dtype::uint4}) {
+    for (const std::size_t columns : {128U, 640U, 4224U}) {
+      const std::size_t rows = 24576 / columns + 5;  // more than two tasks of eight chunks
+      known_block of = coded(format, {{rows, columns, 1, columns}, {3, columns, 1, 128}});
+      std::mt19937 random(7);
+      const int lowest = format == dtype::int8 ? 250 : format == dtype::uint8 ? 180 : 0;
+      // As often as coins say, so that no bits are raw; codes of Int8 are of both signs.
+      for (auto& code : of.codes) code = static_cast<std::uint8_t>(lowest + std::popcount(random() & 0x7FFU));
+      of.block.stream = *ecq::encode_stream<ecq::rans>(cpu{}, of.codes, {.chunk_bits = 10});
+      const std::vector<row_selection> parts = {{0, 1}, {1}};
+      const auto plan = matmul_plan::of(cpu{}, of.block, parts);
+      ASSERT_TRUE(plan) << plan.error().to_string();
+      for (const std::size_t batch : {1U, 6U}) {
+        SCOPED_TRACE(std::string(to_string(format)) + ", " + std::to_string(columns) + " columns");
+        const auto x = gaussian(batch, columns, 99, 1.0F);
+        std::vector<float> first;
+        for (const instruction_set isa : every_set) {
+          std::vector<float> y(batch * plan->rows(), 7.0F);
+          ASSERT_TRUE(ecq::matmul(cpu{.threads = 2, .isa = isa}, *plan, matrix_view(x.data(), batch, columns),
+                                  matrix_view(y.data(), batch, plan->rows()), int8_activations));
+          if (first.empty()) first = y;
+          ASSERT_EQ(y, first) << ecq::name_of(isa);
+        }
+        expect_products(of, parts, x, first, batch, false);
+      }
+      if (format != dtype::uint4) continue;
+      of.codes[3 * columns + 5] = 16;
+      of.block.stream = *ecq::encode_stream<ecq::rans>(cpu{}, of.codes, {.chunk_bits = 10});
+      const auto odd = matmul_plan::of(cpu{}, of.block, parts);
+      ASSERT_TRUE(odd) << odd.error().to_string();
+      const auto x = gaussian(1, columns, 99, 1.0F);
+      std::vector<float> y(odd->rows());
+      for (const instruction_set isa : every_set) {
+        const auto done = ecq::matmul(cpu{.isa = isa}, *odd, x, y, int8_activations);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code(), errc::corrupt);
+      }
+    }
+  }
+}
+
 // The columns that share a scale are more than one sum in 32 bits takes.
 TEST(IntegerProducts, OfLongRowsDoNotOverflow) {
   constexpr std::size_t columns = 200'001;

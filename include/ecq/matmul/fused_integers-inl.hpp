@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/matmul/code_table.hpp"
+#include "ecq/matmul/decode_weights_avx2.hpp"
 #include "ecq/matmul/fused_integers_avx512.hpp"
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -17,32 +20,51 @@
 #include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
+#include "ecq/matmul/thread_tile.hpp"
+#include "ecq/matmul/weight_tile_avx2.hpp"
 
 namespace ecq {
 
-ECQ_INLINE bool matmul_plan::fuses_integers([[maybe_unused]] instruction_set chosen) const noexcept {
+ECQ_INLINE matmul_plan::stored_as matmul_plan::order_of_integers(
+    [[maybe_unused]] instruction_set chosen) const noexcept {
 #if ECQ_X86
-  return chosen == instruction_set::avx512 && machine_has_integer_dots() && whole_groups_ && pairs_in_rounds();
+  const bool ordered = whole_groups_ && (fusion_ == detail::fusion::codes || fusion_ == detail::fusion::pairs) &&
+                       !decoder_.stream().trellis();
+  if (ordered && chosen == instruction_set::avx2) return stored_as::halves;
+  if (ordered && chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs && machine_has_integer_dots()) {
+    return stored_as::rounds;
+  }
+#endif
+  return stored_as::elements;
+}
+
+ECQ_INLINE std::optional<matmul_plan::stored_weights> matmul_plan::decode_integers(
+    [[maybe_unused]] const task_range& range, [[maybe_unused]] const matmul_input& x) const {
+#if ECQ_X86
+  const part& source = parts_[range.part];
+  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  const bool ordered = x.quantized_.in_rounds() || x.quantized_.as_halves();
+  if (!ordered || source.begin % detail::group_of(fusion_) != 0 || range.begin % chunk != 0 || range.end % chunk != 0) {
+    return {};
+  }
+  const auto count = static_cast<std::size_t>(range.end - range.begin);
+  if (x.quantized_.in_rounds()) {
+    std::byte* const tile = detail::tile_of_thread(count);
+    const bool decoded = source.matrix->format == dtype::int8 && decode_in_rounds(range, tile);
+    return decoded ? std::optional(stored_weights{tile, 1, stored_as::rounds}) : std::nullopt;
+  }
+  std::byte* const tile = detail::tile_of_thread(count * sizeof(std::int16_t));
+  if (!decode_as_halves(range, reinterpret_cast<std::uint16_t*>(tile))) return {};
+  return stored_weights{tile, sizeof(std::int16_t), stored_as::halves};
 #else
-  return false;
+  return {};
 #endif
 }
 
-ECQ_INLINE bool matmul_plan::has_whole_integers(const task_range& range) const noexcept {
-  const part& source = parts_[range.part];
-  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
-  return source.matrix->format == dtype::int8 && source.begin % detail::group_of(detail::fusion::pairs) == 0 &&
-         range.begin % chunk == 0 && range.end % chunk == 0;
-}
-
-ECQ_INLINE bool matmul_plan::decode_integers([[maybe_unused]] instruction_set chosen,
-                                             [[maybe_unused]] const task_range& range,
-                                             [[maybe_unused]] const matmul_input& x,
-                                             [[maybe_unused]] std::byte* tile) const {
 #if ECQ_X86
-  if (!x.quantized_.in_rounds() || x.ordered_for_ != chosen || !takes_integers(parts_[range.part], x)) return false;
+ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte* tile) const {
   detail::fused_chunks chunks;
-  if (!has_whole_integers(range) || !begin_fused(range, !escapes_.empty(), chunks)) return false;
+  if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
@@ -59,10 +81,38 @@ ECQ_INLINE bool matmul_plan::decode_integers([[maybe_unused]] instruction_set ch
     }
   }
   return true;
-#else
-  return false;
-#endif
 }
+
+/// Kernels that store the BF16 values of codes store integers of 16 bits as well.
+ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, std::uint16_t* tile) const {
+  const part& source = parts_[range.part];
+  const encoded_stream& stream = decoder_.stream();
+  const detail::code_table& values = *values_[source.number];
+  const bool pairs = fusion_ == detail::fusion::pairs;
+  detail::fused_chunks chunks;
+  if ((pairs && !values.all_finite) || !begin_fused(range, false, chunks)) return false;
+  if (&range != &tasks_.back()) fetch(*(&range + 1));
+  std::uint16_t integers[256];
+  for (unsigned code = 0; code < 256; ++code) {
+    const bool negative = source.matrix->format == dtype::int8 && code >= 128;
+    integers[code] = static_cast<std::uint16_t>(negative ? code - 256 : code);
+  }
+  detail::avx2::tile_target target{};
+  const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
+  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
+    target.to[i] = tile + (std::min)(i, chunks.count - 1) * chunk_symbols;
+  }
+  const bool decoded = chunks.table->visit([&](const auto& lookup) {
+    const auto stands_for_number = [&](std::uint8_t code) { return values.is_finite(std::byte{code}); };
+    if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;  // which is to be named
+    std::optional<detail::pair_values> of_pairs;
+    if (pairs) of_pairs.emplace(lookup.code, stream.nibbles(), stream.header().raw_bits(), integers);
+    const detail::weight_coding coding = {fusion_, pairs ? &*of_pairs : nullptr, integers, stream.trellis()};
+    return detail::avx2::decode_weights(coding, lookup, chunks.all, chunks.count, target);
+  });
+  return decoded && chunks.ended();
+}
+#endif
 
 ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_range& range,
                                                 [[maybe_unused]] const task_output& to,
@@ -72,11 +122,14 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   constexpr std::size_t group = detail::group_of(detail::fusion::pairs);
   const part& source = parts_[range.part];
   const packed_matrix& matrix = *source.matrix;
-  // Sums of (code + 128) * activation do not overflow.
-  constexpr std::size_t most_columns = std::size_t{1} << 16;
-  if (!has_whole_integers(range) || columns_of_scale(matrix) != columns_ || columns_ > most_columns) return false;
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
+  const bool whole = source.begin % group == 0 && range.begin % chunk_symbols == 0 && range.end % chunk_symbols == 0;
+  // Sums of (code + 128) * activation do not overflow.
+  constexpr std::size_t most_columns = std::size_t{1} << 16;
+  if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_ || columns_ > most_columns) {
+    return false;
+  }
   detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));

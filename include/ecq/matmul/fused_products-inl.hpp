@@ -376,7 +376,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     sums.resize(done + rows * x.batch());
     detail::add_tile_products<dots>(
         tile + offset, columns_, [&](std::size_t row) { return scaled ? scales_of(matrix, first_row + row) : nullptr; },
-        rows, x.ordered<typename dots::activation>(), columns_, some, x.batch(), sums.data() + done);
+        rows, x.ordered<typename dots::activation>(), columns_, some, x.batch(), sums.data() + done, x.batch());
   };
   // Whole rows, all but the first and the last one, lie together.
   std::uint64_t first_offset = 0;

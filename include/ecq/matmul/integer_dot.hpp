@@ -78,7 +78,7 @@ struct integer_code_rows {
   std::size_t rows;
   std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
   bool is_signed;     ///< codes are int8_t, otherwise uint8_t
-  /// They are in the order of place_of_byte_in_rounds(), and their upper bits are flipped; is_signed is true.
+  /// They are in the order of place_of_byte_in_rounds(), with upper bits flipped if the kernel takes the other kind.
   bool in_rounds = false;
 };
 
@@ -89,7 +89,7 @@ inline void integer_products(const integer_kernels& kernels, const integer_code_
                              std::int32_t* sums, std::size_t stride) {
   // A code of the other kind differs by 128 once its upper bit is flipped.
   const bool differs = of.is_signed != kernels.signed_codes;
-  const std::uint8_t flip = differs != of.in_rounds ? 0x80 : 0;
+  const std::uint8_t flip = differs && !of.in_rounds ? 0x80 : 0;
   const std::int8_t* const from = (of.in_rounds ? x.row_in_rounds(first) : x.row(first)) + column;
   // These activations stay in the first cache while all codes pass.
   const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});

@@ -13,6 +13,8 @@
 #include "ecq/base/config.hpp"
 #include "ecq/matmul/integer_dot.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/weight_tile.hpp"
+#include "ecq/matmul/weight_tile_avx2.hpp"
 
 namespace ecq {
 
@@ -49,13 +51,13 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
   const packed_matrix& matrix = *source.matrix;
   const group_layout& layout = matrix.layout;
   const detail::code_table& table = *values_[source.number];
-  for (std::size_t row = 0; row < rows && first == 0 && !table.all_finite; ++row) {
-    const std::byte* const of_row = codes.elements + row * columns_;
+  const bool checked = table.all_finite || codes.how != stored_as::elements;
+  for (std::size_t row = 0; row < rows && first == 0 && !checked; ++row) {
+    const std::byte* const of_row = codes.first + row * columns_;
     // Codes of uint4 are at most 15 if their union is.
     const std::byte all = std::accumulate(of_row, of_row + at.columns, std::byte{0}, std::bit_or<>());
     if (!table.is_finite(all)) ECQ_CHECK(check_codes(source, table, of_row, at.columns));
   }
-  const detail::integer_kernels& kernels = detail::integer_kernels_of(isa);
   std::int32_t sums[most_rows][most_batch];
   double scaled[most_rows][most_batch];
   for (std::size_t row = 0; row < rows; ++row) std::fill_n(scaled[row], batch, 0.0);
@@ -66,9 +68,21 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
     const std::size_t group = column / layout.columns_per_group;
     const std::size_t rest = (std::min)(at.columns - done, detail::most_integer_columns);
     const std::size_t count = (std::min)(rest, layout.columns_per_group - column % layout.columns_per_group);
-    detail::integer_products(
-        kernels, {codes.elements + done, columns_, rows, count, matrix.format == dtype::int8, codes.in_rounds},
-        x.quantized_, first, column, batch, sums[0], most_batch);
+    const stored_weights run = codes.behind(done);
+    if (codes.how == stored_as::halves) {
+#if ECQ_X86
+      for (std::size_t row = 0; row < rows; ++row) std::fill_n(sums[row], batch, 0);
+      detail::add_tile_products<detail::avx2::integer_tile_dots>(
+          reinterpret_cast<const std::uint16_t*>(run.first), columns_,
+          [](std::size_t) -> const bf16* { return nullptr; }, rows, x.quantized_.row_as_halves(first),
+          x.quantized_.stride(), {column, count, columns_}, batch, sums[0], most_batch);
+#endif
+    } else {
+      const bool is_signed = matrix.format == dtype::int8;
+      detail::integer_products(detail::integer_kernels_of(isa),
+                               {run.first, columns_, rows, count, is_signed, codes.how == stored_as::rounds},
+                               x.quantized_, first, column, batch, sums[0], most_batch);
+    }
     for (std::size_t row = 0; row < rows; ++row) {
       const std::size_t group_row = (at.row + row) / layout.rows_per_group;
       const auto scale =

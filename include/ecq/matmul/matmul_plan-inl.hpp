@@ -166,10 +166,10 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     }
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!input.quantized_.empty()) {
-      if (fuses_integers(chosen)) {
-        input.ordered_for_ = chosen;
-        input.quantized_.order_in_rounds();
-      }
+      input.ordered_for_ = chosen;
+      const stored_as how = order_of_integers(chosen);
+      if (how == stored_as::rounds) input.quantized_.order_in_rounds();
+      if (how == stored_as::halves) input.quantized_.order_as_halves(fusion_);
       return input;
     }
     const bool halves = meets_halves<Element>(chosen);
@@ -245,33 +245,16 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
                                               matrix_view<float> y, std::span<float> edges, bool accumulate) const {
   const task_range& range = tasks_[task];
   const part& source = parts_[range.part];
-  const encoded_stream& stream = decoder_.stream();
-  const std::size_t width = stream.element_bytes();
-  const std::uint64_t first = range.begin >> stream.chunk_bits();
-  const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
-  const auto chunks = static_cast<std::size_t>(last - first + 1);
   const instruction_set chosen = chosen_instruction_set(isa);
   if (run_fused(chosen, task, x, y, edges, accumulate)) return {};
-  const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
-  std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
-  std::byte* targets[detail::min_chunk_run];
-  for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;
-  const bool in_rounds = decode_integers(chosen, range, x, tile);
-  if (!in_rounds) {
-    detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);
-    if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
-      return std::move(decoded).error().within(detail::label_of(*source.matrix));
-    }
-  }
-  const std::byte* const elements = tile + (range.begin - (first << stream.chunk_bits())) * width;
+  ECQ_TRY(decoded, decode_task(chosen, range, x));
   detail::row_tile& products = detail::row_tile_of_thread();
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiply = [&](const segment& at, std::size_t rows, std::uint64_t offset,
                             std::size_t edge) -> result<void> {
     for (std::size_t b = 0; b < x.batch(); b += detail::row_tile::most_batch) {
       const std::size_t count = (std::min)(detail::row_tile::most_batch, x.batch() - b);
-      const stored_weights weights = {elements + offset * width, in_rounds};
-      ECQ_CHECK(product(chosen, source, at, rows, weights, x, b, count, products));
+      ECQ_CHECK(product(chosen, source, at, rows, decoded.behind(offset), x, b, count, products));
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t row = 0; row < rows; ++row) {
           to.put(at.output + row, edge, b + i, products.sums[row][i]);
@@ -304,6 +287,28 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   };
   ECQ_CHECK(for_each_segment(range, take));
   return flush();
+}
+
+ECQ_INLINE result<matmul_plan::stored_weights> matmul_plan::decode_task(instruction_set isa, const task_range& range,
+                                                                        const matmul_input& x) const {
+  const part& source = parts_[range.part];
+  const encoded_stream& stream = decoder_.stream();
+  if (x.ordered_for_ == isa && takes_integers(source, x)) {
+    if (const auto decoded = decode_integers(range, x)) return *decoded;
+  }
+  const std::size_t width = stream.element_bytes();
+  const std::uint64_t first = range.begin >> stream.chunk_bits();
+  const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
+  const auto chunks = static_cast<std::size_t>(last - first + 1);
+  const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
+  std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
+  std::byte* targets[detail::min_chunk_run];
+  for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;
+  detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);
+  if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
+    return std::move(decoded).error().within(detail::label_of(*source.matrix));
+  }
+  return stored_weights{tile + (range.begin - (first << stream.chunk_bits())) * width, width, stored_as::elements};
 }
 
 ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::span<const float> edges,

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -104,7 +105,7 @@ class matmul_plan {
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
-  /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of 1 MiB or of one chunk.
+  /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one chunk.
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
     return detail::or_out_of_memory("a tile of weights", [&]() -> result<void> {
@@ -163,10 +164,20 @@ class matmul_plan {
     std::size_t columns;
   };
 
-  /// Weights of rows that have been decoded to memory.
+  /// How weights lie in memory.
+  enum class stored_as : unsigned char {
+    elements,  ///< as they are
+    rounds,    ///< Int8 codes as integer_code_rows has them in rounds
+    halves     ///< codes as std::int16_t in the order of half_place_avx2()
+  };
+
+  /// Weights that have been decoded to memory.
   struct stored_weights {
-    const std::byte* elements;
-    bool in_rounds;  ///< they are Int8 codes as integer_code_rows has them then
+    const std::byte* first;
+    std::size_t width;  ///< bytes of one
+    stored_as how;
+
+    stored_weights behind(std::uint64_t weights) const { return {first + weights * width, width, how}; }
   };
 
   /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
@@ -254,13 +265,15 @@ class matmul_plan {
   }
   /// run_fused() for a part that takes integers: the same sums as those of integer_product().
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
-  /// Decodes a task that takes integers to `tile` as codes in rounds (detail::integer_code_rows). Returns false if the
-  /// activations are not so, or the stream is damaged.
-  bool decode_integers(instruction_set chosen, const task_range& range, const matmul_input& x, std::byte* tile) const;
-  /// Whether activations of integers meet Int8 codes in the order in which kernels of `chosen` decode them.
-  bool fuses_integers(instruction_set chosen) const noexcept;
-  /// Whether a task is of whole chunks, and its part of Int8 codes in whole groups.
-  bool has_whole_integers(const task_range& range) const noexcept;
+  /// Decodes the weights of a task, in the order of the activations if kernels can: until this thread asks again.
+  result<stored_weights> decode_task(instruction_set isa, const task_range& range, const matmul_input& x) const;
+  /// The same for codes that are integers, if they are in the order of the activations; nothing if the stream is
+  /// damaged, too.
+  std::optional<stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
+  bool decode_in_rounds(const task_range& range, std::byte* tile) const;
+  bool decode_as_halves(const task_range& range, std::uint16_t* tile) const;
+  /// How codes meet activations of integers that kernels of `chosen` multiply.
+  stored_as order_of_integers(instruction_set chosen) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.

@@ -85,11 +85,25 @@ class quantized_activations {
     }
   }
 
+  /// Keeps all rows, which consist of whole groups, also as 16 bits in the order of half_place_avx2(). Throws
+  /// std::bad_alloc.
+  void order_as_halves(fusion how) {
+    const std::size_t group = group_of(how);
+    std::array<std::uint8_t, group_of(fusion::pairs)> places{};
+    for (std::size_t i = 0; i < group; ++i) places[i] = static_cast<std::uint8_t>(half_place_avx2(how, i));
+    halves_.resize(integers_.size());
+    for (std::size_t first = 0; first < halves_.size(); first += group) {
+      for (std::size_t i = 0; i < group; ++i) halves_[first + places[i]] = integers_[first + i];
+    }
+  }
+
   bool empty() const noexcept { return scales_.empty(); }
   bool in_rounds() const noexcept { return !ordered_.empty(); }
+  bool as_halves() const noexcept { return !halves_.empty(); }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
-  /// A row in the other order, in which each group of pairs stays where it is.
+  /// A row in another order, in which each group stays where it is.
   const std::int8_t* row_in_rounds(std::size_t index) const noexcept { return ordered_.data() + index * stride_; }
+  const std::int16_t* row_as_halves(std::size_t index) const noexcept { return halves_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
   const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
 
@@ -120,6 +134,7 @@ class quantized_activations {
   std::size_t stride_ = 0;
   line_vector<std::int8_t> integers_;
   line_vector<std::int8_t> ordered_;
+  line_vector<std::int16_t> halves_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th

@@ -50,7 +50,7 @@ ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& so
     // Columns that share a scale.
     const std::size_t column = at.first_column + done;
     const std::size_t count = (std::min)(at.columns - done, of_scale - column % of_scale);
-    const std::byte* const run = weights.elements + done * width;
+    const std::byte* const run = weights.first + done * width;
     add_run(isa, matrix, table, rows, run, x.row(first) + column, x.stride(), count, batch, tile);
     for (std::size_t row = 0; row < rows; ++row) {
       const bf16* const scales = scales_of(matrix, at.row + row);

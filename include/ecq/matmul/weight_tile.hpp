@@ -71,15 +71,15 @@ struct scaled_sums {
   float* at = hidden_value(lanes + 0);
 };
 
-/// sums[row * batch + b] += the sum of weight (row, column) * scale of both * x (b, column) over `columns`, of which
-/// whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)` with
-/// that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows, Batch>(weights,
-/// weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: one or Dots::rows, by one or
-/// four.
-template <class Dots, class Scales>
+/// sums[row * sum_stride + b] += the sum of weight (row, column) * scale of both * x (b, column) over `columns`, of
+/// which whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)`
+/// with that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows,
+/// Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: one or
+/// Dots::rows, by one or four. Sums are float; std::int32_t of integers, which have no scales.
+template <class Dots, class Scales, class Sum>
 inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, const Scales& scales,
                               std::size_t rows, const typename Dots::activation* x, std::size_t stride,
-                              const column_range& columns, std::size_t batch, float* sums) {
+                              const column_range& columns, std::size_t batch, Sum* sums, std::size_t sum_stride) {
   for (std::size_t done = 0; done < columns.count; done += tile_columns) {
     column_range some = columns;
     some.first += done;
@@ -92,15 +92,15 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
         for (std::size_t i = 0; i < (many ? Dots::rows : 1); ++i) of_rows[i] = scales(row + i);
         const std::uint16_t* const own = weights + row * weight_stride + done;
         const auto* const from = x + b * stride;
-        float* const to = sums + row * batch + b;
+        Sum* const to = sums + row * sum_stride + b;
         if (many && together == 4) {
-          Dots::template add<Dots::rows, 4>(own, weight_stride, of_rows, from, stride, some, to, batch);
+          Dots::template add<Dots::rows, 4>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
         } else if (many) {
-          Dots::template add<Dots::rows, 1>(own, weight_stride, of_rows, from, stride, some, to, batch);
+          Dots::template add<Dots::rows, 1>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
         } else if (together == 4) {
-          Dots::template add<1, 4>(own, weight_stride, of_rows, from, stride, some, to, batch);
+          Dots::template add<1, 4>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
         } else {
-          Dots::template add<1, 1>(own, weight_stride, of_rows, from, stride, some, to, batch);
+          Dots::template add<1, 1>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
         }
         row += many ? Dots::rows : 1;
       }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Weights as a tile of BF16 values with AVX2, and its products with some rows of activations. Both are in the order of
-/// matmul/fusion.hpp, so weights need no reordering.
+/// Weights as a tile of BF16 values, or of integers of 16 bits, with AVX2, and its products with some rows of
+/// activations. Both are in the order of matmul/fusion.hpp, so weights need no reordering.
 
 #include "ecq/base/config.hpp"
 
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/entropy/rans/rans_groups_avx2.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/dot_product_avx2.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -108,6 +109,44 @@ struct tile_dots {
       ECQ_UNROLL
       for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += sum_of_lanes(sum[row][b]);
     }
+  }
+};
+
+/// The same of integers with activations of as many bits, whose products fit 16 + 8 bits.
+struct integer_tile_dots {
+  using activation = std::int16_t;
+  static constexpr std::size_t rows = 2;
+
+  template <std::size_t Rows, std::size_t Batch>
+  ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const*,
+                           const std::int16_t* x, std::size_t stride, const column_range& columns, std::int32_t* sums,
+                           std::size_t sum_stride) {
+    __m256i sum[Rows][Batch] = {};
+    for (std::size_t i = 0; i < columns.count; i += 16) {
+      __m256i of_rows[Rows];
+      ECQ_UNROLL
+      for (std::size_t row = 0; row < Rows; ++row) of_rows[row] = load(weights + row * weight_stride + i);
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) {
+        const __m256i some = load(x + b * stride + columns.first + i);
+        ECQ_UNROLL
+        for (std::size_t row = 0; row < Rows; ++row) {
+          sum[row][b] = _mm256_add_epi32(sum[row][b], _mm256_madd_epi16(of_rows[row], some));
+        }
+      }
+    }
+    ECQ_UNROLL
+    for (std::size_t row = 0; row < Rows; ++row) {
+      ECQ_UNROLL
+      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += sum_of_integers(sum[row][b]);
+    }
+  }
+
+ private:
+  ECQ_AVX2 static std::int32_t sum_of_integers(__m256i eight) {
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
   }
 };
 
