@@ -66,8 +66,9 @@
 #endif
 #endif
 
-/// Marks every function that uses AVX2: no user needs -m flags, and no other code is compiled for AVX2.
-#define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,popcnt")]]
+/// Marks every function that uses AVX2, and FMA, which comes with it: no user needs -m flags, and no other code is
+/// compiled for AVX2. Where products and sums must be rounded one by one, ECQ_EXACT_FLOAT says so.
+#define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,fma,popcnt")]]
 /// \def ECQ_AVX512_EMULATED
 /// 1 where functions stand in for the intrinsics of AVX-512 (tests/support/avx512_emulated), so that a program of tests
 /// runs its kernels on machines without it; else 0.

@@ -18,12 +18,12 @@
 namespace ecq {
 
 /// Instruction sets that kernels are written for, each including those before it on the same kind of machine. Results
-/// do not depend on the choice, except that products in FP32 (matmul) are added in another order.
+/// do not depend on the choice, except that sums of products in FP32 (matmul) are rounded in another order.
 enum class instruction_set : unsigned char {
   automatic,  ///< the best one that the machine has
   scalar,     ///< plain C++, the definition
   neon,       ///< Advanced SIMD of 64-bit Arm, which all its machines have
-  avx2,       ///< AVX2 with BMI1, BMI2 and POPCNT
+  avx2,       ///< AVX2 with BMI1, BMI2, FMA and POPCNT
   avx512      ///< AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, with GFNI: Ice Lake, Zen 4 and later
 };
 
@@ -49,7 +49,7 @@ inline instruction_set detect_instruction_set() noexcept {
 #if ECQ_X86
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-      __builtin_cpu_supports("popcnt")) {
+      __builtin_cpu_supports("fma") && __builtin_cpu_supports("popcnt")) {
     const bool wide =
         ECQ_AVX512_EMULATED != 0 || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&

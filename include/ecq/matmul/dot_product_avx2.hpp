@@ -33,8 +33,8 @@ ECQ_AVX2 inline float dot(const float* weights, const float* x, std::size_t coun
   for (; i + 32 <= count; i += 32) {
     ECQ_UNROLL
     for (std::size_t part = 0; part < 4; ++part) {
-      sums[part] = _mm256_add_ps(
-          sums[part], _mm256_mul_ps(_mm256_loadu_ps(weights + i + 8 * part), _mm256_loadu_ps(x + i + 8 * part)));
+      sums[part] =
+          _mm256_fmadd_ps(_mm256_loadu_ps(weights + i + 8 * part), _mm256_loadu_ps(x + i + 8 * part), sums[part]);
     }
   }
   float rest = 0;
@@ -53,8 +53,7 @@ ECQ_AVX2 inline void add_four_dots(const float* weights, const float* x, std::si
       const __m256 eight = _mm256_loadu_ps(weights + i + 8 * part);
       ECQ_UNROLL
       for (std::size_t b = 0; b < 4; ++b) {
-        sums[4 * part + b] =
-            _mm256_add_ps(sums[4 * part + b], _mm256_mul_ps(eight, _mm256_loadu_ps(x + b * stride + i + 8 * part)));
+        sums[4 * part + b] = _mm256_fmadd_ps(eight, _mm256_loadu_ps(x + b * stride + i + 8 * part), sums[4 * part + b]);
       }
     }
   }

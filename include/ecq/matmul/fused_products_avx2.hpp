@@ -46,8 +46,8 @@ struct product_target {
     ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256 first_eight, __m256 second_eight) {
       __m256& first = sum[i % 2 * 2];
       __m256& second = sum[i % 2 * 2 + 1];
-      first = _mm256_add_ps(first, _mm256_mul_ps(first_eight, _mm256_loadu_ps(x + 16 * i)));
-      second = _mm256_add_ps(second, _mm256_mul_ps(second_eight, _mm256_loadu_ps(x + 16 * i + 8)));
+      first = _mm256_fmadd_ps(first_eight, _mm256_loadu_ps(x + 16 * i), first);
+      second = _mm256_fmadd_ps(second_eight, _mm256_loadu_ps(x + 16 * i + 8), second);
     }
 
     void escape(unsigned place, std::uint16_t half) {

@@ -50,7 +50,7 @@ struct tile_target {
 /// Dot products of a tile (matmul/weight_tile.hpp).
 struct tile_dots {
   using activation = float;
-  static constexpr std::size_t rows = 2;
+  static constexpr std::size_t rows = 3;
 
   template <std::size_t Rows, std::size_t Batch>
   ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
@@ -78,7 +78,7 @@ struct tile_dots {
             const __m256 some = _mm256_loadu_ps(x + b * stride + i + 8 * part);
             ECQ_UNROLL
             for (std::size_t row = 0; row < Rows; ++row) {
-              sum[row][b] = _mm256_add_ps(sum[row][b], _mm256_mul_ps(values[row], some));
+              sum[row][b] = _mm256_fmadd_ps(values[row], some, sum[row][b]);
             }
           }
         }
@@ -91,7 +91,7 @@ struct tile_dots {
         for (std::size_t b = 0; b < Batch; ++b) {
           float* const to = scaled.of(row, b);
           const __m256 before = run.is_first() ? _mm256_setzero_ps() : _mm256_load_ps(to);
-          _mm256_store_ps(to, _mm256_add_ps(_mm256_mul_ps(sum[row][b], scale), before));
+          _mm256_store_ps(to, _mm256_fmadd_ps(sum[row][b], scale, before));
         }
       }
     }
