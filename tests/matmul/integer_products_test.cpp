@@ -22,6 +22,7 @@
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/seal.hpp"
 #include "support/trellis_path.hpp"
 #include "support/weights.hpp"
 
@@ -331,6 +332,48 @@ TEST(IntegerProducts, OfFewCodes) {
         EXPECT_EQ(done.error().code(), errc::corrupt);
       }
     }
+  }
+}
+
+// Bytes of a liar, whose checksums are right: the same verdict, and the same products, with every instruction set.
+TEST(IntegerProducts, AgreeOnDamage) {
+  constexpr std::size_t rows = 40, columns = 512;
+  for (const std::optional<unsigned> narrow : {std::optional<unsigned>(), std::optional(0U), std::optional(1U)}) {
+    SCOPED_TRACE(narrow ? std::to_string(*narrow) + " raw bits" : "single codes");
+    known_block of = coded(dtype::int8, {{rows, columns, 1, columns}});
+    std::mt19937 random(3);
+    for (auto& code : of.codes) code = static_cast<std::uint8_t>(250 + std::popcount(random() & 0x7FFU));
+    if (narrow) of.codes[5] = of.codes[9000] = 100;  // escapes
+    of.block.stream = *ecq::encode_stream<ecq::rans>(cpu{}, of.codes, {.chunk_bits = 10, .narrow_pairs = narrow});
+    const auto x = gaussian(5, columns, 99, 1.0F);
+    std::size_t refused = 0;
+    for (unsigned i = 0; i < 300; ++i) {
+      packed_block damaged = of.block;
+      damaged.stream[random() % damaged.stream.size()] ^= static_cast<std::byte>(1U << random() % 8);
+      ecq_test::seal(damaged.stream);
+      const auto plan = matmul_plan::of(cpu{}, damaged);
+      refused += plan ? 0U : 1U;
+      for (const std::size_t batch : {1U, 5U}) {
+        std::string verdict;
+        std::vector<float> first;
+        for (const instruction_set isa : every_set) {
+          if (!plan) continue;
+          std::vector<float> y(batch * rows);
+          const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns),
+                                        matrix_view(y.data(), batch, rows), int8_activations);
+          const std::string says = done ? "products" : done.error().to_string();
+          if (!done) y.clear();
+          if (first.empty() && verdict.empty()) {
+            first = y;
+            verdict = says;
+          }
+          ASSERT_EQ(says, verdict) << i << ", " << ecq::name_of(isa);
+          ASSERT_EQ(y, first) << i << ", " << ecq::name_of(isa);
+        }
+        refused += verdict == "products" ? 0U : 1U;
+      }
+    }
+    EXPECT_GT(refused, 300U);
   }
 }
 
