@@ -219,7 +219,8 @@ void expect_fused(const packed_block& block, std::size_t columns) {
 
 // Weights that are multiplied in the order in which they are decoded: rows within a chunk and across, and columns that
 // rule it out.
-constexpr shape fused_shapes[] = {{37, 512}, {16, 256}, {5, 7168}, {9, 768}, {21, 384}, {40, 300}};
+constexpr shape fused_shapes[] = {{37, 512}, {16, 256}, {5, 7168}, {9, 768},
+                                  {21, 384}, {40, 300}, {23, 576}, {19, 896}};
 
 // With and without escapes.
 TEST(MatmulPlan, TakesNarrowPairs) {
@@ -390,7 +391,8 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
     bool fused;
   };
   constexpr groups every_size[] = {{512, 128, 1, true},  {512, 128, 3, true},   {768, 256, 1, true},
-                                   {1280, 512, 1, true}, {2560, 1152, 1, true}, {768, 64, 1, false}};
+                                   {1280, 512, 1, true}, {2560, 1152, 1, true}, {768, 64, 1, false},
+                                   {576, 576, 1, true},  {896, 896, 3, true},   {576, 192, 1, false}};
   const ecq::trellis walk{3, 10};
   for (const auto& [columns, run, rows, fused] : every_size) {
     SCOPED_TRACE(std::to_string(run) + " of " + std::to_string(columns) + " columns, of " + std::to_string(rows));

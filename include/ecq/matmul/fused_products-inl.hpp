@@ -6,9 +6,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -18,13 +18,12 @@
 #include "ecq/matmul/decode_weights_avx512.hpp"
 #include "ecq/matmul/fused_products_avx2.hpp"
 #include "ecq/matmul/fused_products_avx512.hpp"
+#include "ecq/matmul/fused_tiles-inl.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
-#include "ecq/matmul/thread_tile.hpp"
 #include "ecq/matmul/trellis_sinks_avx2.hpp"
-#include "ecq/matmul/weight_tile.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
 #include "ecq/matmul/weight_tile_avx512.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
@@ -92,7 +91,10 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   } else if (detail::avx512::bf16_writer::takes(stream.join())) {
     how = detail::fusion::bf16;
   }
-  if (how == detail::fusion::none || stream.coder() != rans::id || columns_ % detail::group_of(how) != 0) return;
+  if (how == detail::fusion::none || stream.coder() != rans::id) return;
+  const std::size_t group = detail::group_of(how);
+  const std::size_t phases = group / std::gcd(columns_, group);
+  if (phases > detail::most_row_phases || (phases > 1 && columns_ < 2 * group)) return;
   for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
     detail::fused_table& table = fused_tables_.emplace_back(rans_slots(stream.table<rans>(index), stream.map()));
     if (how != detail::fusion::pairs) continue;
@@ -102,8 +104,9 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     }
   }
   fusion_ = how;
+  row_phases_ = phases;
   whole_groups_ = std::all_of(parts_.begin(), parts_.end(), [&](const part& each) {
-    return columns_of_scale(*each.matrix) % detail::group_of(how) == 0;
+    return columns_of_scale(*each.matrix) % group == 0 && each.begin % group == 0;
   });
 #endif
 }
@@ -115,9 +118,8 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
   if (chosen_instruction_set(instruction_set::automatic) != instruction_set::avx512) return;
   std::vector<std::uint64_t> chunks;
   for (const task_range& range : tasks_) {
-    for (std::uint64_t at = range.begin; at < range.end; at += stream.chunk_symbols()) {
-      chunks.push_back(at >> stream.chunk_bits());
-    }
+    const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
+    for (std::uint64_t chunk = range.begin >> stream.chunk_bits(); chunk <= last; ++chunk) chunks.push_back(chunk);
   }
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
@@ -147,7 +149,8 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const task_output to{task, x.batch(), y, edges, accumulate};
   const auto multiplied = [&]<class Kernels>(Kernels) {
-    const bool fused = whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds());
+    const bool whole = row_phases_ == 1 && has_whole_chunks(range);
+    const bool fused = whole && (whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds()));
     return x.batch() == 1 && fused ? multiply_fused<Kernels>(range, x, to) : multiply_tile<Kernels>(range, x, to);
   };
   return isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
@@ -158,17 +161,22 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
 #endif
 }
 
+ECQ_INLINE bool matmul_plan::has_whole_chunks(const task_range& range) const noexcept {
+  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
+  return range.begin % chunk == 0 && range.end % chunk == 0;
+}
+
 ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {
   const part& source = parts_[range.part];
   const packed_matrix& matrix = *source.matrix;
-  const std::size_t group = detail::group_of(fusion_);
   const encoded_stream& stream = decoder_.stream();
-  const std::uint64_t chunk = stream.chunk_symbols();
-  const bool whole_blocks = columns_of_scale(matrix) % detail::block_of_scale == 0;
+  const std::size_t group = detail::group_of(fusion_);
+  const std::size_t of_scale = columns_of_scale(matrix);
+  const bool whole_scales = row_phases_ == 1 ? of_scale % detail::block_of_scale == 0 : of_scale == columns_;
   const detail::code_table* const values = values_[source.number].get();
   const bool integers = !stream.trellis() || matrix.format == dtype::int8;
-  return x.is_ordered() && whole_blocks && integers && (values == nullptr || values->exact_halves) &&
-         source.begin % group == 0 && chunk % group == 0 && range.begin % chunk == 0 && range.end % chunk == 0;
+  return x.is_ordered() && whole_scales && integers && (values == nullptr || values->exact_halves) &&
+         source.begin % (group / row_phases_) == 0 && stream.chunk_symbols() % group == 0;
 }
 
 #if ECQ_X86
@@ -207,9 +215,9 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 }
 
 template <class Kernels, class Target>
-bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
+bool matmul_plan::decode_fused(const task_range& range, const task_range& whole, const Target& target) const {
   detail::fused_chunks chunks;
-  if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
+  if (!begin_fused(whole, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   const std::size_t number = parts_[range.part].number;
   const detail::code_table* const values = values_[number].get();
@@ -281,7 +289,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
     }
     target.to[i] = &products[i];
   }
-  if (!decode_fused<Kernels>(range, target)) return false;
+  if (!decode_fused<Kernels>(range, range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (!products[i].at_scale(target.row)) products[i].end_sum();
   }
@@ -337,94 +345,6 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   for (std::size_t i = 0; i < of_rows.size(); ++i) {
     const bool whole = (i != 0 || first_column == 0) && (i + 1 != of_rows.size() || last_column == columns_);
     to.put(source.first_output + first_row + i, whole ? 2 : i == 0 ? 0 : 1, 0, of_rows[i]);
-  }
-  return true;
-}
-
-template <class Kernels>
-bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const {
-  using dots = typename Kernels::dots;
-  constexpr std::size_t most_sums = std::size_t{1} << 20;
-  const auto weights = static_cast<std::size_t>(range.end - range.begin);
-  const packed_matrix& matrix = *parts_[range.part].matrix;
-  const std::size_t of_scale = columns_of_scale(matrix);
-  if (weights / columns_ + 2 > most_sums / x.batch()) return false;
-  std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
-  typename Kernels::tile target{};
-  const auto chunk_symbols = static_cast<std::size_t>(decoder_.stream().chunk_symbols());
-  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
-    target.to[i] = tile + (std::min)(i, weights / chunk_symbols - 1) * chunk_symbols;
-  }
-  if (!decode_fused<Kernels>(range, target)) return false;
-  if constexpr (Kernels::lists_escapes) {
-    const detail::code_table* const values = values_[parts_[range.part].number].get();
-    for (std::size_t i = 0; i < weights / chunk_symbols; ++i) {
-      for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
-        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
-                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
-        tile[i * chunk_symbols + detail::place_of_half(met)] = values->halves[escape.code()];
-      }
-    }
-  }
-  const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
-  const bool two_blocks = Kernels::scales_blocks && pairs_in_rounds();
-  thread_local std::vector<float> sums;
-  sums.clear();
-  const auto multiply = [&](std::uint64_t offset, std::size_t first_row, std::size_t rows,
-                            const detail::column_range& some) {
-    const std::size_t done = sums.size();
-    sums.resize(done + rows * x.batch());
-    detail::add_tile_products<dots>(
-        tile + offset, columns_, [&](std::size_t row) { return scaled ? scales_of(matrix, first_row + row) : nullptr; },
-        rows, x.ordered<typename dots::activation>(), columns_, some, x.batch(), sums.data() + done, x.batch());
-  };
-  // Whole rows, all but the first and the last one, lie together.
-  std::uint64_t first_offset = 0;
-  std::size_t first_row = 0;
-  std::size_t whole = 0;
-  const auto flush = [&] {
-    multiply(first_offset, first_row, std::exchange(whole, 0), {0, columns_, of_scale, two_blocks});
-  };
-  const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
-    if (edge != 2) {
-      flush();
-      multiply(offset, at.row, 1, {at.first_column, at.columns, of_scale, two_blocks});
-    } else if (whole++ == 0) {
-      first_offset = offset;
-      first_row = at.row;
-    }
-    return {};
-  };
-  static_cast<void>(for_each_segment(range, take));
-  flush();
-  const bool finite = std::all_of(sums.begin(), sums.end(),
-                                  [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
-  if (!finite) return false;
-  const float unit = unit_of(Kernels::isa);
-  const std::size_t batch = x.batch();
-  float* of_row = sums.data();
-  const auto finish = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
-    const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
-    const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
-    for (std::size_t b = 0; b < batch; ++b) {
-      of_row[b] = of_row[b] * unit * scale;
-      if (matrix.lossless() || matrix.zero == 0) continue;
-      of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
-    }
-    of_row += batch;
-    return {};
-  };
-  static_cast<void>(for_each_segment(range, finish));
-  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
-  for (std::size_t begin = 0; begin < batch; begin += 4) {
-    const std::size_t end = (std::min)(begin + 4, batch);
-    of_row = sums.data();
-    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
-      of_row += batch;
-      return {};
-    };
-    static_cast<void>(for_each_segment(range, put));
   }
   return true;
 }

@@ -26,6 +26,11 @@ inline constexpr std::size_t most_fused_rows = 256;
 /// Weights that are multiplied together: chunks and rows hold whole groups of them.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
+/// Rows that do not consist of whole groups begin at as many different places in a group at most, its multiples of the
+/// greatest common divisor of both. For each of them activations have an order of their own, with zeros for the weights
+/// of other rows in the groups that a row begins and ends with.
+inline constexpr std::size_t most_row_phases = 4;
+
 /// Columns of a row that share a scale consist of whole blocks of so many: each block is met by itself, or, in groups
 /// of pairs, in half of every register.
 inline constexpr std::size_t block_of_scale = 128;

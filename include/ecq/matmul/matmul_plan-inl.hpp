@@ -173,7 +173,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       return input;
     }
     const bool halves = meets_halves<Element>(chosen);
-    if (fuses(chosen) && (halves || x.rows() <= detail::most_fused_rows)) order(chosen, halves, input);
+    const bool few = x.rows() <= detail::most_fused_rows;
+    if (fuses(chosen) && ((halves && row_phases_ == 1) || few)) order(chosen, halves, input);
     if (affine_) {
       input.sums_stride_ = columns_ + 1;
       input.sums_.resize(x.rows() * (columns_ + 1));
@@ -199,12 +200,21 @@ ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_i
     places[column] = static_cast<std::uint16_t>(place);
   }
   const auto fill = [&](auto& ordered, const auto& convert) {
-    ordered.resize(input.batch() * columns_);
-    for (std::size_t row = 0; row < input.batch(); ++row) {
-      for (std::size_t first = 0; first < columns_; first += group) {
-        const float* const from = input.row(row) + first;
-        auto* const to = ordered.data() + row * columns_ + first;
-        for (std::size_t column = 0; column < group; ++column) to[places[column]] = convert(from[column]);
+    const std::size_t stride = ordered_columns();
+    ordered.resize(row_phases_ * input.batch() * stride);
+    for (std::size_t row = 0; row < row_phases_ * input.batch(); ++row) {
+      const std::size_t phase = row / input.batch() * (group / row_phases_);
+      const float* const from = input.row(row % input.batch());
+      auto* to = ordered.data() + row * stride;
+      for (std::size_t first = 0; first < stride; first += group, to += group) {
+        if (first >= phase && first - phase + group <= columns_) {
+          for (std::size_t i = 0; i < group; ++i) to[places[i]] = convert(from[first - phase + i]);
+          continue;
+        }
+        for (std::size_t i = 0; i < group; ++i) {
+          const std::size_t column = first + i - phase;  // a column of none wraps around
+          if (column < columns_) to[places[i]] = convert(from[column]);
+        }
       }
     }
   };

@@ -250,6 +250,11 @@ class matmul_plan {
   static bool meets_halves(instruction_set chosen) noexcept {
     return std::is_same_v<Element, bf16> && chosen == instruction_set::avx512 && machine_has_fast_bf16_dots();
   }
+  /// The columns of a row of ordered activations, with zeros for weights of other rows (detail::most_row_phases).
+  std::size_t ordered_columns() const noexcept {
+    const std::size_t group = detail::group_of(fusion_);
+    return row_phases_ == 1 ? columns_ : (columns_ + group - group / row_phases_ + group - 1) / group * group;
+  }
   /// Puts the rows of `input`, which are BF16 values if `halves`, in the order in which products fused by `chosen` meet
   /// them.
   void order(instruction_set chosen, bool halves, matmul_input& input) const;
@@ -278,22 +283,24 @@ class matmul_plan {
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
+  bool has_whole_chunks(const task_range& range) const noexcept;
   /// Puts chunks at their beginnings, and behind their escapes if these are `listed`. Returns false if one of them is
   /// damaged or has another table than the others.
   bool begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const;
   /// Prefetches the beginnings of the chunks of a task.
   void fetch(const task_range& range) const;
-  /// Decodes a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp). Returns false if
-  /// the stream is damaged, or has tables that no kernel takes.
+  /// Decodes the chunks of a task that can be fused, `whole`, to a target of weights of `Kernels`
+  /// (fused_products-inl.hpp). Returns false if the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
-  bool decode_fused(const task_range& range, const Target& target) const;
+  bool decode_fused(const task_range& range, const task_range& whole, const Target& target) const;
   /// By what kernels of `isa` divide the weights of this plan.
   float unit_of(instruction_set isa) const noexcept;
   /// The scale of each block (block_of_scale) of `weights` weights from a row and a column on, whole blocks: until the
   /// calling thread asks again.
   const bf16* scales_of_blocks(const packed_matrix& matrix, std::size_t row, std::size_t column,
                                std::size_t weights) const;
-  /// Puts the products of a task that can be fused with the one row of activations, without storing a weight. Returns
+  /// Puts the products of a task of whole chunks that can be fused with the one row of activations, without storing a
+  /// weight. Returns
   /// false, and has put nothing, as decode_fused() does, and if a sum is not finite.
   template <class Kernels>
   bool multiply_fused(const task_range& range, const matmul_input& x, const task_output& to) const;
@@ -317,7 +324,8 @@ class matmul_plan {
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
   detail::pair_escapes escapes_;                   ///< where kernels of AVX-512 take them for 0; otherwise empty
-  bool whole_groups_ = false;  ///< columns that share a scale consist of whole groups of weights, in all parts
+  std::size_t row_phases_ = 1;  ///< places in a group of weights where rows begin (matmul/fusion.hpp)
+  bool whole_groups_ = false;   ///< columns that share a scale consist of whole groups of weights, in all parts
   bool affine_ = false;
   bool any_integers_ = false;      ///< a part has codes that are integers
   bool any_not_integers_ = false;  ///< a part has not

@@ -1,0 +1,135 @@
+#pragma once
+/// \file
+/// Definition of products by a tile of weights in the order in which kernels decode them, for any number of rows of
+/// activations.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ecq/base/config.hpp"
+#include "ecq/format/fp32.hpp"
+#include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/pair_escapes.hpp"
+#include "ecq/matmul/thread_tile.hpp"
+#include "ecq/matmul/weight_tile.hpp"
+
+namespace ecq {
+
+#if ECQ_X86
+template <class Kernels>
+bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const {
+  using dots = typename Kernels::dots;
+  constexpr std::size_t most_sums = std::size_t{1} << 20;
+  const packed_matrix& matrix = *parts_[range.part].matrix;
+  const encoded_stream& stream = decoder_.stream();
+  const std::uint64_t chunk_symbols = stream.chunk_symbols();
+  // A chunk that ends elsewhere is not needed whole; the last one of a stream may be shorter.
+  const task_range whole = {range.part, range.begin / chunk_symbols * chunk_symbols,
+                            (range.end + chunk_symbols - 1) / chunk_symbols * chunk_symbols};
+  const auto weights = static_cast<std::size_t>(whole.end - whole.begin);
+  if (whole.end > stream.size() || weights / columns_ + 2 > most_sums / x.batch()) return false;
+  std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
+  typename Kernels::tile target{};
+  const auto chunk = static_cast<std::size_t>(chunk_symbols);
+  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
+    target.to[i] = tile + (std::min)(i, weights / chunk - 1) * chunk;
+  }
+  if (!decode_fused<Kernels>(range, whole, target)) return false;
+  if constexpr (Kernels::lists_escapes) {
+    const detail::code_table* const values = values_[parts_[range.part].number].get();
+    for (std::size_t i = 0; i < weights / chunk; ++i) {
+      for (const detail::pair_escape escape : escapes_.of(whole.begin / chunk + i)) {
+        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
+                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
+        tile[i * chunk + detail::place_of_half(met)] = values->halves[escape.code()];
+      }
+    }
+  }
+  const std::size_t batch = x.batch();
+  const std::size_t group = detail::group_of(fusion_);
+  const std::size_t stride = ordered_columns();
+  const std::size_t of_scale = columns_of_scale(matrix);
+  const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
+  const bool two_blocks = Kernels::scales_blocks && pairs_in_rounds();
+  thread_local std::vector<float> sums;
+  sums.clear();
+  std::size_t row_of_task = 0;
+  // Multiplies `rows` rows, each `apart` rows behind the one before, from the columns of `at` on. They begin at the
+  // same place in a group. In the groups that they begin and end with, activations are 0 for the weights of other rows.
+  const auto multiply = [&](std::size_t index, const segment& at, std::uint64_t offset, std::size_t rows,
+                            std::size_t apart) {
+    const auto phase = static_cast<std::size_t>((range.begin + offset - at.first_column) % group);
+    const std::size_t begin = (phase + at.first_column) / group * group;
+    const std::size_t end = (phase + at.first_column + at.columns + group - 1) / group * group;
+    const std::uint64_t first = range.begin - whole.begin + offset - (phase + at.first_column - begin);
+    const auto scales = [&](std::size_t row) { return scaled ? scales_of(matrix, at.row + row * apart) : nullptr; };
+    detail::add_tile_products<dots>(
+        tile + first, apart * columns_, scales, rows,
+        x.ordered<typename dots::activation>() + phase / (group / row_phases_) * batch * stride, stride,
+        {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, sums.data() + index * batch,
+        apart * batch);
+  };
+  // Whole rows, all but the first and the last one, are multiplied together.
+  segment first_whole{};
+  std::uint64_t first_offset = 0;
+  std::size_t whole_rows = 0;
+  const auto flush = [&] {
+    for (std::size_t i = 0; i < (std::min)(row_phases_, whole_rows); ++i) {
+      segment at = first_whole;
+      at.row += i;
+      multiply(row_of_task - whole_rows + i, at, first_offset + i * columns_, (whole_rows - i - 1) / row_phases_ + 1,
+               row_phases_);
+    }
+    whole_rows = 0;
+  };
+  const auto take = [&](const segment& at, std::uint64_t offset, std::size_t edge) -> result<void> {
+    if (edge != 2) flush();
+    sums.resize(sums.size() + batch);
+    if (edge != 2) {
+      multiply(row_of_task, at, offset, 1, 1);
+    } else if (whole_rows++ == 0) {
+      first_whole = at;
+      first_offset = offset;
+    }
+    ++row_of_task;
+    return {};
+  };
+  static_cast<void>(for_each_segment(range, take));
+  flush();
+  const bool finite = std::all_of(sums.begin(), sums.end(),
+                                  [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
+  if (!finite) return false;
+  const float unit = unit_of(Kernels::isa);
+  float* of_row = sums.data();
+  const auto finish = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
+    const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
+    const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
+    for (std::size_t b = 0; b < batch; ++b) {
+      of_row[b] = of_row[b] * unit * scale;
+      if (matrix.lossless() || matrix.zero == 0) continue;
+      of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+    }
+    of_row += batch;
+    return {};
+  };
+  static_cast<void>(for_each_segment(range, finish));
+  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
+  for (std::size_t begin = 0; begin < batch; begin += 4) {
+    const std::size_t end = (std::min)(begin + 4, batch);
+    of_row = sums.data();
+    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
+      of_row += batch;
+      return {};
+    };
+    static_cast<void>(for_each_segment(range, put));
+  }
+  return true;
+}
+#endif
+
+}  // namespace ecq
