@@ -42,29 +42,26 @@ ECQ_INLINE std::optional<matmul_plan::stored_weights> matmul_plan::decode_intege
     [[maybe_unused]] const task_range& range, [[maybe_unused]] const matmul_input& x) const {
 #if ECQ_X86
   const part& source = parts_[range.part];
-  const std::uint64_t chunk = decoder_.stream().chunk_symbols();
-  const bool ordered = x.quantized_.in_rounds() || x.quantized_.as_halves();
-  if (!ordered || source.begin % detail::group_of(fusion_) != 0 || range.begin % chunk != 0 || range.end % chunk != 0) {
-    return {};
-  }
-  const auto count = static_cast<std::size_t>(range.end - range.begin);
-  if (x.quantized_.in_rounds()) {
-    std::byte* const tile = detail::tile_of_thread(count);
-    const bool decoded = source.matrix->format == dtype::int8 && decode_in_rounds(range, tile);
-    return decoded ? std::optional(stored_weights{tile, 1, stored_as::rounds}) : std::nullopt;
-  }
-  std::byte* const tile = detail::tile_of_thread(count * sizeof(std::int16_t));
-  if (!decode_as_halves(range, reinterpret_cast<std::uint16_t*>(tile))) return {};
-  return stored_weights{tile, sizeof(std::int16_t), stored_as::halves};
+  const bool in_rounds = x.quantized_.in_rounds();
+  const task_range whole = whole_chunks(range);
+  if (!in_rounds && !x.quantized_.as_halves()) return {};
+  if (source.begin % detail::group_of(fusion_) != 0 || whole.end > decoder_.stream().size()) return {};
+  const std::size_t width = in_rounds ? 1 : sizeof(std::int16_t);
+  std::byte* const tile = detail::tile_of_thread(static_cast<std::size_t>(whole.end - whole.begin) * width);
+  const bool decoded = in_rounds ? source.matrix->format == dtype::int8 && decode_in_rounds(range, whole, tile)
+                                 : decode_as_halves(range, whole, reinterpret_cast<std::uint16_t*>(tile));
+  if (!decoded) return {};
+  return stored_weights{tile, width, in_rounds ? stored_as::rounds : stored_as::halves}.behind(range.begin -
+                                                                                               whole.begin);
 #else
   return {};
 #endif
 }
 
 #if ECQ_X86
-ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte* tile) const {
+ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, const task_range& whole, std::byte* tile) const {
   detail::fused_chunks chunks;
-  if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
+  if (!begin_fused(whole, !escapes_.empty(), chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
@@ -75,7 +72,7 @@ ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte
   });
   if (!decoded || !chunks.ended()) return false;
   for (std::size_t i = 0; i < chunks.count; ++i) {
-    for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
+    for (const detail::pair_escape escape : escapes_.of(whole.begin / chunk_symbols + i)) {
       const std::size_t met = detail::place_of_byte_in_rounds(escape.place());
       tile[i * chunk_symbols + met] = std::byte{escape.code()} ^ std::byte{0x80};
     }
@@ -84,13 +81,14 @@ ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte
 }
 
 /// Kernels that store the BF16 values of codes store integers of 16 bits as well.
-ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, std::uint16_t* tile) const {
+ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, const task_range& whole,
+                                              std::uint16_t* tile) const {
   const part& source = parts_[range.part];
   const encoded_stream& stream = decoder_.stream();
   const detail::code_table& values = *values_[source.number];
   const bool pairs = fusion_ == detail::fusion::pairs;
   detail::fused_chunks chunks;
-  if ((pairs && !values.all_finite) || !begin_fused(range, false, chunks)) return false;
+  if ((pairs && !values.all_finite) || !begin_fused(whole, false, chunks)) return false;
   if (&range != &tasks_.back()) fetch(*(&range + 1));
   std::uint16_t integers[256];
   for (unsigned code = 0; code < 256; ++code) {
@@ -124,7 +122,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const packed_matrix& matrix = *source.matrix;
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
-  const bool whole = source.begin % group == 0 && range.begin % chunk_symbols == 0 && range.end % chunk_symbols == 0;
+  const bool whole = source.begin % group == 0 && has_whole_chunks(range);
   // Sums of (code + 128) * activation do not overflow.
   constexpr std::size_t most_columns = std::size_t{1} << 16;
   if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_ || columns_ > most_columns) {

@@ -105,9 +105,8 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   }
   fusion_ = how;
   row_phases_ = phases;
-  whole_groups_ = std::all_of(parts_.begin(), parts_.end(), [&](const part& each) {
-    return columns_of_scale(*each.matrix) % group == 0 && each.begin % group == 0;
-  });
+  whole_groups_ = std::all_of(parts_.begin(), parts_.end(),
+                              [&](const part& each) { return columns_of_scale(*each.matrix) % group == 0; });
 #endif
 }
 
@@ -161,9 +160,14 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
 #endif
 }
 
-ECQ_INLINE bool matmul_plan::has_whole_chunks(const task_range& range) const noexcept {
+ECQ_INLINE matmul_plan::task_range matmul_plan::whole_chunks(const task_range& range) const noexcept {
   const std::uint64_t chunk = decoder_.stream().chunk_symbols();
-  return range.begin % chunk == 0 && range.end % chunk == 0;
+  return {range.part, range.begin / chunk * chunk, (range.end + chunk - 1) / chunk * chunk};
+}
+
+ECQ_INLINE bool matmul_plan::has_whole_chunks(const task_range& range) const noexcept {
+  const task_range whole = whole_chunks(range);
+  return whole.begin == range.begin && whole.end == range.end;
 }
 
 ECQ_INLINE bool matmul_plan::can_fuse(const task_range& range, const matmul_input& x) const {

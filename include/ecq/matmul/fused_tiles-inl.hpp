@@ -26,15 +26,12 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   constexpr std::size_t most_sums = std::size_t{1} << 20;
   const packed_matrix& matrix = *parts_[range.part].matrix;
   const encoded_stream& stream = decoder_.stream();
-  const std::uint64_t chunk_symbols = stream.chunk_symbols();
-  // A chunk that ends elsewhere is not needed whole; the last one of a stream may be shorter.
-  const task_range whole = {range.part, range.begin / chunk_symbols * chunk_symbols,
-                            (range.end + chunk_symbols - 1) / chunk_symbols * chunk_symbols};
+  const task_range whole = whole_chunks(range);
   const auto weights = static_cast<std::size_t>(whole.end - whole.begin);
   if (whole.end > stream.size() || weights / columns_ + 2 > most_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
   typename Kernels::tile target{};
-  const auto chunk = static_cast<std::size_t>(chunk_symbols);
+  const auto chunk = static_cast<std::size_t>(stream.chunk_symbols());
   for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
     target.to[i] = tile + (std::min)(i, weights / chunk - 1) * chunk;
   }

@@ -23,11 +23,11 @@ enum class fusion : std::uint8_t {
 /// as they are copied, which would take twice their memory.
 inline constexpr std::size_t most_fused_rows = 256;
 
-/// Weights that are multiplied together: chunks and rows hold whole groups of them.
+/// Weights that are multiplied together. Chunks hold whole groups of them, and so do most rows.
 constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 : 128; }
 
-/// Rows that do not consist of whole groups begin at as many different places in a group at most, its multiples of the
-/// greatest common divisor of both. For each of them activations have an order of their own, with zeros for the weights
+/// Rows that are no whole groups begin at several places in a group, multiples of the greatest common divisor of both
+/// lengths: at this many, at most. For each place, activations have an order of their own, with zeros for the weights
 /// of other rows in the groups that a row begins and ends with.
 inline constexpr std::size_t most_row_phases = 4;
 
