@@ -92,8 +92,10 @@ class quantized_activations {
     std::array<std::uint8_t, group_of(fusion::pairs)> places{};
     for (std::size_t i = 0; i < group; ++i) places[i] = static_cast<std::uint8_t>(half_place_avx2(how, i));
     halves_.resize(integers_.size());
+    std::int16_t wide[group_of(fusion::pairs)];
     for (std::size_t first = 0; first < halves_.size(); first += group) {
-      for (std::size_t i = 0; i < group; ++i) halves_[first + places[i]] = integers_[first + i];
+      std::copy_n(integers_.data() + first, group, wide);
+      for (std::size_t i = 0; i < group; ++i) halves_[first + places[i]] = wide[i];
     }
   }
 
