@@ -18,7 +18,7 @@
 namespace ecq {
 
 /// Instruction sets that kernels are written for, each including those before it on the same kind of machine. Results
-/// do not depend on the choice, except that sums of products in FP32 (matmul) are rounded in another order.
+/// do not depend on the choice, except that products in FP32 (matmul) are added in another order.
 enum class instruction_set : unsigned char {
   automatic,  ///< the best one that the machine has
   scalar,     ///< plain C++, the definition

@@ -48,8 +48,8 @@ ECQ_INLINE std::optional<matmul_plan::stored_weights> matmul_plan::decode_intege
   if (source.begin % detail::group_of(fusion_) != 0 || whole.end > decoder_.stream().size()) return {};
   const std::size_t width = in_rounds ? 1 : sizeof(std::int16_t);
   std::byte* const tile = detail::tile_of_thread(static_cast<std::size_t>(whole.end - whole.begin) * width);
-  const bool decoded = in_rounds ? source.matrix->format == dtype::int8 && decode_in_rounds(range, whole, tile)
-                                 : decode_as_halves(range, whole, reinterpret_cast<std::uint16_t*>(tile));
+  const bool decoded = in_rounds ? source.matrix->format == dtype::int8 && decode_in_rounds(range, tile)
+                                 : decode_as_halves(range, reinterpret_cast<std::uint16_t*>(tile));
   if (!decoded) return {};
   return stored_weights{tile, width, in_rounds ? stored_as::rounds : stored_as::halves}.behind(range.begin -
                                                                                                whole.begin);
@@ -59,20 +59,20 @@ ECQ_INLINE std::optional<matmul_plan::stored_weights> matmul_plan::decode_intege
 }
 
 #if ECQ_X86
-ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, const task_range& whole, std::byte* tile) const {
+ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte* tile) const {
   detail::fused_chunks chunks;
-  if (!begin_fused(whole, !escapes_.empty(), chunks)) return false;
-  if (&range != &tasks_.back()) fetch(*(&range + 1));
+  if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
+  std::byte* to[detail::weight_chunks];
+  detail::place_chunks(tile, chunks.count, chunk_symbols, to);
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
-    const detail::avx512::integer_tiles tiles = {tile, chunk_symbols, chunks.count};
     return detail::avx512::advance_integers<detail::avx512::pair_integer_tiles>(
-        lookup, stream.nibbles(), stream.header().raw_bits(), chunks.all, tiles);
+        lookup, stream.nibbles(), stream.header().raw_bits(), chunks.all, to);
   });
   if (!decoded || !chunks.ended()) return false;
   for (std::size_t i = 0; i < chunks.count; ++i) {
-    for (const detail::pair_escape escape : escapes_.of(whole.begin / chunk_symbols + i)) {
+    for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
       const std::size_t met = detail::place_of_byte_in_rounds(escape.place());
       tile[i * chunk_symbols + met] = std::byte{escape.code()} ^ std::byte{0x80};
     }
@@ -81,25 +81,20 @@ ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, const tas
 }
 
 /// Kernels that store the BF16 values of codes store integers of 16 bits as well.
-ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, const task_range& whole,
-                                              std::uint16_t* tile) const {
+ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, std::uint16_t* tile) const {
   const part& source = parts_[range.part];
   const encoded_stream& stream = decoder_.stream();
   const detail::code_table& values = *values_[source.number];
   const bool pairs = fusion_ == detail::fusion::pairs;
   detail::fused_chunks chunks;
-  if ((pairs && !values.all_finite) || !begin_fused(whole, false, chunks)) return false;
-  if (&range != &tasks_.back()) fetch(*(&range + 1));
+  if ((pairs && !values.all_finite) || !begin_fused(range, false, chunks)) return false;
   std::uint16_t integers[256];
   for (unsigned code = 0; code < 256; ++code) {
     const bool negative = source.matrix->format == dtype::int8 && code >= 128;
     integers[code] = static_cast<std::uint16_t>(negative ? code - 256 : code);
   }
   detail::avx2::tile_target target{};
-  const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
-  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
-    target.to[i] = tile + (std::min)(i, chunks.count - 1) * chunk_symbols;
-  }
+  detail::place_chunks(tile, chunks.count, static_cast<std::size_t>(stream.chunk_symbols()), target.to);
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const auto stands_for_number = [&](std::uint8_t code) { return values.is_finite(std::byte{code}); };
     if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;  // which is to be named
@@ -130,7 +125,6 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   }
   detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
-  if (&range != &tasks_.back()) fetch(*(&range + 1));
   const detail::product_row<std::int8_t> row = {x.quantized_.row_in_rounds(0), nullptr, columns_ / group,
                                                 columns_ / group};
   detail::avx512::integer_cursor products[weight_chunks];

@@ -133,14 +133,7 @@ struct pair_integer_products : pair_integers<Raw, 4> {
   __m512i sum[together];
 };
 
-/// Where chunks of integers go: one behind the other. Chunks from number `chunks` on are copies of the one before.
-struct integer_tiles {
-  std::byte* first;
-  std::size_t chunk_codes;
-  std::size_t chunks;
-};
-
-/// A sink whose codes go to memory, + 128 each, in the order of place_of_byte_in_rounds().
+/// A sink whose codes go to the places of their chunks, + 128 each, in the order of place_of_byte_in_rounds().
 template <bool Raw>
 struct pair_integer_tiles : pair_integers<Raw, weight_chunks> {
   using base = pair_integers<Raw, weight_chunks>;
@@ -148,11 +141,9 @@ struct pair_integer_tiles : pair_integers<Raw, weight_chunks> {
   using typename base::group;
 
   ECQ_AVX512 pair_integer_tiles(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list,
-                                unsigned bits, rans_cursor* const* cursors, const integer_tiles& tiles)
+                                unsigned bits, rans_cursor* const* cursors, std::byte* const (&places)[weight_chunks])
       : base(first, pairs, list, bits, cursors) {
-    for (std::size_t c = 0; c < together; ++c) {
-      to[c] = tiles.first + (std::min)(first + c, tiles.chunks - 1) * tiles.chunk_codes;
-    }
+    std::copy_n(places + first, together, to);
   }
 
   static std::size_t run() { return (std::numeric_limits<std::size_t>::max)(); }

@@ -190,7 +190,7 @@ ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, d
   const std::uint64_t first = range.begin / stream.chunk_symbols();
   const std::uint16_t table = stream.record(first).table;
   chunks.table = &fused_tables_[table];
-  chunks.count = static_cast<std::size_t>(range.end / stream.chunk_symbols() - first);
+  chunks.count = static_cast<std::size_t>(whole_chunks(range).end / stream.chunk_symbols() - first);
   for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
     const std::uint64_t chunk = first + (std::min)(i, chunks.count - 1);
     if (stream.record(chunk).table != table) return false;
@@ -202,6 +202,7 @@ ECQ_INLINE bool matmul_plan::begin_fused(const task_range& range, bool listed, d
     if (!cursor.begin(stream.chunk(chunk), nullptr)) return false;
     chunks.all[i] = &cursor;
   }
+  if (&range != &tasks_.back()) fetch(*(&range + 1));
   return true;
 }
 
@@ -219,10 +220,9 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 }
 
 template <class Kernels, class Target>
-bool matmul_plan::decode_fused(const task_range& range, const task_range& whole, const Target& target) const {
+bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
   detail::fused_chunks chunks;
-  if (!begin_fused(whole, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
-  if (&range != &tasks_.back()) fetch(*(&range + 1));
+  if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
   const std::size_t number = parts_[range.part].number;
   const detail::code_table* const values = values_[number].get();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
@@ -293,7 +293,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
     }
     target.to[i] = &products[i];
   }
-  if (!decode_fused<Kernels>(range, range, target)) return false;
+  if (!decode_fused<Kernels>(range, target)) return false;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (!products[i].at_scale(target.row)) products[i].end_sum();
   }

@@ -32,10 +32,8 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
   typename Kernels::tile target{};
   const auto chunk = static_cast<std::size_t>(stream.chunk_symbols());
-  for (std::size_t i = 0; i < detail::weight_chunks; ++i) {
-    target.to[i] = tile + (std::min)(i, weights / chunk - 1) * chunk;
-  }
-  if (!decode_fused<Kernels>(range, whole, target)) return false;
+  detail::place_chunks(tile, weights / chunk, chunk, target.to);
+  if (!decode_fused<Kernels>(range, target)) return false;
   if constexpr (Kernels::lists_escapes) {
     const detail::code_table* const values = values_[parts_[range.part].number].get();
     for (std::size_t i = 0; i < weights / chunk; ++i) {

@@ -275,8 +275,8 @@ class matmul_plan {
   /// The same for codes that are integers, if they are in the order of the activations; nothing if the stream is
   /// damaged, too.
   std::optional<stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
-  bool decode_in_rounds(const task_range& range, const task_range& whole, std::byte* tile) const;
-  bool decode_as_halves(const task_range& range, const task_range& whole, std::uint16_t* tile) const;
+  bool decode_in_rounds(const task_range& range, std::byte* tile) const;
+  bool decode_as_halves(const task_range& range, std::uint16_t* tile) const;
   /// How codes meet activations of integers that kernels of `chosen` multiply.
   stored_as order_of_integers(instruction_set chosen) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
@@ -286,15 +286,15 @@ class matmul_plan {
   bool has_whole_chunks(const task_range& range) const noexcept;
   /// The chunks that a task has anything of. The last one of a stream may be shorter.
   task_range whole_chunks(const task_range& range) const noexcept;
-  /// Puts chunks at their beginnings, and behind their escapes if these are `listed`. Returns false if one of them is
-  /// damaged or has another table than the others.
+  /// Puts the chunks of one of tasks_ at their beginnings, and behind their escapes if these are `listed`, and
+  /// prefetches those of the next task. Returns false if one of them is damaged or has another table than the others.
   bool begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const;
   /// Prefetches the beginnings of the chunks of a task.
   void fetch(const task_range& range) const;
-  /// Decodes the chunks of a task that can be fused, `whole`, to a target of weights of `Kernels`
-  /// (fused_products-inl.hpp). Returns false if the stream is damaged, or has tables that no kernel takes.
+  /// Decodes the chunks of a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp).
+  /// Returns false if the stream is damaged, or has tables that no kernel takes.
   template <class Kernels, class Target>
-  bool decode_fused(const task_range& range, const task_range& whole, const Target& target) const;
+  bool decode_fused(const task_range& range, const Target& target) const;
   /// By what kernels of `isa` divide the weights of this plan.
   float unit_of(instruction_set isa) const noexcept;
   /// The scale of each block (block_of_scale) of `weights` weights from a row and a column on, whole blocks: until the
