@@ -504,9 +504,10 @@ TEST(MatmulPlan, StoresCodesOnATrellisThatNoKernelTakes) {
 // What is damaged behind a plan's back has the same verdict as where weights are stored, and mostly is an error.
 TEST(MatmulPlan, FindsDamageOnATrellis) {
   const ecq::trellis walk{3, 10};
-  for (const std::optional<unsigned> narrow : {std::optional<unsigned>(), std::optional(0U), std::optional(2U)}) {
+  for (const auto& [narrow, columns] : {std::pair(std::optional<unsigned>(), 512U), std::pair(std::optional(0U), 512U),
+                                        std::pair(std::optional(2U), 512U), std::pair(std::optional(0U), 576U)}) {
     SCOPED_TRACE(narrow ? std::to_string(*narrow) + " raw bits" : "single codes");
-    packed_block block = with_codes(ecq_test::random_path(walk, std::size_t{40} * 512, 2), 512,
+    packed_block block = with_codes(ecq_test::random_path(walk, std::size_t{40} * columns, 2), columns,
                                     {.chunk_bits = 11, .narrow_pairs = narrow, .trellis = walk});
     const auto plan = matmul_plan::of(cpu{}, block);
     ASSERT_TRUE(plan) << plan.error().to_string();
@@ -518,7 +519,7 @@ TEST(MatmulPlan, FindsDamageOnATrellis) {
       places.push_back(static_cast<std::size_t>(third.states - block.stream.data()) + i);
     for (std::size_t i = 0; i < 2 * third.word_count; i += 31)
       places.push_back(static_cast<std::size_t>(third.words - block.stream.data()) + i);
-    const auto x = small_integers(std::size_t{8} * 512);
+    const auto x = small_integers(std::size_t{8} * columns);
     std::size_t found = 0;
     for (const std::size_t place : places) {
       block.stream[place] ^= std::byte{0x14};
@@ -736,6 +737,39 @@ TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
     expect_propagated(block, columns);
     block.matrices[0].exact = {{columns + 3, -2.0F}, {3 * columns + 3, 0.0F}, {4 * columns + 690, 1.0F}};
     expect_propagated(block, columns);
+  }
+}
+
+// Rows of 576 weights begin within groups that are multiplied together: what one has is not seen in the next one.
+TEST(MatmulPlan, KeepsWeightsThatAreNotFiniteToTheirRows) {
+  constexpr std::size_t rows = 1024, columns = 576;
+  auto weights = rounded(gaussian(rows, columns, 7, 1.0F));
+  weights[5 * columns + columns - 1] = ecq::bf16(std::numeric_limits<float>::infinity());
+  weights[9 * columns] = ecq::bf16(std::numeric_limits<float>::quiet_NaN());
+  const auto block = ecq::lossless<ecq::bf16>{}.compress(matrix_view<const ecq::bf16>(weights.data(), rows, columns));
+  ASSERT_TRUE(block) << block.error().to_string();
+  const auto plan = matmul_plan::of(cpu{}, *block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  for (const std::size_t batch : {1U, 5U}) {
+    const auto x = gaussian(batch, columns, 8, 1.0F);
+    for (const instruction_set isa : every_set) {
+      SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
+      std::vector<float> y(batch * rows);
+      ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns),
+                              matrix_view(y.data(), batch, rows)));
+      for (std::size_t b = 0; b < batch; ++b) {
+        EXPECT_EQ(y[b * rows + 5], std::copysign(std::numeric_limits<float>::infinity(), x[b * columns + columns - 1]));
+        EXPECT_TRUE(std::isnan(y[b * rows + 9]));
+        for (std::size_t row = 0; row < rows; ++row) {
+          if (row == 5 || row == 9) continue;
+          double sum = 0;
+          for (std::size_t i = 0; i < columns; ++i) {
+            sum += static_cast<double>(static_cast<float>(weights[row * columns + i])) * x[b * columns + i];
+          }
+          ASSERT_NEAR(y[b * rows + row], sum, 0.01) << "row " << row;
+        }
+      }
+    }
   }
 }
 
