@@ -101,7 +101,7 @@ TYPED_TEST(Compositions, BytesDoNotDependOnThreads) {
   EXPECT_EQ(decoded(*one), decoded(*four, 0, cpu{.threads = 3}));
 }
 
-TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
+TEST(CompressorFigures, MeetsTargetBitsWithEverythingCounted) {
   const auto weights = ecq_test::gaussian(512, 1024);
   for (const double bits : {2.1, 3.0, 4.0, 6.0}) {
     const auto packed = ecq::compressor<>{{.target_bits = bits}}.compress(matrix_view(weights.data(), 512, 1024));
@@ -111,7 +111,7 @@ TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
 }
 
 // Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
-TEST(Compressor, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
+TEST(CompressorFigures, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
   constexpr std::size_t rows = 16384;
   constexpr std::size_t columns = 512;
   auto weights = ecq_test::gaussian(rows, columns);

@@ -176,7 +176,7 @@ TEST(Lossless, BlocksAndStreamsThatDoNotBelongTogetherAreRefused) {
 }
 
 // Gaussian weights in BF16 take about 66 % of their size (DFloat11 reports 70 % of real models).
-TEST(Lossless, Bf16WeightsLoseAThirdOfTheirSize) {
+TEST(LosslessFigures, Bf16WeightsLoseAThirdOfTheirSize) {
   const auto weights = layer(1'000'000);
   const auto packed = ecq::lossless<bf16>{}.compress(cpu{}, weights);
   ASSERT_TRUE(packed);
@@ -186,7 +186,7 @@ TEST(Lossless, Bf16WeightsLoseAThirdOfTheirSize) {
 }
 
 // N(0, 1) in FP8 E4M3: the exponents have 2.5 to 2.6 bits of entropy.
-TEST(Lossless, Fp8ExponentsOfAGaussianHaveTheEntropyOfThePaper) {
+TEST(LosslessFigures, Fp8ExponentsOfAGaussianHaveTheEntropyOfThePaper) {
   ecq::histogram exponents;
   std::vector<ecq::fp8_e4m3> weights;
   for (const float value : ecq_test::gaussian(1, 1'000'000, 5, 1.0F)) {

@@ -143,7 +143,9 @@ class CalibratedMethod : public testing::Test {
   }
 };
 
-TEST_F(CalibratedMethod, LosesFarLessAtTheSameBits) {
+using CalibratedMethodFigures = CalibratedMethod;
+
+TEST_F(CalibratedMethodFigures, LosesFarLessAtTheSameBits) {
   for (const double bits : {3.0, 4.0}) {
     const auto plain =
         compressed(**ecq::any_method(ecq::dtype::int8, ecq::entquant{.target_bits = bits}).get(), net.matrices());
@@ -156,7 +158,7 @@ TEST_F(CalibratedMethod, LosesFarLessAtTheSameBits) {
   }
 }
 
-TEST_F(CalibratedMethod, LosesLessAlongATrellis) {
+TEST_F(CalibratedMethodFigures, LosesLessAlongATrellis) {
   for (const double bits : {2.1, 3.0}) {
     const auto rounded = calibrated({.pass = pass, .target_bits = bits}, net.matrices());
     const auto made = calibrated({.pass = pass, .target_bits = bits, .state_bits = 3}, net.matrices());

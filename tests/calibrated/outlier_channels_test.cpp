@@ -112,9 +112,9 @@ outcome quantized_along_trellis(matrix_view<const float> weights, const ecq::inp
   return made;
 }
 
-class OutlierChannels : public testing::TestWithParam<double> {};
+class OutlierChannelFigures : public testing::TestWithParam<double> {};
 
-TEST_P(OutlierChannels, LeaveFeedbackNoWorseThanEntQuant) {
+TEST_P(OutlierChannelFigures, LeaveFeedbackNoWorseThanEntQuant) {
   const auto values = ecq_test::gaussian(rows, columns, 5);
   const matrix_view<const float> weights(values.data(), rows, columns);
   const auto seen = inputs_with_outliers(20 * columns, 1), unseen = inputs_with_outliers(2048, 2);
@@ -147,7 +147,7 @@ TEST_P(OutlierChannels, LeaveFeedbackNoWorseThanEntQuant) {
   EXPECT_LE(output_error(values, along_trellis.weights, unseen), output_error(values, plain.weights, unseen));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rates, OutlierChannels, testing::Values(2.1, 3.0, 4.0), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Rates, OutlierChannelFigures, testing::Values(2.1, 3.0, 4.0), [](const auto& instance) {
   return "Bits" + std::to_string(static_cast<int>(std::lround(10 * instance.param)));
 });
 

@@ -102,6 +102,7 @@ TEST(SafetensorsWriter, RefusesDeclarationsThatNoFileCanHold) {
   EXPECT_EQ(code({}, {{"a", "\xff"}}), errc::invalid_argument);
   EXPECT_EQ(code({}, {{"a", ""}, {"a", ""}}), errc::invalid_argument);
   EXPECT_EQ(code({}, {{"a", std::string(100'000'000, 'x')}}), errc::limit_exceeded);
+  EXPECT_EQ(code({}, {{"a", std::string(17'000'000, '\x01')}}), errc::limit_exceeded);  // six bytes each in a header
   EXPECT_EQ(folder.count(), 0U);
 }
 

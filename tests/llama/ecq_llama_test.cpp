@@ -92,7 +92,9 @@ class EcqLlamaTrained : public EcqLlama {
   }
 };
 
-TEST_F(EcqLlamaTrained, PredictsTextThatItHasNotSeen) {
+using EcqLlamaFigures = EcqLlamaTrained;
+
+TEST_F(EcqLlamaFigures, PredictsTextThatItHasNotSeen) {
   const double dense = loss(shipped, "dense");
   EXPECT_LT(dense, 2.57);  // tokens at random: ln(1024) = 6.93
   EXPECT_EQ(loss(shipped, "block"), dense);
@@ -108,7 +110,7 @@ TEST_F(EcqLlamaTrained, ContinuesTextAlikeFromDenseAndFromCodedWeights) {
   EXPECT_EQ(continued("block"), dense);
 }
 
-TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
+TEST_F(EcqLlamaFigures, LosesLittleAtFourBitsAndMoreAtTwo) {
   ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
   for (const char* const bits : {"4", "2.1"}) {
     ASSERT_EQ(run({"compress", path("plain"), "-o", path(bits), "--bits", bits, "-q"}).exit_code, 0);
@@ -121,7 +123,7 @@ TEST_F(EcqLlamaTrained, LosesLittleAtFourBitsAndMoreAtTwo) {
   EXPECT_LT(two, plain + 0.5);
 }
 
-TEST_F(EcqLlamaTrained, FeedbackLosesLessAtTheSameBits) {
+TEST_F(EcqLlamaFigures, FeedbackLosesLessAtTheSameBits) {
   ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
   ASSERT_EQ(run({"compress", path("plain"), "-o", path("2.1"), "--bits", "2.1", "-q"}).exit_code, 0);
   ASSERT_EQ(llama({"compress", path("plain"), "-o", path("fed"), "--bits", "2.1", "--tokens", "1024", "-q"}).exit_code,
@@ -133,7 +135,7 @@ TEST_F(EcqLlamaTrained, FeedbackLosesLessAtTheSameBits) {
   EXPECT_LT(rows[2]["loss"], rows[1]["loss"]);
 }
 
-TEST_F(EcqLlamaTrained, ComparesWhatRatesCost) {
+TEST_F(EcqLlamaFigures, ComparesWhatRatesCost) {
   ASSERT_EQ(run({"decompress", shipped, "-o", path("plain"), "-q"}).exit_code, 0);
   for (const char* const bits : {"4", "2.1"}) {
     ASSERT_EQ(run({"compress", path("plain"), "-o", path(bits), "--bits", bits, "-q"}).exit_code, 0);

@@ -47,7 +47,7 @@ std::vector<std::uint32_t> random_tokens(std::size_t count, std::uint64_t seed) 
   return tokens;
 }
 
-class LlamaOutlierModel : public testing::TestWithParam<double> {
+class LlamaOutlierFigures : public testing::TestWithParam<double> {
  protected:
   /// The divergence of the predictions of folder `name` for texts that no calibration has seen.
   double divergence_of(const llama::model& original, const std::string& name) {
@@ -71,7 +71,7 @@ class LlamaOutlierModel : public testing::TestWithParam<double> {
   llama::thread_pool pool{2};
 };
 
-TEST_P(LlamaOutlierModel, LosesNoMoreByFeedbackThanByEntQuant) {
+TEST_P(LlamaOutlierFigures, LosesNoMoreByFeedbackThanByEntQuant) {
   model_with_outliers().write(folder / "model");
   const auto original = llama::model::open(folder / "model", llama::weight_mode::dense, ecq::cpu{});
   ASSERT_TRUE(original) << original.error().to_string();
@@ -83,7 +83,7 @@ TEST_P(LlamaOutlierModel, LosesNoMoreByFeedbackThanByEntQuant) {
   EXPECT_LE(divergence_of(*original, "fed"), divergence_of(*original, "plain"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rates, LlamaOutlierModel, testing::Values(2.1, 3.0), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Rates, LlamaOutlierFigures, testing::Values(2.1, 3.0), [](const auto& instance) {
   return "Bits" + std::to_string(static_cast<int>(10 * instance.param + 0.5));
 });
 

@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,13 @@ struct shape {
 
 std::vector<ecq::bf16> rounded(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
-/// Weights that many blocks are made of, which is a good deal of work for a machine that is emulated.
-const std::vector<float>& same_weights(std::size_t rows, std::size_t columns, std::uint64_t seed) {
-  static std::map<std::array<std::uint64_t, 3>, std::vector<float>> made;
-  std::vector<float>& weights = made[{rows, columns, seed}];
-  if (weights.empty()) weights = gaussian(rows, columns, seed);
+/// Weights that many blocks are made of, or activations that many meet: making them is much work for a machine that is
+/// emulated.
+const std::vector<float>& same_gaussian(std::size_t rows, std::size_t columns, std::uint64_t seed,
+                                        float sigma = 0.02F) {
+  static std::map<std::array<std::uint64_t, 4>, std::vector<float>> made;
+  std::vector<float>& weights = made[{rows, columns, seed, std::bit_cast<std::uint32_t>(sigma)}];
+  if (weights.empty()) weights = gaussian(rows, columns, seed, sigma);
   return weights;
 }
 
@@ -58,7 +61,7 @@ packed_block packed(const ecq::any_method& method, const std::vector<shape>& sha
   std::vector<std::vector<ecq::bf16>> halves;
   std::vector<ecq::named_weights> matrices;
   for (const auto& [rows, columns] : shapes) {
-    weights.push_back(same_weights(rows, columns, 7 + weights.size()));
+    weights.push_back(same_gaussian(rows, columns, 7 + weights.size()));
     halves.emplace_back();
     for (const float weight : weights.back()) halves.back().emplace_back(weight);
     const std::string name = "m" + std::to_string(matrices.size());
@@ -81,44 +84,51 @@ std::vector<float> decoded(const packed_block& block, std::size_t matrix) {
   return weights;
 }
 
-/// Sums over the decoded weights, and the bounds that the plan states.
+/// Sums over the decoded weights of each row of a block, and the bounds that plans state.
 class expected_products {
  public:
-  expected_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
-                    std::size_t batch)
-      : batch_(batch) {
-    for (const auto& part : parts) {
-      const auto& matrix = block.matrices[part.matrix];
+  /// `x` has `batch` rows.
+  expected_products(const packed_block& block, const std::vector<float>& x, std::size_t batch) {
+    for (std::size_t i = 0; i < block.matrices.size(); ++i) {
+      const ecq::packed_matrix& matrix = block.matrices[i];
       const std::size_t columns = matrix.layout.columns;
       const std::size_t chunks = columns / 1024 + 2;  // of at least 1024 codes
       const auto terms = static_cast<double>(1 + matrix.layout.groups_across() + chunks);
-      const auto weights = decoded(block, part.matrix);
-      const std::size_t rows = std::min(part.rows, matrix.layout.rows - part.first_row);
-      for (std::size_t row = part.first_row; row < part.first_row + rows; ++row) {
+      const double tolerance = (static_cast<double>(columns) / 8 + 64 * terms) * 0x1p-24;
+      const double zero = 2 * std::fabs(matrix.zero);
+      const std::vector<float> weights = decoded(block, i);
+      auto& rows = products_.emplace_back(matrix.layout.rows);
+      for (std::size_t row = 0; row < rows.size(); ++row) {
         for (std::size_t b = 0; b < batch; ++b) {
-          product one{.tolerance = (static_cast<double>(columns) / 8 + 64 * terms) * 0x1p-24};
+          product one{.tolerance = tolerance};
           for (std::size_t column = 0; column < columns; ++column) {
-            const double weight = weights[row * columns + column];
-            one.sum += weight * x[b * columns + column];
-            // |value * scale| is at most |weight| + |zero point|.
-            one.magnitude += (std::fabs(weight) + 2 * std::fabs(matrix.zero)) * std::fabs(x[b * columns + column]);
+            const double weight = weights[row * columns + column], activation = x[b * columns + column];
+            one.sum += weight * activation;
+            one.magnitude += (std::fabs(weight) + zero) * std::fabs(activation);  // of |value * scale|, at most
           }
-          products_.push_back(one);
+          rows[row].push_back(one);
         }
       }
     }
   }
 
-  /// Compares them with y, to which they were added if `before` is what it had.
-  void expect(const std::vector<float>& y, const std::vector<float>& before = {}) const {
-    ASSERT_EQ(y.size(), products_.size());
-    const std::size_t outputs = y.size() / batch_;
-    for (std::size_t output = 0; output < outputs; ++output) {
-      for (std::size_t b = 0; b < batch_; ++b) {
-        const product& one = products_[output * batch_ + b];
-        const double first = before.empty() ? 0 : before[b * outputs + output];
+  /// Compares those of `parts` with y, products by the first `batch` rows of x. They were added to `before`, if given.
+  void expect(const std::vector<row_selection>& parts, std::size_t batch, const std::vector<float>& y,
+              const std::vector<float>& before = {}) const {
+    std::vector<const std::vector<product>*> all;  // those of each output
+    for (const row_selection& part : parts) {
+      const auto& rows = products_[part.matrix];
+      const std::size_t count = std::min<std::size_t>(part.rows, rows.size() - part.first_row);
+      for (std::size_t i = 0; i < count; ++i) all.push_back(&rows[part.first_row + i]);
+    }
+    ASSERT_EQ(y.size(), batch * all.size());
+    for (std::size_t output = 0; output < all.size(); ++output) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        const product& one = (*all[output])[b];
+        const std::size_t at = b * all.size() + output;
+        const double first = before.empty() ? 0 : before[at];
         const double bound = one.tolerance * (one.magnitude + std::fabs(first));
-        ASSERT_NEAR(y[b * outputs + output], first + one.sum, bound) << "row " << output << ", batch " << b;
+        ASSERT_NEAR(y[at], first + one.sum, bound) << "row " << output << ", batch " << b;
       }
     }
   }
@@ -130,13 +140,12 @@ class expected_products {
     double magnitude = 0;
   };
 
-  std::size_t batch_;
-  std::vector<product> products_;  ///< of all rows of x by the first row of W, and so on
+  std::vector<std::vector<std::vector<product>>> products_;  ///< by matrix, row and row of x
 };
 
 void expect_products(const packed_block& block, const std::vector<row_selection>& parts, const std::vector<float>& x,
                      const std::vector<float>& y, std::size_t batch, const std::vector<float>& before = {}) {
-  expected_products(block, parts, x, batch).expect(y, before);
+  expected_products(block, x, batch).expect(parts, batch, y, before);
 }
 
 struct kind {
@@ -166,16 +175,17 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
       ASSERT_TRUE(plan) << each.name << plan.error().to_string();
       EXPECT_EQ(plan->rows(), one.rows);
       EXPECT_EQ(plan->columns(), one.columns);
+      const std::vector<float>& most = same_gaussian(70, one.columns, 99, 1.0F);
+      const expected_products expected(block, most, 70);
       for (const std::size_t batch : {1U, 2U, 5U, 70U}) {
-        const auto x = gaussian(batch, one.columns, 99, 1.0F);
-        const expected_products expected(block, {{}}, x, batch);
+        const std::span x = std::span(most).first(batch * one.columns);
         for (const instruction_set isa : every_set) {
           SCOPED_TRACE(each.name + ", " + std::string(ecq::name_of(isa)));
           std::vector<float> y(batch * one.rows, std::numeric_limits<float>::quiet_NaN());
           const matrix_view<float> out(y.data(), batch, one.rows);
           const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out);
           ASSERT_TRUE(done) << done.error().to_string();
-          expected.expect(y);
+          expected.expect({{}}, batch, y);
           // Other threads give the same bits.
           std::vector<float> again(y.size());
           ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
@@ -191,27 +201,26 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
 /// on top.
 void expect_fused(const packed_block& block, std::size_t columns) {
   const std::vector<row_selection> all = {{0}, {1}}, some = {{0, 1, 3}, {1}};
+  const std::vector<float>& most = same_gaussian(9, columns, 99, 1.0F);  // of BF16
+  const std::vector<ecq::bf16> most_halves = rounded(most);
+  const expected_products expected(block, most, 9);
   for (const auto& parts : {all, some}) {
     const auto plan = matmul_plan::of(cpu{}, block, parts);
     ASSERT_TRUE(plan) << plan.error().to_string();
     for (const std::size_t batch : {1U, 3U, 9U}) {
-      const auto x = gaussian(batch, columns, 99, 1.0F);
-      const auto halves = rounded(x);
-      const expected_products expected(block, parts, x, batch);
-      const expected_products of_halves(block, parts, {halves.begin(), halves.end()}, batch);
+      const matrix_view x(most.data(), batch, columns);
+      const matrix_view halves(most_halves.data(), batch, columns);
       for (const instruction_set isa : every_set) {
         SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
         std::vector<float> y(batch * plan->rows(), 1.0F);
         const matrix_view<float> out(y.data(), batch, plan->rows());
-        ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns), out));
-        expected.expect(y);
+        ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, x, out));
+        expected.expect(parts, batch, y);
         const auto before = y;
-        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns), out,
-                                {.accumulate = true}));
-        expected.expect(y, before);
-        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan,
-                                matrix_view<const ecq::bf16>(halves.data(), batch, columns), out));
-        of_halves.expect(y);
+        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, x, out, {.accumulate = true}));
+        expected.expect(parts, batch, y, before);
+        ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, halves, out));
+        expected.expect(parts, batch, y);
       }
     }
   }
@@ -324,7 +333,7 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
   ASSERT_TRUE(plan) << plan.error().to_string();
   for (const std::size_t batch : {1U, 8U}) {
     const auto integers = small_integers(batch * columns);
-    const expected_products expected(block, {{0}, {1}}, integers, batch);
+    const expected_products expected(block, integers, batch);
     const auto x = long_fractions(batch, columns);
     for (const instruction_set isa : fusing_sets) {
       SCOPED_TRACE(std::to_string(batch) + " rows, " + std::string(ecq::name_of(isa)));
@@ -334,7 +343,7 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
         EXPECT_EQ(products_by(isa, *plan, integers, batch, true), stored);
         EXPECT_EQ(products_by(isa, *plan, rounded(integers), batch, true), stored);
       }
-      expected.expect(stored);
+      expected.expect({{0}, {1}}, batch, stored);
       const auto y = products_by(isa, *plan, x, batch, true);
       std::vector<float> again(y.size());
       ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, columns),

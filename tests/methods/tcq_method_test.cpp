@@ -76,7 +76,9 @@ class Tcq : public testing::Test {
                                          {"third", matrix_view<const float>(third.data(), 192, 250)}};
 };
 
-TEST_F(Tcq, MeetsBits) {
+using TcqFigures = Tcq;
+
+TEST_F(TcqFigures, MeetsBits) {
   for (const double bits : {1.7, 3.0, 4.5}) {
     const auto block = compress(cpu{}, tcq{.target_bits = bits}, matrices);
     ASSERT_TRUE(block) << block.error().to_string();
@@ -94,7 +96,7 @@ TEST_F(Tcq, IsAMethodOfTheCompressor) {
   EXPECT_EQ(block->stream, other->stream);
 }
 
-TEST_F(Tcq, HasLessNoiseThanEntQuant) {
+TEST_F(TcqFigures, HasLessNoiseThanEntQuant) {
   for (const double bits : {2.1, 3.0}) {
     const auto block = compress(cpu{}, tcq{.target_bits = bits}, std::span(matrices).first(1));
     const auto other =

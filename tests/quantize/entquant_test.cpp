@@ -20,7 +20,7 @@ using ecq::matrix_view;
 using ecq_test::figures_of;
 
 /// What a data-free scale search reaches on N(0, 0.02^2): dB at the entropy of the codes.
-TEST(Entquant, SignalToNoiseOfGaussianWeights) {
+TEST(EntquantFigures, SignalToNoiseOfGaussianWeights) {
   const auto weights = ecq_test::gaussian(1024, 1024);
   const double scale_bits = 16.0 / 1024;
   for (const auto& [bits, sqnr_db] : {std::pair{4.0, 22.5}, {3.0, 16.4}, {2.1, 10.8}}) {
@@ -43,7 +43,7 @@ TEST(Entquant, FewerBitsMeanFewerValuesAndMoreZeros) {
   }
 }
 
-TEST(Entquant, CorrectsWhatASampleGetsWrong) {
+TEST(EntquantFigures, CorrectsWhatASampleGetsWrong) {
   const auto weights = ecq_test::row_varying(9000, 512);
   const auto figures = figures_of<ecq::fp8_e4m3>(entquant{.target_bits = 3.0}, weights, 9000);
   EXPECT_NEAR(figures.bits + 16.0 / 512, 3.0, 0.005);

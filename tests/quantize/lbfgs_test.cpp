@@ -75,25 +75,25 @@ void expect_agreement(const std::vector<float>& weights, std::size_t rows, doubl
   EXPECT_LT(octaves / static_cast<double>(by_root.scales.size()), 0.03);
 }
 
-TEST(Lbfgs, AgreesWithTheRowRootOnGaussianWeights) {
+TEST(LbfgsFigures, AgreesWithTheRowRootOnGaussianWeights) {
   const auto weights = ecq_test::gaussian(96, 1024);
   for (const double lambda : {0.5, 14.5, 256.0}) expect_agreement<ecq::fp8_e4m3>(weights, 96, lambda);
   for (const double lambda : {3.9, 58.0}) expect_agreement<ecq::int8>(weights, 96, lambda);
 }
 
-TEST(Lbfgs, AgreesWithTheRowRootOnStudentWeights) {
+TEST(LbfgsFigures, AgreesWithTheRowRootOnStudentWeights) {
   const auto weights = ecq_test::student_t4(96, 1024);
   for (const double lambda : {1.0, 30.0, 128.0}) expect_agreement<ecq::fp8_e4m3>(weights, 96, lambda);
   for (const double lambda : {2.0, 14.5}) expect_agreement<ecq::int8>(weights, 96, lambda);
 }
 
-TEST(Lbfgs, AgreesWithTheRowRootOnRowsOfDifferentScale) {
+TEST(LbfgsFigures, AgreesWithTheRowRootOnRowsOfDifferentScale) {
   const auto weights = ecq_test::row_varying(96, 1024);
   for (const double lambda : {0.5, 14.5, 256.0}) expect_agreement<ecq::fp8_e4m3>(weights, 96, lambda);
   for (const double lambda : {7.0, 128.0}) expect_agreement<ecq::int8>(weights, 96, lambda);
 }
 
-TEST(Lbfgs, AgreesWithTheRowRootAtFullSize) {
+TEST(LbfgsFigures, AgreesWithTheRowRootAtFullSize) {
   expect_agreement<ecq::fp8_e4m3>(ecq_test::gaussian(1024, 1024), 1024, 14.5);
 }
 

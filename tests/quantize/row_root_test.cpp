@@ -180,7 +180,7 @@ TEST(RowRoot, RefusesLambdasAndLayoutsThatMakeNoSense) {
 }
 
 /// The published relation of lambda and bits (EntQuant, lambda grid), measured on N(0, 0.02^2).
-TEST(RowRoot, BitsOfGaussianWeights) {
+TEST(RowRootFigures, BitsOfGaussianWeights) {
   const auto weights = ecq_test::gaussian(1024, 1024);
   double sparsity = 0;
   unsigned unique_values = 256;
@@ -204,7 +204,7 @@ TEST(RowRoot, BitsOfGaussianWeights) {
 }
 
 /// On the subnormal grid FP8 is a uniform quantiser, as Int8 is everywhere.
-TEST(RowRoot, FormatsAgreeAtLowRates) {
+TEST(RowRootFigures, FormatsAgreeAtLowRates) {
   const auto weights = ecq_test::gaussian(256, 512);
   for (const double lambda : {14.5, 58.0, 256.0}) {
     const auto e4m3 = figures_of<ecq::fp8_e4m3>(at(lambda), weights, 256);
@@ -254,7 +254,7 @@ TEST(RowRoot, GranularitiesAgreeWhereRowsAreAlike) {
   EXPECT_NEAR(group.bits, bits, 0.03);
 }
 
-TEST(RowRoot, SquaredErrorGivesMoreSignalAtEqualBits) {
+TEST(RowRootFigures, SquaredErrorGivesMoreSignalAtEqualBits) {
   const auto weights = ecq_test::row_varying(512, 512);
   const auto l1 = figures_of<ecq::fp8_e4m3>(at(14.5), weights, 512);
   double low = 0.1;

@@ -53,7 +53,7 @@ coded code_all(const trellis& walk, const std::vector<float>& weights, std::size
 }
 
 // Scalar quantisation has 16.4 dB at 3 bits, and no quantiser more than 18.06.
-TEST(TrellisCodes, HaveLessNoiseThanRounding) {
+TEST(TrellisCodesFigures, HaveLessNoiseThanRounding) {
   const auto weights = ecq_test::gaussian(512, 512);
   std::array<double, 6> at_3_bits{};
   for (unsigned bits = trellis::min_state_bits; bits <= trellis::max_state_bits; ++bits) {
@@ -69,7 +69,7 @@ TEST(TrellisCodes, HaveLessNoiseThanRounding) {
 }
 
 // Four times lambda takes about one bit off.
-TEST(TrellisCodes, TakeFewerBitsWithLambda) {
+TEST(TrellisCodesFigures, TakeFewerBitsWithLambda) {
   const auto weights = ecq_test::gaussian(128, 512);
   EXPECT_NEAR(code_all({}, weights, 128, 14.5 / 4).entropy, 4.0, 0.1);
   EXPECT_NEAR(code_all({}, weights, 128, 58).entropy, 2.0, 0.1);

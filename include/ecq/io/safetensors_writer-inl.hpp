@@ -67,6 +67,12 @@ ECQ_INLINE result<safetensors_writer> safetensors_writer::create(const std::file
     }
     slots.push_back({.declared = std::move(declared), .begin = 0, .end = 0, .size = size, .position = unwritten});
   }
+  std::uint64_t text = 0;  // escaped, it is no shorter
+  for (const auto& [key, value] : metadata) text += key.size() + value.size();
+  if (text > file_limits::header_bytes) {
+    return error(errc::limit_exceeded, detail::quoted(path), ": ", text, " bytes of metadata, at most ",
+                 file_limits::header_bytes);
+  }
   std::set<std::string_view> keys;
   for (const auto& [key, value] : metadata) {
     const bool utf8 = is_utf8(key) && is_utf8(value);
