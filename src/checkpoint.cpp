@@ -1,6 +1,7 @@
 #include "ecq/checkpoint/decompress_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_checkpoint-inl.hpp"
 #include "ecq/checkpoint/inspect_exponents-inl.hpp"
+#include "ecq/checkpoint/replaced_weights-inl.hpp"
 #include "ecq/checkpoint/segment_queue-inl.hpp"
 #include "ecq/checkpoint/selection-inl.hpp"
 #include "ecq/checkpoint/verify_checkpoint-inl.hpp"

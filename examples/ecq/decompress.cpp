@@ -68,7 +68,7 @@ void tool::add_decompress(CLI::App& app, action& chosen) {
   command
       ->add_option("--dtype", given->type,
                    "Type of the decompressed weights; if not given, each tensor's original one, and BF16 for FP8 and "
-                   "INT8 weights that were compressed with loss")
+                   "INT8 weights that were compressed with loss. Tensors that were not compressed keep theirs")
       ->check(CLI::IsMember({"bf16", "f32"}));
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });

@@ -434,6 +434,46 @@ TEST_F(ModelFolder, FoldersWithFilesOfAnotherModelAreRefused) {
   }
 }
 
+// A folder named by mistake has files of the same names more often than not.
+TEST_F(ModelFolder, OnlyResultsOfTheSameModelAreReplaced) {
+  const ecq::compress_options how{.method = lossless_weights{}};
+  ASSERT_TRUE(compress(how));
+  ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+  const std::string whole_packed = read_file(packed / "model-2.safetensors");
+  const auto other = folder / "other", other_packed = folder / "other.packed";
+  std::filesystem::create_directories(other);
+  write_model(other / "model-2.safetensors", {{"layers.7.up.weight", "BF16", {8, 16}, std::string(256, 'x')}});
+  ASSERT_TRUE(ecq::compress_folder(cpu{}, other, other_packed, how));
+
+  const auto expect_refusal = [](const auto& made, const std::string& why) {
+    ASSERT_FALSE(made) << why;
+    EXPECT_EQ(made.error().code(), errc::invalid_argument);
+    EXPECT_NE(made.error().message().find("model-2.safetensors"), std::string::npos) << made.error().to_string();
+    EXPECT_NE(made.error().message().find(why), std::string::npos) << made.error().to_string();
+  };
+  for (const auto& [there, why] :
+       {std::pair(read_file(other_packed / "model-2.safetensors"), "layers.7.up.weight"),
+        std::pair(read_file(in / "model-2.safetensors"), "not compressed"),
+        std::pair(whole_packed.substr(0, whole_packed.size() - 1), "cannot be read"),
+        std::pair(whole_packed.substr(0, 100), "cannot be read"), std::pair(std::string("notes"), "cannot be read")}) {
+    write_file(packed / "model-2.safetensors", there);
+    const auto before = files_of(packed);
+    expect_refusal(compress(how), why);
+    EXPECT_TRUE(files_of(packed) == before) << why;
+  }
+  write_file(packed / "model-2.safetensors", whole_packed);
+  for (const auto& [there, why] :
+       {std::pair(read_file(other / "model-2.safetensors"), "layers.7.up.weight"),
+        std::pair(whole_packed, "compressed weights"), std::pair(std::string("notes"), "cannot be read")}) {
+    write_file(restored / "model-2.safetensors", there);
+    const auto before = files_of(restored);
+    expect_refusal(ecq::decompress_folder(cpu{}, packed, restored), why);
+    EXPECT_TRUE(files_of(restored) == before) << why;
+  }
+  std::filesystem::remove(restored / "model-2.safetensors");
+  EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+}
+
 TEST_F(ModelFolder, NoOtherInputIsReplaced) {
   ecq::compress_options how{.method = lossless_weights{}};
   std::filesystem::create_directories(packed);

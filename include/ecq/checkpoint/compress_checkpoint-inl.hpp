@@ -24,6 +24,7 @@
 #include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/checkpoint/model_selection.hpp"
 #include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/replaced_weights.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -103,15 +104,6 @@ ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& in) {
   return std::move(model);
 }
 
-/// Fails if a file of a folder of compressed weights would take the place of weights that are not compressed: a folder
-/// named by mistake has files of the same names more often than not.
-ECQ_INLINE result<void> refuse_to_replace_plain(const std::filesystem::path& path) {
-  const auto there = safetensors_file::open(path);
-  if (!there || is_container(*there)) return {};
-  return error(errc::invalid_argument, quoted(path),
-               ": weights that are not compressed would be replaced; remove them, or name another folder");
-}
-
 /// The methods of the options.
 struct chosen_methods {
   std::shared_ptr<const compression_method> method, fallback;
@@ -165,7 +157,8 @@ class folder_compression {
     std::vector<std::filesystem::path> inputs = model_->inputs();
     inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
     ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
-    for (const auto& file : outs_) ECQ_CHECK(refuse_to_replace_plain(file));
+    const tensor_names names = names_in(*model_);
+    for (const auto& file : outs_) ECQ_CHECK(check_replaced(file, true, names));
     ECQ_CHECK(compressor_->prepare());
     ECQ_TRY(folder, output_folder::create(out_));
     folder_.emplace(std::move(folder));

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +23,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/progress.hpp"
+#include "ecq/checkpoint/replaced_weights.hpp"
 #include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
@@ -237,28 +237,6 @@ class checkpoint_decompressor {
   std::vector<std::byte> scratch_;
 };
 
-/// Fails if the tensors of `container`, written to `path` in a folder, would take the place of compressed weights or of
-/// another model's.
-ECQ_INLINE result<void> check_replaced(const std::filesystem::path& path, const container_reader& container) {
-  const auto there = safetensors_file::open(path);
-  if (!there) return {};
-  constexpr std::string_view instead = "; remove them, or name another folder";
-  if (is_container(*there)) {
-    return error(errc::invalid_argument, quoted(path), ": compressed weights would be replaced", instead);
-  }
-  std::set<std::string_view> names;
-  for (const block_description& block : container.blocks()) {
-    for (const packed_matrix& matrix : block.matrices) names.insert(matrix.name);
-  }
-  for (const tensor_entry& tensor : container.passed_through()) names.insert(tensor.name);
-  for (const tensor_entry& tensor : there->tensors()) {
-    if (names.contains(tensor.name)) continue;
-    return error(errc::invalid_argument, quoted(path), ": weights of another model, such as '", tensor.name,
-                 "', would be replaced", instead);
-  }
-  return {};
-}
-
 }  // namespace detail
 
 ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
@@ -285,7 +263,7 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     ECQ_CHECK(check_output_folder(out, files.names(), {}));
     for (const auto& shard : files.shards) {  // before any is written
       ECQ_TRY(container, container_reader::open(files.folder / shard));
-      ECQ_CHECK(detail::check_replaced(out / shard, container));
+      ECQ_CHECK(detail::check_replaced(out / shard, false, detail::names_in(container)));
     }
     const auto folder = output_folder::create(out);
     if (!folder) return folder.error();
