@@ -46,6 +46,16 @@ int code_at(const std::vector<std::byte>& codes, std::size_t at, bool is_signed)
   return is_signed ? static_cast<std::int8_t>(code) : code;
 }
 
+/// The sums of products of a run of codes, from `column` on, with rows of activations from `first` on.
+void sum_products(const ecq::detail::integer_kernels& kernels, const ecq::detail::integer_code_rows& of,
+                  const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
+                  std::int32_t* sums, std::size_t stride) {
+  const std::int8_t* const rows = of.flipped ? x.row_in_rounds(first, 0) : x.row(first);
+  ecq::detail::integer_sums(kernels, of, rows + column, of.flipped ? x.ordered_stride() : x.stride(), batch, sums,
+                            stride);
+  ecq::detail::add_differences(kernels, of.is_signed, of.rows, x, first, column, of.count, batch, sums, stride);
+}
+
 TEST(IntegerDot, IsExactWithEveryKernel) {
   std::mt19937 random(5);
   constexpr std::size_t most = 700;
@@ -67,8 +77,8 @@ TEST(IntegerDot, IsExactWithEveryKernel) {
               SCOPED_TRACE(std::string(name) + ", " + std::to_string(count) + " columns");
               const std::size_t stride = batch + 4;
               std::vector<std::int32_t> sums(rows * stride, 77);
-              ecq::detail::integer_products(*kernels, {codes.data(), count, rows, count, is_signed}, activations, 2,
-                                            column, batch, sums.data(), stride);
+              sum_products(*kernels, {codes.data(), count, rows, count, is_signed, false}, activations, 2, column,
+                           batch, sums.data(), stride);
               for (std::size_t row = 0; row < rows; ++row) {
                 for (std::size_t b = 0; b < stride; ++b) {
                   std::int64_t sum = b < batch ? 0 : 77;
@@ -95,7 +105,7 @@ TEST(IntegerDot, TakesCodesInRounds) {
   quantized_activations activations;
   activations.resize(batch, columns);
   for (std::size_t b = 0; b < batch; ++b) activations.set_row(b, x.data() + b * columns);
-  activations.order_in_rounds();
+  activations.order_in_rounds({columns, 256, 1});
   for (const std::size_t count : {256U, 768U}) {
     std::vector<std::byte> codes(rows * count), in_rounds(rows * count);
     for (std::byte& code : codes) code = static_cast<std::byte>(random());
@@ -105,10 +115,10 @@ TEST(IntegerDot, TakesCodesInRounds) {
         in_rounds[ecq::detail::place_of_byte_in_rounds(i)] = codes[i] ^ flip;
       }
       std::vector<std::int32_t> expected(rows * batch), sums(rows * batch);
-      ecq::detail::integer_products(*kernels, {codes.data(), count, rows, count, true}, activations, 1, 256, batch - 1,
-                                    expected.data(), batch);
-      ecq::detail::integer_products(*kernels, {in_rounds.data(), count, rows, count, true, true}, activations, 1, 256,
-                                    batch - 1, sums.data(), batch);
+      sum_products(*kernels, {codes.data(), count, rows, count, true, false}, activations, 1, 256, batch - 1,
+                   expected.data(), batch);
+      sum_products(*kernels, {in_rounds.data(), count, rows, count, true, true}, activations, 1, 256, batch - 1,
+                   sums.data(), batch);
       EXPECT_EQ(sums, expected) << name;
     }
   }
@@ -128,8 +138,7 @@ TEST(IntegerDot, DoesNotOverflow) {
       for (const bool is_signed : {false, true}) {
         for (const auto& [name, kernels] : machine_kernels()) {
           std::int32_t sums[16] = {};
-          ecq::detail::integer_products(*kernels, {codes.data(), count, 4, count, is_signed}, activations, 0, 0, 4,
-                                        sums, 4);
+          sum_products(*kernels, {codes.data(), count, 4, count, is_signed, false}, activations, 0, 0, 4, sums, 4);
           const std::int64_t expected =
               static_cast<std::int64_t>(sign) * 127 * std::int64_t{count} * code_at(codes, 0, is_signed);
           for (const std::int32_t sum : sums) EXPECT_EQ(sum, expected) << name << ", code " << code;

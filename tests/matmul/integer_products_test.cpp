@@ -275,10 +275,10 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
 }
 
 // Kernels that meet pairs in the order in which they are decoded leave escapes out, whatever raw bits these have, and
-// rows of more columns than they take; rows lie within a chunk and across.
+// rows of more columns than they take; rows lie within a chunk and across, and begin in the middle of groups.
 TEST(IntegerProducts, OfPairsWithEscapes) {
   for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
-    for (const std::size_t columns : {256U, 768U, 2560U, 131072U}) {
+    for (const std::size_t columns : {256U, 768U, 2560U, 131072U, 576U, 896U, 8256U}) {
       SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::to_string(columns) + " columns");
       const std::size_t rows = columns > 65536 ? 2 : 21;
       known_block of = coded(dtype::int8, {{rows, columns, 1, columns}, {3, columns, 1, 256}});
@@ -307,7 +307,7 @@ TEST(IntegerProducts, OfPairsWithEscapes) {
 // So few that kernels of AVX2 decode them to the order in which activations meet them.
 TEST(IntegerProducts, OfFewCodes) {
   for (const dtype format : {dtype::int8, dtype::uint8, dtype::uint4}) {
-    for (const std::size_t columns : {128U, 640U, 4224U}) {
+    for (const std::size_t columns : {128U, 640U, 4224U, 288U, 8224U}) {
       const std::size_t rows = 24576 / columns + 5;  // more than two tasks of eight chunks
       known_block of = coded(format, {{rows, columns, 1, columns}, {3, columns, 1, 128}});
       std::mt19937 random(7);

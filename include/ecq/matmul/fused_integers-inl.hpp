@@ -20,39 +20,41 @@
 #include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
+#include "ecq/matmul/stored_weights.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
 
 namespace ecq {
 
-ECQ_INLINE matmul_plan::stored_as matmul_plan::order_of_integers(
-    [[maybe_unused]] instruction_set chosen) const noexcept {
+ECQ_INLINE detail::stored_as matmul_plan::order_of_integers([[maybe_unused]] instruction_set chosen) const noexcept {
 #if ECQ_X86
-  const bool ordered = whole_groups_ && (fusion_ == detail::fusion::codes || fusion_ == detail::fusion::pairs) &&
-                       !decoder_.stream().trellis();
-  if (ordered && chosen == instruction_set::avx2) return stored_as::halves;
+  const bool codes = fusion_ == detail::fusion::codes || fusion_ == detail::fusion::pairs;
+  const bool ordered = codes && (whole_groups_ || row_phases_ > 1) && !decoder_.stream().trellis();
+  if (ordered && chosen == instruction_set::avx2) return detail::stored_as::halves;
   if (ordered && chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs && machine_has_integer_dots()) {
-    return stored_as::rounds;
+    return detail::stored_as::rounds;
   }
 #endif
-  return stored_as::elements;
+  return detail::stored_as::elements;
 }
 
-ECQ_INLINE std::optional<matmul_plan::stored_weights> matmul_plan::decode_integers(
+ECQ_INLINE std::optional<detail::stored_weights> matmul_plan::decode_integers(
     [[maybe_unused]] const task_range& range, [[maybe_unused]] const matmul_input& x) const {
 #if ECQ_X86
   const part& source = parts_[range.part];
   const bool in_rounds = x.quantized_.in_rounds();
   const task_range whole = whole_chunks(range);
   if (!in_rounds && !x.quantized_.as_halves()) return {};
-  if (source.begin % detail::group_of(fusion_) != 0 || whole.end > decoder_.stream().size()) return {};
+  const bool whole_scales = row_phases_ == 1 || columns_of_scale(*source.matrix) == columns_;
+  const bool in_places = source.begin % (detail::group_of(fusion_) / row_phases_) == 0;
+  if (!whole_scales || !in_places || whole.end > decoder_.stream().size()) return {};
   const std::size_t width = in_rounds ? 1 : sizeof(std::int16_t);
   std::byte* const tile = detail::tile_of_thread(static_cast<std::size_t>(whole.end - whole.begin) * width);
   const bool decoded = in_rounds ? source.matrix->format == dtype::int8 && decode_in_rounds(range, tile)
                                  : decode_as_halves(range, reinterpret_cast<std::uint16_t*>(tile));
   if (!decoded) return {};
-  return stored_weights{tile, width, in_rounds ? stored_as::rounds : stored_as::halves}.behind(range.begin -
-                                                                                               whole.begin);
+  return detail::stored_weights{tile, width, in_rounds ? detail::stored_as::rounds : detail::stored_as::halves}.behind(
+      range.begin - whole.begin);
 #else
   return {};
 #endif
@@ -117,7 +119,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const packed_matrix& matrix = *source.matrix;
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
-  const bool whole = source.begin % group == 0 && has_whole_chunks(range);
+  const bool whole = row_phases_ == 1 && source.begin % group == 0 && has_whole_chunks(range);
   // Sums of (code + 128) * activation do not overflow.
   constexpr std::size_t most_columns = std::size_t{1} << 16;
   if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_ || columns_ > most_columns) {
@@ -125,7 +127,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   }
   detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
-  const detail::product_row<std::int8_t> row = {x.quantized_.row_in_rounds(0), nullptr, columns_ / group,
+  const detail::product_row<std::int8_t> row = {x.quantized_.row_in_rounds(0, 0), nullptr, columns_ / group,
                                                 columns_ / group};
   detail::avx512::integer_cursor products[weight_chunks];
   // For each chunk, a sum for each row that it has weights of.

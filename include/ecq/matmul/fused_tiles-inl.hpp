@@ -46,7 +46,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   }
   const std::size_t batch = x.batch();
   const std::size_t group = detail::group_of(fusion_);
-  const std::size_t stride = ordered_columns();
+  const std::size_t stride = places_of_rows().ordered_columns();
   const std::size_t of_scale = columns_of_scale(matrix);
   const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
   const bool two_blocks = Kernels::scales_blocks && pairs_in_rounds();

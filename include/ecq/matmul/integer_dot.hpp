@@ -78,19 +78,15 @@ struct integer_code_rows {
   std::size_t rows;
   std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
   bool is_signed;     ///< codes are int8_t, otherwise uint8_t
-  /// They are in the order of place_of_byte_in_rounds(), with upper bits flipped if the kernel takes the other kind.
-  bool in_rounds = false;
+  bool flipped;       ///< they have their upper bits flipped if the kernel takes the other kind
 };
 
-/// Sets sums[row * stride + b] to the sum of code * activation over the run, which begins at `column`, for `batch` rows
-/// of activations from `first` on.
-inline void integer_products(const integer_kernels& kernels, const integer_code_rows& of,
-                             const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
-                             std::int32_t* sums, std::size_t stride) {
-  // A code of the other kind differs by 128 once its upper bit is flipped.
-  const bool differs = of.is_signed != kernels.signed_codes;
-  const std::uint8_t flip = differs && !of.in_rounds ? 0x80 : 0;
-  const std::int8_t* const from = (of.in_rounds ? x.row_in_rounds(first) : x.row(first)) + column;
+/// Sets sums[row * stride + b] to the sum of code * x[b * x_stride + i] over the run, for `batch` rows of activations,
+/// where codes of the kind that the kernel does not take count as those of the other kind with the same bits but the
+/// upper one: see add_differences().
+inline void integer_sums(const integer_kernels& kernels, const integer_code_rows& of, const std::int8_t* x,
+                         std::size_t x_stride, std::size_t batch, std::int32_t* sums, std::size_t stride) {
+  const std::uint8_t flip = of.is_signed != kernels.signed_codes && !of.flipped ? 0x80 : 0;
   // These activations stay in the first cache while all codes pass.
   const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});
   for (std::size_t begin = 0; begin < batch; begin += kept) {
@@ -100,22 +96,30 @@ inline void integer_products(const integer_kernels& kernels, const integer_code_
       for (std::size_t b = begin; b < end; b += 4) {
         const std::size_t together = (std::min)(end - b, std::size_t{4});
         (four ? kernels.of_four_rows : kernels.of_one_row)[together - 1](of.codes + row * of.stride, of.stride, flip,
-                                                                         from + b * x.stride(), x.stride(), of.count,
+                                                                         x + b * x_stride, x_stride, of.count,
                                                                          sums + row * stride + b, stride);
       }
       row += four ? 4 : 1;
     }
   }
-  if (!differs) return;
+}
+
+/// Makes integer_sums() of `rows` rows what they are to be: a code of the kind that the kernel does not take differs by
+/// 128 once its upper bit is flipped. The run is `count` columns from `column` on, by rows of activations from `first`
+/// on.
+inline void add_differences(const integer_kernels& kernels, bool is_signed, std::size_t rows,
+                            const quantized_activations& x, std::size_t first, std::size_t column, std::size_t count,
+                            std::size_t batch, std::int32_t* sums, std::size_t stride) {
+  if (is_signed == kernels.signed_codes) return;
   constexpr std::size_t some = 64;
   std::int32_t differences[some];
   for (std::size_t begin = 0; begin < batch; begin += some) {
-    const std::size_t count = (std::min)(some, batch - begin);
-    for (std::size_t b = 0; b < count; ++b) {
-      differences[b] = (of.is_signed ? -128 : 128) * x.sum(first + begin + b, column, of.count);
+    const std::size_t there = (std::min)(some, batch - begin);
+    for (std::size_t b = 0; b < there; ++b) {
+      differences[b] = (is_signed ? -128 : 128) * x.sum(first + begin + b, column, count);
     }
-    for (std::size_t row = 0; row < of.rows; ++row) {
-      for (std::size_t b = 0; b < count; ++b) sums[row * stride + begin + b] += differences[b];
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t b = 0; b < there; ++b) sums[row * stride + begin + b] += differences[b];
     }
   }
 }

@@ -13,6 +13,8 @@
 #include "ecq/base/config.hpp"
 #include "ecq/matmul/integer_dot.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
+#include "ecq/matmul/stored_weights.hpp"
 #include "ecq/matmul/weight_tile.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
 
@@ -43,15 +45,50 @@ result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& i
   return {};
 }
 
+namespace detail {
+
+/// A run of codes that are integers, in each of some rows.
+struct integer_run {
+  const std::byte* codes;
+  stored_as how;
+  std::size_t stride;  ///< codes from row to row
+  std::size_t rows;
+  std::size_t phase;  ///< where rows begin in a group, if codes are ordered
+  std::size_t first;  ///< the column of the first code, among those of ordered activations if codes are ordered
+  std::size_t count;  ///< of codes in a row, at most most_integer_columns
+};
+
+/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b: as integer_sums()
+/// does, or those of stored_as::halves exactly.
+inline void sum_integers(instruction_set isa, bool is_signed, const integer_run& run, const quantized_activations& x,
+                         std::size_t first, std::size_t batch, std::int32_t* sums, std::size_t stride) {
+#if ECQ_X86
+  if (run.how == stored_as::halves) {
+    for (std::size_t row = 0; row < run.rows; ++row) std::fill_n(sums + row * stride, batch, 0);
+    add_tile_products<avx2::integer_tile_dots>(
+        reinterpret_cast<const std::uint16_t*>(run.codes), run.stride,
+        [](std::size_t) -> const bf16* { return nullptr; }, run.rows, x.row_as_halves(first, run.phase),
+        x.ordered_stride(), {run.first, run.count, x.ordered_stride()}, batch, sums, stride);
+    return;
+  }
+#endif
+  const bool in_rounds = run.how == stored_as::rounds;
+  const std::int8_t* const rows = in_rounds ? x.row_in_rounds(first, run.phase) : x.row(first);
+  integer_sums(integer_kernels_of(isa), {run.codes, run.stride, run.rows, run.count, is_signed, in_rounds},
+               rows + run.first, in_rounds ? x.ordered_stride() : x.stride(), batch, sums, stride);
+}
+
+}  // namespace detail
+
 ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const part& source, const segment& at,
-                                                     std::size_t rows, const stored_weights& codes,
+                                                     std::size_t rows, const detail::stored_weights& codes,
                                                      const matmul_input& x, std::size_t first, std::size_t batch,
                                                      detail::row_tile& tile) const {
   constexpr std::size_t most_rows = detail::row_tile::most_integer_rows, most_batch = detail::row_tile::most_batch;
   const packed_matrix& matrix = *source.matrix;
   const group_layout& layout = matrix.layout;
   const detail::code_table& table = *values_[source.number];
-  const bool checked = table.all_finite || codes.how != stored_as::elements;
+  const bool checked = table.all_finite || codes.how != detail::stored_as::elements;
   for (std::size_t row = 0; row < rows && first == 0 && !checked; ++row) {
     const std::byte* const of_row = codes.first + row * columns_;
     // Codes of uint4 are at most 15 if their union is.
@@ -61,37 +98,49 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
   std::int32_t sums[most_rows][most_batch];
   double scaled[most_rows][most_batch];
   for (std::size_t row = 0; row < rows; ++row) std::fill_n(scaled[row], batch, 0.0);
+  // Ordered codes are multiplied by whole groups, and rows that begin at the same place in one together.
+  const bool is_signed = matrix.format == dtype::int8;
+  const bool ordered = codes.how != detail::stored_as::elements;
+  const std::size_t group = ordered ? detail::group_of(fusion_) : 1;
+  const std::size_t phases = ordered ? row_phases_ : 1;
+  for (std::size_t begin_row = 0; begin_row < (std::min)(phases, rows); ++begin_row) {
+    const std::size_t place = ordered ? place_of_row(source, at.row + begin_row) : 0;
+    const std::size_t some_rows = (rows - begin_row - 1) / phases + 1;
+    for (std::size_t done = 0; done < at.columns;) {
+      // Columns that share a scale, as many as one sum takes.
+      const std::size_t column = at.first_column + done;
+      const std::size_t scale_group = column / layout.columns_per_group;
+      const std::size_t before = (place + column) % group;  // weights of other rows in the first group
+      const std::size_t rest = (std::min)(at.columns - done, detail::most_integer_columns - before);
+      const std::size_t count = (std::min)(rest, layout.columns_per_group - column % layout.columns_per_group);
+      const std::size_t from = begin_row * columns_ + done;
+      const detail::integer_run run = {.codes = codes.first + from * codes.width - before * codes.width,
+                                       .how = codes.how,
+                                       .stride = phases * columns_,
+                                       .rows = some_rows,
+                                       .phase = place / (group / phases),
+                                       .first = place + column - before,
+                                       .count = (before + count + group - 1) / group * group};
+      detail::sum_integers(isa, is_signed, run, x.quantized_, first, batch, sums[begin_row], phases * most_batch);
+      if (codes.how != detail::stored_as::halves) {
+        detail::add_differences(detail::integer_kernels_of(isa), is_signed, some_rows, x.quantized_, first, column,
+                                count, batch, sums[begin_row], phases * most_batch);
+      }
+      for (std::size_t row = begin_row; row < rows; row += phases) {
+        const std::size_t group_row = (at.row + row) / layout.rows_per_group;
+        const auto scale =
+            static_cast<double>(static_cast<float>(matrix.scales[group_row * layout.groups_across() + scale_group]));
+        // A product of 31 and 8 bits is exact, and fused with the sum it is the same.
+        for (std::size_t b = 0; b < batch; ++b) scaled[row][b] += scale * sums[row][b];
+      }
+      done += count;
+    }
+  }
   double activations[most_batch] = {};
-  for (std::size_t done = 0; done < at.columns;) {
-    // Columns that share a scale, as many as one sum takes.
-    const std::size_t column = at.first_column + done;
-    const std::size_t group = column / layout.columns_per_group;
-    const std::size_t rest = (std::min)(at.columns - done, detail::most_integer_columns);
-    const std::size_t count = (std::min)(rest, layout.columns_per_group - column % layout.columns_per_group);
-    const stored_weights run = codes.behind(done);
-    if (codes.how == stored_as::halves) {
-#if ECQ_X86
-      for (std::size_t row = 0; row < rows; ++row) std::fill_n(sums[row], batch, 0);
-      detail::add_tile_products<detail::avx2::integer_tile_dots>(
-          reinterpret_cast<const std::uint16_t*>(run.first), columns_,
-          [](std::size_t) -> const bf16* { return nullptr; }, rows, x.quantized_.row_as_halves(first),
-          x.quantized_.stride(), {column, count, columns_}, batch, sums[0], most_batch);
-#endif
-    } else {
-      const bool is_signed = matrix.format == dtype::int8;
-      detail::integer_products(detail::integer_kernels_of(isa),
-                               {run.first, columns_, rows, count, is_signed, codes.how == stored_as::rounds},
-                               x.quantized_, first, column, batch, sums[0], most_batch);
-    }
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::size_t group_row = (at.row + row) / layout.rows_per_group;
-      const auto scale =
-          static_cast<double>(static_cast<float>(matrix.scales[group_row * layout.groups_across() + group]));
-      // A product of 31 and 8 bits is exact, and fused with the sum it is the same.
-      for (std::size_t b = 0; b < batch; ++b) scaled[row][b] += scale * sums[row][b];
-    }
-    for (std::size_t b = 0; b < batch && matrix.zero != 0; ++b) {
-      activations[b] += x.quantized_.sum(first + b, column, count);
+  for (std::size_t done = 0; done < at.columns && matrix.zero != 0;) {
+    const std::size_t count = (std::min)(at.columns - done, detail::most_integer_columns);
+    for (std::size_t b = 0; b < batch; ++b) {
+      activations[b] += x.quantized_.sum(first + b, at.first_column + done, count);
     }
     done += count;
   }

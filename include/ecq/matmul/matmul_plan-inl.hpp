@@ -20,7 +20,9 @@
 #include "ecq/matmul/exact_products-inl.hpp"
 #include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/ordered_rows.hpp"
 #include "ecq/matmul/stored_products-inl.hpp"
+#include "ecq/matmul/stored_weights.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
@@ -167,9 +169,9 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!input.quantized_.empty()) {
       input.ordered_for_ = chosen;
-      const stored_as how = order_of_integers(chosen);
-      if (how == stored_as::rounds) input.quantized_.order_in_rounds();
-      if (how == stored_as::halves) input.quantized_.order_as_halves(fusion_);
+      const detail::stored_as how = order_of_integers(chosen);
+      if (how == detail::stored_as::rounds) input.quantized_.order_in_rounds(places_of_rows());
+      if (how == detail::stored_as::halves) input.quantized_.order_as_halves(fusion_, places_of_rows());
       return input;
     }
     const bool halves = meets_halves<Element>(chosen);
@@ -200,23 +202,12 @@ ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_i
     places[column] = static_cast<std::uint16_t>(place);
   }
   const auto fill = [&](auto& ordered, const auto& convert) {
-    const std::size_t stride = ordered_columns();
-    ordered.resize(row_phases_ * input.batch() * stride);
-    for (std::size_t row = 0; row < row_phases_ * input.batch(); ++row) {
-      const std::size_t phase = row / input.batch() * (group / row_phases_);
-      const float* const from = input.row(row % input.batch());
-      auto* to = ordered.data() + row * stride;
-      for (std::size_t first = 0; first < stride; first += group, to += group) {
-        if (first >= phase && first - phase + group <= columns_) {
-          for (std::size_t i = 0; i < group; ++i) to[places[i]] = convert(from[first - phase + i]);
-          continue;
-        }
-        for (std::size_t i = 0; i < group; ++i) {
-          const std::size_t column = first + i - phase;  // a column of none wraps around
-          if (column < columns_) to[places[i]] = convert(from[column]);
-        }
-      }
-    }
+    ordered.resize(row_phases_ * input.batch() * places_of_rows().ordered_columns());
+    detail::order_rows<float>(
+        places_of_rows(), input.batch(), [&](std::size_t row) { return input.row(row); },
+        [&](const float* from, std::size_t at) {
+          for (std::size_t i = 0; i < group; ++i) ordered[at + places[i]] = convert(from[i]);
+        });
   };
   if (!halves) return fill(input.ordered_, [](float x) { return x; });
   for (std::uint16_t& place : places) place = static_cast<std::uint16_t>(detail::place_of_half(place));
@@ -299,8 +290,8 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
   return flush();
 }
 
-ECQ_INLINE result<matmul_plan::stored_weights> matmul_plan::decode_task(instruction_set isa, const task_range& range,
-                                                                        const matmul_input& x) const {
+ECQ_INLINE result<detail::stored_weights> matmul_plan::decode_task(instruction_set isa, const task_range& range,
+                                                                   const matmul_input& x) const {
   const part& source = parts_[range.part];
   const encoded_stream& stream = decoder_.stream();
   if (x.ordered_for_ == isa && takes_integers(source, x)) {
@@ -318,7 +309,8 @@ ECQ_INLINE result<matmul_plan::stored_weights> matmul_plan::decode_task(instruct
   if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
     return std::move(decoded).error().within(detail::label_of(*source.matrix));
   }
-  return stored_weights{tile + (range.begin - (first << stream.chunk_bits())) * width, width, stored_as::elements};
+  return detail::stored_weights{tile + (range.begin - (first << stream.chunk_bits())) * width, width,
+                                detail::stored_as::elements};
 }
 
 ECQ_INLINE void matmul_plan::join(std::size_t batch, matrix_view<float> y, std::span<const float> edges,

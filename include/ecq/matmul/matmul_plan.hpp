@@ -31,7 +31,9 @@
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_input.hpp"
+#include "ecq/matmul/ordered_rows.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
+#include "ecq/matmul/stored_weights.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/coder_set.hpp"
 
@@ -164,22 +166,6 @@ class matmul_plan {
     std::size_t columns;
   };
 
-  /// How weights lie in memory.
-  enum class stored_as : unsigned char {
-    elements,  ///< as they are
-    rounds,    ///< Int8 codes as integer_code_rows has them in rounds
-    halves     ///< codes as std::int16_t in the order of half_place_avx2()
-  };
-
-  /// Weights that have been decoded to memory.
-  struct stored_weights {
-    const std::byte* first;
-    std::size_t width;  ///< bytes of one
-    stored_as how;
-
-    stored_weights behind(std::uint64_t weights) const { return {first + weights * width, width, how}; }
-  };
-
   /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
   struct task_output {
     std::size_t task;
@@ -233,8 +219,8 @@ class matmul_plan {
   /// Sets the sums of the tile to the products of `batch` rows of activations, from `first` on, with `rows` rows of
   /// weights, the first of which is `at`.
   result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
-                       const stored_weights& weights, const matmul_input& x, std::size_t first, std::size_t batch,
-                       detail::row_tile& tile) const;
+                       const detail::stored_weights& weights, const matmul_input& x, std::size_t first,
+                       std::size_t batch, detail::row_tile& tile) const;
   /// The same, without scales, for columns that share one.
   void add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table, std::size_t rows,
                const std::byte* run, const float* x, std::size_t stride, std::size_t count, std::size_t batch,
@@ -243,17 +229,18 @@ class matmul_plan {
   static bool takes_integers(const part& source, const matmul_input& x) noexcept;
   /// The same as product(), for a part that takes integers.
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
-                               const stored_weights& codes, const matmul_input& x, std::size_t first, std::size_t batch,
-                               detail::row_tile& tile) const;
+                               const detail::stored_weights& codes, const matmul_input& x, std::size_t first,
+                               std::size_t batch, detail::row_tile& tile) const;
   /// Whether products fused by `chosen` meet activations of this type as BF16.
   template <activation Element>
   static bool meets_halves(instruction_set chosen) noexcept {
     return std::is_same_v<Element, bf16> && chosen == instruction_set::avx512 && machine_has_fast_bf16_dots();
   }
-  /// The columns of a row of ordered activations, with zeros for weights of other rows (detail::most_row_phases).
-  std::size_t ordered_columns() const noexcept {
-    const std::size_t group = detail::group_of(fusion_);
-    return row_phases_ == 1 ? columns_ : (columns_ + group - group / row_phases_ + group - 1) / group * group;
+  detail::row_places places_of_rows() const noexcept { return {columns_, detail::group_of(fusion_), row_phases_}; }
+  /// Where a row of a part begins in a group of weights.
+  std::size_t place_of_row(const part& source, std::size_t row) const noexcept {
+    const std::uint64_t begin = source.begin + std::uint64_t{row - source.first_row} * columns_;
+    return static_cast<std::size_t>(begin % detail::group_of(fusion_));
   }
   /// Puts the rows of `input`, which are BF16 values if `halves`, in the order in which products fused by `chosen` meet
   /// them.
@@ -271,14 +258,14 @@ class matmul_plan {
   /// run_fused() for a part that takes integers: the same sums as those of integer_product().
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
   /// Decodes the weights of a task, in the order of the activations if kernels can: until this thread asks again.
-  result<stored_weights> decode_task(instruction_set isa, const task_range& range, const matmul_input& x) const;
+  result<detail::stored_weights> decode_task(instruction_set isa, const task_range& range, const matmul_input& x) const;
   /// The same for codes that are integers, if they are in the order of the activations; nothing if the stream is
   /// damaged, too.
-  std::optional<stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
+  std::optional<detail::stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
   bool decode_in_rounds(const task_range& range, std::byte* tile) const;
   bool decode_as_halves(const task_range& range, std::uint16_t* tile) const;
   /// How codes meet activations of integers that kernels of `chosen` multiply.
-  stored_as order_of_integers(instruction_set chosen) const noexcept;
+  detail::stored_as order_of_integers(instruction_set chosen) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.

@@ -14,6 +14,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/line_vector.hpp"
 #include "ecq/matmul/fusion.hpp"
+#include "ecq/matmul/ordered_rows.hpp"
 
 namespace ecq::detail {
 
@@ -68,45 +69,45 @@ class quantized_activations {
     }
   }
 
-  /// Keeps all rows, which consist of whole groups of pairs, also in the order of place_of_byte_in_rounds(). Throws
-  /// std::bad_alloc.
-  void order_in_rounds() {
+  /// Keeps all rows also in the order of place_of_byte_in_rounds(), as order_rows() has them for groups of pairs.
+  /// Throws std::bad_alloc.
+  void order_in_rounds(const row_places& of) {
     constexpr std::size_t pairs = group_of(fusion::pairs) / 2;
     constexpr auto places = [] {
       std::array<std::uint8_t, pairs> made{};
       for (std::size_t i = 0; i < pairs; ++i) made[i] = static_cast<std::uint8_t>(place_of_byte_in_rounds(2 * i));
       return made;
     }();
-    ordered_.resize(integers_.size());
-    for (std::size_t first = 0; first < ordered_.size(); first += 2 * pairs) {
-      for (std::size_t i = 0; i < pairs; ++i) {
-        std::memcpy(&ordered_[first + places[i]], &integers_[first + 2 * i], 2);
-      }
-    }
+    order(of, ordered_, [&](const std::int8_t* from, std::int8_t* to) {
+      for (std::size_t i = 0; i < pairs; ++i) std::memcpy(to + places[i], from + 2 * i, 2);
+    });
   }
 
-  /// Keeps all rows, which consist of whole groups, also as 16 bits in the order of half_place_avx2(). Throws
-  /// std::bad_alloc.
-  void order_as_halves(fusion how) {
-    const std::size_t group = group_of(how);
+  /// Keeps all rows also as 16 bits in the order of half_place_avx2(), as order_rows() has them for groups of `how`.
+  /// Throws std::bad_alloc.
+  void order_as_halves(fusion how, const row_places& of) {
     std::array<std::uint8_t, group_of(fusion::pairs)> places{};
-    for (std::size_t i = 0; i < group; ++i) places[i] = static_cast<std::uint8_t>(half_place_avx2(how, i));
-    halves_.resize(integers_.size());
+    for (std::size_t i = 0; i < of.group; ++i) places[i] = static_cast<std::uint8_t>(half_place_avx2(how, i));
     std::int16_t wide[group_of(fusion::pairs)];
-    for (std::size_t first = 0; first < halves_.size(); first += group) {
-      std::copy_n(integers_.data() + first, group, wide);
-      for (std::size_t i = 0; i < group; ++i) halves_[first + places[i]] = wide[i];
-    }
+    order(of, halves_, [&](const std::int8_t* from, std::int16_t* to) {
+      std::copy_n(from, of.group, wide);
+      for (std::size_t i = 0; i < of.group; ++i) to[places[i]] = wide[i];
+    });
   }
 
   bool empty() const noexcept { return scales_.empty(); }
   bool in_rounds() const noexcept { return !ordered_.empty(); }
   bool as_halves() const noexcept { return !halves_.empty(); }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
-  /// A row in another order, in which each group stays where it is.
-  const std::int8_t* row_in_rounds(std::size_t index) const noexcept { return ordered_.data() + index * stride_; }
-  const std::int16_t* row_as_halves(std::size_t index) const noexcept { return halves_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
+  /// A row in another order, for rows of weights that begin at place number `phase` of a group.
+  const std::int8_t* row_in_rounds(std::size_t index, std::size_t phase) const noexcept {
+    return ordered_.data() + (phase * scales_.size() + index) * ordered_stride_;
+  }
+  const std::int16_t* row_as_halves(std::size_t index, std::size_t phase) const noexcept {
+    return halves_.data() + (phase * scales_.size() + index) * ordered_stride_;
+  }
+  std::size_t ordered_stride() const noexcept { return ordered_stride_; }
   const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
 
   /// Sum of the integers of `count` columns, at most 2^24, from `first` on.
@@ -122,6 +123,15 @@ class quantized_activations {
  private:
   static constexpr std::size_t columns_per_sum = 32;
 
+  template <class Integer, class Place>
+  void order(const row_places& of, line_vector<Integer>& to, const Place& place) {
+    ordered_stride_ = of.ordered_columns();
+    to.resize(of.phases * scales_.size() * ordered_stride_);
+    order_rows<std::int8_t>(
+        of, scales_.size(), [&](std::size_t index) { return row(index); },
+        [&](const std::int8_t* from, std::size_t at) { place(from, &to[at]); });
+  }
+
   /// Sum of the integers of the first `columns`, modulo 2^32.
   std::uint32_t sum_below(std::size_t index, std::size_t columns) const noexcept {
     std::uint32_t sum = sums_[index * sums_stride_ + columns / columns_per_sum];
@@ -134,6 +144,7 @@ class quantized_activations {
 
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;
+  std::size_t ordered_stride_ = 0;
   line_vector<std::int8_t> integers_;
   line_vector<std::int8_t> ordered_;
   line_vector<std::int16_t> halves_;

@@ -13,6 +13,7 @@
 #include "ecq/format/fp16.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/stored_weights.hpp"
 
 namespace ecq {
 
@@ -38,8 +39,9 @@ inline void convert_weights(dtype format, const std::byte* elements, std::size_t
 }  // namespace detail
 
 ECQ_INLINE result<void> matmul_plan::product(instruction_set isa, const part& source, const segment& at,
-                                             std::size_t rows, const stored_weights& weights, const matmul_input& x,
-                                             std::size_t first, std::size_t batch, detail::row_tile& tile) const {
+                                             std::size_t rows, const detail::stored_weights& weights,
+                                             const matmul_input& x, std::size_t first, std::size_t batch,
+                                             detail::row_tile& tile) const {
   if (takes_integers(source, x)) return integer_product(isa, source, at, rows, weights, x, first, batch, tile);
   const packed_matrix& matrix = *source.matrix;
   const detail::code_table* const table = values_[source.number].get();
