@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -102,6 +103,13 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
       const bool indices = stream.trellis() || values == nullptr;  // of a matrix that no part needs: anything
       table.add_pairs(stream.nibbles(), raw_bits, indices ? detail::every_index.data() : values->halves.data());
     }
+  }
+  const auto no_kernel_takes = [](const detail::fused_table& table) {
+    return std::holds_alternative<std::monostate>(table.lookup);
+  };
+  if (std::all_of(fused_tables_.begin(), fused_tables_.end(), no_kernel_takes)) {
+    fused_tables_.clear();  // nothing is worth ordering activations and listing escapes
+    return;
   }
   fusion_ = how;
   row_phases_ = phases;
