@@ -101,7 +101,7 @@ TYPED_TEST(Compositions, BytesDoNotDependOnThreads) {
   EXPECT_EQ(decoded(*one), decoded(*four, 0, cpu{.threads = 3}));
 }
 
-TEST(CompressorFigures, MeetsTargetBitsWithEverythingCounted) {
+TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
   const auto weights = ecq_test::gaussian(512, 1024);
   for (const double bits : {2.1, 3.0, 4.0, 6.0}) {
     const auto packed = ecq::compressor<>{{.target_bits = bits}}.compress(matrix_view(weights.data(), 512, 1024));
@@ -111,7 +111,7 @@ TEST(CompressorFigures, MeetsTargetBitsWithEverythingCounted) {
 }
 
 // Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
-TEST(CompressorFigures, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
+TEST(Compressor, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
   constexpr std::size_t rows = 16384;
   constexpr std::size_t columns = 512;
   auto weights = ecq_test::gaussian(rows, columns);

@@ -209,7 +209,7 @@ TEST(ErrorFeedbackOfInt8, IsThatOfTheInverse) {
   EXPECT_LT(different, rows * columns / 100);
 }
 
-TEST(ErrorFeedbackFigures, NeverLosesMuchToRounding) {
+TEST(ErrorFeedbackOfInt8, NeverLosesMuchToRounding) {
   for (const std::size_t columns : {1U, 2U, 64U, 65U, 300U}) {
     for (const std::size_t tokens : {1U, 10U, 1000U}) {
       const std::vector<float> weights = ecq_test::student_t4(70, columns, 3 + columns);
@@ -298,7 +298,7 @@ TEST(ErrorFeedbackCorrection, IsTheSolutionOfTheNormalEquations) {
   }
 }
 
-TEST(ErrorFeedbackFigures, LowersTheErrorOfOutputsForOtherInputs) {
+TEST(ErrorFeedbackCorrection, LowersTheErrorOfOutputsForOtherInputs) {
   constexpr std::size_t columns = 128, tokens = 4096;
   const std::vector<float> weights = ecq_test::gaussian(96, columns);
   const std::vector<float> y = correlated_inputs(tokens, columns, 29);

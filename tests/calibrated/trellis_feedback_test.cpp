@@ -166,7 +166,7 @@ TEST(TrellisFeedback, IsTheSameForAllInstructionSetsAndThreads) {
   }
 }
 
-TEST(TrellisFeedbackFigures, LowersTheErrorOfOutputsAtTheSameRate) {
+TEST(TrellisFeedback, LowersTheErrorOfOutputsAtTheSameRate) {
   for (const std::size_t columns : {192U, 200U, 256U}) {
     const std::vector<float> weights = ecq_test::gaussian(512, columns, 5, 1.0F);
     const input_moments moments = moments_of(columns);

@@ -76,9 +76,7 @@ class Tcq : public testing::Test {
                                          {"third", matrix_view<const float>(third.data(), 192, 250)}};
 };
 
-using TcqFigures = Tcq;
-
-TEST_F(TcqFigures, MeetsBits) {
+TEST_F(Tcq, MeetsBits) {
   for (const double bits : {1.7, 3.0, 4.5}) {
     const auto block = compress(cpu{}, tcq{.target_bits = bits}, matrices);
     ASSERT_TRUE(block) << block.error().to_string();
@@ -95,6 +93,8 @@ TEST_F(Tcq, IsAMethodOfTheCompressor) {
   ASSERT_TRUE(block && other);
   EXPECT_EQ(block->stream, other->stream);
 }
+
+using TcqFigures = Tcq;
 
 TEST_F(TcqFigures, HasLessNoiseThanEntQuant) {
   for (const double bits : {2.1, 3.0}) {

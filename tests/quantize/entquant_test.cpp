@@ -43,7 +43,7 @@ TEST(Entquant, FewerBitsMeanFewerValuesAndMoreZeros) {
   }
 }
 
-TEST(EntquantFigures, CorrectsWhatASampleGetsWrong) {
+TEST(Entquant, CorrectsWhatASampleGetsWrong) {
   const auto weights = ecq_test::row_varying(9000, 512);
   const auto figures = figures_of<ecq::fp8_e4m3>(entquant{.target_bits = 3.0}, weights, 9000);
   EXPECT_NEAR(figures.bits + 16.0 / 512, 3.0, 0.005);

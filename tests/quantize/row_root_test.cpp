@@ -204,7 +204,7 @@ TEST(RowRootFigures, BitsOfGaussianWeights) {
 }
 
 /// On the subnormal grid FP8 is a uniform quantiser, as Int8 is everywhere.
-TEST(RowRootFigures, FormatsAgreeAtLowRates) {
+TEST(RowRoot, FormatsAgreeAtLowRates) {
   const auto weights = ecq_test::gaussian(256, 512);
   for (const double lambda : {14.5, 58.0, 256.0}) {
     const auto e4m3 = figures_of<ecq::fp8_e4m3>(at(lambda), weights, 256);

@@ -81,13 +81,13 @@ void expect_targets(const model& whole, std::initializer_list<double> targets) {
   }
 }
 
-TEST(LambdaForBitsFigures, MeetsEveryTarget) {
+TEST(LambdaForBits, MeetsEveryTarget) {
   const model whole;
   expect_targets<ecq::fp8_e4m3>(whole, {1.3, 1.7, 2.1, 2.6, 3.0, 3.7, 4.0, 4.9, 5.5, 6.0, 6.5});
   expect_targets<ecq::int8>(whole, {1.3, 2.1, 3.0, 4.0, 5.5, 6.4});
 }
 
-TEST(LambdaForBitsFigures, ASampleNeedsAtMostOneCorrection) {
+TEST(LambdaForBits, ASampleNeedsAtMostOneCorrection) {
   const model whole;
   int corrected = 0;
   for (const std::uint64_t limit : {40000U, 10000U, 4000U}) {
@@ -172,7 +172,7 @@ TEST(LambdaForBits, MoreThanAbsMaxNeedsIsAbsMax) {
 }
 
 // Where too many rows are huge to count as outliers, lambda has to be as small as the others are.
-TEST(LambdaForBitsFigures, MeetsTargetsWhereRowsDifferBeyondMeasure) {
+TEST(LambdaForBits, MeetsTargetsWhereRowsDifferBeyondMeasure) {
   constexpr std::size_t rows = 64, columns = 512;
   for (const float huge : {1e6F, 1e16F, 1e30F}) {
     auto weights = ecq_test::gaussian(rows, columns, 5, 0.02F);

@@ -69,7 +69,7 @@ TEST(TrellisCodesFigures, HaveLessNoiseThanRounding) {
 }
 
 // Four times lambda takes about one bit off.
-TEST(TrellisCodesFigures, TakeFewerBitsWithLambda) {
+TEST(TrellisCodes, TakeFewerBitsWithLambda) {
   const auto weights = ecq_test::gaussian(128, 512);
   EXPECT_NEAR(code_all({}, weights, 128, 14.5 / 4).entropy, 4.0, 0.1);
   EXPECT_NEAR(code_all({}, weights, 128, 58).entropy, 2.0, 0.1);

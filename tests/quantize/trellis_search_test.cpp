@@ -75,7 +75,7 @@ lane_states some_states(const trellis& walk) {
 
 // Between the middle of its cell and a weight, a candidate may lose to another one by their distance of 4 steps, twice,
 // times half a cell.
-TEST(PathCostFigures, AreNearlyTheLeast) {
+TEST(PathCosts, AreNearlyTheLeast) {
   const path_costs costs(some_bits(), rate_weight);
   for (double weight = -126.9; weight < 126.9; weight += 0.0137) {
     const auto at = static_cast<std::size_t>((weight + 127) * 16);
