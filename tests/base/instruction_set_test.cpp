@@ -26,6 +26,7 @@ TEST(InstructionSet, IsNeverMoreThanTheMachineHas) {
 TEST(InstructionSet, IsTheWidestWhereItIsEmulated) {
   EXPECT_EQ(ecq::machine_instruction_set(), instruction_set::avx512);
   EXPECT_TRUE(ecq::machine_has_integer_dots());
+  EXPECT_TRUE(ecq::machine_has_integer_dots_avx2());
 }
 #endif
 
@@ -33,8 +34,12 @@ TEST(InstructionSet, IsTheWidestWhereItIsEmulated) {
 TEST(InstructionSet, HasIntegerDotsOnlyBesideTheRest) {
 #if ECQ_X86
   EXPECT_TRUE(!ecq::machine_has_integer_dots() || ecq::machine_instruction_set() == instruction_set::avx512);
+  EXPECT_TRUE(!ecq::machine_has_integer_dots_avx2() || ecq::machine_instruction_set() >= instruction_set::avx2);
 #elif !ECQ_NEON_DOT
   EXPECT_FALSE(ecq::machine_has_integer_dots());
+#endif
+#if !ECQ_X86
+  EXPECT_FALSE(ecq::machine_has_integer_dots_avx2());
 #endif
 }
 

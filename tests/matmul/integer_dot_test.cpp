@@ -28,7 +28,10 @@ std::vector<std::pair<const char*, const integer_kernels*>> machine_kernels() {
       {"plain", &ecq::detail::integer_kernels_by<ecq::detail::plain_integer_dots>}};
 #if ECQ_X86
   if (ecq::machine_instruction_set() >= ecq::instruction_set::avx2) {
-    found.emplace_back("avx2", &ecq::detail::integer_kernels_by<ecq::detail::avx2::integer_dots>);
+    found.emplace_back("avx2", &ecq::detail::integer_kernels_by<ecq::detail::avx2::wide_dots>);
+  }
+  if (ecq::machine_has_integer_dots_avx2()) {
+    found.emplace_back("avx2 with VNNI", &ecq::detail::integer_kernels_by<ecq::detail::avx2::byte_dots>);
   }
   if (ecq::machine_has_integer_dots()) {
     found.emplace_back("avx512", &ecq::detail::integer_kernels_by<ecq::detail::avx512::integer_dots>);
@@ -50,7 +53,7 @@ int code_at(const std::vector<std::byte>& codes, std::size_t at, bool is_signed)
 void sum_products(const ecq::detail::integer_kernels& kernels, const ecq::detail::integer_code_rows& of,
                   const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
                   std::int32_t* sums, std::size_t stride) {
-  const std::int8_t* const rows = of.flipped ? x.row_in_rounds(first, 0) : x.row(first);
+  const std::int8_t* const rows = of.flipped ? x.ordered_bytes(first, 0) : x.row(first);
   ecq::detail::integer_sums(kernels, of, rows + column, of.flipped ? x.ordered_stride() : x.stride(), batch, sums,
                             stride);
   ecq::detail::add_differences(kernels, of.is_signed, of.rows, x, first, column, of.count, batch, sums, stride);
@@ -97,29 +100,58 @@ TEST(IntegerDot, IsExactWithEveryKernel) {
 }
 
 // Codes and activations in another order have the same sums.
-TEST(IntegerDot, TakesCodesInRounds) {
+TEST(IntegerDot, TakesOrderedCodes) {
+  using ecq::detail::fusion;
+  using ecq::detail::integer_order;
   std::mt19937 random(6);
   constexpr std::size_t columns = 1024, rows = 5, batch = 7;
   std::vector<float> x(batch * columns);
   for (float& one : x) one = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
-  quantized_activations activations;
-  activations.resize(batch, columns);
-  for (std::size_t b = 0; b < batch; ++b) activations.set_row(b, x.data() + b * columns);
-  activations.order_in_rounds({columns, 256, 1});
-  for (const std::size_t count : {256U, 768U}) {
-    std::vector<std::byte> codes(rows * count), in_rounds(rows * count);
-    for (std::byte& code : codes) code = static_cast<std::byte>(random());
-    for (const auto& [name, kernels] : machine_kernels()) {
-      const std::byte flip{kernels->signed_codes ? std::uint8_t{0} : std::uint8_t{0x80}};
-      for (std::size_t i = 0; i < codes.size(); ++i) {
-        in_rounds[ecq::detail::place_of_byte_in_rounds(i)] = codes[i] ^ flip;
+  for (const auto& [order, how] :
+       {std::pair(integer_order::rounds, fusion::pairs), std::pair(integer_order::bytes_avx2, fusion::codes),
+        std::pair(integer_order::bytes_avx2, fusion::pairs), std::pair(integer_order::words_avx2, fusion::codes),
+        std::pair(integer_order::words_avx2, fusion::pairs)}) {
+    const std::size_t group = ecq::detail::group_of(how);
+    quantized_activations activations;
+    activations.resize(batch, columns);
+    for (std::size_t b = 0; b < batch; ++b) activations.set_row(b, x.data() + b * columns);
+    activations.order_as(order, how, {columns, group, 1});
+    for (const std::size_t count : {std::size_t{256}, std::size_t{768}}) {
+      std::vector<std::byte> codes(rows * count);
+      for (std::byte& code : codes) code = static_cast<std::byte>(random());
+      for (const auto& [name, kernels] : machine_kernels()) {
+        std::vector<std::int32_t> expected(rows * batch), sums(rows * batch);
+        sum_products(*kernels, {codes.data(), count, rows, count, true, false}, activations, 1, 256, batch - 1,
+                     expected.data(), batch);
+        if (order != integer_order::words_avx2) {
+          std::vector<std::byte> ordered(rows * count);
+          const std::byte flip{kernels->signed_codes ? std::uint8_t{0} : std::uint8_t{0x80}};
+          for (std::size_t i = 0; i < codes.size(); ++i) {
+            const std::size_t place = order == integer_order::rounds
+                                          ? ecq::detail::place_of_byte_in_rounds(i)
+                                          : i / group * group + ecq::detail::byte_place_avx2(how, i % group);
+            ordered[place] = codes[i] ^ flip;
+          }
+          sum_products(*kernels, {ordered.data(), count, rows, count, true, true}, activations, 1, 256, batch - 1,
+                       sums.data(), batch);
+        } else {
+#if ECQ_X86
+          if (!ecq::machine_has(ecq::instruction_set::avx2)) continue;
+          std::vector<std::int16_t> ordered(rows * count);
+          for (std::size_t i = 0; i < codes.size(); ++i) {
+            const std::size_t place = i / group * group + ecq::detail::half_place_avx2(how, i % group);
+            ordered[place] = static_cast<std::int8_t>(codes[i]);
+          }
+          ecq::detail::integer_sums(
+              ecq::detail::integer_kernels_by<ecq::detail::avx2::word_dots, std::int16_t>,
+              {reinterpret_cast<const std::byte*>(ordered.data()), 2 * count, rows, count, true, true},
+              activations.ordered_words(1, 0) + 256, activations.ordered_stride(), batch - 1, sums.data(), batch);
+#else
+          continue;
+#endif
+        }
+        EXPECT_EQ(sums, expected) << name << ", order " << static_cast<int>(order) << ", " << count << " columns";
       }
-      std::vector<std::int32_t> expected(rows * batch), sums(rows * batch);
-      sum_products(*kernels, {codes.data(), count, rows, count, true, false}, activations, 1, 256, batch - 1,
-                   expected.data(), batch);
-      sum_products(*kernels, {in_rounds.data(), count, rows, count, true, true}, activations, 1, 256, batch - 1,
-                   sums.data(), batch);
-      EXPECT_EQ(sums, expected) << name;
     }
   }
 }

@@ -76,6 +76,24 @@ inline bool detect_integer_dots() noexcept {
 #endif
 }
 
+/// Whether the processor has the dot products of bytes for registers of 256 bits.
+inline bool detect_avx_vnni() noexcept {
+#if ECQ_X86
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned avx_vnni = 1U << 4;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & avx_vnni) != 0;
+#else
+  return false;
+#endif
+}
+
+inline bool detect_integer_dots_avx2() noexcept {
+  const char* const named = std::getenv("ECQ_AVX_VNNI");
+  const std::string_view said = named != nullptr ? named : "";
+  return said != "0" && detect_instruction_set() >= instruction_set::avx2 &&
+         (ECQ_AVX512_EMULATED != 0 || detect_avx_vnni());
+}
+
 inline bool detect_fast_bf16_dots() noexcept {
 #if ECQ_X86
   return detect_instruction_set() == instruction_set::avx512 &&
@@ -91,10 +109,7 @@ inline bool detect_fast_gathers() noexcept {
   if (said == "0" || said == "1") return said == "1";
 #if ECQ_X86
   __builtin_cpu_init();
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned avx_vnni = 1U << 4;
-  return ECQ_AVX512_EMULATED == 0 && __builtin_cpu_is("intel") &&
-         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & avx_vnni) != 0;
+  return ECQ_AVX512_EMULATED == 0 && __builtin_cpu_is("intel") && detect_avx_vnni();
 #else
   return false;
 #endif
@@ -112,6 +127,14 @@ inline instruction_set machine_instruction_set() noexcept {
 /// 64-bit Arm (dotprod).
 inline bool machine_has_integer_dots() noexcept {
   static const bool found = detail::detect_integer_dots();
+  return found;
+}
+
+/// Whether this machine has them for registers of 256 bits (AVX-VNNI), which extend instruction_set::avx2: Intel's
+/// processors since Alder Lake, those without AVX-512 among them, and AMD's since Zen 5. The environment variable
+/// ECQ_AVX_VNNI=0 at the first call says that it has none; results do not depend on it.
+inline bool machine_has_integer_dots_avx2() noexcept {
+  static const bool found = detail::detect_integer_dots_avx2();
   return found;
 }
 

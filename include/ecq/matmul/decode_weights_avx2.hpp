@@ -28,7 +28,7 @@ ECQ_AVX2 inline bool advance_weights(const alias_bytes<BucketBits>& entries, ran
 
 /// Decodes all groups of `chunks` chunks of equal length to `target`; an odd last one is decoded twice, so there is
 /// another cursor and place in `target` behind it. Returns false if one of them is damaged, or has pairs that no sink
-/// takes.
+/// takes. Precondition: a target of bytes takes codes or pairs, on no trellis.
 template <unsigned BucketBits, class Target>
 inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
                            rans_cursor* const* cursors, std::size_t chunks, const Target& target) {
@@ -41,28 +41,32 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
     }
     return true;
   };
-  if (coding.how == fusion::codes && coding.walk) {
-    using sink = trellis_weights<Target, BucketBits>;
-    return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(lookup.code, *coding.walk, first, target); });
+  if constexpr (!takes_bytes<Target>) {
+    if (coding.how == fusion::codes && coding.walk) {
+      using sink = trellis_weights<Target, BucketBits>;
+      return by.template operator()<sink>(
+          [&](std::size_t first) { return sink(lookup.code, *coding.walk, first, target); });
+    }
+    if (coding.how == fusion::bf16) {
+      using sink = bf16_weights<Target, BucketBits>;
+      return by.template operator()<sink>(
+          [&](std::size_t first) { return sink(lookup.code, cursors + first, first, target); });
+    }
   }
   if (coding.how == fusion::codes) {
     using sink = code_weights<Target, BucketBits>;
     return by.template operator()<sink>(
         [&](std::size_t first) { return sink(lookup.code, coding.halves, first, target); });
   }
-  if (coding.how == fusion::bf16) {
-    using sink = bf16_weights<Target, BucketBits>;
-    return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(lookup.code, cursors + first, first, target); });
-  }
   const pair_values& values = *coding.pairs;
   if (!values.usable) return false;
   const auto pairs = [&]<unsigned RawBits>() {
-    if (coding.walk) {
-      using sink = trellis_pair_weights<Target, BucketBits, RawBits>;
-      return by.template operator()<sink>(
-          [&](std::size_t first) { return sink(values, *coding.walk, cursors + first, first, target); });
+    if constexpr (!takes_bytes<Target>) {
+      if (coding.walk) {
+        using sink = trellis_pair_weights<Target, BucketBits, RawBits>;
+        return by.template operator()<sink>(
+            [&](std::size_t first) { return sink(values, *coding.walk, cursors + first, first, target); });
+      }
     }
     using sink = pair_weights<Target, BucketBits, RawBits>;
     return by.template operator()<sink>(

@@ -26,35 +26,41 @@
 
 namespace ecq {
 
-ECQ_INLINE detail::stored_as matmul_plan::order_of_integers([[maybe_unused]] instruction_set chosen) const noexcept {
+ECQ_INLINE detail::integer_order matmul_plan::order_of_integers(
+    [[maybe_unused]] instruction_set chosen) const noexcept {
 #if ECQ_X86
   const bool codes = fusion_ == detail::fusion::codes || fusion_ == detail::fusion::pairs;
   const bool ordered = codes && (whole_groups_ || row_phases_ > 1) && !decoder_.stream().trellis();
-  if (ordered && chosen == instruction_set::avx2) return detail::stored_as::halves;
+  if (ordered && chosen == instruction_set::avx2) {
+    return machine_has_integer_dots_avx2() ? detail::integer_order::bytes_avx2 : detail::integer_order::words_avx2;
+  }
   if (ordered && chosen == instruction_set::avx512 && fusion_ == detail::fusion::pairs && machine_has_integer_dots()) {
-    return detail::stored_as::rounds;
+    return detail::integer_order::rounds;
   }
 #endif
-  return detail::stored_as::elements;
+  return detail::integer_order::columns;
 }
 
 ECQ_INLINE std::optional<detail::stored_weights> matmul_plan::decode_integers(
     [[maybe_unused]] const task_range& range, [[maybe_unused]] const matmul_input& x) const {
 #if ECQ_X86
   const part& source = parts_[range.part];
-  const bool in_rounds = x.quantized_.in_rounds();
+  const detail::integer_order order = x.quantized_.order();
+  if (order == detail::integer_order::columns) return {};
   const task_range whole = whole_chunks(range);
-  if (!in_rounds && !x.quantized_.as_halves()) return {};
   const bool whole_scales = row_phases_ == 1 || columns_of_scale(*source.matrix) == columns_;
   const bool in_places = source.begin % (detail::group_of(fusion_) / row_phases_) == 0;
   if (!whole_scales || !in_places || whole.end > decoder_.stream().size()) return {};
-  const std::size_t width = in_rounds ? 1 : sizeof(std::int16_t);
+  const bool words = order == detail::integer_order::words_avx2;
+  const std::size_t width = words ? sizeof(std::int16_t) : 1;
   std::byte* const tile = detail::tile_of_thread(static_cast<std::size_t>(whole.end - whole.begin) * width);
-  const bool decoded = in_rounds ? source.matrix->format == dtype::int8 && decode_in_rounds(range, tile)
-                                 : decode_as_halves(range, reinterpret_cast<std::uint16_t*>(tile));
+  const bool decoded = order == detail::integer_order::rounds
+                           ? source.matrix->format == dtype::int8 && decode_in_rounds(range, tile)
+                       : words ? decode_by_avx2<detail::avx2::tile_target>(range, tile)
+                               : decode_by_avx2<detail::avx2::byte_target>(range, tile);
   if (!decoded) return {};
-  return detail::stored_weights{tile, width, in_rounds ? detail::stored_as::rounds : detail::stored_as::halves}.behind(
-      range.begin - whole.begin);
+  const auto how = words ? detail::stored_as::words : detail::stored_as::bytes;
+  return detail::stored_weights{tile, width, how}.behind(range.begin - whole.begin);
 #else
   return {};
 #endif
@@ -82,8 +88,9 @@ ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte
   return true;
 }
 
-/// Kernels that store the BF16 values of codes store integers of 16 bits as well.
-ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, std::uint16_t* tile) const {
+/// Kernels that store the BF16 values of codes store integers of 16 bits as well, or their low bytes.
+template <class Target>
+bool matmul_plan::decode_by_avx2(const task_range& range, std::byte* tile) const {
   const part& source = parts_[range.part];
   const encoded_stream& stream = decoder_.stream();
   const detail::code_table& values = *values_[source.number];
@@ -92,11 +99,13 @@ ECQ_INLINE bool matmul_plan::decode_as_halves(const task_range& range, std::uint
   if ((pairs && !values.all_finite) || !begin_fused(range, false, chunks)) return false;
   std::uint16_t integers[256];
   for (unsigned code = 0; code < 256; ++code) {
-    const bool negative = source.matrix->format == dtype::int8 && code >= 128;
-    integers[code] = static_cast<std::uint16_t>(negative ? code - 256 : code);
+    const bool is_signed = source.matrix->format == dtype::int8;
+    const unsigned word = is_signed && code >= 128 ? code - 256 : code;
+    integers[code] = static_cast<std::uint16_t>(is_signed && detail::avx2::takes_bytes<Target> ? code ^ 0x80U : word);
   }
-  detail::avx2::tile_target target{};
-  detail::place_chunks(tile, chunks.count, static_cast<std::size_t>(stream.chunk_symbols()), target.to);
+  Target target{};
+  detail::place_chunks(reinterpret_cast<typename Target::element*>(tile), chunks.count,
+                       static_cast<std::size_t>(stream.chunk_symbols()), target.to);
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const auto stands_for_number = [&](std::uint8_t code) { return values.is_finite(std::byte{code}); };
     if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;  // which is to be named
@@ -127,7 +136,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   }
   detail::fused_chunks chunks;
   if (!begin_fused(range, !escapes_.empty(), chunks)) return false;
-  const detail::product_row<std::int8_t> row = {x.quantized_.row_in_rounds(0, 0), nullptr, columns_ / group,
+  const detail::product_row<std::int8_t> row = {x.quantized_.ordered_bytes(0, 0), nullptr, columns_ / group,
                                                 columns_ / group};
   detail::avx512::integer_cursor products[weight_chunks];
   // For each chunk, a sum for each row that it has weights of.

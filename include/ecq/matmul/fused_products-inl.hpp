@@ -149,7 +149,7 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
                                        [[maybe_unused]] bool accumulate) const {
 #if ECQ_X86
   const task_range& range = tasks_[task];
-  if (x.quantized_.in_rounds()) {
+  if (x.quantized_.order() == detail::integer_order::rounds) {
     return x.ordered_for_ == isa && takes_integers(parts_[range.part], x) && x.batch() == 1 &&
            run_fused_integers(range, {task, x.batch(), y, edges, accumulate}, x);
   }

@@ -122,6 +122,14 @@ constexpr std::size_t place_of_byte_in_rounds(std::size_t column) {
   return column - in_group + in_group % 8 / 2 * 64 + in_group / 8 * 2 + in_group % 2;
 }
 
+/// How activations of 8 bits lie, once they are ordered for codes in the order in which kernels store them.
+enum class integer_order : std::uint8_t {
+  columns,     ///< they are not
+  rounds,      ///< with AVX-512, bytes in the order of place_of_byte_in_rounds()
+  bytes_avx2,  ///< with AVX2, bytes in the order of byte_place_avx2(), for dot products of bytes
+  words_avx2   ///< with AVX2, integers of 16 bits in the order of half_place_avx2(), for those of 16 bits
+};
+
 /// A row of activations: Activation is float, or std::uint16_t for BF16.
 template <class Activation>
 struct product_row {

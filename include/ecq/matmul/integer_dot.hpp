@@ -21,9 +21,11 @@ namespace ecq::detail {
 inline constexpr std::size_t most_integer_columns = std::size_t{1} << 13;
 
 /// Sets out[row * out_stride + b] to the sum of (codes[row * code_stride + i] ^ flip) * x[b * stride + i] over i below
-/// `count`, which is 1 to most_integer_columns.
+/// `count`, which is 1 to most_integer_columns. Where activations are words, so are codes, of which there are a
+/// multiple of 16, and nothing is flipped. Strides of codes count bytes.
+template <class Activation>
 using integer_dot_function = void (*)(const std::byte* codes, std::size_t code_stride, std::uint8_t flip,
-                                      const std::int8_t* x, std::size_t stride, std::size_t count, std::int32_t* out,
+                                      const Activation* x, std::size_t stride, std::size_t count, std::int32_t* out,
                                       std::size_t out_stride);
 
 /// The same in plain C++, for unsigned codes.
@@ -47,24 +49,29 @@ struct plain_integer_dots {
 };
 
 /// Kernels of one instruction set.
-struct integer_kernels {
-  integer_dot_function of_one_row[4];    ///< of codes, by one, two, three and four rows of activations
-  integer_dot_function of_four_rows[4];  ///< of codes
-  bool signed_codes;                     ///< flipped codes are taken for int8_t, otherwise for uint8_t
+template <class Activation>
+struct integer_kernels_of_type {
+  integer_dot_function<Activation> of_one_row[4];    ///< of codes, by one, two, three and four rows of activations
+  integer_dot_function<Activation> of_four_rows[4];  ///< of codes
+  bool signed_codes;                                 ///< flipped codes are taken for int8_t, otherwise for uint8_t
 };
+using integer_kernels = integer_kernels_of_type<std::int8_t>;
 
-template <class Kernel>
-inline constexpr integer_kernels integer_kernels_by = {{Kernel::template sums<1, 1>, Kernel::template sums<1, 2>,
-                                                        Kernel::template sums<1, 3>, Kernel::template sums<1, 4>},
-                                                       {Kernel::template sums<4, 1>, Kernel::template sums<4, 2>,
-                                                        Kernel::template sums<4, 3>, Kernel::template sums<4, 4>},
-                                                       Kernel::signed_codes};
+template <class Kernel, class Activation = std::int8_t>
+inline constexpr integer_kernels_of_type<Activation> integer_kernels_by = {
+    {Kernel::template sums<1, 1>, Kernel::template sums<1, 2>, Kernel::template sums<1, 3>,
+     Kernel::template sums<1, 4>},
+    {Kernel::template sums<4, 1>, Kernel::template sums<4, 2>, Kernel::template sums<4, 3>,
+     Kernel::template sums<4, 4>},
+    Kernel::signed_codes};
 
 /// The kernels for `isa`, a chosen one. 64-bit Arm has but one instruction set, and dot products of bytes or not.
 inline const integer_kernels& integer_kernels_of([[maybe_unused]] instruction_set isa) noexcept {
 #if ECQ_X86
   if (isa == instruction_set::avx512 && machine_has_integer_dots()) return integer_kernels_by<avx512::integer_dots>;
-  if (isa >= instruction_set::avx2) return integer_kernels_by<avx2::integer_dots>;
+  if (isa >= instruction_set::avx2) {
+    return machine_has_integer_dots_avx2() ? integer_kernels_by<avx2::byte_dots> : integer_kernels_by<avx2::wide_dots>;
+  }
 #elif ECQ_NEON_DOT
   if (machine_has_integer_dots()) return integer_kernels_by<neon::integer_dots>;
 #endif
@@ -74,7 +81,7 @@ inline const integer_kernels& integer_kernels_of([[maybe_unused]] instruction_se
 /// A run of codes in each of some rows.
 struct integer_code_rows {
   const std::byte* codes;  ///< of the first row
-  std::size_t stride;
+  std::size_t stride;      ///< bytes from row to row
   std::size_t rows;
   std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
   bool is_signed;     ///< codes are int8_t, otherwise uint8_t
@@ -84,11 +91,13 @@ struct integer_code_rows {
 /// Sets sums[row * stride + b] to the sum of code * x[b * x_stride + i] over the run, for `batch` rows of activations,
 /// where codes of the kind that the kernel does not take count as those of the other kind with the same bits but the
 /// upper one: see add_differences().
-inline void integer_sums(const integer_kernels& kernels, const integer_code_rows& of, const std::int8_t* x,
-                         std::size_t x_stride, std::size_t batch, std::int32_t* sums, std::size_t stride) {
+template <class Activation>
+void integer_sums(const integer_kernels_of_type<Activation>& kernels, const integer_code_rows& of, const Activation* x,
+                  std::size_t x_stride, std::size_t batch, std::int32_t* sums, std::size_t stride) {
   const std::uint8_t flip = of.is_signed != kernels.signed_codes && !of.flipped ? 0x80 : 0;
   // These activations stay in the first cache while all codes pass.
-  const std::size_t kept = (std::max)(4 * most_integer_columns / of.count / 4 * 4, std::size_t{4});
+  const std::size_t most = 4 * most_integer_columns / sizeof(Activation);
+  const std::size_t kept = (std::max)(most / of.count / 4 * 4, std::size_t{4});
   for (std::size_t begin = 0; begin < batch; begin += kept) {
     const std::size_t end = (std::min)(begin + kept, batch);
     for (std::size_t row = 0; row < of.rows;) {

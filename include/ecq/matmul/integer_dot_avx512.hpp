@@ -42,7 +42,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline __m512i plus_dots(__m512i sums, __m512i
 #if ECQ_AVX512_EMULATED
   return _mm512_dpbusd_epi32(sums, codes, x);
 #else
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(x));
+  __asm__("vpdpbusd {%2, %1, %0|%0, %1, %2}" : "+v"(sums) : "v"(codes), "v"(x));
   return sums;
 #endif
 }

@@ -15,8 +15,6 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/matmul/stored_weights.hpp"
-#include "ecq/matmul/weight_tile.hpp"
-#include "ecq/matmul/weight_tile_avx2.hpp"
 
 namespace ecq {
 
@@ -51,31 +49,28 @@ namespace detail {
 struct integer_run {
   const std::byte* codes;
   stored_as how;
-  std::size_t stride;  ///< codes from row to row
+  std::size_t stride;  ///< bytes from row to row
   std::size_t rows;
   std::size_t phase;  ///< where rows begin in a group, if codes are ordered
   std::size_t first;  ///< the column of the first code, among those of ordered activations if codes are ordered
   std::size_t count;  ///< of codes in a row, at most most_integer_columns
 };
 
-/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b: as integer_sums()
-/// does, or those of stored_as::halves exactly.
+/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b, as integer_sums()
+/// does.
 inline void sum_integers(instruction_set isa, bool is_signed, const integer_run& run, const quantized_activations& x,
                          std::size_t first, std::size_t batch, std::int32_t* sums, std::size_t stride) {
+  const bool ordered = run.how != stored_as::elements;
+  const integer_code_rows codes = {run.codes, run.stride, run.rows, run.count, is_signed, ordered};
 #if ECQ_X86
-  if (run.how == stored_as::halves) {
-    for (std::size_t row = 0; row < run.rows; ++row) std::fill_n(sums + row * stride, batch, 0);
-    add_tile_products<avx2::integer_tile_dots>(
-        reinterpret_cast<const std::uint16_t*>(run.codes), run.stride,
-        [](std::size_t) -> const bf16* { return nullptr; }, run.rows, x.row_as_halves(first, run.phase),
-        x.ordered_stride(), {run.first, run.count, x.ordered_stride()}, batch, sums, stride);
-    return;
+  if (run.how == stored_as::words) {
+    return integer_sums(integer_kernels_by<avx2::word_dots, std::int16_t>, codes,
+                        x.ordered_words(first, run.phase) + run.first, x.ordered_stride(), batch, sums, stride);
   }
 #endif
-  const bool in_rounds = run.how == stored_as::rounds;
-  const std::int8_t* const rows = in_rounds ? x.row_in_rounds(first, run.phase) : x.row(first);
-  integer_sums(integer_kernels_of(isa), {run.codes, run.stride, run.rows, run.count, is_signed, in_rounds},
-               rows + run.first, in_rounds ? x.ordered_stride() : x.stride(), batch, sums, stride);
+  const std::int8_t* const rows = ordered ? x.ordered_bytes(first, run.phase) : x.row(first);
+  integer_sums(integer_kernels_of(isa), codes, rows + run.first, ordered ? x.ordered_stride() : x.stride(), batch, sums,
+               stride);
 }
 
 }  // namespace detail
@@ -116,13 +111,13 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
       const std::size_t from = begin_row * columns_ + done;
       const detail::integer_run run = {.codes = codes.first + from * codes.width - before * codes.width,
                                        .how = codes.how,
-                                       .stride = phases * columns_,
+                                       .stride = phases * columns_ * codes.width,
                                        .rows = some_rows,
                                        .phase = place / (group / phases),
                                        .first = place + column - before,
                                        .count = (before + count + group - 1) / group * group};
       detail::sum_integers(isa, is_signed, run, x.quantized_, first, batch, sums[begin_row], phases * most_batch);
-      if (codes.how != detail::stored_as::halves) {
+      if (codes.how != detail::stored_as::words) {
         detail::add_differences(detail::integer_kernels_of(isa), is_signed, some_rows, x.quantized_, first, column,
                                 count, batch, sums[begin_row], phases * most_batch);
       }

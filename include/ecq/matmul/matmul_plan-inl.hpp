@@ -169,9 +169,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!input.quantized_.empty()) {
       input.ordered_for_ = chosen;
-      const detail::stored_as how = order_of_integers(chosen);
-      if (how == detail::stored_as::rounds) input.quantized_.order_in_rounds(places_of_rows());
-      if (how == detail::stored_as::halves) input.quantized_.order_as_halves(fusion_, places_of_rows());
+      const detail::integer_order order = order_of_integers(chosen);
+      if (order != detail::integer_order::columns) input.quantized_.order_as(order, fusion_, places_of_rows());
       return input;
     }
     const bool halves = meets_halves<Element>(chosen);

@@ -263,9 +263,10 @@ class matmul_plan {
   /// damaged, too.
   std::optional<detail::stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
   bool decode_in_rounds(const task_range& range, std::byte* tile) const;
-  bool decode_as_halves(const task_range& range, std::uint16_t* tile) const;
-  /// How codes meet activations of integers that kernels of `chosen` multiply.
-  detail::stored_as order_of_integers(instruction_set chosen) const noexcept;
+  template <class Target>
+  bool decode_by_avx2(const task_range& range, std::byte* tile) const;
+  /// How activations of integers lie that kernels of `chosen` multiply.
+  detail::integer_order order_of_integers(instruction_set chosen) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.

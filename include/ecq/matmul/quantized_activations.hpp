@@ -69,43 +69,44 @@ class quantized_activations {
     }
   }
 
-  /// Keeps all rows also in the order of place_of_byte_in_rounds(), as order_rows() has them for groups of pairs.
+  /// Keeps all rows also in the order `to`, not integer_order::columns, as order_rows() has them for groups of `how`.
   /// Throws std::bad_alloc.
-  void order_in_rounds(const row_places& of) {
-    constexpr std::size_t pairs = group_of(fusion::pairs) / 2;
-    constexpr auto places = [] {
-      std::array<std::uint8_t, pairs> made{};
-      for (std::size_t i = 0; i < pairs; ++i) made[i] = static_cast<std::uint8_t>(place_of_byte_in_rounds(2 * i));
-      return made;
-    }();
-    order(of, ordered_, [&](const std::int8_t* from, std::int8_t* to) {
-      for (std::size_t i = 0; i < pairs; ++i) std::memcpy(to + places[i], from + 2 * i, 2);
-    });
-  }
-
-  /// Keeps all rows also as 16 bits in the order of half_place_avx2(), as order_rows() has them for groups of `how`.
-  /// Throws std::bad_alloc.
-  void order_as_halves(fusion how, const row_places& of) {
+  void order_as(integer_order to, fusion how, const row_places& of) {
+    order_ = to;
+    if (to == integer_order::rounds) {
+      constexpr std::size_t pairs = group_of(fusion::pairs) / 2;
+      constexpr auto places = [] {
+        std::array<std::uint8_t, pairs> made{};
+        for (std::size_t i = 0; i < pairs; ++i) made[i] = static_cast<std::uint8_t>(place_of_byte_in_rounds(2 * i));
+        return made;
+      }();
+      return order_by(of, bytes_, [&](const std::int8_t* from, std::int8_t* at) {
+        for (std::size_t i = 0; i < pairs; ++i) std::memcpy(at + places[i], from + 2 * i, 2);
+      });
+    }
     std::array<std::uint8_t, group_of(fusion::pairs)> places{};
-    for (std::size_t i = 0; i < of.group; ++i) places[i] = static_cast<std::uint8_t>(half_place_avx2(how, i));
-    std::int16_t wide[group_of(fusion::pairs)];
-    order(of, halves_, [&](const std::int8_t* from, std::int16_t* to) {
-      std::copy_n(from, of.group, wide);
-      for (std::size_t i = 0; i < of.group; ++i) to[places[i]] = wide[i];
-    });
+    for (std::size_t i = 0; i < of.group; ++i) {
+      const bool words = to == integer_order::words_avx2;
+      places[i] = static_cast<std::uint8_t>(words ? half_place_avx2(how, i) : byte_place_avx2(how, i));
+    }
+    const auto place_all = [&]<class Integer>(const std::int8_t* from, Integer* at) {
+      for (std::size_t i = 0; i < of.group; ++i) at[places[i]] = static_cast<Integer>(int{from[i]});
+    };
+    if (to == integer_order::words_avx2) return order_by(of, words_, place_all);
+    order_by(of, bytes_, place_all);
   }
 
   bool empty() const noexcept { return scales_.empty(); }
-  bool in_rounds() const noexcept { return !ordered_.empty(); }
-  bool as_halves() const noexcept { return !halves_.empty(); }
+  integer_order order() const noexcept { return order_; }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
-  /// A row in another order, for rows of weights that begin at place number `phase` of a group.
-  const std::int8_t* row_in_rounds(std::size_t index, std::size_t phase) const noexcept {
-    return ordered_.data() + (phase * scales_.size() + index) * ordered_stride_;
+  /// A row in the order order(), for rows of weights that begin at place number `phase` of a group: as bytes or as
+  /// words.
+  const std::int8_t* ordered_bytes(std::size_t index, std::size_t phase) const noexcept {
+    return bytes_.data() + (phase * scales_.size() + index) * ordered_stride_;
   }
-  const std::int16_t* row_as_halves(std::size_t index, std::size_t phase) const noexcept {
-    return halves_.data() + (phase * scales_.size() + index) * ordered_stride_;
+  const std::int16_t* ordered_words(std::size_t index, std::size_t phase) const noexcept {
+    return words_.data() + (phase * scales_.size() + index) * ordered_stride_;
   }
   std::size_t ordered_stride() const noexcept { return ordered_stride_; }
   const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
@@ -124,7 +125,7 @@ class quantized_activations {
   static constexpr std::size_t columns_per_sum = 32;
 
   template <class Integer, class Place>
-  void order(const row_places& of, line_vector<Integer>& to, const Place& place) {
+  void order_by(const row_places& of, line_vector<Integer>& to, const Place& place) {
     ordered_stride_ = of.ordered_columns();
     to.resize(of.phases * scales_.size() * ordered_stride_);
     order_rows<std::int8_t>(
@@ -144,10 +145,11 @@ class quantized_activations {
 
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;
+  integer_order order_ = integer_order::columns;
   std::size_t ordered_stride_ = 0;
   line_vector<std::int8_t> integers_;
-  line_vector<std::int8_t> ordered_;
-  line_vector<std::int16_t> halves_;
+  line_vector<std::int8_t> bytes_;
+  line_vector<std::int16_t> words_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th

@@ -10,8 +10,8 @@ namespace ecq::detail {
 /// How weights lie in memory.
 enum class stored_as : unsigned char {
   elements,  ///< as they are
-  rounds,    ///< Int8 codes in the order of place_of_byte_in_rounds(), as AVX-512 multiplies them: + 128
-  halves     ///< codes as std::int16_t in the order of half_place_avx2()
+  bytes,     ///< codes that are integers, in the order of quantised activations (integer_order); those of Int8 + 128
+  words      ///< the same as std::int16_t, of integer_order::words_avx2; those of Int8 as they are
 };
 
 struct stored_weights {

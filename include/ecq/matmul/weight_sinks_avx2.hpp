@@ -27,14 +27,20 @@ namespace ecq::detail::avx2 {
 // A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
 // group.take(i, halves) takes weights 16 i, ..., 16 i + 15 in the order of half_place_avx2, and group.escape(at, half)
 // afterwards weight number `at` in the order of the columns, so far 0. group.take(i, first, second) takes the same
-// weights as FP32, those with even numbers first. target.advance<Weights>(chunk, group) ends a group.
+// weights as FP32, those with even numbers first. target.advance<Weights>(chunk, group) ends a group. A group that has
+// take_bytes(run, bytes) takes the low bytes of the values alone, 32 at a time in the order of byte_place_avx2.
+
+/// Whether the groups of a target take bytes.
+template <class Target>
+inline constexpr bool takes_bytes =
+    requires(const typename Target::group& group, __m256i bytes) { group.take_bytes(std::size_t{0}, bytes); };
 
 /// Chunks that run side by side.
 inline constexpr std::size_t chunks_together = 2;
 
 /// Hands over run number `run` of 32 weights, the bytes of their BF16 values.
 template <class Group>
-ECQ_AVX2 [[gnu::always_inline]] inline void take_bytes(Group& group, std::size_t run, __m256i low, __m256i high) {
+ECQ_AVX2 [[gnu::always_inline]] inline void take_halves(Group& group, std::size_t run, __m256i low, __m256i high) {
   group.take(2 * run, _mm256_unpacklo_epi8(low, high));
   group.take(2 * run + 1, _mm256_unpackhi_epi8(low, high));
 }
@@ -52,7 +58,11 @@ struct code_weights {
     ECQ_UNROLL
     for (std::size_t run = 0; run < 4; ++run) {
       const byte_index<BucketBits> of(numbers[run / 2][run % 2]);
-      take_bytes(group, run, low(of), high(of));
+      if constexpr (takes_bytes<Target>) {
+        group.take_bytes(run, low(of));
+      } else {
+        take_halves(group, run, low(of), high(of));
+      }
     }
     target.template advance<group_symbols>(first_chunk + c, group);
     return true;
@@ -303,14 +313,20 @@ struct pair_weights {
  private:
   ECQ_AVX2 [[gnu::always_inline]] inline void take_values(typename Target::group& group, std::size_t run,
                                                           __m256i index) const {
-    __m256i low = _mm256_shuffle_epi8(load(table[0][0]), index);
-    __m256i high = _mm256_shuffle_epi8(load(table[0][1]), index);
-    if constexpr (RawBits == 2) {
-      const __m256i upper = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(0x80)));
-      low = _mm256_or_si256(low, _mm256_shuffle_epi8(load(table[1][0]), upper));
-      high = _mm256_or_si256(high, _mm256_shuffle_epi8(load(table[1][1]), upper));
+    const __m256i low = bytes_of(index, 0);
+    if constexpr (takes_bytes<Target>) {
+      group.take_bytes(run, low);
+    } else {
+      take_halves(group, run, low, bytes_of(index, 1));
     }
-    take_bytes(group, run, low, high);
+  }
+
+  /// The low (`which` = 0) or high bytes of values.
+  ECQ_AVX2 [[gnu::always_inline]] inline __m256i bytes_of(__m256i index, std::size_t which) const {
+    const __m256i found = _mm256_shuffle_epi8(load(table[0][which]), index);
+    if constexpr (RawBits != 2) return found;
+    const __m256i upper = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(0x80)));
+    return _mm256_or_si256(found, _mm256_shuffle_epi8(load(table[1][which]), upper));
   }
 };
 

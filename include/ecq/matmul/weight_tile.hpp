@@ -75,11 +75,11 @@ struct scaled_sums {
 /// which whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)`
 /// with that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows,
 /// Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: one or
-/// Dots::rows, by one or four. Sums are float; std::int32_t of integers, which have no scales.
-template <class Dots, class Scales, class Sum>
+/// Dots::rows, by one or four.
+template <class Dots, class Scales>
 inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, const Scales& scales,
                               std::size_t rows, const typename Dots::activation* x, std::size_t stride,
-                              const column_range& columns, std::size_t batch, Sum* sums, std::size_t sum_stride) {
+                              const column_range& columns, std::size_t batch, float* sums, std::size_t sum_stride) {
   for (std::size_t done = 0; done < columns.count; done += tile_columns) {
     column_range some = columns;
     some.first += done;
@@ -92,7 +92,7 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
         for (std::size_t i = 0; i < (many ? Dots::rows : 1); ++i) of_rows[i] = scales(row + i);
         const std::uint16_t* const own = weights + row * weight_stride + done;
         const auto* const from = x + b * stride;
-        Sum* const to = sums + row * sum_stride + b;
+        float* const to = sums + row * sum_stride + b;
         if (many && together == 4) {
           Dots::template add<Dots::rows, 4>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
         } else if (many) {

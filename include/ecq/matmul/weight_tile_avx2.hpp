@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Weights as a tile of BF16 values, or of integers of 16 bits, with AVX2, and its products with some rows of
-/// activations. Both are in the order of matmul/fusion.hpp, so weights need no reordering.
+/// Weights as a tile of BF16 values or of bytes with AVX2, and products of the former with some rows of activations.
+/// Weights and activations are in the order of matmul/fusion.hpp, so weights need no reordering.
 
 #include "ecq/base/config.hpp"
 
@@ -22,6 +22,8 @@ namespace ecq::detail::avx2 {
 
 /// A target of weights that stores them.
 struct tile_target {
+  using element = std::uint16_t;
+
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
 
@@ -36,7 +38,7 @@ struct tile_target {
 
     void escape(unsigned at, std::uint16_t half) const { to[half_place_avx2(fusion::pairs, at)] = half; }
 
-    std::uint16_t* to;
+    element* to;
   };
 
   template <std::size_t Weights>
@@ -44,7 +46,33 @@ struct tile_target {
     to[c] += Weights;
   }
 
-  std::uint16_t* to[weight_chunks];
+  element* to[weight_chunks];
+};
+
+/// The same for codes that are integers, as bytes in the order of byte_place_avx2().
+struct byte_target {
+  using element = std::byte;
+
+  struct group {
+    ECQ_AVX2 [[gnu::always_inline]] inline group(const byte_target& target, std::size_t c) : to(target.to[c]) {}
+
+    ECQ_AVX2 [[gnu::always_inline]] inline void take_bytes(std::size_t run, __m256i bytes) const {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 32 * run), bytes);
+    }
+
+    void escape(unsigned at, std::uint16_t code) const {
+      to[byte_place_avx2(fusion::pairs, at)] = static_cast<std::byte>(code);
+    }
+
+    element* to;
+  };
+
+  template <std::size_t Weights>
+  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t c, const group&) {
+    to[c] += Weights;
+  }
+
+  element* to[weight_chunks];
 };
 
 /// Dot products of a tile (matmul/weight_tile.hpp).
@@ -109,44 +137,6 @@ struct tile_dots {
       ECQ_UNROLL
       for (std::size_t b = 0; b < Batch; ++b) sums[row * stride + b] += sum_of_lanes(sum[row][b]);
     }
-  }
-};
-
-/// The same of integers with activations of as many bits, whose products fit 16 + 8 bits.
-struct integer_tile_dots {
-  using activation = std::int16_t;
-  static constexpr std::size_t rows = 2;
-
-  template <std::size_t Rows, std::size_t Batch>
-  ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const*,
-                           const std::int16_t* x, std::size_t stride, const column_range& columns, std::int32_t* sums,
-                           std::size_t sum_stride) {
-    __m256i sum[Rows][Batch] = {};
-    for (std::size_t i = 0; i < columns.count; i += 16) {
-      __m256i of_rows[Rows];
-      ECQ_UNROLL
-      for (std::size_t row = 0; row < Rows; ++row) of_rows[row] = load(weights + row * weight_stride + i);
-      ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) {
-        const __m256i some = load(x + b * stride + columns.first + i);
-        ECQ_UNROLL
-        for (std::size_t row = 0; row < Rows; ++row) {
-          sum[row][b] = _mm256_add_epi32(sum[row][b], _mm256_madd_epi16(of_rows[row], some));
-        }
-      }
-    }
-    ECQ_UNROLL
-    for (std::size_t row = 0; row < Rows; ++row) {
-      ECQ_UNROLL
-      for (std::size_t b = 0; b < Batch; ++b) sums[row * sum_stride + b] += sum_of_integers(sum[row][b]);
-    }
-  }
-
- private:
-  ECQ_AVX2 static std::int32_t sum_of_integers(__m256i eight) {
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
   }
 };
 
