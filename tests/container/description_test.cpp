@@ -185,11 +185,23 @@ TEST(Description, ZeroPointsAreFiniteAndOfAffineFormatsAlone) {
   }
   EXPECT_EQ(code_of(with("int8", "c0490fdb")), errc::corrupt);
   EXPECT_EQ(code_of(with("int8", "00000000")), errc::ok);
-  for (const char* bad : {"7fc00000", "7f800000", "ff800000", "7f800001", "", "C0490FDB", "c0490fd", "c0490fdb0"}) {
+  for (const char* bad :
+       {"7fc00000", "7f800000", "ff800000", "7f800001", "", "C0490FDB", "c0490fd", "c0490fdb0", "80000000"}) {
     EXPECT_EQ(code_of(with("uint8", bad)), errc::corrupt) << bad;
   }
   EXPECT_EQ(code_of(with("uint8", 0)), errc::corrupt);
   EXPECT_EQ(code_of(with("uint8", nullptr)), errc::corrupt);
+  const auto bytes = [](const char* zero) {
+    return changed([&](nlohmann::ordered_json& root) {
+      auto& matrix = root["blocks"][1]["matrices"][0];
+      matrix["rows_per_group"] = matrix["columns_per_group"] = 0;
+      matrix["original"] = matrix["format"] = "uint8";
+      matrix["element_type"] = "U8";
+      matrix["zero"] = zero;
+    });
+  };
+  EXPECT_EQ(code_of(bytes("00000000")), errc::ok);
+  EXPECT_EQ(code_of(bytes("c0490fdb")), errc::corrupt);
 }
 
 TEST(Description, BytesNameTheTypeOfTheirTensor) {

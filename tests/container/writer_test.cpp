@@ -9,6 +9,7 @@
 
 #include "container/sample_container.hpp"
 #include "ecq/base/checksum.hpp"
+#include "ecq/container/reader.hpp"
 #include "ecq/io/safetensors.hpp"
 
 namespace {
@@ -61,6 +62,41 @@ TEST(ContainerWriter, AnyReaderOfSafetensorsFindsTheTensors) {
   }
   EXPECT_EQ(file->tensors().back().name, "ecq.header_checksum");
   EXPECT_EQ(ecq::load_le<std::uint64_t>(file->bytes(file->tensors().back()).data()), ecq::xxh64(file->header_bytes()));
+}
+
+TEST(ContainerWriter, AlignsTablesBehindScalesOfOddSizes) {
+  const temporary_folder folder;
+  container_plan plan = sample_plan();
+  auto blocks = ecq_test::sample_blocks();
+  std::size_t tables = 0;
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    for (std::size_t at = 0; at < blocks[index].block.matrices.size(); ++at) {
+      auto& matrix = blocks[index].block.matrices[at];
+      if (matrix.lossless()) continue;
+      matrix.format = ecq::dtype::table;
+      matrix.values.assign(256, 1.5F);
+      matrix.zero = 0;
+      plan.blocks[index].matrices[at].table = true;
+      ++tables;
+    }
+  }
+  ASSERT_GE(tables, 2U);
+  auto writer = container_writer::create(folder / "out", std::move(plan));
+  ASSERT_TRUE(writer) << writer.error().to_string();
+  for (const auto& [name, block] : blocks) ASSERT_TRUE(writer->write_block(name, block));
+  for (const auto& [declared, data] : ecq_test::sample_tensors()) {
+    ASSERT_TRUE(writer->write_tensor(declared.name, as_bytes(data)));
+  }
+  ASSERT_TRUE(writer->commit());
+  const auto file = ecq::safetensors_file::open(folder / "out");
+  ASSERT_TRUE(file) << file.error().to_string();
+  for (const auto& tensor : file->tensors()) {
+    if (tensor.dtype != "F32" || !tensor.name.ends_with(".ecq_values")) continue;
+    EXPECT_EQ((file->header_bytes().size() + tensor.begin) % 4, 0U) << tensor.name;
+    --tables;
+  }
+  EXPECT_EQ(tables, 0U);
+  EXPECT_TRUE(ecq::container_reader::open(folder / "out"));
 }
 
 TEST(ContainerWriter, RefusesPlansThatCollide) {

@@ -140,6 +140,7 @@ ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_rea
             ECQ_TRY(digits, json.string());
             const auto bits = digits.size() == 8 ? parse_hex64("00000000" + digits) : std::nullopt;
             if (!bits) return json.fail("expected 8 hexadecimal digits");
+            if (*bits == 0x80000000U) return json.fail("a zero point of -0");
             matrix.zero = std::bit_cast<float>(static_cast<std::uint32_t>(*bits));
             return {};
           }
@@ -216,8 +217,8 @@ ECQ_INLINE result<void> check_block(const block_description& block) {
     if (!matrix.lossless() && size_of(matrix.format) != 1) {
       return bad("its codes, ", to_string(matrix.format), ", are no bytes");
     }
-    if (matrix.zero != 0 && !is_affine(matrix.format)) {
-      return bad("a zero point of ", to_string(matrix.format));
+    if (matrix.zero != 0 && (matrix.lossless() || !is_affine(matrix.format))) {
+      return bad("a zero point of ", to_string(matrix.format), matrix.lossless() ? " without loss" : "");
     }
     if (block.exact_of(index) > (matrix.lossless() ? 0 : extents->first * extents->second)) {
       return bad(block.exact_of(index), " exact weights of ", extents->first * extents->second,

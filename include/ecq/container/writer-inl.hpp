@@ -44,7 +44,10 @@ ECQ_INLINE result<void> container_writer::commit() {
 
 ECQ_INLINE container_writer::container_writer(safetensors_writer file, container_plan plan)
     : file_(std::move(file)), plan_(std::move(plan)), blocks_(plan_.blocks.size()) {
-  for (std::size_t index = 0; index < plan_.blocks.size(); ++index) index_.emplace(plan_.blocks[index].name, index);
+  for (std::size_t index = 0; index < plan_.blocks.size(); ++index) {
+    index_.emplace(plan_.blocks[index].name, index);
+    for (const container_plan::matrix& matrix : plan_.blocks[index].matrices) has_tables_ = has_tables_ || matrix.table;
+  }
 }
 
 namespace detail {
@@ -205,9 +208,17 @@ ECQ_INLINE result<void> container_writer::write_block(std::string_view name, pac
     ECQ_CHECK(write_tensor(value_tensor_name(matrix.name), bytes));
   }
   for (const packed_matrix& matrix : block.matrices) {
-    if (!matrix.lossless()) ECQ_CHECK(write_tensor(scale_tensor_name(matrix.name), pack_scales(matrix.scales)));
+    if (matrix.lossless()) continue;
+    late_scales_.emplace_back(scale_tensor_name(matrix.name), pack_scales(matrix.scales));
   }
+  if (!has_tables_) ECQ_CHECK(write_scales());
   blocks_[found->second] = std::move(described);
+  return {};
+}
+
+ECQ_INLINE result<void> container_writer::write_scales() {
+  for (const auto& [name, scales] : late_scales_) ECQ_CHECK(write_tensor(name, scales));
+  late_scales_.clear();
   return {};
 }
 
@@ -217,6 +228,7 @@ ECQ_INLINE result<void> container_writer::finish() {
     if (!blocks_[index].matrices.empty()) continue;
     return error(errc::invalid_argument, "block '", plan_.blocks[index].name, "' was not written");
   }
+  ECQ_CHECK(write_scales());
   std::set<std::string_view> written;
   for (const tensor_checksum& each : checksums_) written.insert(each.tensor);
   for (const tensor_declaration& tensor : plan_.pass_through) {

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// A writer of containers that works block by block; its memory does not grow with the model.
+/// A writer of containers that works block by block; its memory does not grow with the model, but where matrices have
+/// tables of values, by the size of the scales.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/checksum.hpp"
@@ -49,7 +51,8 @@ struct container_plan {
 
 /// Writes one container. Give it every block and every tensor of its plan once, in any order, then commit. Data lie in
 /// the file in that order. To align all elements, as PyTorch requires, write first the tensors of two and more bytes an
-/// element, largest elements first, then the blocks, then the tensors of single bytes.
+/// element, largest elements first, then the blocks, then the tensors of single bytes. In a plan with tables of values,
+/// which are FP32, scales wait for the end: their sizes are odd.
 class container_writer {
  public:
   /// Opens a temporary file beside `path` (output_file). Errors: errc::invalid_argument names what cannot be written: a
@@ -80,11 +83,16 @@ class container_writer {
  private:
   container_writer(safetensors_writer file, container_plan plan);
 
+  /// Writes late_scales_.
+  result<void> write_scales();
+
   safetensors_writer file_;
   container_plan plan_;
   std::map<std::string, std::size_t, std::less<>> index_;  ///< of blocks by their names
   std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> late_scales_;  ///< by the names of their tensors
+  bool has_tables_ = false;
   bool finished_ = false;
   bool committed_ = false;
 };
