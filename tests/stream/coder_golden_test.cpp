@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ecq/stream/encoded_stream.hpp"
@@ -41,6 +42,14 @@ std::vector<golden> all_golden() {
   for (std::size_t i = halving.size() - 1; i > 0; --i) std::swap(halving[i], halving[random.next() % (i + 1)]);
   all.push_back({"halving", halving, {.chunk_bits = 12}});
   all.push_back({"constant", std::vector<std::uint8_t>(1500, 77), {.chunk_bits = 10}});
+  // Shares as Fibonacci's numbers: code words of 16 bits, and gap arrays of two stretches.
+  std::vector<std::uint8_t> deep;
+  for (std::size_t symbol = 0, count = 1, next = 1; symbol < 19; ++symbol) {
+    deep.insert(deep.end(), count, static_cast<std::uint8_t>(symbol * 13));
+    next += std::exchange(count, next);
+  }
+  for (std::size_t i = deep.size() - 1; i > 0; --i) std::swap(deep[i], deep[random.next() % (i + 1)]);
+  all.push_back({"deep", deep, {.chunk_bits = 14}});
   return all;
 }
 

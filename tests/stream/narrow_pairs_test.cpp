@@ -352,10 +352,9 @@ TEST(HostileNarrowPairs, EveryFlippedBitIsFound) {
 // Committed streams: what this version writes, byte for byte, and what every later version must read.
 // ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
 template <class Coder>
-void expect_golden(const std::string& name, unsigned raw_bits) {
-  const auto codes = signed_bell(raw_bits < 4 ? 1501 : 5001, (1U << raw_bits) / 2 + 1, 40);
+void expect_golden(const std::string& name, unsigned raw_bits, const codes_of_bytes& codes, unsigned chunk_bits = 10) {
   const auto path = ecq_test::golden("stream/pairs_codes_" + name + ".ecqs");
-  const bytes blob = encoded<Coder>(codes, {.chunk_bits = 10, .narrow_pairs = raw_bits});
+  const bytes blob = encoded<Coder>(codes, {.chunk_bits = chunk_bits, .narrow_pairs = raw_bits});
   EXPECT_EQ(ecq::encoded_stream::parse(blob)->coder(), Coder::id);
   const std::string text(reinterpret_cast<const char*>(blob.data()), blob.size());
   if (std::getenv("ECQ_UPDATE_GOLDEN") != nullptr) ecq_test::write_file(path, text);
@@ -365,11 +364,18 @@ void expect_golden(const std::string& name, unsigned raw_bits) {
 
 TEST(NarrowPairStreams, GoldenOnesAreWrittenByteForByteAndReadByBothDecoders) {
   for (unsigned raw_bits = 0; raw_bits <= 4; ++raw_bits) {
-    expect_golden<ecq::rans>("raw" + std::to_string(raw_bits), raw_bits);
+    const auto codes = signed_bell(raw_bits < 4 ? 1501 : 5001, (1U << raw_bits) / 2 + 1, 40);
+    expect_golden<ecq::rans>("raw" + std::to_string(raw_bits), raw_bits, codes);
   }
-  expect_golden<ecq::tans>("tans", 2);
-  expect_golden<ecq::huffman>("huffman", 2);
-  expect_golden<ecq::huffman_gaps>("gaps", 2);
+  const auto codes = signed_bell(1501, 3, 40);
+  expect_golden<ecq::tans>("tans", 2, codes);
+  expect_golden<ecq::huffman>("huffman", 2, codes);
+  expect_golden<ecq::huffman_gaps>("gaps", 2, codes);
+  // Pairs in three stretches, and a second chunk so short that its pairs are stored, of which the last has one code.
+  expect_golden<ecq::huffman_gaps>("gaps_stretches", 0, signed_bell(16384, 1, 40), 14);
+  codes_of_bytes even;
+  for (std::size_t i = 0; i < 1037; ++i) even.push_back(static_cast<std::uint8_t>(i % 8 * 8 + i / 8 % 8));
+  expect_golden<ecq::huffman_gaps>("gaps_stored", 3, even);
 }
 
 }  // namespace
