@@ -318,10 +318,12 @@ const bool registered = [] {
          {1, 2});
     }
     for (const bool pairs : {false, true}) {
-      const auto w8a8 = [=](benchmark::State& state) {
-        ours(state, {3.0, pairs, true}, rows, {.activations = ecq::activation_type::int8});
-      };
-      at(pairs ? "int8_3_pairs_w8a8" : "int8_3_w8a8", w8a8, {1, 2});
+      for (const auto& [name, bits] : {std::pair("int8_2.1", 2.1), {"int8_3", 3.0}}) {
+        const auto w8a8 = [=, bits = bits](benchmark::State& state) {
+          ours(state, {bits, pairs, true}, rows, {.activations = ecq::activation_type::int8});
+        };
+        at(name + std::string(pairs ? "_pairs_w8a8" : "_w8a8"), w8a8, {1, 2});
+      }
       at(pairs ? "groups_3_pairs" : "groups_3",
          [=](benchmark::State& state) {
            ours(state, {.bits = 3.0, .pairs = pairs, .integers = true, .group = 128}, rows);

@@ -54,6 +54,14 @@ struct pair_integers {
       const unsigned nibble = i >> bits & 15U;
       of_indices[i] = static_cast<std::uint8_t>((list.symbols[nibble] + (i & ((1U << bits) - 1U))) ^ 0x80U);
     }
+    if constexpr (!Raw) {
+      alignas(64) std::uint8_t second[64];
+      for (unsigned i = 0; i < 64; ++i) {
+        of_indices[i] = list.symbols[pairs[i] % 16U] ^ 0x80U;
+        second[i] = list.symbols[pairs[i] / 16U] ^ 0x80U;
+      }
+      second_codes = _mm512_load_si512(second);
+    }
     codes = _mm512_load_si512(of_indices);
     for (std::size_t c = 0; c < together; ++c) raw[c] = cursors[first + c]->raw;
   }
@@ -64,7 +72,12 @@ struct pair_integers {
 
   /// Both codes + 128 of the pairs of a round, in the bytes of their lanes.
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of(std::size_t round, __m512i numbers, const group& of) const {
-    return _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
+    if constexpr (!Raw) {  // by the numbers of pairs: of the shifts and shuffles, one has a port to itself
+      const __m512i first = _mm512_permutexvar_epi8(numbers, codes);
+      return _mm512_mask_permutexvar_epi8(first, 0xAAAAAAAAAAAAAAAAU, _mm512_slli_epi16(numbers, 8), second_codes);
+    } else {
+      return _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
+    }
   }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end_raw(std::size_t c) {
@@ -75,7 +88,8 @@ struct pair_integers {
   }
 
   pair_indices indices;
-  __m512i codes;  ///< by their indices, + 128 each
+  __m512i codes;  ///< + 128 each, by their indices; without raw bits the first ones of pairs by the numbers of these
+  __m512i second_codes;  ///< without raw bits
   const std::byte* raw[together];
 };
 

@@ -49,11 +49,16 @@ struct pair_indices {
     return _mm512_permutexvar_epi8(raw_order, _mm512_loadu_si512(from));
   }
 
+  /// The nibbles of both codes of a round's pairs, in the low bytes of their lanes.
+  ECQ_AVX512 [[gnu::always_inline]] inline __m512i nibbles(__m512i numbers) const {
+    return _mm512_permutexvar_epi8(numbers, both);
+  }
+
   /// The indices of a round, both of a pair in the bytes of its lane. `numbers` are those of the pairs, `raw` is what
   /// load_raw() returned, if there are raw bits. Bits above an index are anything.
   template <bool Raw>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i of_round(__m512i numbers, __m512i raw, std::size_t round) const {
-    const __m512i index = _mm512_multishift_epi64_epi8(nibble_place, _mm512_permutexvar_epi8(numbers, both));
+    const __m512i index = _mm512_multishift_epi64_epi8(nibble_place, nibbles(numbers));
     if constexpr (!Raw) return index;
     const __m512i below = _mm512_multishift_epi64_epi8(raw_place[round], raw);
     return _mm512_ternarylogic_epi32(index, below, raw_mask, 0xD8);  // raw_mask ? below : index
