@@ -25,6 +25,11 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
             " quantised tensors were multiplied by their scales, which are dropped" +
             (folder ? "" : ": remove quantization_config from config.json") + "\n";
   }
+  if (report.unpacked != 0 && report.left_quantized != 0) {
+    text += "  still quantised  " + std::to_string(report.left_quantized) +
+            " tensors with scales, which readers find by quantization_config; " +
+            (folder ? "config.json no longer has it" : "the others no longer fit it") + "\n";
+  }
   for (const std::string& pattern : report.unmatched) {
     text += "  no tensor        is called like '" + printable(pattern) + "'\n";
   }
@@ -79,6 +84,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["lambda"] = report.lambda;
   totals["below_target"] = is_below_target(given, report);
   totals["unpacked"] = report.unpacked;
+  totals["left_quantized"] = report.left_quantized;
   totals["by_fallback"] = report.by_fallback;
   totals["exact"] = report.exact;
   totals["of_quantized"] = report.of_quantized;

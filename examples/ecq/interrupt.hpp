@@ -30,8 +30,12 @@ inline void write_text(const char* text) {
   ::_exit(code);
 }
 
-inline void on_interrupt(int) { leave(": interrupted\n", 130); }
-inline void on_quiet_interrupt(int) { leave(nullptr, 130); }
+inline void on_interrupt(int) {
+  if (!ecq::finishing_output::now()) leave(": interrupted\n", 130);
+}
+inline void on_quiet_interrupt(int) {
+  if (!ecq::finishing_output::now()) leave(nullptr, 130);
+}
 
 inline void on_bus_error(int) {
   leave(": input/output error: the input could not be read any more, or became shorter, while it was in use\n", 1);
@@ -47,7 +51,8 @@ inline void handle(int signal, void (*handler)(int)) {
 }  // namespace detail
 
 /// For the program of this name: SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they
-/// were ignored when the tool started: nohup and shells that run it in the background mean that. SIGBUS, which a mapped
+/// were ignored when the tool started: nohup and shells that run it in the background mean that. Once outputs get their
+/// names (finishing_output), they come too late. SIGBUS, which a mapped
 /// file raises when it cannot be read, exits with 1. A closed pipe or a file size limit becomes an error of the write
 /// instead of a signal. One of many processes, which whoever started them ends once one has failed, says nothing of it.
 inline void stop_cleanly_on_signals(const char* name, bool one_of_many = false) {

@@ -67,8 +67,8 @@ class processes {
       ((numbers = all[next++]), ...);
     };
     sum_each(report.weights, report.compressed_bytes, report.file_bytes, report.input_bytes, report.blocks,
-             report.passed_through, report.unpacked, report.by_fallback, report.of_quantized, report.non_finite,
-             report.exact, tensors);
+             report.passed_through, report.unpacked, report.by_fallback, report.of_quantized, report.left_quantized,
+             report.non_finite, report.exact, tensors);
     if (report.weights != 0) {
       report.bits_per_weight = 8.0 * static_cast<double>(report.compressed_bytes) / static_cast<double>(report.weights);
       report.entropy = entropy_bits / static_cast<double>(report.weights);

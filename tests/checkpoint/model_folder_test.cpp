@@ -474,6 +474,50 @@ TEST_F(ModelFolder, OnlyResultsOfTheSameModelAreReplaced) {
   EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
 }
 
+// What was compressed with loss is not replaced by what is left of it.
+TEST_F(ModelFolder, TheOriginalIsNotReplacedByALossyCopy) {
+  ASSERT_TRUE(compress({.method = entquant{.target_bits = 3.0}}));
+  const auto before = files_of(in);
+  const auto refused = ecq::decompress_folder(cpu{}, packed, in);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+  EXPECT_NE(refused.error().message().find("other weights"), std::string::npos) << refused.error().to_string();
+  EXPECT_TRUE(files_of(in) == before);
+  // An earlier result is replaced, unless its type was another.
+  ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+  EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
+  EXPECT_FALSE(ecq::decompress_folder(cpu{}, packed, restored, {.type = ecq::dtype::fp32}));
+  // Without loss, it is the same.
+  ASSERT_TRUE(compress({.method = lossless_weights{}}));
+  EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, in));
+  EXPECT_TRUE(files_of(in) == before);
+}
+
+TEST_F(ModelFolder, IsRefusedOnceItIsCompressed) {
+  ASSERT_TRUE(compress({.method = entquant{.target_bits = 3.0}}));
+  for (const auto& path : {packed, packed / "model.safetensors.index.json", packed / "model-2.safetensors"}) {
+    const auto again = ecq::compress_folder(cpu{}, path, folder / "again", {.method = lossless_weights{}});
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.error().message().find("compressed already"), std::string::npos) << again.error().to_string();
+  }
+  const auto verified = ecq::verify_checkpoint(cpu{}, packed, packed);
+  ASSERT_FALSE(verified);
+  EXPECT_NE(verified.error().message().find("compressed already"), std::string::npos);
+}
+
+#if ECQ_POSIX
+TEST_F(ModelFolder, OtherFilesKeepTheirPermissions) {
+  using std::filesystem::perms;
+  const perms secret = perms::owner_read | perms::owner_write, program = perms::owner_all | perms::group_exec;
+  write_file(in / "run.sh", "x");
+  std::filesystem::permissions(in / "config.json", secret);
+  std::filesystem::permissions(in / "run.sh", program);
+  ASSERT_TRUE(compress({.method = lossless_weights{}}));
+  EXPECT_EQ(std::filesystem::status(packed / "config.json").permissions(), secret);
+  EXPECT_EQ(std::filesystem::status(packed / "run.sh").permissions(), program);
+}
+#endif
+
 TEST_F(ModelFolder, NoOtherInputIsReplaced) {
   ecq::compress_options how{.method = lossless_weights{}};
   std::filesystem::create_directories(packed);

@@ -74,6 +74,9 @@ TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
       {{576, 7168}, {5, 56}, {}, 128, 128, 56},  // blocks, the last of them smaller
       {{300, 256}, {3, 2}, {100, 128}, 100, 128, 2},
       {{300, 256}, {3, 2}, {}, 128, 128, 2},
+      {{192, 192}, {2, 2}, {}, 0, 0, 0},  // squares of 96 or of 128
+      {{192, 192}, {2, 2}, {128, 128}, 128, 128, 2},
+      {{192, 192}, {2, 2}, {96, 96}, 96, 96, 2},
       {{300, 512}, {3, 2}, {}, 0, 0, 0},  // 100 rows each or 128
       {{5632, 64}, {2}, {}, 0, 0, 0},     // two matrices in one, or blocks of 4096 rows
       {{6144, 64}, {3}, {}, 2048, 64, 1},
@@ -195,6 +198,12 @@ TEST_F(QuantizedCheckpoint, ScalesAreAppliedBeforeAnythingElse) {
     ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = ecq::dtype::bf16}));
     EXPECT_TRUE(contents(restored) == ours);
   }
+  // Those that stay are counted, since config.json says nothing of them any more.
+  write_model(model, pair.quantized);
+  const auto some = compress({.method = entquant{.lambda = 10.0}, .selection = {.exclude = {"layers.1.int8.*"}}});
+  ASSERT_TRUE(some) << some.error().to_string();
+  EXPECT_EQ(some->unpacked, 4U);
+  EXPECT_EQ(some->left_quantized, 1U);
 }
 
 TEST_F(QuantizedCheckpoint, WhatBelongsToPackedWeightsStaysBitForBit) {

@@ -75,6 +75,40 @@ TEST(SelectTensors, TakesWeightsOfTwoDimensionsAndMore) {
             (expected{{"tensors.0", "conv.weight", "fp8"}}));
 }
 
+// As models have them: T5, RWKV, ChatGLM, BERT, GPT-2, gpt-oss, Swin, Mamba, DiT, BLIP-2.
+TEST(SelectTensors, LeavesEmbeddingsAndWhatIsNoLinearWeight) {
+  const std::vector<tensor> tensors = {{"shared.weight", {9, 9}},
+                                       {"emb.weight", {9, 9}},
+                                       {"head.weight", {9, 9}},
+                                       {"transformer.output_layer.weight", {9, 9}},
+                                       {"cls.predictions.decoder.weight", {9, 9}},
+                                       {"h.0.attn.bias", {1, 1, 9, 9}},
+                                       {"h.0.attn.masked_bias", {1, 1}},
+                                       {"model.layers.0.mlp.experts.gate_up_proj_bias", {4, 9}},
+                                       {"layers.0.attn.relative_position_bias_table", {9, 4}},
+                                       {"backbone.layers.0.mixer.A_log", {9, 4}},
+                                       {"stages.0.grn.weight", {1, 9}},
+                                       {"layers.0.norm2.weight", {1, 9}},
+                                       {"layers.0.gamma", {1, 1, 9}},
+                                       {"blocks.0.att.time_mix_key", {1, 1, 9}},
+                                       {"blocks.0.scale_shift_table", {6, 9}},
+                                       {"query_tokens", {1, 32, 9}},
+                                       {"h.0.attn.c_attn.weight", {9, 9}},
+                                       {"blocks.0.norm1.linear.weight", {9, 9}},
+                                       {"model.layers.0.mlp.experts.gate_up_proj", {4, 9, 9}}};
+  EXPECT_EQ(blocks_of(tensors), (expected{{"h.0", "h.0.attn.c_attn.weight"},
+                                          {"blocks.0", "blocks.0.norm1.linear.weight"},
+                                          {"model.layers.0", "model.layers.0.mlp.experts.gate_up_proj"}}));
+  const auto count = [&](const ecq::tensor_selection& rules) {
+    std::size_t all = 0;
+    for (const auto& block : blocks_of(tensors, rules)) all += block.size() - 1;
+    return all;
+  };
+  EXPECT_EQ(count({.everything = true}), tensors.size());
+  EXPECT_EQ(count({.embeddings = true}), 8U);
+  EXPECT_EQ(count({.include = {"*A_log"}}), 4U);
+}
+
 TEST(SelectTensors, IncludesAndExcludesByName) {
   const std::vector<tensor> tensors = {{"embed.weight", {9, 9}}, {"layers.0.q", {9, 9}}, {"layers.0.k", {9, 9}}};
   EXPECT_EQ(blocks_of(tensors, {.include = {"embed*"}, .exclude = {"*.k"}}),

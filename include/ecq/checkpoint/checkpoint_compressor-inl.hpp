@@ -193,6 +193,7 @@ ECQ_INLINE result<void> checkpoint_compressor::pass_through(bool wide) {
                                   [&](std::span<const std::byte> piece) { model_.release(*tensor, piece); }));
     ++report_.passed_through;
     if (selection_->is_of_quantized(*tensor)) ++report_.of_quantized;
+    if (selection_->is_left_quantized(*tensor)) ++report_.left_quantized;
     if (selection_->is_non_finite(*tensor)) ++report_.non_finite;
   }
   return {};

@@ -95,15 +95,6 @@ ECQ_INLINE result<void> write_others(const model_files& files, const std::filesy
   return write_index(selection, out);
 }
 
-/// The model at `in`, unless it is compressed already.
-ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& in) {
-  ECQ_TRY(model, checkpoint::open(in));
-  for (const safetensors_file& shard : model.shards()) {
-    if (is_container(shard)) return error(errc::invalid_argument, quoted(in), ": it is compressed already");
-  }
-  return std::move(model);
-}
-
 /// The methods of the options.
 struct chosen_methods {
   std::shared_ptr<const compression_method> method, fallback;
@@ -128,6 +119,7 @@ class folder_compression {
   result<compress_report> run() {
     ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("a sample of the weights", [&] { return prepare(); })));
     ECQ_CHECK(compressor_->write(outs_));
+    const finishing_output finishing;
     auto report = or_out_of_memory("a report", [&] { return compressor_->commit(); });
     ECQ_CHECK(agree_on(options_.agree, report ? result<void>() : result<void>(report.error())));
     const auto finish = [&]() -> result<void> {
@@ -149,7 +141,9 @@ class folder_compression {
     const folder_part& part = options_.part;
     if (part.index >= part.count || (part.count > 1 && methods_.method->target_bits() && !options_.agree)) {
       return error(errc::invalid_argument, "part ", part.index, " of ", part.count,
-                   ": a part is one of its number, and is compressed at a lambda");
+                   part.index >= part.count
+                       ? ": parts are counted from 0"
+                       : ": a part alone cannot meet a rate; give it a lambda (ecq lambda finds it)");
     }
     compressor_.emplace(backend_, *model_, options_, report_progress_);
     ECQ_CHECK(compressor_->select(*methods_.method, *methods_.fallback, &*files_));
@@ -187,7 +181,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
                                                        const progress_callback& report_progress) {
   return detail::or_out_of_memory("the codes of a block", [&]() -> result<compress_report> {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
-    ECQ_TRY(model, detail::open_plain(in));
+    ECQ_TRY(model, open_plain(in));
     ECQ_CHECK(refuse_to_overwrite(out, model.inputs()));
     ECQ_CHECK(refuse_to_overwrite(out, options.other_inputs));
     compress_options alone = options;
@@ -197,6 +191,7 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
     ECQ_CHECK(compressor.select(*methods.method, *methods.fallback, nullptr));
     ECQ_CHECK(compressor.prepare());
     ECQ_CHECK(compressor.write({&out, 1}));
+    const finishing_output finishing;
     return compressor.commit();
   });
 }
@@ -211,7 +206,7 @@ ECQ_INLINE result<double> find_lambda_of(const cpu& backend, const std::filesyst
                                          const compress_options& options, const progress_callback& report_progress) {
   return detail::or_out_of_memory("a sample of the weights", [&]() -> result<double> {
     ECQ_TRY(methods, detail::chosen_methods::of(options));
-    ECQ_TRY(model, detail::open_plain(in));
+    ECQ_TRY(model, open_plain(in));
     ECQ_TRY(files, model_files::of(in));
     compress_options whole = options;
     whole.part = {};

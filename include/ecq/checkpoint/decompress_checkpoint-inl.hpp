@@ -114,6 +114,58 @@ ECQ_INLINE std::vector<output_tensor> outputs_of(const container_reader& contain
   return outputs;
 }
 
+/// The first weights of matrix 0, whole rows, as files have them.
+ECQ_INLINE result<std::vector<std::byte>> first_weights(const cpu& backend, const block_decoder& decoder, dtype type) {
+  constexpr std::size_t enough = 4096;
+  const packed_matrix& matrix = decoder.matrices().front();
+  const std::size_t columns = matrix.layout.columns;
+  const std::size_t rows = std::clamp(enough / columns, std::size_t{1}, matrix.layout.rows);
+  std::vector<std::byte> bytes, scratch;
+  const auto decode = [&]<class Element>(std::vector<Element> weights) -> result<void> {
+    weights.resize(rows * columns);
+    ECQ_CHECK(decoder.decode(backend, 0, 0, matrix_view<Element>(weights.data(), rows, columns)));
+    const auto found = little_endian_bytes(std::as_bytes(std::span(weights)), sizeof(Element), scratch);
+    bytes.assign(found.begin(), found.end());
+    return {};
+  };
+  if (matrix.lossless() && type == matrix.format) {
+    bytes.resize(rows * columns * size_of(type));
+    ECQ_CHECK(decoder.decode_codes(backend, 0, 0, rows, std::span(bytes)));
+    const auto found = little_endian_bytes(bytes, size_of(type), scratch);
+    return std::vector<std::byte>(found.begin(), found.end());
+  }
+  ECQ_CHECK(type == dtype::fp32   ? decode(std::vector<float>())
+            : type == dtype::fp16 ? decode(std::vector<fp16>())
+                                  : decode(std::vector<bf16>()));
+  return bytes;
+}
+
+/// Fails with errc::invalid_argument if a plain file at `path` has other weights than decompression would write there:
+/// those that were compressed, perhaps. The first weights of each block tell.
+ECQ_INLINE result<void> check_same_weights(const cpu& backend, const container_reader& container,
+                                           const decompress_options& options, const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  ECQ_TRY(file, safetensors_file::open(path));
+  for (std::size_t index = 0; index < container.blocks().size(); ++index) {
+    const packed_matrix& matrix = container.blocks()[index].matrices.front();
+    const tensor_entry* const there = file.find(matrix.name);
+    const bool alike = there != nullptr && there->dtype == output_element_type(matrix, options) &&
+                       std::ranges::equal(there->shape, matrix.shape);
+    bool same = alike;
+    if (alike && matrix.layout.rows != 0 && matrix.layout.columns != 0) {
+      ECQ_TRY(block, container.load(index));
+      ECQ_TRY(decoder, block_decoder::open(block));
+      ECQ_TRY(weights, first_weights(backend, decoder, output_type(matrix, options)));
+      same = std::ranges::equal(weights, file.bytes(*there).first(weights.size()));
+    }
+    if (same) continue;
+    return error(errc::invalid_argument, quoted(path), ": other weights than those of '", matrix.name,
+                 "' would be replaced; remove it, or name another folder");
+  }
+  return {};
+}
+
 /// Puts the outputs into the order of the original, as far as it is known, and says whether they are its tensors: then
 /// its header fits as it is. Otherwise, tensors of wide elements come first, so that all data are aligned.
 ECQ_INLINE bool put_in_order(std::vector<output_tensor>& outputs, std::span<const tensor_entry> original) {
@@ -264,6 +316,7 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     for (const auto& shard : files.shards) {  // before any is written
       ECQ_TRY(container, container_reader::open(files.folder / shard));
       ECQ_CHECK(detail::check_replaced(out / shard, false, detail::names_in(container)));
+      ECQ_CHECK(detail::check_same_weights(backend, container, options, out / shard));
     }
     const auto folder = output_folder::create(out);
     if (!folder) return folder.error();

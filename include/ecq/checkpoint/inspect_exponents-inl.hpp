@@ -97,7 +97,7 @@ class exponent_inspection {
   result<exponent_report> plain(const std::filesystem::path& in, const std::string& block_pattern) {
     ECQ_TRY(model, checkpoint::open(in));
     tensor_selection rules;
-    rules.embeddings = true;
+    rules.everything = true;
     rules.block_pattern = block_pattern;
     std::vector<tensor_summary> summaries;
     for (const tensor_entry& tensor : model.tensors()) {

@@ -249,7 +249,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
   }
   ECQ_CHECK(check_sensitivities(options.sensitivities, model));
   tensor_selection rules = options.selection;
-  rules.embeddings = rules.embeddings || method.lossless();
+  rules.everything = rules.everything || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
   std::vector<selected_block> whole;  // before it is split
   for (const tensor_block& block : chosen) {

@@ -70,6 +70,10 @@ class model_selection {
   bool has_unpacked() const noexcept { return !scales_.empty(); }
   /// Whether the tensor holds scales by which selected weights are multiplied.
   bool is_applied(const tensor_entry& tensor) const { return scales_.contains(&tensor); }
+  /// Whether the tensor, which was not chosen, holds quantised weights that have scales.
+  bool is_left_quantized(const tensor_entry& tensor) const {
+    return quantized_ && (*quantized_)[position_of(tensor)].scale != nullptr;
+  }
   /// Whether the tensor stays as it is because it belongs to quantised weights.
   bool is_of_quantized(const tensor_entry& tensor) const {
     return quantized_ && (*quantized_)[position_of(tensor)].belongs;

@@ -138,10 +138,14 @@ ECQ_INLINE std::optional<weight_scales> spread_scales(std::span<const std::uint6
     spread.rows_per_scale = static_cast<std::size_t>(weights[0]);
     return spread;
   }
-  // Scales for blocks of rows and columns are for 128 of both in every checkpoint known that does not say so.
+  // Scales for blocks of rows and columns are for 128 of both in every checkpoint known that does not say so. Squares
+  // of another size that fit without a rest leave that open.
   constexpr std::uint64_t usual[2] = {128, 128};
   if (block.empty() && weights.size() == 2 && scale.size() == 2 && scale[0] > 1 && scale[1] > 1 &&
       detail::blocks_fit(weights[0], scale[0], 128) && detail::blocks_fit(weights[1], scale[1], 128)) {
+    const bool whole = weights[0] % scale[0] == 0 && weights[1] % scale[1] == 0;
+    const std::uint64_t equal = weights[0] / scale[0];
+    if (whole && equal == weights[1] / scale[1] && equal != usual[0]) return std::nullopt;
     block = usual;
   }
   const auto block_of = [&](std::size_t axis) -> std::optional<std::uint64_t> {

@@ -29,7 +29,9 @@ ECQ_INLINE bool is_selected(const tensor_selection& rules, const tensor_summary&
     return false;
   }
   if (matches_any(rules.exclude, tensor.name)) return false;
-  return rules.embeddings || matches_any(rules.include, tensor.name) || !matches_any(embedding_patterns, tensor.name);
+  if (rules.everything || matches_any(rules.include, tensor.name)) return true;
+  return !matches_any(direct_patterns, tensor.name) &&
+         (rules.embeddings || !matches_any(embedding_patterns, tensor.name));
 }
 
 namespace detail {

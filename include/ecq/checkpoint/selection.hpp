@@ -41,11 +41,13 @@ constexpr bool glob_match(std::string_view pattern, std::string_view text) noexc
 /// Rules that choose weights. Only tensors of a weight format (fp32, fp16, bf16, fp8_e4m3, fp8_e5m2) with two or more
 /// dimensions and no empty one can be chosen at all.
 struct tensor_selection {
-  /// Patterns of names. A matching tensor is compressed even if it is an embedding.
+  /// Patterns of names. A matching tensor is compressed even if it is an embedding (embedding_patterns) or no linear
+  /// weight (direct_patterns).
   std::vector<std::string> include{};
   /// Patterns of names. A matching tensor stays as it is; `exclude` wins over `include`.
   std::vector<std::string> exclude{};
   bool embeddings = false;  ///< embeddings and output heads are compressed without being included by name
+  bool everything = false;  ///< and so is what is no linear weight
   /// ECMAScript regular expression. The text of its first match in a tensor's name is the name of the tensor's block.
   /// Tensors without a match share blocks "tensors.0", "tensors.1", ... in order, each of shared_block_weights or a
   /// little more: a stream of its own would cost a small tensor more than it gains.
@@ -54,8 +56,16 @@ struct tensor_selection {
 
 /// Patterns of the names of embeddings and output heads, which stay as they are unless tensor_selection includes them,
 /// as in the EntQuant paper, section 4 (which quantises only linear layers of the transformer blocks).
-inline constexpr std::array<std::string_view, 7> embedding_patterns{
-    "*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight"};
+inline constexpr std::array embedding_patterns = std::to_array<std::string_view>(
+    {"*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight", "*emb.weight",
+     "*shared.weight", "head.weight", "*output_layer.weight", "*predictions.decoder.weight"});
+
+/// Patterns of the names of what is no linear weight, however many dimensions it has: biases, masks, norms, and what
+/// models add or multiply with directly. They stay as they are unless they are included by name.
+inline constexpr std::array direct_patterns = std::to_array<std::string_view>(
+    {"*bias", "*bias_table", "*norm.weight", "*norm?.weight", "*grn.weight", "*.gamma", "*.beta", "*A_log",
+     "*time_mix*", "*time_maa*", "*time_decay*", "*time_faaaa*", "*time_first*", "*scale_shift_table", "*query_tokens",
+     "*cls_token", "*mask_token", "*rope.freqs"});
 
 /// Tensors that belong to no transformer block share a stream until it holds this many weights.
 inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;

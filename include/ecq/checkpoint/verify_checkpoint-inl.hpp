@@ -248,7 +248,7 @@ ECQ_INLINE result<verify_report> verify_checkpoint(const cpu& backend, const std
   return detail::or_out_of_memory("a few million weights", [&]() -> result<verify_report> {
     ECQ_TRY(containers, open_containers(in));
     if (!original) return detail::checkpoint_verifier(backend, containers, nullptr, report_progress).run();
-    ECQ_TRY(model, checkpoint::open(*original));
+    ECQ_TRY(model, open_plain(*original));
     return detail::checkpoint_verifier(backend, containers, &model, report_progress).run();
   });
 }

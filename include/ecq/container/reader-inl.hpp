@@ -24,6 +24,7 @@
 #include "ecq/container/reader.hpp"
 #include "ecq/format/exact_weight.hpp"
 #include "ecq/format/packed_scales.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/safetensors.hpp"
 #include "ecq/packed.hpp"
@@ -56,6 +57,19 @@ ECQ_INLINE result<std::vector<container_reader>> open_containers(const std::file
     containers.push_back(std::move(opened));
   }
   return containers;
+}
+
+ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& path) {
+  const auto refused = [&] {
+    return error(errc::invalid_argument, detail::quoted(path), ": it is compressed already");
+  };
+  // Before it is opened: its index names tensors that compression has renamed.
+  if (const auto compressed = is_container(path); compressed && *compressed) return refused();
+  ECQ_TRY(model, checkpoint::open(path));
+  for (const safetensors_file& shard : model.shards()) {
+    if (is_container(shard)) return refused();
+  }
+  return std::move(model);
 }
 
 ECQ_INLINE result<container_reader> container_reader::open(const std::filesystem::path& path) {

@@ -16,6 +16,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/container/description.hpp"
+#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/safetensors.hpp"
@@ -105,6 +106,9 @@ class container_reader {
 /// Opens the container at `path`, or all containers of the model if that is a folder or an index. Errors: those of
 /// container_reader::open and model_files::of.
 result<std::vector<container_reader>> open_containers(const std::filesystem::path& path);
+
+/// Opens the model at `path` (checkpoint::open). Fails with errc::invalid_argument if it is compressed.
+result<checkpoint> open_plain(const std::filesystem::path& path);
 
 template <class Use>
 result<void> container_reader::read(const tensor_entry& tensor, Use&& use) const {

@@ -23,8 +23,9 @@ namespace ecq {
 
 ECQ_INLINE result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to) {
   ECQ_CHECK(refuse_to_overwrite(to, std::span(&from, 1)));
-  ECQ_TRY(copy, output_file::create(to));
   std::error_code failure;
+  const auto original = std::filesystem::status(from, failure);
+  ECQ_TRY(copy, output_file::create(to, failure ? std::nullopt : std::optional(original.permissions())));
   if (std::filesystem::is_empty(from, failure) && !failure) return copy.commit();  // nothing to map
   ECQ_TRY(file, mapped_file::open(from));
   for (auto bytes = file.bytes(); !bytes.empty();) {

@@ -83,14 +83,16 @@ ECQ_INLINE result<std::filesystem::path> output_target(const std::filesystem::pa
 
 }  // namespace detail
 
-ECQ_INLINE result<output_file> output_file::create(const std::filesystem::path& path) {
+ECQ_INLINE result<output_file> output_file::create(const std::filesystem::path& path,
+                                                   std::optional<std::filesystem::perms> permissions) {
   ECQ_TRY(target, detail::output_target(path));
   output_file file;
   file.path_ = path;
   file.target_ = std::move(target);
   std::error_code ignored;
   const auto replaced = std::filesystem::status(file.target_, ignored);
-  if (std::filesystem::exists(replaced)) file.permissions_ = replaced.permissions() & std::filesystem::perms::all;
+  file.permissions_ = std::filesystem::exists(replaced) ? std::optional(replaced.permissions()) : permissions;
+  if (file.permissions_) *file.permissions_ &= std::filesystem::perms::all;
 #if ECQ_POSIX
   detail::remove_abandoned_files(file.target_);
 #endif

@@ -18,8 +18,9 @@ namespace ecq {
 
 /// Writes to a temporary file beside the final one and renames it on commit(): the final name shows the old file or the
 /// whole new one, never a part. If the final name is a symbolic link, the link stays, and all this happens where it
-/// leads, whether or not something is there. A new file has the permissions of the file that it replaces or else the
-/// process's usual ones (umask); owner, access lists and other hard links are not carried over.
+/// leads, whether or not something is there. A new file has the permissions of the file that it replaces, or else those
+/// that it is given, or the process's usual ones (umask); owner, access lists and other hard links are not carried
+/// over.
 ///
 /// The destructor or remove_unfinished_files() removes a file that was not committed. What a killed process leaves
 /// behind, the next output_file of the same name removes: writers hold a lock (flock) on their temporary files as long
@@ -31,7 +32,8 @@ class output_file {
   /// Opens a temporary file beside `path`, or beside what it links to. Errors: errc::io_error, naming `path`, if the
   /// folder is missing or not writable, or if `path` exists and is not a regular file but, as the message says, a
   /// directory, a device, a pipe or a socket.
-  static result<output_file> create(const std::filesystem::path& path);
+  static result<output_file> create(const std::filesystem::path& path,
+                                    std::optional<std::filesystem::perms> permissions = {});
 
   output_file(output_file&& other) noexcept { swap(other); }
   output_file& operator=(output_file&& other) noexcept {
@@ -82,7 +84,7 @@ class output_file {
 
   std::filesystem::path path_;
   std::filesystem::path target_;                       ///< path_, with a symbolic link followed
-  std::optional<std::filesystem::perms> permissions_;  ///< of the file to be replaced
+  std::optional<std::filesystem::perms> permissions_;  ///< of the file to be replaced, or copied
   std::filesystem::path temporary_;                    ///< empty once there is nothing to remove
   std::uint64_t size_ = 0;
   handle handle_ = no_handle;

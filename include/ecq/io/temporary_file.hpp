@@ -37,6 +37,25 @@ void unlist_finished(unfinished_file* slot) noexcept;
 /// Async-signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
 void remove_unfinished_files() noexcept;
 
+/// While one exists, finished files get their names, perhaps several that belong together: an interruption would leave
+/// those of two runs. A handler of signals asks now() and returns, so that the program goes on to its end.
+class finishing_output {
+ public:
+  finishing_output() noexcept { ++count(); }
+  finishing_output(const finishing_output&) = delete;
+  finishing_output& operator=(const finishing_output&) = delete;
+  ~finishing_output() { --count(); }
+
+  /// Whether there is one. Async-signal-safe.
+  static bool now() noexcept { return count() != 0; }
+
+ private:
+  static std::atomic<int>& count() noexcept {
+    static constinit std::atomic<int> existing{0};
+    return existing;
+  }
+};
+
 namespace detail {
 
 /// "<final name>.<16 hex digits>.partial" in the same folder, so that rename() stays within one file system.
