@@ -71,7 +71,10 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
           decimal(share, 1) + " %)\n";
   if (!given.lossless && !given.is_entrollm()) {
     text += "  lambda           " + significant(report.lambda, 4);
-    if (is_below_target(given, report)) text += ", which is AbsMax: these weights have no use for more bits";
+    if (is_below_target(given, report)) {
+      text += ", which is AbsMax: codes get no finer";
+      if (given.trellis_bits()) text += " on a trellis; those of --method entquant do, where few weights stand out";
+    }
     text += '\n';
   }
   return text + "  time             " + duration(seconds) + " (" + decimal(megabytes_per_second(report, seconds), 0) +

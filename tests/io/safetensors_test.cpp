@@ -112,6 +112,13 @@ TEST(Safetensors, LyingHeaderLengths) {
   EXPECT_EQ(code_of(with_length(1)), errc::corrupt);
 }
 
+TEST(Safetensors, PointersOfGitLfsAreNamed) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 42\n";
+  const auto opened = ecq::parse_safetensors_header(std::as_bytes(std::span(pointer)));
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message().find("git lfs pull"), std::string::npos) << opened.error().to_string();
+}
+
 TEST(Safetensors, LyingOffsetsAndShapes) {
   struct lie {
     std::string members;

@@ -7,6 +7,7 @@
 
 #include "../../ecq/text.hpp"
 #include "ecq/io/model_files.hpp"
+#include "ecq/quantize/rate_correction.hpp"
 #include "feedback.hpp"
 
 namespace llama_tool {
@@ -34,6 +35,10 @@ ecq::result<void> compress(const compress_arguments& given) {
               << tool::decimal(report.bits_per_weight, 3) << " bits, by what the model sees in "
               << tool::grouped(model->tokens()) << " tokens that it has written itself, in " << tool::duration(seconds)
               << '\n';
+    if (report.bits_per_weight < given.bits - ecq::rate_correction::tolerance) {
+      std::cout << "These are the finest codes that 8-bit integers can be: " << tool::decimal(given.bits, 2)
+                << " bits were asked for.\n";
+    }
   }
   return {};
 }

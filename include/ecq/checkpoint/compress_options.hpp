@@ -73,8 +73,8 @@ struct compress_report : checkpoint_report {
   std::size_t of_quantized = 0;  ///< among the tensors passed through, those that belong to quantised weights
   /// Among them, quantised weights with scales. If others were unpacked, config.json lacks what readers of these need.
   std::size_t left_quantized = 0;
-  std::size_t non_finite =
-      0;  ///< among the tensors passed through, those that NaN or infinity kept from being compressed
+  /// Among the tensors passed through, those that NaN or infinity kept from being compressed.
+  std::size_t non_finite = 0;
   std::uint64_t input_bytes = 0;
   double lambda = 0;                     ///< EntQuant's lambda; the largest if every tensor has its own
   double joint_entropy = 0;              ///< entropy of all codes together, which one code for all of them can reach

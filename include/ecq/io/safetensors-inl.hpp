@@ -154,6 +154,11 @@ ECQ_INLINE result<safetensors_header> parse_safetensors(std::span<const std::byt
   for (std::size_t index = prefix; index-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(file[index]);
   // The limit is checked first: in a file of another kind, the "length" is usually a huge number.
   if (length > file_limits::header_bytes) {
+    constexpr std::string_view pointer = "version https://git-lfs";
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), (std::min)(file.size(), pointer.size()));
+    if (text == pointer) {
+      return error(errc::limit_exceeded, "no safetensors file: a pointer of Git LFS, which `git lfs pull` replaces");
+    }
     return error(errc::limit_exceeded, "no safetensors file: header of ", length, " bytes announced, at most ",
                  file_limits::header_bytes, " are allowed");
   }
