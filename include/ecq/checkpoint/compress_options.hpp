@@ -71,7 +71,8 @@ struct compress_report : checkpoint_report {
   std::size_t by_fallback = 0;   ///< tensors that the fallback has compressed
   std::uint64_t exact = 0;       ///< weights that were kept exact
   std::size_t of_quantized = 0;  ///< among the tensors passed through, those that belong to quantised weights
-  /// Among them, quantised weights with scales. If others were unpacked, config.json lacks what readers of these need.
+  /// Among the tensors passed through, quantised weights that have scales. If others were unpacked, config.json lacks
+  /// what readers of these need.
   std::size_t left_quantized = 0;
   /// Among the tensors passed through, those that NaN or infinity kept from being compressed.
   std::size_t non_finite = 0;
