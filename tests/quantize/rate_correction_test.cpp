@@ -53,11 +53,27 @@ TEST(RateCorrection, LeavesAbsmaxWhereThatTakesMore) {
   EXPECT_GT(correction.at(0.0), 0.0);
 }
 
+// Where no lambda meets the target, though the finest codes take fewer bits.
+TEST(RateCorrection, TriesAbsmaxAtLast) {
+  for (const double stuck : {2.8, 3.4}) {
+    rate_correction correction(3.0);
+    int passes = 1;
+    for (bool absmax = false; correction.again({absmax ? 2.75 : stuck, many, absmax}); ++passes) {
+      absmax = correction.at(8.0) == 0;
+    }
+    EXPECT_EQ(passes, rate_correction::most_attempts + 1);
+    EXPECT_EQ(correction.at(8.0), 0);
+    EXPECT_TRUE(correction.check());
+  }
+}
+
 TEST(RateCorrection, SaysWhatWasMissed) {
   rate_correction correction(3.0);
   int passes = 1;
-  while (correction.again({3.4, many, false})) ++passes;
-  EXPECT_EQ(passes, rate_correction::most_attempts);
+  for (bool absmax = false; correction.again({absmax ? 3.6 : 3.4, many, absmax}); ++passes) {
+    absmax = correction.at(8.0) == 0;
+  }
+  EXPECT_EQ(passes, rate_correction::most_attempts + 1);
   const auto missed = correction.check();
   ASSERT_FALSE(missed);
   EXPECT_EQ(missed.error().code(), errc::unreachable_target);

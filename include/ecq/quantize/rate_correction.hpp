@@ -29,13 +29,14 @@ class rate_correction {
   /// Bits per weight by which a rate may miss its target, and above which another pass is tried.
   static constexpr double tolerance = 0.02;
   static constexpr double tried_again_above = 0.015;
-  /// The largest number of passes over all weights, including the first.
+  /// The largest number of passes over all weights, including the first, but not one of AbsMax that comes last.
   static constexpr int most_attempts = 5;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
   /// The lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
   double at(double lambda) const noexcept {
+    if (tries_absmax_) return 0;
     const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
@@ -44,9 +45,12 @@ class rate_correction {
   bool again(const measured_rate& made) noexcept {
     const double excess = made.bits_per_weight - target_;
     made_ = made;
-    if (std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0) ||
-        ++attempts_ >= most_attempts) {
-      return false;
+    if (best_ == 0 || std::fabs(excess) < std::fabs(best_ - target_)) best_ = made.bits_per_weight;
+    if (std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0)) return false;
+    if (++attempts_ >= most_attempts) {
+      // Few weights, or few values, have rates that jump. The finest codes of all may take fewer bits than the target.
+      tries_absmax_ = !tries_absmax_ && !made.at_absmax && std::fabs(excess) > least_step_or(tolerance);
+      return tries_absmax_;
     }
     if (made.at_absmax) {
       least_ = detail::expected_lambda(target_);
@@ -69,8 +73,7 @@ class rate_correction {
   result<void> check() const {
     const double missed = made_.bits_per_weight - target_;
     if (std::fabs(missed) <= least_step_or(tolerance) || (made_.at_absmax && missed < 0)) return {};
-    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", made_.bits_per_weight,
-                 " were met at best");
+    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", best_, " were met at best");
   }
 
  private:
@@ -85,7 +88,9 @@ class rate_correction {
   double place_ = 0;           ///< log2 of the factor of all lambdas
   double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
   double previous_excess_ = 0;
+  double best_ = 0;  ///< the rate that came nearest
   int attempts_ = 0;
+  bool tries_absmax_ = false;
 };
 
 /// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a
