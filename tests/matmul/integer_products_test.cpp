@@ -513,6 +513,33 @@ TEST(IntegerProducts, TakeAnyStridesBf16AndOverlap) {
   EXPECT_EQ(std::vector<float>(wide.begin() + 10, wide.begin() + 10 + batch * rows), y);
 }
 
+// Codes of FP8 meet the quantised activations in FP32, whatever type these had and whatever dot products there are.
+TEST(IntegerProducts, OfFp8AreTheSameForActivationsOfBf16) {
+  const std::size_t columns = 512, rows = 64;
+  const auto weights = gaussian(rows, columns, 5, 1.0F);
+  for (const auto goal : {ecq::stream_goal::size, ecq::stream_goal::cpu}) {
+    const auto packed =
+        ecq::compressor<>{{.target_bits = 3.5}, {.goal = goal}}.compress(matrix_view(weights.data(), rows, columns));
+    ASSERT_TRUE(packed) << packed.error().to_string();
+    const auto plan = matmul_plan::of(cpu{}, *packed);
+    ASSERT_TRUE(plan);
+    for (const std::size_t batch : {std::size_t{1}, std::size_t{5}}) {
+      std::vector<ecq::bf16> narrow;
+      std::vector<float> wide;
+      for (const float one : gaussian(batch, columns, 8, 1.0F)) {
+        narrow.emplace_back(one);
+        wide.push_back(static_cast<float>(narrow.back()));
+      }
+      std::vector<float> y(batch * rows), again(y.size());
+      ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(wide.data(), batch, columns),
+                              matrix_view(y.data(), batch, rows), int8_activations));
+      ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(narrow.data(), batch, columns),
+                              matrix_view(again.data(), batch, rows), int8_activations));
+      EXPECT_EQ(again, y) << batch << " rows";
+    }
+  }
+}
+
 // An engine's own threads: tasks in any order.
 TEST(IntegerProducts, RunTaskByTask) {
   const known_block of = coded(dtype::uint8, {{9, 3000, 1, 3000}}, 10);

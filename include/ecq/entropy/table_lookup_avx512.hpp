@@ -126,8 +126,8 @@ struct lookups_by_loads {
   template <std::size_t Stride>
   ECQ_AVX512 static __m128i load_two(const void* table, std::size_t a, std::size_t b) {
     const auto* const from = static_cast<const std::byte*>(table);
-    const auto at = [&](std::size_t index) { return reinterpret_cast<const double*>(from + Stride * index); };
-    return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(at(a)), at(b)));
+    const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + Stride * a));
+    return _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(first), reinterpret_cast<const double*>(from + Stride * b)));
   }
 
   ECQ_AVX512 static __m512i join_quarters(const __m128i* quarters) {

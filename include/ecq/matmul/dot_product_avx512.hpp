@@ -122,7 +122,7 @@ ECQ_AVX512 inline __m512 second_values(__m512i found) {
 
 /// sum + the products of BF16 values, two of which go to each lane. Subnormal numbers count as 0.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512 add_half_products(__m512 sum, __m512i first, __m512i second) {
-  return _mm512_dpbf16_ps(sum, (__m512bh)first, (__m512bh)second);
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(first), reinterpret_cast<__m512bh>(second));
 }
 
 /// Converts codes to their values; `count` is a multiple of 32. `halves` are the BF16 values of all codes, at a

@@ -89,7 +89,8 @@ struct round_products {
       sum[c] = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(x[c] + 32 * i + 16), sum[c]);
     } else {
       // Read as what it is: GCC 12 would store an operand that is cast, and read it again.
-      sum[c] = _mm512_dpbf16_ps(sum[c], (__m512bh)halves, *reinterpret_cast<const halves_in_memory*>(x[c] + 32 * i));
+      sum[c] = _mm512_dpbf16_ps(sum[c], reinterpret_cast<__m512bh>(halves),
+                                *reinterpret_cast<const halves_in_memory*>(x[c] + 32 * i));
     }
   }
 

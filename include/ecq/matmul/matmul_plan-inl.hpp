@@ -173,7 +173,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       if (order != detail::integer_order::columns) input.quantized_.order_as(order, fusion_, places_of_rows());
       return input;
     }
-    const bool halves = meets_halves<Element>(chosen);
+    // Quantised activations are FP32, whatever x was.
+    const bool halves = type == activation_type::fp32 && meets_halves<Element>(chosen);
     const bool few = x.rows() <= detail::most_fused_rows;
     if (fuses(chosen) && ((halves && row_phases_ == 1) || few)) order(chosen, halves, input);
     if (affine_) {

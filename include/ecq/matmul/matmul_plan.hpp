@@ -97,7 +97,7 @@ class matmul_plan {
   /// The number of floats that run() and join() need for the rows that tasks share.
   std::size_t edges(std::size_t batch) const noexcept { return 2 * tasks_.size() * batch; }
 
-  /// Activations of `x`, n x columns() with any strides; it must outlive the result. `outputs` is where the products
+  /// Activations of `x`, n x columns() with any strides; it must outlive the result. `y` is where the products
   /// will go: if it overlaps x, x is copied. `isa` is what run() will be called with: with another one, it takes
   /// longer. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>

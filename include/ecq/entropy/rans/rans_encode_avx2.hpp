@@ -40,8 +40,10 @@ struct encode_lanes {
 };
 
 ECQ_AVX2 inline __m128i load_two(const rans_encoding& table, const std::uint8_t* codes) {
-  const auto at = [&](std::size_t code) { return reinterpret_cast<const double*>(table.entries.words + 2 * code); };
-  return _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd(at(codes[0])), at(codes[rounds_per_group])));
+  const auto at = [&](std::size_t code) { return table.entries.words + std::size_t{2} * code; };
+  const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at(codes[0])));
+  return _mm_castpd_si128(
+      _mm_loadh_pd(_mm_castsi128_pd(first), reinterpret_cast<const double*>(at(codes[rounds_per_group]))));
 }
 
 /// Looks up the entries of eight lanes; `codes` are those of the round, starting with the first lane's.
