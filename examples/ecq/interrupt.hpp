@@ -52,9 +52,9 @@ inline void handle(int signal, void (*handler)(int)) {
 
 /// For the program of this name: SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they
 /// were ignored when the tool started: nohup and shells that run it in the background mean that. Once outputs get their
-/// names (finishing_output), they come too late. SIGBUS, which a mapped file raises when it cannot be read, exits with
-/// 1. A closed pipe or a file size limit becomes an error of the write instead of a signal. One of many processes, which
-/// whoever started them ends once one has failed, says nothing of it.
+/// names (finishing_output), they come too late. SIGBUS, which a mapped file raises when it cannot be read, leads to
+/// exit code 1. A closed pipe or a file size limit becomes an error of the write instead of a signal. One of many
+/// processes, which whoever started them ends once one has failed, says nothing of it.
 inline void stop_cleanly_on_signals(const char* name, bool one_of_many = false) {
   detail::name_of_program = name;
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);
