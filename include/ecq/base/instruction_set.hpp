@@ -45,6 +45,12 @@ constexpr std::string_view name_of(instruction_set set) noexcept {
 
 namespace detail {
 
+/// The value of an environment variable; empty if it is not set.
+inline std::string_view said_by(const char* variable) noexcept {
+  const char* const value = std::getenv(variable);
+  return value != nullptr ? value : "";
+}
+
 inline instruction_set detect_instruction_set() noexcept {
 #if ECQ_X86
   __builtin_cpu_init();
@@ -88,9 +94,7 @@ inline bool detect_avx_vnni() noexcept {
 }
 
 inline bool detect_integer_dots_avx2() noexcept {
-  const char* const named = std::getenv("ECQ_AVX_VNNI");
-  const std::string_view said = named != nullptr ? named : "";
-  return said != "0" && detect_instruction_set() >= instruction_set::avx2 &&
+  return said_by("ECQ_AVX_VNNI") != "0" && detect_instruction_set() >= instruction_set::avx2 &&
          (ECQ_AVX512_EMULATED != 0 || detect_avx_vnni());
 }
 
@@ -104,8 +108,7 @@ inline bool detect_fast_bf16_dots() noexcept {
 }
 
 inline bool detect_fast_gathers() noexcept {
-  const char* const named = std::getenv("ECQ_GATHERS");
-  const std::string_view said = named != nullptr ? named : "";
+  const std::string_view said = said_by("ECQ_GATHERS");
   if (said == "0" || said == "1") return said == "1";
 #if ECQ_X86
   __builtin_cpu_init();
@@ -130,9 +133,9 @@ inline bool machine_has_integer_dots() noexcept {
   return found;
 }
 
-/// Whether this machine has them for registers of 256 bits (AVX-VNNI), which extend instruction_set::avx2: Intel's
-/// processors since Alder Lake, those without AVX-512 among them, and AMD's since Zen 5. The environment variable
-/// ECQ_AVX_VNNI=0 at the first call says that it has none; results do not depend on it.
+/// Whether this machine has dot products of bytes for registers of 256 bits (AVX-VNNI), which extend
+/// instruction_set::avx2: Intel's processors since Alder Lake, those without AVX-512 among them, and AMD's since Zen 5.
+/// The environment variable ECQ_AVX_VNNI=0 at the first call says that it has none; results do not depend on it.
 inline bool machine_has_integer_dots_avx2() noexcept {
   static const bool found = detail::detect_integer_dots_avx2();
   return found;
@@ -159,8 +162,7 @@ inline bool machine_has_fast_gathers() noexcept {
 /// the first call, or else the best one.
 inline instruction_set chosen_instruction_set(instruction_set wanted) noexcept {
   static const instruction_set preferred = [] {
-    const char* const named = std::getenv("ECQ_CPU");
-    const std::string_view name = named != nullptr ? named : "";
+    const std::string_view name = detail::said_by("ECQ_CPU");
     for (const instruction_set set : instruction_sets) {
       if (name == name_of(set)) return set;
     }

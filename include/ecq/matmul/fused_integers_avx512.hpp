@@ -48,21 +48,18 @@ struct pair_integers {
   ECQ_AVX512 pair_integers(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
                            rans_cursor* const* cursors)
       : indices(pairs, bits) {
-    // A permutation of 64 codes reads six bits of an index, which may have fewer.
-    alignas(64) std::uint8_t of_indices[64];
+    alignas(64) std::uint8_t bytes[2][64];
     for (unsigned i = 0; i < 64; ++i) {
-      const unsigned nibble = i >> bits & 15U;
-      of_indices[i] = static_cast<std::uint8_t>((list.symbols[nibble] + (i & ((1U << bits) - 1U))) ^ 0x80U);
-    }
-    if constexpr (!Raw) {
-      alignas(64) std::uint8_t second[64];
-      for (unsigned i = 0; i < 64; ++i) {
-        of_indices[i] = list.symbols[pairs[i] % 16U] ^ 0x80U;
-        second[i] = list.symbols[pairs[i] / 16U] ^ 0x80U;
+      if constexpr (Raw) {  // a permutation of 64 codes reads six bits of an index, which may have fewer
+        const unsigned low = i & ((1U << bits) - 1U);
+        bytes[0][i] = static_cast<std::uint8_t>((list.symbols[i >> bits & 15U] + low) ^ 0x80U);
+      } else {
+        bytes[0][i] = list.symbols[pairs[i] % 16U] ^ 0x80U;
+        bytes[1][i] = list.symbols[pairs[i] / 16U] ^ 0x80U;
       }
-      second_codes = _mm512_load_si512(second);
     }
-    codes = _mm512_load_si512(of_indices);
+    codes = _mm512_load_si512(bytes[0]);
+    if constexpr (!Raw) second_codes = _mm512_load_si512(bytes[1]);
     for (std::size_t c = 0; c < together; ++c) raw[c] = cursors[first + c]->raw;
   }
 
@@ -72,11 +69,11 @@ struct pair_integers {
 
   /// Both codes + 128 of the pairs of a round, in the bytes of their lanes.
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of(std::size_t round, __m512i numbers, const group& of) const {
-    if constexpr (!Raw) {  // by the numbers of pairs: of the shifts and shuffles, one has a port to itself
+    if constexpr (!Raw) {  // two shuffles and a shift, which another port takes, instead of three shuffles
       const __m512i first = _mm512_permutexvar_epi8(numbers, codes);
       return _mm512_mask_permutexvar_epi8(first, 0xAAAAAAAAAAAAAAAAU, _mm512_slli_epi16(numbers, 8), second_codes);
     } else {
-      return _mm512_permutexvar_epi8(indices.template of_round<Raw>(numbers, of.raw, round), codes);
+      return _mm512_permutexvar_epi8(indices.of_round(numbers, of.raw, round), codes);
     }
   }
 

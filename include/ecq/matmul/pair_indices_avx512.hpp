@@ -54,12 +54,10 @@ struct pair_indices {
     return _mm512_permutexvar_epi8(numbers, both);
   }
 
-  /// The indices of a round, both of a pair in the bytes of its lane. `numbers` are those of the pairs, `raw` is what
-  /// load_raw() returned, if there are raw bits. Bits above an index are anything.
-  template <bool Raw>
+  /// The indices of a round with their raw bits, of which there are some: both of a pair in the bytes of its lane.
+  /// `numbers` are those of the pairs, `raw` is what load_raw() returned. Bits above an index are anything.
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i of_round(__m512i numbers, __m512i raw, std::size_t round) const {
     const __m512i index = _mm512_multishift_epi64_epi8(nibble_place, nibbles(numbers));
-    if constexpr (!Raw) return index;
     const __m512i below = _mm512_multishift_epi64_epi8(raw_place[round], raw);
     return _mm512_ternarylogic_epi32(index, below, raw_mask, 0xD8);  // raw_mask ? below : index
   }

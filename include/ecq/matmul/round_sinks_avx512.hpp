@@ -150,7 +150,7 @@ struct pair_rounds {
   template <unsigned>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
     // Without raw bits, a nibble is an index, of which `halves` ignores all but three bits.
-    const __m512i index = Raw ? indices.template of_round<Raw>(numbers, of.raw, round) : indices.nibbles(numbers);
+    const __m512i index = Raw ? indices.of_round(numbers, of.raw, round) : indices.nibbles(numbers);
     target.take(c, 2 * round, _mm512_permutexvar_epi16(index, halves));
     target.take(c, 2 * round + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(index, Raw ? 8 : 4), halves));
   }

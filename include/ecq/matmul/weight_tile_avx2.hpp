@@ -20,10 +20,21 @@
 
 namespace ecq::detail::avx2 {
 
-/// A target of weights that stores them.
-struct tile_target {
-  using element = std::uint16_t;
+/// Where the next weights of chunks go.
+template <class Element>
+struct stored_target {
+  using element = Element;
 
+  template <std::size_t Weights, class Group>
+  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t c, const Group&) {
+    to[c] += Weights;
+  }
+
+  Element* to[weight_chunks];
+};
+
+/// A target of weights that stores them.
+struct tile_target : stored_target<std::uint16_t> {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
 
@@ -40,19 +51,10 @@ struct tile_target {
 
     element* to;
   };
-
-  template <std::size_t Weights>
-  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t c, const group&) {
-    to[c] += Weights;
-  }
-
-  element* to[weight_chunks];
 };
 
 /// The same for codes that are integers, as bytes in the order of byte_place_avx2().
-struct byte_target {
-  using element = std::byte;
-
+struct byte_target : stored_target<std::byte> {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const byte_target& target, std::size_t c) : to(target.to[c]) {}
 
@@ -66,13 +68,6 @@ struct byte_target {
 
     element* to;
   };
-
-  template <std::size_t Weights>
-  ECQ_AVX2 [[gnu::always_inline]] inline void advance(std::size_t c, const group&) {
-    to[c] += Weights;
-  }
-
-  element* to[weight_chunks];
 };
 
 /// Dot products of a tile (matmul/weight_tile.hpp).
