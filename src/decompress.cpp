@@ -7,3 +7,4 @@ template result<void> block_decoder::decode(const cpu&, std::span<const segment<
 template result<void> block_decoder::decode(const cpu&, std::span<const segment<fp16>>);
 
 }  // namespace ecq
+#include "ecq/packed_check-inl.hpp"

@@ -3,11 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/packed.hpp"
+#include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "support/user_policies.hpp"
 #include "support/weights.hpp"
 
@@ -107,6 +114,54 @@ TEST(UserPolicies, DistortionThatIsZeroEverywhereDoesNoHarm) {
   if (!searched) {
     EXPECT_EQ(searched.error().code(), ecq::errc::unreachable_target);
   }
+}
+
+/// How a quantiser may break its contract.
+enum class lie { none, code, scale, huge_scale, no_groups, other_shape, no_such_groups };
+
+/// AbsMax, but for one lie.
+template <lie Told>
+struct lying_quantizer {
+  static constexpr std::string_view name = "lying";
+
+  ecq::group_layout layout(std::size_t height, std::size_t width) const {
+    if (Told == lie::no_groups) return ecq::without_groups(height, width);
+    if (Told == lie::other_shape) return {height, width + 1, 1, width + 1};
+    if (Told == lie::no_such_groups) return {height, width, 1, 0};
+    return ecq::per_channel{}.layout(height, width);
+  }
+
+  template <class Format>
+  ecq::result<void> quantize(const cpu& backend, ecq::weights_view weights, std::span<std::uint8_t> codes,
+                             std::span<ecq::bf16> scales) const {
+    if (scales.size() == weights.rows()) {
+      ECQ_CHECK(ecq::absmax{}.quantize<Format>(backend, weights, codes, scales));
+    }
+    if (Told == lie::code) codes[columns + 3] = 0x7f;
+    if (Told == lie::scale) scales[5] = ecq::bf16::from_bits(0x7fc0);
+    if (Told == lie::huge_scale) scales[5] = ecq::bf16(0x1p127F);
+    return {};
+  }
+};
+
+template <lie Told>
+std::string answer_to() {
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, lying_quantizer<Told>>{}.compress(
+      matrix_view(weights.data(), rows, columns));
+  if (packed) return "";
+  EXPECT_EQ(packed.error().code(), ecq::errc::invalid_argument);
+  return packed.error().message();
+}
+
+TEST(UserPolicies, WhatNoDecoderTakesIsNotPacked) {
+  EXPECT_EQ(answer_to<lie::none>(), "");
+  EXPECT_NE(answer_to<lie::code>().find("1 codes are 127, which is no number in fp8_e4m3"), std::string::npos);
+  EXPECT_NE(answer_to<lie::scale>().find("matrix 0: scale 5 is not finite"), std::string::npos);
+  EXPECT_NE(answer_to<lie::huge_scale>().find("beyond FP32"), std::string::npos);
+  EXPECT_NE(answer_to<lie::no_groups>().find("layout"), std::string::npos);
+  EXPECT_NE(answer_to<lie::other_shape>().find("layout"), std::string::npos);
+  EXPECT_NE(answer_to<lie::no_such_groups>().find("layout"), std::string::npos);
 }
 
 }  // namespace

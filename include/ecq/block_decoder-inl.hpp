@@ -23,6 +23,7 @@
 #include "ecq/format/exact_weight.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/format/nearest_finite.hpp"
+#include "ecq/packed_check.hpp"
 #include "ecq/quantize/dequantize.hpp"
 #include "ecq/stream/stream_decoder.hpp"
 
@@ -51,17 +52,8 @@ void convert_elements(const std::byte* from, std::size_t count, Element* out) {
 
 ECQ_INLINE result<block_decoder> block_decoder::open(packed_block_view block, coder_set accepted) {
   ECQ_TRY(stream, encoded_stream::parse(block.stream, accepted));
-  ECQ_CHECK(check(block.matrices, stream.header()));
+  ECQ_CHECK(check_matrices(block.matrices, stream.header().symbols, stream.header().format));
   return block_decoder(block.matrices, std::move(stream));
-}
-
-ECQ_INLINE result<void> block_decoder::check(std::span<const packed_matrix> matrices, const stream_header& header) {
-  for (std::size_t index = 0; index < matrices.size(); ++index) {
-    if (auto checked = check(matrices[index], header); !checked) {
-      return std::move(checked).error().within(label(matrices[index], index));
-    }
-  }
-  return {};
 }
 
 template <weight_output Element>
@@ -74,7 +66,7 @@ result<void> block_decoder::decode(const cpu& backend, std::span<const segment<E
       ECQ_CHECK(each.block->check_range(each.matrix, each.first_row, each.out.rows(), each.out.columns()));
       const packed_matrix& matrix = each.block->matrices_[each.matrix];
       if (matrix.is_bytes()) {
-        return error(errc::invalid_argument, label(matrix, each.matrix), ": bytes of ", matrix.element_type,
+        return error(errc::invalid_argument, detail::label_of(matrix, each.matrix), ": bytes of ", matrix.element_type,
                      ", no weights");
       }
       runs.push_back(each.block->runs_of(backend, each.matrix, each.first_row, each.out.rows()));
@@ -85,7 +77,7 @@ result<void> block_decoder::decode(const cpu& backend, std::span<const segment<E
       const segment<Element>& each = segments[at];
       auto decoded = each.block->decode_run(backend, each, runs[at], task - (ends[at] - runs[at].count));
       if (decoded) return decoded;
-      return std::move(decoded).error().within(label(each.block->matrices_[each.matrix], each.matrix));
+      return std::move(decoded).error().within(detail::label_of(each.block->matrices_[each.matrix], each.matrix));
     });
   });
 }
@@ -95,86 +87,10 @@ ECQ_INLINE result<void> block_decoder::decode_codes(const cpu& backend, std::siz
   ECQ_CHECK(check_range(matrix, first_row, rows, matrix < matrices_.size() ? matrices_[matrix].layout.columns : 0));
   const packed_matrix& source = matrices_[matrix];
   if (out.size() / size_of(source.format) != rows * source.layout.columns || out.size() % size_of(source.format)) {
-    return error(errc::invalid_argument, label(source, matrix), ": ", out.size(), " bytes for codes of ", rows, " x ",
-                 source.layout.columns, " weights");
+    return error(errc::invalid_argument, detail::label_of(source, matrix), ": ", out.size(), " bytes for codes of ",
+                 rows, " x ", source.layout.columns, " weights");
   }
   return decode_elements(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
-}
-
-ECQ_INLINE std::string block_decoder::label(const packed_matrix& matrix, std::size_t index) {
-  return matrix.name.empty() ? detail::text_of("matrix ", index) : detail::text_of("matrix '", matrix.name, "'");
-}
-
-ECQ_INLINE result<void> block_decoder::check(const packed_matrix& matrix, const stream_header& header) {
-  const std::uint64_t symbols = header.symbols;
-  const std::optional<dtype>& format = header.format;
-  const group_layout& layout = matrix.layout;
-  if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) {
-    return error(errc::corrupt, "groups without rows or columns");
-  }
-  if (matrix.codes_exponents() ? format != matrix.format : format.has_value() || size_of(matrix.format) != 1) {
-    return error(errc::corrupt, matrix.codes_exponents() ? "weights" : "codes", " of ", to_string(matrix.format),
-                 " in a stream of ", (format ? std::string(to_string(*format)) : "codes"));
-  }
-  if (matrix.values.size() != (matrix.format == dtype::table ? 256U : 0U)) {
-    return error(errc::corrupt, matrix.values.size(), " values of codes of ", to_string(matrix.format));
-  }
-  const auto no_value = std::find_if(matrix.values.begin(), matrix.values.end(), [](float value) {
-    return !fp32::is_finite(std::bit_cast<std::uint32_t>(value)) && value != std::numeric_limits<float>::infinity();
-  });
-  if (no_value != matrix.values.end()) {
-    return error(errc::corrupt, "the value of code ", no_value - matrix.values.begin(), " is NaN or minus infinity");
-  }
-  if (layout.columns != 0 && layout.rows > (std::numeric_limits<std::size_t>::max)() / layout.columns) {
-    return error(errc::corrupt, "shape ", layout.rows, " x ", layout.columns, " overflows 64 bits");
-  }
-  const std::uint64_t weights = static_cast<std::uint64_t>(layout.rows) * layout.columns;
-  if (matrix.first_symbol > symbols || weights > symbols - matrix.first_symbol) {
-    return error(errc::corrupt, "symbols ", matrix.first_symbol, " + ", weights, " exceed the stream's ", symbols);
-  }
-  if (matrix.scales.size() != layout.count()) {
-    return error(errc::corrupt, matrix.scales.size(), " scales for ", layout.count(), " groups");
-  }
-  const auto bad =
-      std::find_if(matrix.scales.begin(), matrix.scales.end(), [](bf16 scale) { return !bf16::is_finite(scale.bits); });
-  if (bad != matrix.scales.end()) {
-    return error(errc::corrupt, "scale ", bad - matrix.scales.begin(), " is not finite");
-  }
-  if (matrix.zero != 0 && !is_affine(matrix.format)) {
-    return error(errc::corrupt, "a zero point of ", to_string(matrix.format));
-  }
-  ECQ_CHECK(check_exact(matrix));
-  return matrix.lossless() ? result<void>() : check_weights(matrix);
-}
-
-ECQ_INLINE result<void> block_decoder::check_exact(const packed_matrix& matrix) {
-  if (matrix.exact.empty()) return {};
-  if (matrix.lossless()) return error(errc::corrupt, "exact weights in a matrix without loss");
-  const std::uint64_t weights = std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
-  for (std::size_t index = 0; index < matrix.exact.size(); ++index) {
-    const auto& [position, weight] = matrix.exact[index];
-    const bool ascends = index == 0 || position > matrix.exact[index - 1].position;
-    if (!ascends || position >= weights) {
-      return error(errc::corrupt, "exact weight ", index, " at position ", position, " of ", weights,
-                   ascends ? "" : ", not in ascending order");
-    }
-    if (fp32::is_finite(std::bit_cast<std::uint32_t>(weight))) continue;
-    return error(errc::corrupt, "exact weight ", index, " is not finite");
-  }
-  return {};
-}
-
-ECQ_INLINE result<void> block_decoder::check_weights(const packed_matrix& matrix) {
-  float largest = 0;
-  for (const float value : matrix.values_of_codes()) {
-    if (fp32::is_finite(std::bit_cast<std::uint32_t>(value))) largest = (std::max)(largest, std::fabs(value));
-  }
-  for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
-    if (affine_grid{matrix.scales[index], matrix.zero}.representable(largest)) continue;
-    return error(errc::corrupt, "scale ", index, ", ", static_cast<float>(matrix.scales[index]), ", takes the value ",
-                 largest, " and zero point ", matrix.zero, " beyond FP32");
-  }
-  return {};
 }
 
 ECQ_INLINE result<void> block_decoder::check_range(std::size_t matrix, std::size_t first_row, std::size_t rows,
@@ -184,8 +100,8 @@ ECQ_INLINE result<void> block_decoder::check_range(std::size_t matrix, std::size
   }
   const group_layout& layout = matrices_[matrix].layout;
   if (first_row > layout.rows || rows > layout.rows - first_row || columns != layout.columns) {
-    return error(errc::invalid_argument, label(matrices_[matrix], matrix), ": rows ", first_row, " + ", rows, " of ",
-                 columns, " columns asked of ", layout.rows, " x ", layout.columns);
+    return error(errc::invalid_argument, detail::label_of(matrices_[matrix], matrix), ": rows ", first_row, " + ", rows,
+                 " of ", columns, " columns asked of ", layout.rows, " x ", layout.columns);
   }
   return {};
 }

@@ -43,9 +43,6 @@ class block_decoder {
     return open(block, Every());
   }
 
-  /// Fails with errc::corrupt unless `matrices` fit the stream whose header is `header`, as open() checks.
-  static result<void> check(std::span<const packed_matrix> matrices, const stream_header& header);
-
   std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
   const encoded_stream& stream() const noexcept { return stream_; }
 
@@ -87,16 +84,6 @@ class block_decoder {
  private:
   block_decoder(std::span<const packed_matrix> matrices, encoded_stream stream)
       : matrices_(matrices), stream_(std::move(stream)) {}
-
-  static std::string label(const packed_matrix& matrix, std::size_t index);
-
-  static result<void> check(const packed_matrix& matrix, const stream_header& header);
-
-  /// Whether no code can become a weight beyond FP32. Otherwise a sum fused with its product could differ from one that
-  /// is not, and decoders could differ where products overflow.
-  static result<void> check_weights(const packed_matrix& matrix);
-
-  static result<void> check_exact(const packed_matrix& matrix);
 
   result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
 

@@ -67,8 +67,8 @@ struct packed_matrix {
            exact.size() * exact_weight_bytes;
   }
 
-  /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open or
-  /// check has accepted this matrix, and it is not lossless.
+  /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open
+  /// or check_matrices() has accepted this matrix, and it is not lossless.
   std::span<const float, 256> values_of_codes() const {
     if (format == dtype::table) return std::span<const float, 256>(values.data(), 256);
     return ecq::values_of_codes(format);

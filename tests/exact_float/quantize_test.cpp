@@ -1,8 +1,9 @@
 // Scales and codes are the same bits whatever the compiler does with them. This source is built twice, plainly (-O0)
-// and freely (-O3, fused multiply-add, wide vectors); both must meet the hashes below.
+// and freely (-O3 -ffast-math, fused multiply-add, wide vectors); both must meet the hashes below.
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -40,10 +41,10 @@ class fingerprint {
     for (const std::uint8_t code : codes) add(code);
     for (const bf16 scale : scales) add(scale.bits);
   }
+  void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x100000001b3U; }  // FNV-1a, a word at a time
   std::uint64_t value() const { return value_; }
 
  private:
-  void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x100000001b3U; }  // FNV-1a, a word at a time
   std::uint64_t value_ = 0xcbf29ce484222325U;
 };
 
@@ -77,6 +78,25 @@ TEST(ExactQuantize, RowRootFp8E5m2) {
 TEST(ExactQuantize, RowRootInt8) {
   EXPECT_EQ((hash_of<ecq::int8, ecq::relative_l1>(ecq::per_channel{})), 4739326749001258333U);
   EXPECT_EQ((hash_of<ecq::int8, ecq::squared_error>(ecq::per_channel{})), 13303845491515927934U);
+}
+
+/// Of scales before they are rounded to BF16, which hides most differences.
+template <class Format>
+std::uint64_t absmax_hash() {
+  const auto all = weights();
+  const ecq::group_layout layout = ecq::per_group{4}.layout(rows, columns);
+  std::vector<float> scales(layout.count());
+  EXPECT_TRUE(
+      ecq::absmax_search{}.search<Format>(cpu{}, matrix_view<const float>(all.data(), rows, columns), layout, scales));
+  fingerprint hash;
+  for (const float scale : scales) hash.add(std::bit_cast<std::uint32_t>(scale));
+  return hash.value();
+}
+
+TEST(ExactQuantize, Absmax) {
+  EXPECT_EQ(absmax_hash<ecq::fp8_e4m3>(), 14437062655246012548U);
+  EXPECT_EQ(absmax_hash<ecq::fp8_e5m2>(), 2872772825242865796U);
+  EXPECT_EQ(absmax_hash<ecq::int8>(), 18348583082365568230U);
 }
 
 template <class Format>

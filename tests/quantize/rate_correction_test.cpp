@@ -80,6 +80,26 @@ TEST(RateCorrection, SaysWhatWasMissed) {
   EXPECT_NE(missed.error().message().find("3.4"), std::string::npos) << missed.error().message();
 }
 
+// Pairs that come to be worth their bits below lambda = 7 take 0.1 bit more than single codes.
+TEST(RateCorrection, MeetsRatesBetweenThoseOfPairsAndOfSingleCodes) {
+  for (const double target : {3.0, 3.08, 3.13, 3.15, 3.17, 3.3}) {
+    rate_correction correction(target);
+    int paired = 0;
+    int single = 0;
+    const auto pass = [&](double lambda) -> ecq::measured_rate {
+      const bool pairs = lambda < 7 && !correction.without_pairs();
+      ++(correction.without_pairs() ? single : paired);
+      return {3.0 - 0.5 * std::log2(lambda / 8.0) + (pairs ? 0.1 : 0), many, false, true};
+    };
+    while (correction.again(pass(correction.at(8.0)))) {
+    }
+    EXPECT_TRUE(correction.check()) << target;
+    EXPECT_EQ(single != 0, target > 3.1 && target < 3.2) << target;
+    EXPECT_LE(paired, rate_correction::most_attempts);
+    EXPECT_LE(single, 2);
+  }
+}
+
 // The sizes of their streams are multiples of 64 bytes.
 TEST(RateCorrection, DoesNotAskForMoreThanFewWeightsCanMeet) {
   rate_correction correction(3.0);

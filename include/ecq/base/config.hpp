@@ -29,9 +29,10 @@
 #endif
 
 /// \def ECQ_EXACT_FLOAT
-/// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag and
-/// instruction set. Without it, a build with FMA contracts `a * b + c` and rounds once instead of twice, so a scale
-/// would differ from machine to machine. clang has no such attribute; there ECQ_EXACT_FLOAT_BODY does the work.
+/// Marks a function whose floating-point results are part of the format: the same bits with every compiler, flag
+/// (-ffast-math included) and instruction set, as long as the machine does not flush subnormal numbers to zero. Without
+/// it, a build with FMA contracts `a * b + c` and rounds once instead of twice, so a scale would differ from machine to
+/// machine. clang has no such attribute; there ECQ_EXACT_FLOAT_BODY does the work.
 /// \def ECQ_EXACT_FLOAT_BODY
 /// Comes first in the body of every function marked ECQ_EXACT_FLOAT.
 #if defined(__clang__)

@@ -82,7 +82,9 @@ ECQ_INLINE result<void> checkpoint_compressor::write(std::span<const std::filesy
   const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
     const auto mine = or_out_of_memory("the codes of a block", [&] { return write_all(outs, correction); });
     ECQ_TRY(all, agree_on(options_.agree, mine));
-    measured_rate measured{.weights = all.weights, .at_absmax = report_.lambda == 0};
+    measured_rate measured{.weights = all.weights,
+                           .at_absmax = report_.lambda == 0,
+                           .pairs_are_optional = options_.goal == stream_goal::cpu};
     if (all.weights != 0) {
       measured.bits_per_weight = 8.0 * static_cast<double>(all.bytes) / static_cast<double>(all.weights);
     }

@@ -17,6 +17,7 @@
 #include "ecq/cuda/warp_block.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/format/exact_weight.hpp"
+#include "ecq/packed_check.hpp"
 #include "ecq/quantize/dequantize_warp.hpp"
 
 namespace ecq {
@@ -196,7 +197,7 @@ class resident_block : public detail::block_image<resident_stream> {
                                      std::optional<std::span<const matrix_place>> places = std::nullopt) {
     return detail::or_out_of_memory(no_memory, [&]() -> result<resident_block> {
       ECQ_TRY(opened, resident_stream::open(gpu, stream));
-      ECQ_CHECK(block_decoder::check(matrices, opened.header()));
+      ECQ_CHECK(check_matrices(matrices, opened.header().symbols, opened.header().format));
       const std::uint64_t symbols = opened.header().symbols;
       ECQ_TRY(image, make(std::move(opened), symbols, matrices, places));
       return resident_block(std::move(image));

@@ -22,6 +22,7 @@
 #include "ecq/methods/joint_code.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/stream/chunk_index.hpp"
 
@@ -40,6 +41,7 @@ class prepared_grids final : public prepared_method {
 
   result<void> encode(const cpu& backend, std::size_t index, const weights_view& weights, const rate_correction&,
                       packed_matrix& described, std::span<std::byte> elements) const override {
+    ECQ_CHECK(check_layout(weights, described.layout, described.scales.size()));
     described.zero = grids_[index].zero;
     std::fill(described.scales.begin(), described.scales.end(), grids_[index].scale);
     return quantizer_.template encode<Format>(

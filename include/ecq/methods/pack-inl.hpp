@@ -21,6 +21,7 @@
 #include "ecq/methods/name_outlier.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/packed_check.hpp"
 #include "ecq/quantize/rate_correction.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_encoder.hpp"
@@ -87,6 +88,11 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
   return elements;
 }
 
+/// The error of a method, such as a user's quantiser, that made what decoders refuse for the reason `found`.
+ECQ_INLINE error not_decodable(const error& found) {
+  return error(errc::invalid_argument, "the method made what no decoder takes: ", found.message());
+}
+
 ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_method& method, std::size_t first,
                                            const rate_correction& correction, std::span<const named_weights> matrices,
                                            const stream_options& stream, encode_function encode,
@@ -112,13 +118,19 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
       if (auto done = method.encode_behind(before, backend, first + index, weights, correction, matrix, part); !done) {
         return std::move(done).error().within(label_of(matrices[index], index));
       }
+      if (!matrix.lossless()) {
+        const std::span codes(reinterpret_cast<const std::uint8_t*>(part.data()), part.size());
+        if (auto checked = check_codes(backend, matrix, codes); !checked) return not_decodable(checked.error());
+      }
       if (observer) ECQ_CHECK(observer(index, matrix, part));
     }
   }
   const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
+  if (auto checked = check_matrices(packed.matrices, count, format); !checked) return not_decodable(checked.error());
   stream_options options = method.options(stream);
   // Pairs suit exponents, of which few occur; two bytes of anything would mostly be escapes.
   if (!matrices.empty() && packed.matrices.front().is_bytes()) options.pairs = false;
+  if (correction.without_pairs() && options.goal == stream_goal::cpu) options.goal = stream_goal::size;
   ECQ_TRY(bytes, encode_elements(backend, elements, format, options, encode));
   packed.stream = std::move(bytes);
   return packed;
@@ -135,7 +147,8 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
     const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {
       ECQ_TRY(made, pack_block(backend, *prepared, 0, correction, matrices, stream, encode));
       packed = std::move(made);
-      return measured_rate{packed.bits_per_weight(), packed.weights(), prepared->lambda(correction) == 0};
+      return measured_rate{packed.bits_per_weight(), packed.weights(), prepared->lambda(correction) == 0,
+                           stream.goal == stream_goal::cpu && !stream.narrow_pairs};
     };
     if (const auto met = meet_rate(method.target_bits(), pass); !met) {
       std::vector<const named_weights*> all;

@@ -21,6 +21,7 @@
 #include "ecq/methods/lambda_search.hpp"
 #include "ecq/methods/method.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/quantizer.hpp"
 #include "ecq/quantize/target_bits.hpp"
@@ -54,6 +55,7 @@ class prepared_quantizer final : public prepared_method {
   result<void> encode(const cpu& backend, std::size_t index, const weights_view& weights,
                       const rate_correction& correction, packed_matrix& described,
                       std::span<std::byte> elements) const override {
+    ECQ_CHECK(check_layout(weights, described.layout, described.scales.size()));
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
     if constexpr (rate_targeted<Quantizer>) {
       if (!lambdas_.empty()) {

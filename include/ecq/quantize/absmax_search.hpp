@@ -9,6 +9,7 @@
 #include "ecq/base/result.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/weights_view.hpp"
+#include "ecq/quantize/balanced_scale.hpp"
 #include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/group_weights.hpp"
 #include "ecq/quantize/scale_search.hpp"
@@ -30,8 +31,8 @@ result<void> absmax_search::search(const cpu& backend, weights_view weights, gro
   ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));
   return detail::for_each_group(
       backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
-        scales[index] =
-            group.all_zero() ? 1.0F : detail::denormalize<Format>(group.largest() / Format::largest, group.exponent());
+        const float scale = detail::plain_arithmetic::divide(group.largest(), Format::largest);
+        scales[index] = group.all_zero() ? 1.0F : detail::denormalize<Format>(scale, group.exponent());
         return {};
       });
 }

@@ -40,9 +40,9 @@ ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
 }
 
 /// Division as processors do it. Devices use their row_group in its place, since nvcc may be told to divide
-/// approximately.
+/// approximately. Under -freciprocal-math, clang would multiply by the reciprocal of a divisor that it knows.
 struct plain_arithmetic {
-  ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }
+  [[gnu::noinline]] ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }
 };
 
 template <class Number>

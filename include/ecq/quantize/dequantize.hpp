@@ -20,7 +20,7 @@
 
 namespace ecq::detail {
 
-/// How codes that share a scale become weights: value of the code * scale, or that + zero. block_decoder::check has
+/// How codes that share a scale become weights: value of the code * scale, or that + zero. check_matrices() has
 /// seen to it that no weight leaves the range of FP32.
 struct weight_rule {
   std::span<const float, 256> values;  ///< of all codes; infinity for a code that is not a finite number

@@ -6,6 +6,9 @@
 #include <concepts>
 #include <cstddef>
 
+#include "ecq/base/result.hpp"
+#include "ecq/format/weights_view.hpp"
+
 namespace ecq {
 
 /// A matrix cut into groups of rows_per_group x columns_per_group weights, one scale each; the last group of a row or
@@ -59,5 +62,22 @@ struct per_group {
 };
 
 static_assert(granularity<per_tensor> && granularity<per_channel> && granularity<per_group>);
+
+namespace detail {
+
+/// Fails with errc::invalid_argument unless `layout` is a layout of `weights` and has `scales` scales.
+inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
+  if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
+      layout.columns_per_group == 0) {
+    return error(errc::invalid_argument, "layout of ", layout.rows, " x ", layout.columns, " for weights of ",
+                 weights.rows(), " x ", weights.columns());
+  }
+  if (scales != layout.count()) {
+    return error(errc::invalid_argument, "room for ", scales, " scales where the layout has ", layout.count());
+  }
+  return {};
+}
+
+}  // namespace detail
 
 }  // namespace ecq

@@ -259,17 +259,4 @@ result<void> for_each_group(const cpu& backend, const weights_view& weights, con
   });
 }
 
-/// Fails with errc::invalid_argument unless `layout` is a layout of `weights` and has `scales` scales.
-inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
-  if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
-      layout.columns_per_group == 0) {
-    return error(errc::invalid_argument, "layout of ", layout.rows, " x ", layout.columns, " for weights of ",
-                 weights.rows(), " x ", weights.columns());
-  }
-  if (scales != layout.count()) {
-    return error(errc::invalid_argument, "room for ", scales, " scales where the layout has ", layout.count());
-  }
-  return {};
-}
-
 }  // namespace ecq::detail

@@ -18,7 +18,8 @@ namespace ecq {
 struct measured_rate {
   double bits_per_weight = 0;
   std::uint64_t weights = 0;
-  bool at_absmax = false;  ///< every lambda was 0, which no factor changes
+  bool at_absmax = false;           ///< every lambda was 0, which no factor changes
+  bool pairs_are_optional = false;  ///< the writer chose between pairs and single codes
 };
 
 /// Corrects lambda, or the lambdas of many matrices alike, by what the compressed whole really takes: a search sees
@@ -29,17 +30,22 @@ class rate_correction {
   /// Bits per weight by which a rate may miss its target, and above which another pass is tried.
   static constexpr double tolerance = 0.02;
   static constexpr double tried_again_above = 0.015;
-  /// The largest number of passes over all weights, including the first, but not one of AbsMax that comes last.
+  /// The largest number of passes over all weights, including the first; as many again without pairs, if those may go,
+  /// and one of AbsMax that comes last.
   static constexpr int most_attempts = 5;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
   /// The lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
   double at(double lambda) const noexcept {
-    if (tries_absmax_) return 0;
+    if (stage_ == stage::absmax) return 0;
     const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
+
+  /// True if the next pass leaves codes single, whatever their streams are made for. Where lambda falls to make pairs
+  /// worth their bits, the rate jumps, and only single codes meet the rates in between.
+  bool without_pairs() const noexcept { return stage_ != stage::as_chosen; }
 
   /// Takes the rate that a pass reached; true if another pass promises a better one.
   bool again(const measured_rate& made) noexcept {
@@ -47,21 +53,15 @@ class rate_correction {
     made_ = made;
     if (best_ == 0 || std::fabs(excess) < std::fabs(best_ - target_)) best_ = made.bits_per_weight;
     if (std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0)) return false;
-    if (++attempts_ >= most_attempts) {
-      // Few weights, or few values, have rates that jump. The finest codes of all may take fewer bits than the target.
-      tries_absmax_ = !tries_absmax_ && !made.at_absmax && std::fabs(excess) > least_step_or(tolerance);
-      return tries_absmax_;
-    }
+    const double shown = place_ == previous_place_ ? 0 : (previous_excess_ - excess) / (place_ - previous_place_);
+    const bool jumps = shown >= steepest_slope && excess * previous_excess_ < 0;
+    if (++attempts_ >= most_attempts || (jumps && made.pairs_are_optional && !without_pairs())) return next_stage();
     if (made.at_absmax) {
       least_ = detail::expected_lambda(target_);
       return true;
     }
     // Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
-    double slope = 0.5;
-    if (place_ != previous_place_) {
-      const double shown = (previous_excess_ - excess) / (place_ - previous_place_);
-      if (shown > 0.02 && shown < 4.0) slope = shown;
-    }
+    const double slope = shown > 0.02 && shown < steepest_slope ? shown : 0.5;
     previous_place_ = place_;
     previous_excess_ = excess;
     place_ = std::clamp(place_ + excess / slope, -20.0, 20.0);
@@ -77,6 +77,27 @@ class rate_correction {
   }
 
  private:
+  enum class stage : std::uint8_t { as_chosen, single, absmax };
+
+  /// Bits by which the rate falls where lambda doubles; anything steeper is a jump.
+  static constexpr double steepest_slope = 4.0;
+
+  /// Begins anew without pairs, or else with the finest codes of all, which may take fewer bits than the target where
+  /// few weights, or few values, have rates that jump.
+  bool next_stage() noexcept {
+    const bool missed = std::fabs(made_.bits_per_weight - target_) > least_step_or(tolerance);
+    if (!missed || stage_ == stage::absmax) return false;
+    if (made_.pairs_are_optional && stage_ == stage::as_chosen) {
+      stage_ = stage::single;
+      place_ = previous_place_ = least_ = 0;
+      attempts_ = 0;
+      return true;
+    }
+    if (made_.at_absmax) return false;
+    stage_ = stage::absmax;
+    return true;
+  }
+
   /// `bits`, or by how much the rate of few weights jumps: sizes of streams are multiples of 64 bytes.
   double least_step_or(double bits) const noexcept {
     return (std::max)(bits, 512.0 / static_cast<double>((std::max)(made_.weights, std::uint64_t{1})));
@@ -90,7 +111,7 @@ class rate_correction {
   double previous_excess_ = 0;
   double best_ = 0;  ///< the rate that came nearest
   int attempts_ = 0;
-  bool tries_absmax_ = false;
+  stage stage_ = stage::as_chosen;
 };
 
 /// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a

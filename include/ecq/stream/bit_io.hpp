@@ -108,9 +108,9 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
     for (std::size_t i = 0; i < count; ++i) values[i] = bytes[i];
     return;
   }
+  count = (std::min)(count, elements_per_run);  // GCC does not see that it is no larger
   if (bits == 4) {
     // In blocks of constant size; a shorter last block reads no more than the other cases do.
-    count = (std::min)(count, elements_per_run);  // GCC does not see that it is no larger
     for (std::size_t at = 0; at < count; at += 16) {
       std::uint8_t pairs[8];
       std::memcpy(pairs, from + at / 2, 8);
