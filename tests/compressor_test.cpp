@@ -16,7 +16,9 @@
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/weight_error.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/raw.hpp"
+#include "ecq/entropy/tans/tans.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/format/int8.hpp"
 #include "ecq/quantize/absmax_search.hpp"
@@ -111,6 +113,16 @@ TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
 }
 
 // Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
+TEST(Compressor, TakesWhicheverCoderMakesTheStreamSmallest) {
+  const auto weights = ecq_test::gaussian(256, 512);
+  const matrix_view view(weights.data(), 256, 512);
+  const auto smallest = ecq::compressor<ecq::fp8_e4m3, ecq::smallest_any>{{.lambda = 14.5}}.compress(view);
+  const auto huffman = ecq::compressor<ecq::fp8_e4m3, ecq::huffman>{{.lambda = 14.5}}.compress(view);
+  ASSERT_TRUE(smallest && huffman);
+  EXPECT_LT(smallest->stream.size(), huffman->stream.size());
+  EXPECT_EQ(decoded(*smallest), decoded(*huffman));
+}
+
 // Pairs of these codes come to be worth their bits at about 3.65 bits, and then take 0.1 bit more.
 TEST(Compressor, MeetsTargetBitsBetweenRatesOfPairsAndOfSingleCodes) {
   const auto weights = ecq_test::gaussian(512, 1024);

@@ -42,6 +42,9 @@ class block_decoder {
   static result<block_decoder> open(packed_block_view block) {
     return open(block, Every());
   }
+  /// A block that ends before its decoder.
+  template <class... More>
+  static result<block_decoder> open(const packed_block&&, const More&...) = delete;
 
   std::span<const packed_matrix> matrices() const noexcept { return matrices_; }
   const encoded_stream& stream() const noexcept { return stream_; }

@@ -6,7 +6,6 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/entropy/entropy_coder.hpp"
 #include "ecq/entropy/rans/rans.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
 #include "ecq/format/weights_view.hpp"
@@ -27,6 +26,7 @@ namespace ecq {
 ///   auto packed = codec.compress(weights);
 ///
 ///   ecq::compressor<ecq::uint8, ecq::huffman, ecq::entrollm> codec;
+///   ecq::compressor<ecq::fp8_e4m3, ecq::smallest_any> codec{{.target_bits = 3.0}};  // ecq/stream/every_coder.hpp
 ///   ecq::compressor<ecq::int8, ecq::rans, ecq::tcq> codec{{.target_bits = 2.1}};  // ecq/methods/tcq_method.hpp
 ///
 /// Target bits count all bytes of a packed block: streams with tables, states, indexes and checksums, and scales. They
@@ -39,7 +39,7 @@ template <class Format = fp8_e4m3, class Coder = rans, class Quantizer = entquan
 struct compressor {
   static_assert(code_format<Format>,
                 "compressor: Format is no number format of one byte a code (ecq/format/number_format.hpp)");
-  static_assert(entropy_coder<Coder>, "compressor: Coder is no entropy coder (ecq/entropy/entropy_coder.hpp)");
+  static_assert(stream_coder<Coder>, "compressor: Coder is no entropy coder (ecq/entropy/entropy_coder.hpp)");
   static_assert(ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format> ||
                     detail::has_own_method<Format, Quantizer>,
                 "compressor: Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");

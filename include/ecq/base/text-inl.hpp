@@ -2,6 +2,12 @@
 /// \file
 /// Definition of text put together from parts.
 
+#include <cstddef>
+#include <cstdio>
+#include <initializer_list>
+#include <string>
+
+#include "ecq/base/config.hpp"
 #include "ecq/base/text.hpp"
 #include "ecq/base/utf8.hpp"
 
@@ -12,7 +18,16 @@ ECQ_COLD ECQ_INLINE void text_part::append_to(std::string& text) const {
     case kind::text: text.append(text_, size_); break;
     case kind::natural: text += std::to_string(natural_); break;
     case kind::integer: text += std::to_string(integer_); break;
-    case kind::real: text += std::to_string(real_); break;
+    case kind::real: {
+      const double magnitude = real_ < 0 ? -real_ : real_;
+      if (magnitude == 0 || (magnitude >= 1e-3 && magnitude < 1e9)) {
+        text += std::to_string(real_);
+        break;
+      }
+      char digits[32];
+      text.append(digits, static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%g", real_)));
+      break;
+    }
   }
 }
 

@@ -14,7 +14,8 @@
 
 namespace ecq::detail {
 
-/// A string, or a number in decimal: a `float` or `double` with six places.
+/// A string, or a number in decimal: a `float` or `double` with six places, or with an exponent if it is below 0.001,
+/// or 10^9 or more.
 class text_part {
  public:
   template <class Text>

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -66,10 +65,9 @@ inline constexpr std::array<code_points, 20> unprintable{
 inline std::string printable(std::string_view text) {
   std::string line;
   line.reserve(text.size());
-  const auto escape = [&](const char* form, std::uint32_t value) {
-    std::array<char, 16> escaped{};
-    std::snprintf(escaped.data(), escaped.size(), form, static_cast<unsigned>(value));
-    line += escaped.data();
+  const auto escape = [&](std::string_view introduction, unsigned digits, std::uint32_t value) {
+    line += introduction;
+    while (digits-- != 0) line += "0123456789abcdef"[value >> (4 * digits) & 15U];
   };
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);
@@ -82,9 +80,9 @@ inline std::string printable(std::string_view text) {
     const bool hidden = std::any_of(detail::unprintable.begin(), detail::unprintable.end(),
                                     [&](const auto& range) { return point >= range.first && point <= range.last; });
     if (length == 0 || (hidden && point < 0x80)) {
-      escape("\\x%02x", point);
+      escape("\\x", 2, point);
     } else if (hidden) {
-      escape(point < 0x10000 ? "\\u%04x" : "\\U%08x", point);
+      point < 0x10000 ? escape("\\u", 4, point) : escape("\\U", 8, point);
     } else {
       line.append(text.substr(0, length));
     }

@@ -87,6 +87,9 @@ class matmul_plan {
     for (std::size_t index = 0; index < parts.size(); ++index) parts[index].matrix = index;
     return of(backend, block, parts, Every());
   }
+  /// A block that ends before its plan.
+  template <class... More>
+  static result<matmul_plan> of(const cpu&, const packed_block&&, const More&...) = delete;
 
   /// The rows of all parts together.
   std::size_t rows() const noexcept { return rows_; }
@@ -363,7 +366,8 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
 }
 
 /// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
-/// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own.
+/// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own, and must not
+/// throw.
 template <class Product>
 concept dense_product = requires(const Product& product, matrix_view<const float> x, matrix_view<const float> weights,
                                  matrix_view<float> y) { product(x, weights, y); };

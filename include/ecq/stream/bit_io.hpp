@@ -108,10 +108,10 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
     for (std::size_t i = 0; i < count; ++i) values[i] = bytes[i];
     return;
   }
-  count = (std::min)(count, elements_per_run);  // GCC does not see that it is no larger
+  // In blocks of constant size; a shorter last block reads no more than the other cases do. Loops end at the size of a
+  // run, too, for otherwise GCC warns that more were written.
   if (bits == 4) {
-    // In blocks of constant size; a shorter last block reads no more than the other cases do.
-    for (std::size_t at = 0; at < count; at += 16) {
+    for (std::size_t at = 0; at < elements_per_run && at < count; at += 16) {
       std::uint8_t pairs[8];
       std::memcpy(pairs, from + at / 2, 8);
       for (std::size_t i = 0; i < 8; ++i) {
@@ -123,7 +123,7 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
   }
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
   if (bits < 8) {
-    for (std::size_t at = 0; at < count; at += 8, from += bits) {
+    for (std::size_t at = 0; at < elements_per_run && at < count; at += 8, from += bits) {
       const std::uint64_t eight = load_le<std::uint64_t>(from);
       for (unsigned i = 0; i < 8; ++i) values[at + i] = static_cast<Element>((eight >> (i * bits)) & mask);
     }
