@@ -1,5 +1,6 @@
 // How fast codes are coded and decoded: streams as compressed weights have them, beside libhtscodecs' rANS 32x16, zstd
-// -1 and memcpy. Of rANS also in narrow pairs (rans_narrow), as streams made for processors are.
+// -1 and memcpy. Of rANS also in narrow pairs (rans_narrow), as streams made for processors are, of up to 64 pairs
+// where those have at most 32 (rans_narrow_64).
 
 #include <algorithm>
 #include <cmath>
@@ -113,6 +114,14 @@ const bool added = [] {
     const auto add = [&]<class... Coder>(Coder...) { (ecq_bench::subject_coder<Coder>{stream}.add(), ...); };
     ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow", {.goal = ecq::stream_goal::cpu}}.add();
     add(ecq::rans{}, rans_direct{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}, ecq::raw{});
+  }
+  // Beside pairs whose rare ones are escaped, the same with none.
+  for (const auto& [bits, raw_bits] : {std::pair("2.7", 1U), {"1.6", 0U}}) {
+    const ecq_bench::subject stream{
+        std::string("gauss_") + bits, {}, [bits = bits] { return gaussian_codes(std::stod(bits)); }};
+    ecq_bench::subject_coder<ecq::rans>{stream, "rans"}.add();
+    ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow", {.goal = ecq::stream_goal::cpu}}.add();
+    ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow_64", {.narrow_pairs = raw_bits}}.add();
   }
   for (const char* const bits : {"4.0", "3.0", "2.1"}) {
     const ecq_bench::subject stream = trellis_stream(bits);

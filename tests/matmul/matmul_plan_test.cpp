@@ -238,8 +238,10 @@ TEST(MatmulPlan, TakesNarrowPairs) {
       for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
         for (const shape& one : fused_shapes) {
           SCOPED_TRACE(std::to_string(raw_bits) + " raw bits, " + std::to_string(one.columns) + " columns");
+          // Where pairs are few, escapes may have raw bits.
+          const bool few = one.rows % 2 == 0 || one.columns == 896;
           expect_fused(packed({format, ecq::entquant{.lambda = lambda}}, {one, {3, one.columns}},
-                              {.chunk_bits = 11, .narrow_pairs = raw_bits}),
+                              {.chunk_bits = 11, .narrow_pairs = raw_bits, .few_pairs = few}),
                        one.columns);
         }
       }

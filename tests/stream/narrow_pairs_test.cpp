@@ -117,9 +117,34 @@ TYPED_TEST(NarrowPairs, DecodeAlikeWithEveryInstructionSet) {
 TYPED_TEST(NarrowPairs, AreReadByTheDecoderOfTheDocument) {
   for (unsigned raw_bits = 0; raw_bits <= 4; ++raw_bits) {
     for (const std::size_t count : {1500U, 4801U}) {
-      const auto codes = signed_bell(count, (1U << raw_bits) / 2 + 1);
-      const bytes blob = encoded<TypeParam>(codes, {.chunk_bits = 10, .narrow_pairs = raw_bits});
-      EXPECT_EQ(ecq_test::format_decoder(blob).decode(), codes) << raw_bits;
+      for (const bool few : {false, true}) {
+        const auto codes = signed_bell(count, (1U << raw_bits) + 1);
+        const bytes blob = encoded<TypeParam>(codes, {.chunk_bits = 10, .narrow_pairs = raw_bits, .few_pairs = few});
+        EXPECT_EQ(ecq_test::format_decoder(blob).decode(), codes) << raw_bits;
+      }
+    }
+  }
+}
+
+// Codes of rare pairs are escaped, though they have nibbles, and keep their raw bits.
+TYPED_TEST(NarrowPairs, MayBeFew) {
+  for (unsigned raw_bits = 0; raw_bits <= 7; ++raw_bits) {
+    for (const std::size_t count : {0U, 1U, 2U, 1025U, 70'001U}) {
+      for (const unsigned rare : {50U, 5000U, std::numeric_limits<unsigned>::max()}) {
+        const auto codes = signed_bell(count, (1U << raw_bits) + 1, rare);
+        const ecq::stream_options options = {.chunk_bits = 12, .narrow_pairs = raw_bits, .few_pairs = true};
+        const bytes blob = encoded<TypeParam>(codes, options);
+        EXPECT_EQ(encoded<TypeParam>(codes, options, cpu{.threads = 3}), blob);
+        for (const auto isa : ecq_test::machine_sets()) {
+          EXPECT_EQ(decoded(blob, 0, codes.size(), cpu{.isa = isa}), codes) << raw_bits << ", one in " << rare;
+        }
+        const auto stream = ecq::encoded_stream::parse(blob);
+        if (stream->coder() != TypeParam::id || count == 0) continue;
+        const auto& table = stream->template table<TypeParam>(0);
+        if constexpr (requires { table.frequencies.count; }) {
+          EXPECT_LE(table.frequencies.count, 32U) << raw_bits << ", one in " << rare;
+        }
+      }
     }
   }
 }
@@ -232,6 +257,24 @@ TEST(NarrowPairing, FollowsTheRateAndCostsLittle) {
   }
 }
 
+// Codes at 1.5, 1.8 and 2.8 bits have more than 32 pairs, the rarest of which cost next to nothing as escapes.
+TEST(NarrowPairing, EscapesRarePairsWhereThatCostsNextToNothing) {
+  for (const auto& [scale, raw_bits] : {std::pair(0.6F, 0U), {0.75F, 0U}, {1.58F, 1U}}) {
+    const auto codes = quantised(ecq_test::gaussian(1, 1U << 20, 3, 1.0F), scale);
+    const bytes few = encoded<ecq::rans>(codes, {.goal = stream_goal::cpu});
+    const bytes many = encoded<ecq::rans>(codes, {.narrow_pairs = raw_bits});
+    const auto stream = ecq::encoded_stream::parse(few);
+    ASSERT_TRUE(stream && stream->pairs()) << scale;
+    EXPECT_EQ(stream->header().raw_bits(), raw_bits);
+    EXPECT_EQ(stream->table<ecq::rans>(0).bucket_bits, 5U) << scale;
+    EXPECT_EQ(ecq::encoded_stream::parse(many)->table<ecq::rans>(0).bucket_bits, 6U) << scale;
+    EXPECT_GT(stream->header().at(ecq::section_kind::escapes).size, 0U) << scale;
+    EXPECT_LE(stream->header().at(ecq::section_kind::escapes).size, codes.size() / 400) << scale;
+    EXPECT_LE(bits_per_code(few, codes), bits_per_code(many, codes) + 0.01) << scale;
+    EXPECT_EQ(decoded(few, 0, codes.size()), codes);
+  }
+}
+
 TEST(NarrowPairing, IsOnlyTakenWhereAskedFor) {
   const auto codes = quantised(ecq_test::gaussian(1, 1U << 16, 3, 1.0F), 2.0F);
   EXPECT_FALSE(ecq::encoded_stream::parse(encoded<ecq::rans>(codes, {}))->pairs());
@@ -245,6 +288,17 @@ TEST(NarrowPairing, IsOnlyTakenWhereAskedFor) {
   EXPECT_EQ(ecq::encode_stream<ecq::rans>(cpu{}, codes, {.narrow_pairs = 8}).error().code(), errc::invalid_argument);
   EXPECT_EQ(ecq::encode_stream<ecq::rans>(cpu{}, codes, {.pairs = true, .narrow_pairs = 1}).error().code(),
             errc::invalid_argument);
+  EXPECT_EQ(ecq::encode_stream<ecq::rans>(cpu{}, codes, {.few_pairs = true}).error().code(), errc::invalid_argument);
+  const ecq::histogram counts;
+  for (const bool shared : {false, true}) {
+    ecq::stream_options few = {.narrow_pairs = 1, .few_pairs = true};
+    if (shared) {
+      few.shared_counts = &counts;
+    } else {
+      few.trellis = ecq::trellis{};
+    }
+    EXPECT_EQ(ecq::encode_stream<ecq::rans>(cpu{}, codes, few).error().code(), errc::invalid_argument) << shared;
+  }
 }
 
 // Where codes have many high parts, pairs cost more than is allowed.
@@ -352,9 +406,10 @@ TEST(HostileNarrowPairs, EveryFlippedBitIsFound) {
 // Committed streams: what this version writes, byte for byte, and what every later version must read.
 // ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
 template <class Coder>
-void expect_golden(const std::string& name, unsigned raw_bits, const codes_of_bytes& codes, unsigned chunk_bits = 10) {
+void expect_golden(const std::string& name, unsigned raw_bits, const codes_of_bytes& codes, unsigned chunk_bits = 10,
+                   bool few = false) {
   const auto path = ecq_test::golden("stream/pairs_codes_" + name + ".ecqs");
-  const bytes blob = encoded<Coder>(codes, {.chunk_bits = chunk_bits, .narrow_pairs = raw_bits});
+  const bytes blob = encoded<Coder>(codes, {.chunk_bits = chunk_bits, .narrow_pairs = raw_bits, .few_pairs = few});
   EXPECT_EQ(ecq::encoded_stream::parse(blob)->coder(), Coder::id);
   const std::string text(reinterpret_cast<const char*>(blob.data()), blob.size());
   if (std::getenv("ECQ_UPDATE_GOLDEN") != nullptr) ecq_test::write_file(path, text);
@@ -367,6 +422,8 @@ TEST(NarrowPairStreams, GoldenOnesAreWrittenByteForByteAndReadByBothDecoders) {
     const auto codes = signed_bell(raw_bits < 4 ? 1501 : 5001, (1U << raw_bits) / 2 + 1, 40);
     expect_golden<ecq::rans>("raw" + std::to_string(raw_bits), raw_bits, codes);
   }
+  // Escapes of codes that have nibbles, with raw bits.
+  expect_golden<ecq::rans>("few", 1, signed_bell(3001, 2, 300), 11, true);
   const auto codes = signed_bell(1501, 3, 40);
   expect_golden<ecq::tans>("tans", 2, codes);
   expect_golden<ecq::huffman>("huffman", 2, codes);

@@ -105,7 +105,8 @@ TYPED_TEST(PairWarp, AddsTheRawBitsOfNarrowPairs) {
   for (unsigned raw_bits = 0; raw_bits <= 7; ++raw_bits) {
     for (const std::size_t count : {4097U, 4352U, 5119U}) {
       const bytes elements = elements_of({}, count, 5 + 2 * raw_bits);
-      const bytes blob = encoded<TypeParam>({}, elements, {.chunk_bits = 10, .narrow_pairs = raw_bits});
+      const ecq::stream_options how = {.chunk_bits = 10, .narrow_pairs = raw_bits, .few_pairs = count % 2 == 0};
+      const bytes blob = encoded<TypeParam>({}, elements, how);
       const auto stream = ecq::encoded_stream::parse(blob);
       ASSERT_TRUE(stream);
       if (stream->coder() != TypeParam::id) continue;  // nothing was gained
@@ -210,7 +211,7 @@ void expect_single_codes(std::uint32_t count, unsigned raw_bits) {
   for (std::uint32_t i = 0; i < count; ++i) codes[i] = static_cast<std::uint8_t>(6 * symbols[i]);
   std::vector<std::uint8_t> pairs((count + 1) / 2);
   bytes escapes;
-  ecq::detail::pair_symbols(list.nibbles(), list.has_escape(), codes, pairs.data(), escapes);
+  ecq::detail::pair_symbols(ecq::detail::symbol_pairing(list), codes, pairs.data(), escapes);
   alignas(16) std::byte raw[1024] = {};
   for (std::uint32_t bit = 0; bit < count * raw_bits; ++bit) {
     if (source.next() % 2 == 0) continue;

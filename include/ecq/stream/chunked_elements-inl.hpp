@@ -35,7 +35,7 @@ ECQ_INLINE std::span<const std::uint8_t> chunked_elements::coded(std::size_t ind
   if (!pairing) return single;
   buffer.pairs.resize(static_cast<std::size_t>(pairs_of(single.size())));
   buffer.escapes.clear();
-  pair_symbols(pairing->nibbles, pairing->list.has_escape(), single, buffer.pairs.data(), buffer.escapes);
+  pair_symbols(*pairing, single, buffer.pairs.data(), buffer.escapes);
   return buffer.pairs;
 }
 
@@ -77,6 +77,10 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
     return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
                         " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);
+  }
+  if (options.few_pairs && (!options.narrow_pairs || options.shared_counts != nullptr || options.trellis)) {
+    return stream_error(errc::invalid_argument,
+                        "few pairs, which need narrow pairs, counts of their own and no trellis");
   }
   if (options.trellis) {
     const auto& [state_bits, period_bits] = *options.trellis;

@@ -14,7 +14,6 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/histogram.hpp"
-#include "ecq/entropy/nibble_list.hpp"
 #include "ecq/entropy/symbol_map.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/format/dtype.hpp"
@@ -22,18 +21,9 @@
 #include "ecq/stream/limits.hpp"
 #include "ecq/stream/stream_header.hpp"
 #include "ecq/stream/stream_options.hpp"
+#include "ecq/stream/symbol_pairing.hpp"
 
 namespace ecq::detail {
-
-/// How symbols, or codes of one byte, become pairs.
-struct symbol_pairing {
-  explicit symbol_pairing(const nibble_list& chosen) : list(chosen), nibbles(chosen.nibbles()) {}
-
-  nibble_list list;
-  std::array<std::uint8_t, 256> nibbles;  ///< nibble of each symbol or code
-  unsigned raw_bits = 0;                  ///< of each code
-  std::array<std::uint8_t, 256> raw{};    ///< raw bits of each code: what lies between its symbol and itself
-};
 
 /// Memory for the symbols of a chunk, if they do not lie among its elements.
 struct symbol_buffer {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -26,9 +27,17 @@ namespace ecq::detail {
 /// How many nibbles narrow pairs use.
 inline constexpr std::size_t narrow_nibbles = 8;
 
-/// The largest share of codes, in hundredths, that may be escapes where a stream is made for speed: with more, pairs
-/// decode no faster than single codes.
-inline constexpr std::uint64_t most_escapes = 1;
+/// At most one of so many codes may be an escape where a stream is made for speed: with more, pairs decode no faster
+/// than single codes.
+inline constexpr std::uint64_t codes_of_escape = 100;
+
+/// The most pairs for which an alias table has 32 buckets. Kernels of AVX2 and Arm, whose byte look-ups know 16
+/// entries, decode such pairs 1.3 times as fast as 64, those of AVX-512 a twentieth faster.
+inline constexpr std::size_t few_pairs = 32;
+
+/// What rare pairs may cost if they are escaped for that: thousandths of a bit a code, and codes for each escape.
+inline constexpr std::uint64_t few_pairs_allowance = 10;
+inline constexpr std::uint64_t codes_of_escape_of_few_pairs = 400;
 
 /// What a code without a nibble of its own is taken to cost in bits beside its raw bits, to choose the others: its
 /// byte, its nibble, and as much again for the time it takes.
@@ -62,9 +71,9 @@ ECQ_INLINE histogram code_pair_counts::coded(const symbol_pairing& pairing) cons
   const std::uint64_t* count = pairs_.data();
   for (const std::uint8_t first : codes_) {
     for (const std::uint8_t second : codes_) {
-      counted.counts[pairing.nibbles[first] + std::size_t{16} * pairing.nibbles[second]] += *count++;
+      counted.counts[pairing.coded[pairing.nibbles[first] | (pairing.nibbles[second] << 4)]] += *count++;
     }
-    counted.counts[pairing.nibbles[first]] += odd_.counts[first];
+    counted.counts[pairing.coded[pairing.nibbles[first]]] += odd_.counts[first];
   }
   return counted;
 }
@@ -116,7 +125,7 @@ ECQ_INLINE std::vector<std::uint8_t> choose_bases(const histogram& counts, unsig
   return bases;
 }
 
-ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_bits) {
+ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_bits, bool escapes) {
   const std::size_t run = std::size_t{1} << raw_bits;
   std::array<bool, 256> covered{};
   const auto missed = [&](std::span<const std::uint8_t> bases) {
@@ -130,7 +139,7 @@ ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_b
     return false;
   };
   auto bases = choose_bases(counts, raw_bits, narrow_nibbles);
-  const bool escaping = missed(bases);
+  const bool escaping = escapes || missed(bases);
   if (escaping) bases = choose_bases(counts, raw_bits, narrow_nibbles - 1);
   std::sort(bases.begin(), bases.end());
   // Every nibble has a meaning, so neighbours fill the list up. They follow the smallest base, which then is nibble 0,
@@ -159,6 +168,53 @@ ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_b
     }
   }
   return pairing;
+}
+
+ECQ_INLINE void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std::size_t most) {
+  constexpr std::size_t first_escaped = nibble_list::escape_value;  // beside nibble 0
+  constexpr std::size_t both_escaped = 17 * nibble_list::escape_value;
+  const unsigned width = static_cast<unsigned>(std::bit_width(pairs.total()));
+  for (std::uint64_t& count : pairs.counts) {  // 31 bits in all, as in normalize_frequencies
+    if (count != 0) count = (std::max)(count >> (width > 30 ? width - 30 : 0), std::uint64_t{1});
+  }
+  // Whatever is escaped later may become one of these two, so they stay.
+  for (const std::size_t last : {first_escaped, both_escaped}) ++pairs.counts[last];
+  const auto logarithm = [](std::uint64_t value) {
+    return static_cast<std::int64_t>(log2_fixed(static_cast<std::uint32_t>(value)) >> 16);
+  };
+  const auto plogp = [&](std::uint64_t count) { return static_cast<std::int64_t>(count) * logarithm(count); };
+  std::array<std::int64_t, 256> known{};
+  for (std::size_t pair = 0; pair < known.size(); ++pair) {
+    if (pairs.counts[pair] != 0) known[pair] = plogp(pairs.counts[pair]);
+  }
+  while (pairs.distinct() > most) {
+    std::int64_t least = (std::numeric_limits<std::int64_t>::max)();
+    std::size_t rare = 0, instead = 0;
+    for (std::size_t pair = 0; pair < 256; ++pair) {
+      const std::uint64_t count = pairs.counts[pair];
+      if (count == 0 || pair == first_escaped || pair == both_escaped) continue;
+      const auto attempt = [&](std::size_t other) {
+        if (other == pair || pairs.counts[other] == 0) return;
+        const int escapes = (pair % 16 != other % 16 ? 1 : 0) + (pair / 16 != other / 16 ? 1 : 0);
+        // Symbols that become one save bits, escapes take eight each.
+        const std::int64_t cost = known[pair] + known[other] - plogp(count + pairs.counts[other]) +
+                                  (static_cast<std::int64_t>(count * 8U) << 16) * escapes;
+        if (cost >= least) return;
+        least = cost;
+        rare = pair;
+        instead = other;
+      };
+      attempt(pair / 16 * 16 + nibble_list::escape_value);
+      if (pair / 16 == 0) continue;  // a second nibble of 0 stays
+      attempt(pair % 16 + 16 * std::size_t{nibble_list::escape_value});
+      attempt(both_escaped);
+    }
+    for (std::uint8_t& coded : pairing.coded) {
+      if (coded == rare) coded = static_cast<std::uint8_t>(instead);
+    }
+    pairs.counts[instead] += std::exchange(pairs.counts[rare], 0);
+    known[instead] = plogp(pairs.counts[instead]);
+  }
 }
 
 /// What depends on the pairing of a stream: the bits of coded pairs, tables, raw bits and escapes, and how many escapes
@@ -210,43 +266,82 @@ ECQ_INLINE result<std::vector<code_pair_counts>> count_code_pairs(const cpu& bac
   return counted;
 }
 
+ECQ_INLINE histogram sum_of(std::span<const histogram> some) {
+  histogram sum;
+  for (const histogram& each : some) sum += each;
+  return sum;
+}
+
+/// The cheapest of the pairings that were tried.
+struct cheapest_pairing {
+  std::optional<symbol_pairing> pairing{};
+  std::uint64_t bits = ~std::uint64_t{0};
+  std::size_t pairs = 0;  ///< how many different ones occur
+
+  /// Tries `other`, which codes `coded` of each class, and returns its bits. It is not taken if it has more than
+  /// `most_escapes` escapes.
+  std::uint64_t attempt(const symbol_pairing& other, std::span<const histogram> coded, std::uint64_t codes,
+                        std::uint64_t chunks, std::uint64_t most_escapes) {
+    const auto cost = narrow_cost::of(other, coded, codes, chunks);
+    if (cost.bits >= bits || cost.escapes > most_escapes) return cost.bits;
+    pairing = other;
+    bits = cost.bits;
+    pairs = sum_of(coded).distinct();
+    return bits;
+  }
+};
+
 ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu& backend,
                                                                        const chunked_elements& chunked,
                                                                        const stream_options& options,
                                                                        std::span<const histogram> classes) {
-  histogram all;
-  for (const histogram& counted : classes) all += counted;
+  const histogram all = sum_of(classes);
   const histogram& counts = options.shared_counts != nullptr ? *options.shared_counts : all;
-  if (options.narrow_pairs) return std::optional(narrow_pairing(counts, *options.narrow_pairs));
-  if (options.goal != stream_goal::cpu) return std::optional<symbol_pairing>();
+  if (options.narrow_pairs && !options.few_pairs) return std::optional(narrow_pairing(counts, *options.narrow_pairs));
+  if (!options.narrow_pairs && options.goal != stream_goal::cpu) return std::optional<symbol_pairing>();
   const std::uint64_t codes = counts.total();
   std::vector<code_pair_counts> counted;
   if (options.shared_counts == nullptr) {
     ECQ_TRY(exact, count_code_pairs(backend, chunked, classes));
     counted = std::move(exact);
   }
-  std::optional<symbol_pairing> best;
-  std::uint64_t best_cost = ~std::uint64_t{0};
-  for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
-    const symbol_pairing pairing = narrow_pairing(counts, raw_bits);
+  const auto pairs_of = [&](const symbol_pairing& pairing) {
     std::vector<histogram> pairs;
     for (const code_pair_counts& each : counted) pairs.push_back(each.coded(pairing));
     if (counted.empty()) {
       pairs.push_back(pair_counts(pairing, counts));
       for (std::uint64_t& count : pairs.back().counts) count -= count / 2;  // half as many pairs as codes
     }
-    const auto cost = narrow_cost::of(pairing, pairs, codes, counted.empty() ? 0 : chunked.chunks());
-    if (cost.bits >= best_cost || cost.escapes > codes / 100 * most_escapes) continue;
-    best_cost = cost.bits;
-    best = pairing;
+    return pairs;
+  };
+  const auto few_pairing = [&](unsigned raw_bits) {
+    symbol_pairing few = narrow_pairing(counts, raw_bits, true);
+    escape_rare_pairs(few, sum_of(pairs_of(few)), few_pairs);
+    return few;
+  };
+  if (options.few_pairs) return std::optional(few_pairing(*options.narrow_pairs));
+  const std::uint64_t chunks = counted.empty() ? 0 : chunked.chunks();
+  cheapest_pairing best, best_of_few;
+  std::array<std::uint64_t, max_narrow_raw_bits + 1> bits{};
+  for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
+    const symbol_pairing pairing = narrow_pairing(counts, raw_bits);
+    bits[raw_bits] = best.attempt(pairing, pairs_of(pairing), codes, chunks, codes / codes_of_escape);
   }
   // What single codes cost, and what pairs may cost beyond that.
   const std::span<const histogram> singles = options.shared_counts != nullptr ? std::span(&counts, 1) : classes;
   const auto plan = rans::plan(singles);
   std::uint64_t most = plan.bits + codes * plan.map.bits + codes / 1000 * pair_allowance;
   for (const auto& table : plan.tables) most += 8 * rans::table::record_bytes(table.frequencies.count);
-  if (best_cost > most) best.reset();
-  return best;
+  if (best.bits > most) return std::optional<symbol_pairing>();
+  // On a trellis, indices that are escaped have no raw bits.
+  if (best.pairs <= few_pairs || counted.empty() || chunked.trellis) return best.pairing;
+  const std::uint64_t most_of_few = (std::min)(most, best.bits + codes / 1000 * few_pairs_allowance);
+  for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
+    if (bits[raw_bits] > most_of_few) continue;  // which fewer pairs do not make less
+    const symbol_pairing few = few_pairing(raw_bits);
+    best_of_few.attempt(few, pairs_of(few), codes, chunks, codes / codes_of_escape_of_few_pairs);
+  }
+  return best_of_few.bits <= most_of_few ? best_of_few.pairing : best.pairing;
 }
 
 }  // namespace ecq::detail

@@ -16,6 +16,7 @@
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_options.hpp"
+#include "ecq/stream/symbol_pairing.hpp"
 
 namespace ecq::detail {
 
@@ -41,11 +42,16 @@ class code_pair_counts {
 
 /// The pairing of codes that occur as `counts` says, with `raw_bits` (0..7) raw bits. A symbol serves 2^raw_bits codes
 /// from itself on. If eight do not serve all codes, seven have nibbles, and the codes that those do not serve are
-/// escaped.
-symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_bits);
+/// escaped; seven as well if `escapes`.
+symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_bits, bool escapes = false);
 
-/// The pairing that makes the stream of `chunked` smallest, by the exact counts of its pairs; nothing if options.goal
-/// asks for single codes, or pairs take more than pair_allowance beyond those. `classes` are the histograms of the
+/// Escapes one or both codes of the rarest of `pairs`, which narrow_pairing() made with escapes, until at most `most`
+/// (8 or more) different ones are coded.
+void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std::size_t most);
+
+/// The pairing that makes the stream of `chunked` smallest, by the exact counts of its pairs, or one of few pairs if
+/// that costs next to nothing; nothing if options.goal asks for single codes, or pairs take more than pair_allowance
+/// beyond those. `classes` are the histograms of the
 /// codes. With shared counts, these alone decide.
 result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu& backend, const chunked_elements& chunked,
                                                             const stream_options& options,

@@ -22,21 +22,6 @@ namespace detail {
 /// cache.
 inline constexpr std::size_t numbers_per_split = 4096;
 
-/// Writes the pairs of `symbols`, pairs_of(symbols.size()) bytes, to `pairs`, and appends the symbols that are escaped
-/// to `escapes`. `nibbles` has the nibble of each symbol; 15 is the escape if `escaping`.
-inline void pair_symbols(const std::array<std::uint8_t, 256>& nibbles, bool escaping,
-                         std::span<const std::uint8_t> symbols, std::uint8_t* pairs, std::vector<std::byte>& escapes) {
-  const std::size_t whole = symbols.size() / 2;
-  for (std::size_t i = 0; i < whole; ++i) {
-    pairs[i] = static_cast<std::uint8_t>(nibbles[symbols[2 * i]] | (nibbles[symbols[2 * i + 1]] << 4));
-  }
-  if (symbols.size() % 2 != 0) pairs[whole] = nibbles[symbols.back()];
-  if (!escaping) return;
-  for (const std::uint8_t symbol : symbols) {
-    if (nibbles[symbol] == nibble_list::escape_value) escapes.push_back(static_cast<std::byte>(symbol));
-  }
-}
-
 /// Writes the `count` symbols of `pairs`, which may be the last bytes of the memory for symbols. Returns false if an
 /// escape is missing or is not a symbol, or if the upper nibble of an odd last pair is not 0.
 inline bool split_pairs(const nibble_list& list, const std::uint8_t* pairs, std::size_t count, std::uint8_t* symbols,
