@@ -50,7 +50,8 @@ std::vector<stream_options> pairings() {
   return {{.chunk_bits = 11},
           {.chunk_bits = 11, .pairs = true},
           {.chunk_bits = 11, .narrow_pairs = 0},
-          {.chunk_bits = 11, .narrow_pairs = 2}};
+          {.chunk_bits = 11, .narrow_pairs = 2},
+          {.chunk_bits = 11, .narrow_pairs = 0, .few_pairs = true}};
 }
 
 std::vector<trellis> walks() { return {{2, 10}, {3, 10}, {3, 11}, {4, 11}, {5, 10}}; }

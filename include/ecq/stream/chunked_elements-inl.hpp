@@ -78,9 +78,8 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
     return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
                         " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);
   }
-  if (options.few_pairs && (!options.narrow_pairs || options.shared_counts != nullptr || options.trellis)) {
-    return stream_error(errc::invalid_argument,
-                        "few pairs, which need narrow pairs, counts of their own and no trellis");
+  if (options.few_pairs && (!options.narrow_pairs || options.shared_counts != nullptr)) {
+    return stream_error(errc::invalid_argument, "few pairs, which need narrow pairs and counts of their own");
   }
   if (options.trellis) {
     const auto& [state_bits, period_bits] = *options.trellis;

@@ -333,8 +333,7 @@ ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu
   std::uint64_t most = plan.bits + codes * plan.map.bits + codes / 1000 * pair_allowance;
   for (const auto& table : plan.tables) most += 8 * rans::table::record_bytes(table.frequencies.count);
   if (best.bits > most) return std::optional<symbol_pairing>();
-  // On a trellis, indices that are escaped have no raw bits.
-  if (best.pairs <= few_pairs || counted.empty() || chunked.trellis) return best.pairing;
+  if (best.pairs <= few_pairs || counted.empty()) return best.pairing;
   const std::uint64_t most_of_few = (std::min)(most, best.bits + codes / 1000 * few_pairs_allowance);
   for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
     if (bits[raw_bits] > most_of_few) continue;  // which fewer pairs do not make less
