@@ -71,9 +71,9 @@ ECQ_INLINE histogram code_pair_counts::coded(const symbol_pairing& pairing) cons
   const std::uint64_t* count = pairs_.data();
   for (const std::uint8_t first : codes_) {
     for (const std::uint8_t second : codes_) {
-      counted.counts[pairing.coded[pairing.nibbles[first] | (pairing.nibbles[second] << 4)]] += *count++;
+      counted.counts[pairing.pair_of(first, second)] += *count++;
     }
-    counted.counts[pairing.coded[pairing.nibbles[first]]] += odd_.counts[first];
+    counted.counts[pairing.last_pair_of(first)] += odd_.counts[first];
   }
   return counted;
 }

@@ -19,6 +19,12 @@ struct symbol_pairing {
     for (std::size_t pair = 0; pair < coded.size(); ++pair) coded[pair] = static_cast<std::uint8_t>(pair);
   }
 
+  /// The coded pair of two symbols or codes, and of an odd last one.
+  std::uint8_t pair_of(std::uint8_t first, std::uint8_t second) const {
+    return coded[nibbles[first] + std::size_t{16} * nibbles[second]];
+  }
+  std::uint8_t last_pair_of(std::uint8_t symbol) const { return coded[nibbles[symbol]]; }
+
   nibble_list list;
   std::array<std::uint8_t, 256> nibbles;  ///< nibble of each symbol or code
   unsigned raw_bits = 0;                  ///< of each code
@@ -34,9 +40,9 @@ inline void pair_symbols(const symbol_pairing& pairing, std::span<const std::uin
                          std::vector<std::byte>& escapes) {
   const std::size_t whole = symbols.size() / 2;
   for (std::size_t i = 0; i < whole; ++i) {
-    pairs[i] = pairing.coded[pairing.nibbles[symbols[2 * i]] | (pairing.nibbles[symbols[2 * i + 1]] << 4)];
+    pairs[i] = pairing.pair_of(symbols[2 * i], symbols[2 * i + 1]);
   }
-  if (symbols.size() % 2 != 0) pairs[whole] = pairing.coded[pairing.nibbles[symbols.back()]];
+  if (symbols.size() % 2 != 0) pairs[whole] = pairing.last_pair_of(symbols.back());
   if (!pairing.list.has_escape()) return;
   const auto escape = [&](std::uint8_t symbol) {
     escapes.push_back(static_cast<std::byte>(symbol - pairing.raw[symbol]));
