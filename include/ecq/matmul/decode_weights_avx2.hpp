@@ -70,7 +70,7 @@ inline bool decode_weights(const weight_coding& coding, const alias_lookup<Bucke
     }
     using sink = pair_weights<Target, BucketBits, RawBits>;
     return by.template operator()<sink>(
-        [&](std::size_t first) { return sink(values, cursors + first, first, target); });
+        [&](std::size_t first) { return sink(values, coding.listed, cursors + first, first, target); });
   };
   if (values.raw_bits == 0) return pairs.template operator()<0>();
   if (values.raw_bits == 1) return pairs.template operator()<1>();

@@ -96,7 +96,8 @@ bool matmul_plan::decode_by_avx2(const task_range& range, std::byte* tile) const
   const detail::code_table& values = *values_[source.number];
   const bool pairs = fusion_ == detail::fusion::pairs;
   detail::fused_chunks chunks;
-  if ((pairs && !values.all_finite) || !begin_fused(range, false, chunks)) return false;
+  const bool listed = !escapes_.empty();
+  if ((pairs && !values.all_finite) || !begin_fused(range, listed, chunks)) return false;
   std::uint16_t integers[256];
   for (unsigned code = 0; code < 256; ++code) {
     const bool is_signed = source.matrix->format == dtype::int8;
@@ -104,17 +105,27 @@ bool matmul_plan::decode_by_avx2(const task_range& range, std::byte* tile) const
     integers[code] = static_cast<std::uint16_t>(is_signed && detail::avx2::takes_bytes<Target> ? code ^ 0x80U : word);
   }
   Target target{};
-  detail::place_chunks(reinterpret_cast<typename Target::element*>(tile), chunks.count,
-                       static_cast<std::size_t>(stream.chunk_symbols()), target.to);
+  auto* const elements = reinterpret_cast<typename Target::element*>(tile);
+  const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
+  detail::place_chunks(elements, chunks.count, chunk_symbols, target.to);
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const auto stands_for_number = [&](std::uint8_t code) { return values.is_finite(std::byte{code}); };
     if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;  // which is to be named
     std::optional<detail::pair_values> of_pairs;
     if (pairs) of_pairs.emplace(lookup.code, stream.nibbles(), stream.header().raw_bits(), integers);
-    const detail::weight_coding coding = {fusion_, pairs ? &*of_pairs : nullptr, integers, stream.trellis()};
+    const detail::weight_coding coding = {fusion_, pairs ? &*of_pairs : nullptr, integers, stream.trellis(), listed};
     return detail::avx2::decode_weights(coding, lookup, chunks.all, chunks.count, target);
   });
-  return decoded && chunks.ended();
+  if (!decoded || !chunks.ended()) return false;
+  for (std::size_t i = 0; i < chunks.count; ++i) {
+    for (const detail::pair_escape escape : escapes_.of(range.begin / chunk_symbols + i)) {
+      const std::size_t place = detail::avx2::takes_bytes<Target>
+                                    ? detail::place_of_byte(fusion_, escape.place())
+                                    : detail::place_of_value(fusion_, instruction_set::avx2, false, escape.place());
+      elements[i * chunk_symbols + place] = static_cast<typename Target::element>(integers[escape.code()]);
+    }
+  }
+  return true;
 }
 #endif
 

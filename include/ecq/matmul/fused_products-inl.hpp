@@ -39,7 +39,6 @@ namespace detail {
 namespace avx2 {
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx2;
-  static constexpr bool lists_escapes = false;
   static constexpr bool scales_blocks = false;
   using activation = float;
   using cursor = product_cursor;
@@ -60,7 +59,6 @@ namespace avx512 {
 template <class Activation>
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx512;
-  static constexpr bool lists_escapes = true;  ///< where no trellis needs them in their order: kernels take them for 0
   static constexpr bool scales_blocks = true;  ///< where weights are met round by round: sums of rows have their scales
   using activation = Activation;
   using cursor = product_cursor;
@@ -122,7 +120,8 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
 #if ECQ_X86
   const encoded_stream& stream = decoder_.stream();
   if (fusion_ != detail::fusion::pairs || stream.trellis() || !stream.nibbles().has_escape()) return;
-  if (chosen_instruction_set(instruction_set::automatic) != instruction_set::avx512) return;
+  const instruction_set chosen = chosen_instruction_set(instruction_set::automatic);
+  if (chosen < instruction_set::avx2) return;
   std::vector<std::uint64_t> chunks;
   for (const task_range& range : tasks_) {
     const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
@@ -138,8 +137,8 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
     codes += stream.symbols_in(chunk);
   }
   if (escapes <= codes / codes_of_escape && escapes_.list(backend, stream, decoders_, chunks)) return;
-  fusion_ = detail::fusion::none;  // whoever asks for products will hear of what is wrong
   escapes_ = {};
+  if (chosen == instruction_set::avx512) fusion_ = detail::fusion::none;  // those of AVX2 find escapes by themselves
 #endif
 }
 
@@ -230,14 +229,15 @@ ECQ_INLINE void matmul_plan::fetch(const task_range& range) const {
 template <class Kernels, class Target>
 bool matmul_plan::decode_fused(const task_range& range, const Target& target) const {
   detail::fused_chunks chunks;
-  if (!begin_fused(range, Kernels::lists_escapes && !escapes_.empty(), chunks)) return false;
+  const bool listed = !escapes_.empty();
+  if (!begin_fused(range, listed, chunks)) return false;
   const std::size_t number = parts_[range.part].number;
   const detail::code_table* const values = values_[number].get();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const bool pairs = fusion_ == detail::fusion::pairs;
     const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
                                           values != nullptr ? values->halves.data() : nullptr,
-                                          decoder_.stream().trellis()};
+                                          decoder_.stream().trellis(), listed};
     return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);
   });
   return decoded && chunks.ended();
@@ -334,9 +334,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
     begin_column = 0;
   };
   const auto add = [&](const detail::sum_run& run) {
-    if constexpr (Kernels::lists_escapes) {
-      if (run.begin == 0) escapes = escapes_.of(first_chunk + run.chunk);
-    }
+    if (run.begin == 0) escapes = escapes_.of(first_chunk + run.chunk);
     if (run.column == 0) scales = scales_of(matrix, source.first_row + first_row + of_rows.size());
     float sum = sums[run.chunk * most_sums + run.number];
     for (; !escapes.empty() && escapes.front().place() < run.begin + run.count; escapes = escapes.subspan(1)) {

@@ -34,14 +34,11 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const auto chunk = static_cast<std::size_t>(stream.chunk_symbols());
   detail::place_chunks(tile, weights / chunk, chunk, target.to);
   if (!decode_fused<Kernels>(range, target)) return false;
-  if constexpr (Kernels::lists_escapes) {
-    const detail::code_table* const values = values_[parts_[range.part].number].get();
-    for (std::size_t i = 0; i < weights / chunk; ++i) {
-      for (const detail::pair_escape escape : escapes_.of(whole.begin / chunk + i)) {
-        const std::size_t met = pairs_in_rounds() ? detail::place_in_rounds(fusion_, escape.place())
-                                                  : detail::place_met(fusion_, instruction_set::avx512, escape.place());
-        tile[i * chunk + detail::place_of_half(met)] = values->halves[escape.code()];
-      }
+  const detail::code_table* const values = values_[parts_[range.part].number].get();
+  for (std::size_t i = 0; i < weights / chunk; ++i) {
+    for (const detail::pair_escape escape : escapes_.of(whole.begin / chunk + i)) {
+      const std::size_t place = detail::place_of_value(fusion_, Kernels::isa, pairs_in_rounds(), escape.place());
+      tile[i * chunk + place] = values->halves[escape.code()];
     }
   }
   const std::size_t batch = x.batch();

@@ -115,6 +115,21 @@ constexpr std::size_t place_met(fusion how, instruction_set isa, std::size_t col
 /// place_in_rounds() or place_met().
 constexpr std::size_t place_of_half(std::size_t place) { return place / 32 * 32 + place % 16 * 2 + place % 32 / 16; }
 
+/// The place of a column's value in a tile of BF16 values, as kernels of `isa` store them.
+constexpr std::size_t place_of_value(fusion how, instruction_set isa, bool in_rounds, std::size_t column) {
+  if (isa != instruction_set::avx2) {
+    return place_of_half(in_rounds ? place_in_rounds(how, column) : place_met(how, isa, column));
+  }
+  const std::size_t in_group = column % group_of(how);
+  return column - in_group + half_place_avx2(how, in_group);
+}
+
+/// The same in a tile of bytes, as kernels of AVX2 store them.
+constexpr std::size_t place_of_byte(fusion how, std::size_t column) {
+  const std::size_t in_group = column % group_of(how);
+  return column - in_group + byte_place_avx2(how, in_group);
+}
+
 /// The place of a column's activation among bytes, where integers of pairs are met round by round: a register has both
 /// codes of a round of all lanes.
 constexpr std::size_t place_of_byte_in_rounds(std::size_t column) {

@@ -58,8 +58,8 @@ struct row_selection {
 /// would bring it back, and where it is subnormal, the bound does not hold. Where x is BF16 and the machine has fast
 /// dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
 ///
-/// With AVX-512, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000 is one,
-/// and 2 bits at most: beyond, weights are stored before they are multiplied.
+/// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000
+/// is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
@@ -316,7 +316,7 @@ class matmul_plan {
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
-  detail::pair_escapes escapes_;                   ///< where kernels of AVX-512 take them for 0; otherwise empty
+  detail::pair_escapes escapes_;                   ///< where kernels take them for 0; otherwise empty
   std::size_t row_phases_ = 1;  ///< places in a group of weights where rows begin (matmul/fusion.hpp)
   bool whole_groups_ = false;   ///< columns that share a scale consist of whole groups of weights, in all parts
   bool affine_ = false;

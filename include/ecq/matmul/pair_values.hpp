@@ -71,6 +71,7 @@ struct weight_coding {
   const pair_values* pairs;            ///< with fusion::pairs
   const std::uint16_t* halves;         ///< the BF16 values of all codes, not used for fusion::bf16 and on a trellis
   const std::optional<trellis>& walk;  ///< that codes lie on, which are of Int8 then
+  bool listed = false;                 ///< escapes of pairs are left out: a plan has listed them
 };
 
 /// What pair_values needs for its values to be indices.

@@ -78,7 +78,7 @@ struct trellis_pair_weights {
   /// `values` are those of every_index.
   trellis_pair_weights(const pair_values& values, const trellis& walk, rans_cursor* const* cursors, std::size_t first,
                        const Target& to)
-      : target(to), first_chunk(first), from(values, cursors), states(walk) {
+      : target(to), first_chunk(first), from(values, false, cursors), states(walk) {
     for (std::size_t i = 0; i < 32; ++i) {
       table[i / 16][i % 16] = table[i / 16][i % 16 + 16] = static_cast<std::uint8_t>(values.halves[i]);
     }

@@ -190,8 +190,9 @@ struct pair_reader {
   using layout = pair_layout<RawBits>;
   static constexpr std::size_t group_codes = std::size_t{2} * group_symbols;
 
-  pair_reader(const pair_values& of_pairs, rans_cursor* const* cursors)
-      : all_halves(of_pairs.all_halves), escaping(of_pairs.escaping), pairs(bytes_of(of_pairs).of_numbers) {
+  /// `listed` says that escapes are left out.
+  pair_reader(const pair_values& of_pairs, bool listed, rans_cursor* const* cursors)
+      : all_halves(of_pairs.all_halves), escaping(of_pairs.escaping && !listed), pairs(bytes_of(of_pairs).of_numbers) {
     for (std::size_t c = 0; c < chunks_together; ++c) {
       raw[c] = cursors[c]->raw;
       escape[c] = cursors[c]->escape;
@@ -272,8 +273,9 @@ template <class Target, unsigned BucketBits, unsigned RawBits>
 struct pair_weights {
   using reader = pair_reader<BucketBits, RawBits>;
 
-  ECQ_AVX2 pair_weights(const pair_values& values, rans_cursor* const* cursors, std::size_t first, const Target& to)
-      : target(to), first_chunk(first), from(values, cursors) {
+  ECQ_AVX2 pair_weights(const pair_values& values, bool listed, rans_cursor* const* cursors, std::size_t first,
+                        const Target& to)
+      : target(to), first_chunk(first), from(values, listed, cursors) {
     for (std::size_t i = 0; i < 32; ++i) {
       for (std::size_t byte = 0; byte < 2; ++byte) {
         std::uint8_t* const of = table[i / 16][byte];
