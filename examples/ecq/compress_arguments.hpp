@@ -243,11 +243,13 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
           "links to folders")
       ->check(seekable_name())
       ->required();
-  CLI::Option* method = add_method(*command, *given,
-                                   "entquant = scales chosen for few bits; tcq8 = 8-bit integers on a trellis of 8 "
-                                   "states, less noise for the same bits (tcq4, tcq16, tcq32: of other sizes); "
-                                   "entrollm = unsigned integers on one grid a tensor, one code for the whole model",
-                                   {"entrollm"});
+  CLI::Option* method =
+      add_method(*command, *given,
+                 "entquant = scales chosen for few bits; tcq8 = 8-bit integers on a trellis of 8 "
+                 "states, less noise for the same bits but not for pruned weights, whose zeros it does "
+                 "not keep (tcq4, tcq16, tcq32: of other sizes); "
+                 "entrollm = unsigned integers on one grid a tensor, one code for the whole model",
+                 {"entrollm"});
   CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits of an integer before coding")
                            ->check(CLI::IsMember({8U, 4U}))
                            ->capture_default_str();
