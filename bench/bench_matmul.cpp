@@ -20,7 +20,7 @@
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/lossless.hpp"
-#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/matmul.hpp"
 #include "ecq/methods/tcq_method.hpp"
 #if defined(ECQ_BENCH_DNNL)
 #include <dnnl.hpp>

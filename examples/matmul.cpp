@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <ecq/base/worker_pool.hpp>
 #include <ecq/ecq.hpp>
-#include <ecq/matmul/matmul_plan.hpp>
+#include <ecq/matmul/matmul.hpp>
 #include <random>
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
-#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/matmul.hpp"
 #include "stored_tensors.hpp"
 #include "thread_pool.hpp"
 

@@ -18,7 +18,7 @@
 #include "../../examples/llama/thread_pool.hpp"
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/checkpoint/segment_queue.hpp"
-#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/matmul.hpp"
 #include "llama/tiny_model.hpp"
 
 namespace {

@@ -18,7 +18,7 @@
 #include "ecq/base/worker_pool.hpp"
 #include "ecq/ecq.hpp"
 #include "ecq/matmul/eigen_product.hpp"
-#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/matmul.hpp"
 #include "ecq/methods/any_method.hpp"
 #include "ecq/methods/pack.hpp"
 #include "support/instruction_sets.hpp"

@@ -1,6 +1,6 @@
 // Products with coded weights against sums in double precision over the decoded weights.
 
-#include "ecq/matmul/matmul_plan.hpp"
+#include "ecq/matmul/matmul.hpp"
 
 #include <gtest/gtest.h>
 
