@@ -88,9 +88,23 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
   return elements;
 }
 
-/// The error of a method, such as a user's quantiser, that made what decoders refuse for the reason `found`.
-ECQ_INLINE error not_decodable(const error& found) {
-  return error(errc::invalid_argument, "the method made what no decoder takes: ", found.message());
+/// Fails if decoders would refuse what a method, such as a user's quantiser, has made: `matrices`, and the `elements`
+/// of all of them.
+ECQ_INLINE result<void> check_decodable(const cpu& backend, std::span<const packed_matrix> matrices,
+                                        std::uint64_t symbols, std::optional<dtype> format,
+                                        std::span<const std::byte> elements) {
+  ECQ_CHECK(check_matrices(matrices, symbols, format));
+  for (std::size_t index = 0; index < matrices.size(); ++index) {
+    const packed_matrix& matrix = matrices[index];
+    if (matrix.lossless()) continue;
+    const auto part =
+        elements.subspan(static_cast<std::size_t>(matrix.first_symbol), matrix.layout.rows * matrix.layout.columns);
+    const std::span codes(reinterpret_cast<const std::uint8_t*>(part.data()), part.size());
+    if (auto checked = check_codes(backend, matrix, codes); !checked) {
+      return std::move(checked).error().within(label_of(matrix, index));
+    }
+  }
+  return {};
 }
 
 ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_method& method, std::size_t first,
@@ -118,15 +132,13 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
       if (auto done = method.encode_behind(before, backend, first + index, weights, correction, matrix, part); !done) {
         return std::move(done).error().within(label_of(matrices[index], index));
       }
-      if (!matrix.lossless()) {
-        const std::span codes(reinterpret_cast<const std::uint8_t*>(part.data()), part.size());
-        if (auto checked = check_codes(backend, matrix, codes); !checked) return not_decodable(checked.error());
-      }
       if (observer) ECQ_CHECK(observer(index, matrix, part));
     }
   }
   const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
-  if (auto checked = check_matrices(packed.matrices, count, format); !checked) return not_decodable(checked.error());
+  if (auto checked = check_decodable(backend, packed.matrices, count, format, elements); !checked) {
+    return error(errc::invalid_argument, "the method made what no decoder takes: ", checked.error().message());
+  }
   stream_options options = method.options(stream);
   // Pairs suit exponents, of which few occur; two bytes of anything would mostly be escapes.
   if (!matrices.empty() && packed.matrices.front().is_bytes()) options.pairs = false;

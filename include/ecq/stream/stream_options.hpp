@@ -46,7 +46,7 @@ struct stream_options {
   /// one byte; not with `pairs`.
   std::optional<unsigned> narrow_pairs = {};
   /// With narrow_pairs: at most 32 different pairs, which kernels of AVX2 and Arm decode faster; codes of rarer ones
-  /// are escaped, whatever that costs. Not with shared_counts or a trellis.
+  /// are escaped, whatever that costs. Not with shared_counts.
   bool few_pairs = false;
   /// The trellis on which codes of one byte lie: their indices are coded instead. Codes that do not lie on it are an
   /// error. Chunks have at least 2^period_bits codes. Encoding then takes a byte a code more.
