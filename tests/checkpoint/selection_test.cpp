@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -107,6 +108,44 @@ TEST(SelectTensors, LeavesEmbeddingsAndWhatIsNoLinearWeight) {
   EXPECT_EQ(count({.everything = true}), tensors.size());
   EXPECT_EQ(count({.embeddings = true}), 8U);
   EXPECT_EQ(count({.include = {"*A_log"}}), 4U);
+}
+
+TEST(OwnName, BeginsBeforeTheLastNumber) {
+  EXPECT_EQ(ecq::own_name("conditioner.embedders.0.model.layers.11.q_proj.weight"), "layers.11.q_proj.weight");
+  EXPECT_EQ(ecq::own_name("time_embed.2.weight"), "time_embed.2.weight");
+  EXPECT_EQ(ecq::own_name("a.time_embed.2.weight"), "time_embed.2.weight");
+  EXPECT_EQ(ecq::own_name("model.embed_tokens.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(ecq::own_name("a.0"), "a.0");
+  for (const char* odd : {"", ".", "..", "0", "0.a", ".0", "a..0.b", "1.2.3"}) {
+    EXPECT_TRUE(std::string_view(odd).ends_with(ecq::own_name(odd))) << odd;
+  }
+}
+
+// Embedders are models of their own, whose layers are like any others.
+TEST(SelectTensors, TakesTheLayersOfEmbedders) {
+  EXPECT_EQ(blocks_of({{"conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight", {99, 9}},
+                       {"conditioner.embedders.0.transformer.text_model.encoder.layers.1.mlp.fc1.weight", {9, 9}},
+                       {"model.vision_embed_tokens.img_processor.vision_model.encoder.layers.0.mlp.fc1.weight", {9, 9}},
+                       {"embedder.embedder.convolution.weight", {9, 3, 7, 7}}})
+                .size(),
+            2U);
+}
+
+// Routers of Mixtral, DeepSeek, Jamba and Qwen2-MoE; a gate that is a matrix like any other; magnitudes of weight
+// norms, a kernel of Mamba, and what has one row.
+TEST(SelectTensors, LeavesRoutersAndThinTensors) {
+  const std::vector<tensor> tensors = {{"model.layers.0.block_sparse_moe.gate.weight", {8, 64}},
+                                       {"model.layers.0.mlp.gate.weight", {16, 64}},
+                                       {"model.layers.0.feed_forward.router.weight", {8, 64}},
+                                       {"model.layers.0.mlp.shared_expert_gate.weight", {1, 64}},
+                                       {"blocks.0.attention.gate.weight", {64, 64}},
+                                       {"decoder.conv_pre.weight_g", {64, 1, 1}},
+                                       {"decoder.conv_pre.weight_v", {64, 3, 7}},
+                                       {"backbone.layers.0.mixer.conv1d.weight", {64, 1, 4}},
+                                       {"latents", {1, 64, 64}}};
+  EXPECT_EQ(blocks_of(tensors),
+            (expected{{"blocks.0", "blocks.0.attention.gate.weight"}, {"tensors.0", "decoder.conv_pre.weight_v"}}));
+  EXPECT_EQ(blocks_of(tensors, {.include = {"*gate.weight", "latents"}}).size(), 3U);
 }
 
 TEST(SelectTensors, IncludesAndExcludesByName) {

@@ -76,7 +76,9 @@ ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, s
 ECQ_INLINE std::vector<std::string_view> scale_like_names(const checkpoint& model) {
   std::vector<std::string_view> names;
   for (const tensor_entry& tensor : model.tensors()) {
-    if (belongs_to_quantized(tensor.name) || tensor.name.find("scale") != std::string::npos) {
+    const auto has = [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; };
+    if (belongs_to_quantized(tensor.name) || has("scale") || has("dequant") || has("amax") ||
+        tensor.name.ends_with("weight_s")) {
       names.push_back(tensor.name);
     }
   }

@@ -22,6 +22,24 @@
 
 namespace ecq {
 
+namespace detail {
+
+/// Whether a tensor of weights has three dimensions or more, but one row or rows of few weights (fewest_columns).
+ECQ_INLINE bool is_thin(std::span<const std::uint64_t> shape) {
+  if (shape.size() < 3) return false;
+  std::uint64_t columns = 1;
+  for (const std::uint64_t extent : shape.subspan(1)) columns = (std::min)(columns, fewest_columns) * extent;
+  return shape[0] == 1 || columns < fewest_columns;
+}
+
+/// Whether a tensor chooses experts (router_patterns).
+ECQ_INLINE bool is_router(const tensor_summary& tensor) {
+  return tensor.shape.size() == 2 && tensor.shape[1] / 4 >= tensor.shape[0] &&
+         matches_any(router_patterns, tensor.name);
+}
+
+}  // namespace detail
+
 ECQ_INLINE bool is_selected(const tensor_selection& rules, const tensor_summary& tensor) {
   const bool of_weights = tensor.type && is_floating_point(*tensor.type) && tensor.shape.size() >= 2;
   if (!of_weights && !tensor.as_bytes) return false;
@@ -30,8 +48,9 @@ ECQ_INLINE bool is_selected(const tensor_selection& rules, const tensor_summary&
   }
   if (matches_any(rules.exclude, tensor.name)) return false;
   if (rules.everything || matches_any(rules.include, tensor.name)) return true;
-  return !matches_any(direct_patterns, tensor.name) &&
-         (rules.embeddings || !matches_any(embedding_patterns, tensor.name));
+  return !(of_weights && detail::is_thin(tensor.shape)) && !detail::is_router(tensor) &&
+         !matches_any(direct_patterns, tensor.name) &&
+         (rules.embeddings || !matches_any(embedding_patterns, own_name(tensor.name)));
 }
 
 namespace detail {

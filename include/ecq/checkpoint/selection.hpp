@@ -55,17 +55,74 @@ struct tensor_selection {
 };
 
 /// Patterns of the names of embeddings and output heads, which stay as they are unless tensor_selection includes them,
-/// as in the EntQuant paper, section 4 (which quantises only linear layers of the transformer blocks).
-inline constexpr std::array embedding_patterns = std::to_array<std::string_view>(
-    {"*embed*", "*lm_head*", "*wte*", "*wpe*", "*token_emb*", "*position_emb*", "output.weight", "*emb.weight",
-     "*shared.weight", "head.weight", "*output_layer.weight", "*predictions.decoder.weight"});
+/// as in the EntQuant paper, section 4 (which quantises only linear layers of the transformer blocks). They are
+/// compared with own_name() of a tensor.
+inline constexpr std::array embedding_patterns = std::to_array<std::string_view>({"*embed*",
+                                                                                  "*lm_head*",
+                                                                                  "*wte*",
+                                                                                  "*wpe*",
+                                                                                  "*token_emb*",
+                                                                                  "*position_emb*",
+                                                                                  "output.weight",
+                                                                                  "*emb.weight",
+                                                                                  "*shared.weight",
+                                                                                  "head.weight",
+                                                                                  "*output_layer.weight",
+                                                                                  "*predictions.decoder.weight",
+                                                                                  "*shared_head.head.weight",
+                                                                                  "*head.fc.weight",
+                                                                                  "*classifier.weight",
+                                                                                  "score.weight",
+                                                                                  "*.score.weight",
+                                                                                  "*qa_outputs.weight",
+                                                                                  "*vocab_proj.weight",
+                                                                                  "generator.weight",
+                                                                                  "transformer.ff_out.weight"});
 
 /// Patterns of the names of what is no linear weight, however many dimensions it has: biases, masks, norms, and what
 /// models add or multiply with directly. They stay as they are unless they are included by name.
-inline constexpr std::array direct_patterns = std::to_array<std::string_view>(
-    {"*bias", "*bias_table", "*norm.weight", "*norm?.weight", "*grn.weight", "*.gamma", "*.beta", "*A_log",
-     "*time_mix*", "*time_maa*", "*time_decay*", "*time_faaaa*", "*time_first*", "*scale_shift_table", "*query_tokens",
-     "*cls_token", "*mask_token", "*rope.freqs"});
+inline constexpr std::array direct_patterns = std::to_array<std::string_view>({"*bias",
+                                                                               "*bias_table",
+                                                                               "*norm.weight",
+                                                                               "*norm?.weight",
+                                                                               "*grn.weight",
+                                                                               "*.gamma",
+                                                                               "*.beta",
+                                                                               "*A_log",
+                                                                               "*time_mix*",
+                                                                               "*time_maa*",
+                                                                               "*time_decay*",
+                                                                               "*time_faaaa*",
+                                                                               "*time_first*",
+                                                                               "*scale_shift_table",
+                                                                               "*query_tokens",
+                                                                               "*cls_token",
+                                                                               "*mask_token",
+                                                                               "*rope.freqs",
+                                                                               "*relative_attention_bias.weight",
+                                                                               "*rel_pos_*",
+                                                                               "*attention_biases",
+                                                                               "*pos_bias_?",
+                                                                               "*_mask",
+                                                                               "*register_tokens",
+                                                                               "*mask_tokens.weight",
+                                                                               "*.modulation",
+                                                                               "*_cached",
+                                                                               "*alibi_slopes",
+                                                                               "*inv_freq",
+                                                                               "pe",
+                                                                               "*.pe"});
+
+/// Patterns of the names of what chooses experts. Where it has at least four times as many columns as rows, it stays as
+/// it is unless it is included by name: it is small, and a wrong expert is a large error.
+inline constexpr std::array router_patterns =
+    std::to_array<std::string_view>({"*.gate.weight", "*router.weight", "*router.layer.weight",
+                                     "*router.classifier.weight", "*shared_expert_gate.weight"});
+
+/// Tensors of three dimensions or more stay as they are unless they are included by name if their rows have fewer
+/// weights, since a scale a row would cost two bits a weight and more (magnitudes of weight norms, depthwise kernels),
+/// or if they have one row (tables, tokens, vectors).
+inline constexpr std::uint64_t fewest_columns = 8;
 
 /// Tensors that belong to no transformer block share a stream until it holds this many weights.
 inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
@@ -92,6 +149,24 @@ struct tensor_summary {
   std::span<const std::uint64_t> shape;
   bool as_bytes = false;  ///< its bytes are coded without loss, whatever they mean: it need not be of weights
 };
+
+/// The part of a name that says what a tensor is, as opposed to where it is: from the component before its last number
+/// on ("layers.3.mlp.up.weight" of "text_embedder.encoder.layers.3.mlp.up.weight"). The whole name without a number.
+constexpr std::string_view own_name(std::string_view name) noexcept {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t end = name.size(); end != 0;) {
+    const std::size_t dot = name.rfind('.', end - 1);
+    const std::size_t begin = dot == std::string_view::npos ? 0 : dot + 1;
+    if (begin == 0) break;
+    const std::string_view part = name.substr(begin, end - begin);
+    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) {
+      const std::size_t before = dot == 0 ? std::string_view::npos : name.rfind('.', dot - 1);
+      return name.substr(before == std::string_view::npos ? 0 : before + 1);
+    }
+    end = dot;
+  }
+  return name;
+}
 
 /// True if one of the patterns matches `name`.
 template <class Patterns>
