@@ -100,6 +100,19 @@ TEST(RateCorrection, MeetsRatesBetweenThoseOfPairsAndOfSingleCodes) {
   }
 }
 
+// Rates that jump where the target is: only the first pass came near enough.
+TEST(RateCorrection, GoesBackToThePassThatMetTheRate) {
+  rate_correction correction(3.0);
+  EXPECT_TRUE(correction.again({2.981, many, false}));
+  for (int pass = 1; pass < rate_correction::most_attempts; ++pass) {
+    EXPECT_NE(correction.at(8.0), 8.0);
+    EXPECT_TRUE(correction.again({3.03, many, false}));
+  }
+  EXPECT_EQ(correction.at(8.0), 8.0);
+  EXPECT_FALSE(correction.again({2.981, many, false}));
+  EXPECT_TRUE(correction.check());
+}
+
 // The sizes of their streams are multiples of 64 bytes.
 TEST(RateCorrection, DoesNotAskForMoreThanFewWeightsCanMeet) {
   rate_correction correction(3.0);

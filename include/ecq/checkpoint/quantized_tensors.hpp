@@ -24,11 +24,12 @@ namespace ecq {
 /// weights. Such tensors are no weights themselves, whatever their type: only lossless methods take them. They are the
 /// names of FP8 checkpoints (DeepSeek, FBGEMM, ModelOpt), compressed-tensors, NVFP4 and MXFP4, GPTQ, AWQ, bitsandbytes,
 /// HQQ, MLX and Quanto.
-inline constexpr std::array<std::string_view, 28> quantization_patterns{
-    "*_scale",        "*_scale_inv",   "*_scale_2",    "*_scales",        "*.scale",  "*.scales",     "*.scale_inv",
-    "*.scale_weight", "*.scale_input", "*_zero_point", "*.zero_point",    "*.zeros",  "*.zero",       "*_zeros",
-    "*.qweight",      "*.qzeros",      "*.g_idx",      "*_g_idx",         "*_packed", "*_blocks",     "*.biases",
-    "*.SCB",          "*absmax",       "*quant_map",   "*.quant_state.*", "*._scale", "*._zeropoint", "*.W_q"};
+inline constexpr std::array<std::string_view, 30> quantization_patterns{
+    "*_scale",         "*_scale_inv",    "*_scale_2",     "*_scales",     "*.scale",      "*.scales",
+    "*.scale_inv",     "*.scale_weight", "*.scale_input", "*_zero_point", "*.zero_point", "*.zeros",
+    "*.zero",          "*_zeros",        "*.qweight",     "*.qzeros",     "*.g_idx",      "*_g_idx",
+    "*_packed",        "*_blocks",       "*.biases",      "*.SCB",        "*absmax",      "*quant_map",
+    "*.quant_state.*", "*._scale",       "*._zeropoint",  "*.W_q",        "*._amax",      "*.codebooks"};
 
 /// How scales are named after their weights: one ending takes the place of another.
 struct scale_name {

@@ -31,7 +31,7 @@ class rate_correction {
   static constexpr double tolerance = 0.02;
   static constexpr double tried_again_above = 0.015;
   /// The largest number of passes over all weights, including the first; as many again without pairs, if those may go,
-  /// and one of AbsMax that comes last.
+  /// and one that comes last, of AbsMax or again the best one.
   static constexpr int most_attempts = 5;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
@@ -51,8 +51,12 @@ class rate_correction {
   bool again(const measured_rate& made) noexcept {
     const double excess = made.bits_per_weight - target_;
     made_ = made;
-    if (best_ == 0 || std::fabs(excess) < std::fabs(best_ - target_)) best_ = made.bits_per_weight;
-    if (std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0)) return false;
+    if (best_.bits == 0 || std::fabs(excess) < std::fabs(best_.bits - target_)) {
+      best_ = {made.bits_per_weight, least_, place_, stage_};
+    }
+    if (repeats_best_ || std::fabs(excess) <= least_step_or(tried_again_above) || (made.at_absmax && excess < 0)) {
+      return false;
+    }
     const double shown = place_ == previous_place_ ? 0 : (previous_excess_ - excess) / (place_ - previous_place_);
     const bool jumps = shown >= steepest_slope && excess * previous_excess_ < 0;
     if (++attempts_ >= most_attempts || (jumps && made.pairs_are_optional && !without_pairs())) return next_stage();
@@ -73,7 +77,7 @@ class rate_correction {
   result<void> check() const {
     const double missed = made_.bits_per_weight - target_;
     if (std::fabs(missed) <= least_step_or(tolerance) || (made_.at_absmax && missed < 0)) return {};
-    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", best_, " were met at best");
+    return error(errc::unreachable_target, target_, " bits a weight were asked for, ", best_.bits, " were met at best");
   }
 
  private:
@@ -82,11 +86,19 @@ class rate_correction {
   /// Bits by which the rate falls where lambda doubles; anything steeper is a jump.
   static constexpr double steepest_slope = 4.0;
 
-  /// Begins anew without pairs, or else with the finest codes of all, which may take fewer bits than the target where
-  /// few weights, or few values, have rates that jump.
+  /// Goes back to a pass that met the target, if one did. Begins anew without pairs, or else with the finest codes of
+  /// all, which may take fewer bits than the target where few weights, or few values, have rates that jump.
   bool next_stage() noexcept {
-    const bool missed = std::fabs(made_.bits_per_weight - target_) > least_step_or(tolerance);
-    if (!missed || stage_ == stage::absmax) return false;
+    const double allowed = least_step_or(tolerance);
+    if (std::fabs(made_.bits_per_weight - target_) <= allowed) return false;
+    if (std::fabs(best_.bits - target_) <= allowed) {
+      repeats_best_ = true;
+      least_ = best_.least;
+      place_ = best_.place;
+      stage_ = best_.at_stage;
+      return true;
+    }
+    if (stage_ == stage::absmax) return false;
     if (made_.pairs_are_optional && stage_ == stage::as_chosen) {
       stage_ = stage::single;
       place_ = previous_place_ = least_ = 0;
@@ -109,9 +121,16 @@ class rate_correction {
   double place_ = 0;           ///< log2 of the factor of all lambdas
   double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
   double previous_excess_ = 0;
-  double best_ = 0;  ///< the rate that came nearest
+  /// The pass that came nearest.
+  struct {
+    double bits = 0;  ///< a weight
+    double least = 0;
+    double place = 0;
+    stage at_stage = stage::as_chosen;
+  } best_;
   int attempts_ = 0;
   stage stage_ = stage::as_chosen;
+  bool repeats_best_ = false;  ///< the last pass is to be that one again
 };
 
 /// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a
