@@ -38,7 +38,7 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
   }
   if (report.of_quantized != 0) {
     text += "  left as they are " + std::to_string(report.of_quantized) +
-            " tensors of weights that are quantised already; --lossless makes them smaller\n";
+            " tensors named like parts of quantised weights; --lossless makes them smaller\n";
   }
   if (report.non_finite != 0) {
     text += "  left as they are " + std::to_string(report.non_finite) + " tensors with NaN or infinity\n";
