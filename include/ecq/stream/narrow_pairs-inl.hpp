@@ -274,31 +274,30 @@ ECQ_INLINE histogram sum_of(std::span<const histogram> some) {
 
 /// The cheapest of the pairings that were tried.
 struct cheapest_pairing {
-  std::optional<symbol_pairing> pairing{};
+  narrow_choice choice{};
   std::uint64_t bits = ~std::uint64_t{0};
-  std::size_t pairs = 0;  ///< how many different ones occur
+  std::size_t distinct = 0;  ///< pairs
 
   /// Tries `other`, which codes `coded` of each class, and returns its bits. It is not taken if it has more than
   /// `most_escapes` escapes.
-  std::uint64_t attempt(const symbol_pairing& other, std::span<const histogram> coded, std::uint64_t codes,
+  std::uint64_t attempt(const symbol_pairing& other, std::vector<histogram> coded, std::uint64_t codes,
                         std::uint64_t chunks, std::uint64_t most_escapes) {
     const auto cost = narrow_cost::of(other, coded, codes, chunks);
     if (cost.bits >= bits || cost.escapes > most_escapes) return cost.bits;
-    pairing = other;
     bits = cost.bits;
-    pairs = sum_of(coded).distinct();
+    distinct = sum_of(coded).distinct();
+    choice = {other, std::move(coded)};
     return bits;
   }
 };
 
-ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu& backend,
-                                                                       const chunked_elements& chunked,
-                                                                       const stream_options& options,
-                                                                       std::span<const histogram> classes) {
+ECQ_INLINE result<narrow_choice> choose_narrow_pairing(const cpu& backend, const chunked_elements& chunked,
+                                                       const stream_options& options,
+                                                       std::span<const histogram> classes) {
   const histogram all = sum_of(classes);
   const histogram& counts = options.shared_counts != nullptr ? *options.shared_counts : all;
-  if (options.narrow_pairs && !options.few_pairs) return std::optional(narrow_pairing(counts, *options.narrow_pairs));
-  if (!options.narrow_pairs && options.goal != stream_goal::cpu) return std::optional<symbol_pairing>();
+  if (options.narrow_pairs && !options.few_pairs) return narrow_choice{narrow_pairing(counts, *options.narrow_pairs)};
+  if (!options.narrow_pairs && options.goal != stream_goal::cpu) return narrow_choice();
   const std::uint64_t codes = counts.total();
   std::vector<code_pair_counts> counted;
   if (options.shared_counts == nullptr) {
@@ -319,7 +318,7 @@ ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu
     escape_rare_pairs(few, sum_of(pairs_of(few)), few_pairs);
     return few;
   };
-  if (options.few_pairs) return std::optional(few_pairing(*options.narrow_pairs));
+  if (options.few_pairs) return narrow_choice{few_pairing(*options.narrow_pairs)};
   const std::uint64_t chunks = counted.empty() ? 0 : chunked.chunks();
   cheapest_pairing best, best_of_few;
   std::array<std::uint64_t, max_narrow_raw_bits + 1> bits{};
@@ -332,15 +331,16 @@ ECQ_INLINE result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu
   const auto plan = rans::plan(singles);
   std::uint64_t most = plan.bits + codes * plan.map.bits + codes / 1000 * pair_allowance;
   for (const auto& table : plan.tables) most += 8 * rans::table::record_bytes(table.frequencies.count);
-  if (best.bits > most) return std::optional<symbol_pairing>();
-  if (best.pairs <= few_pairs || counted.empty()) return best.pairing;
+  if (best.bits > most) return narrow_choice();
+  if (counted.empty()) return narrow_choice{best.choice.pairing};  // its pairs are expected ones
+  if (best.distinct <= few_pairs) return std::move(best.choice);
   const std::uint64_t most_of_few = (std::min)(most, best.bits + codes / 1000 * few_pairs_allowance);
   for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
     if (bits[raw_bits] > most_of_few) continue;  // which fewer pairs do not make less
     const symbol_pairing few = few_pairing(raw_bits);
     best_of_few.attempt(few, pairs_of(few), codes, chunks, codes / codes_of_escape_of_few_pairs);
   }
-  return best_of_few.bits <= most_of_few ? best_of_few.pairing : best.pairing;
+  return std::move(best_of_few.bits <= most_of_few ? best_of_few.choice : best.choice);
 }
 
 }  // namespace ecq::detail

@@ -49,13 +49,18 @@ symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_bits, bool e
 /// (8 or more) different ones are coded.
 void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std::size_t most);
 
+/// A pairing, and the histograms of the coded pairs of each class where they have been counted.
+struct narrow_choice {
+  std::optional<symbol_pairing> pairing{};
+  std::vector<histogram> pairs{};
+};
+
 /// The pairing that makes the stream of `chunked` smallest, by the exact counts of its pairs, or one of few pairs if
 /// that costs next to nothing; nothing if options.goal asks for single codes, or pairs take more than pair_allowance
 /// beyond those. `classes` are the histograms of the
 /// codes. With shared counts, these alone decide.
-result<std::optional<symbol_pairing>> choose_narrow_pairing(const cpu& backend, const chunked_elements& chunked,
-                                                            const stream_options& options,
-                                                            std::span<const histogram> classes);
+result<narrow_choice> choose_narrow_pairing(const cpu& backend, const chunked_elements& chunked,
+                                            const stream_options& options, std::span<const histogram> classes);
 
 }  // namespace ecq::detail
 

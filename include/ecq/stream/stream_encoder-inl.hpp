@@ -232,21 +232,26 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
     if (encode == nullptr) return store();
     stream_options how = options;
     histogram shared_pairs;
+    std::vector<histogram> pairs;  // of each class, where they have been counted
     if (options.pairs && !classes.empty()) {
       histogram all;
       for (const histogram& counted : classes) all += counted;
       choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
     } else if (!format && !classes.empty()) {
       ECQ_TRY(narrow, choose_narrow_pairing(backend, chunked, options, classes));
-      chunked.pairing = narrow;
+      chunked.pairing = narrow.pairing;
+      pairs = std::move(narrow.pairs);
     }
     if (chunked.pairing) {
       if (options.shared_counts != nullptr) {
         shared_pairs = pair_counts(*chunked.pairing, *options.shared_counts);
         how.shared_counts = &shared_pairs;
       }
-      ECQ_TRY(of_pairs, count_classes(backend, chunked));
-      classes = std::move(of_pairs);
+      if (pairs.empty()) {
+        ECQ_TRY(of_pairs, count_classes(backend, chunked));
+        pairs = std::move(of_pairs);
+      }
+      classes = std::move(pairs);
     }
     auto coded = encode(backend, chunked, how, classes);
     if (!coded) return coded;
