@@ -31,8 +31,8 @@ inline constexpr std::size_t narrow_nibbles = 8;
 /// than single codes.
 inline constexpr std::uint64_t codes_of_escape = 100;
 
-/// The most pairs for which an alias table has 32 buckets. Kernels of AVX2 and Arm, whose byte look-ups know 16
-/// entries, decode such pairs 1.3 times as fast as 64, those of AVX-512 a twentieth faster.
+/// The most pairs for which an alias table has 32 buckets. Kernels of AVX2, whose byte look-ups know 16 entries, decode
+/// such pairs 1.2 to 1.3 times as fast as 64, those of AVX-512 a twentieth faster; on Arm it was not measured.
 inline constexpr std::size_t few_pairs = 32;
 
 /// What rare pairs may cost if they are escaped for that: thousandths of a bit a code, and codes for each escape.

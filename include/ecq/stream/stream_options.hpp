@@ -45,7 +45,7 @@ struct stream_options {
   /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
   /// one byte; not with `pairs`.
   std::optional<unsigned> narrow_pairs = {};
-  /// With narrow_pairs: at most 32 different pairs, which kernels of AVX2 and Arm decode faster; codes of rarer ones
+  /// With narrow_pairs: at most 32 different pairs, which kernels of AVX2 decode faster; codes of rarer ones
   /// are escaped, whatever that costs. Not with shared_counts.
   bool few_pairs = false;
   /// The trellis on which codes of one byte lie: their indices are coded instead. Codes that do not lie on it are an
