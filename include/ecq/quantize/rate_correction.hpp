@@ -38,7 +38,7 @@ class rate_correction {
 
   /// The lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
   double at(double lambda) const noexcept {
-    if (stage_ == stage::absmax) return 0;
+    if (stage_ == stage::finest) return 0;
     const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
@@ -81,7 +81,7 @@ class rate_correction {
   }
 
  private:
-  enum class stage : std::uint8_t { as_chosen, single, absmax };
+  enum class stage : std::uint8_t { as_chosen, single, finest };
 
   /// Bits by which the rate falls where lambda doubles; anything steeper is a jump.
   static constexpr double steepest_slope = 4.0;
@@ -98,7 +98,7 @@ class rate_correction {
       stage_ = best_.at_stage;
       return true;
     }
-    if (stage_ == stage::absmax) return false;
+    if (stage_ == stage::finest) return false;
     if (made_.pairs_are_optional && stage_ == stage::as_chosen) {
       stage_ = stage::single;
       place_ = previous_place_ = least_ = 0;
@@ -106,7 +106,7 @@ class rate_correction {
       return true;
     }
     if (made_.at_absmax) return false;
-    stage_ = stage::absmax;
+    stage_ = stage::finest;
     return true;
   }
 
