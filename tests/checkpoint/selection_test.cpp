@@ -94,6 +94,10 @@ TEST(SelectTensors, LeavesEmbeddingsAndWhatIsNoLinearWeight) {
                                        {"blocks.0.att.time_mix_key", {1, 1, 9}},
                                        {"blocks.0.scale_shift_table", {6, 9}},
                                        {"query_tokens", {1, 32, 9}},
+                                       {"block.0.layer.0.SelfAttention.relative_attention_bias.weight", {32, 9}},
+                                       {"attn_mask", {9, 9}},
+                                       {"classifier.weight", {9, 9}},
+                                       {"model.layers.61.shared_head.head.weight", {9, 9}},
                                        {"h.0.attn.c_attn.weight", {9, 9}},
                                        {"blocks.0.norm1.linear.weight", {9, 9}},
                                        {"model.layers.0.mlp.experts.gate_up_proj", {4, 9, 9}}};
@@ -106,7 +110,7 @@ TEST(SelectTensors, LeavesEmbeddingsAndWhatIsNoLinearWeight) {
     return all;
   };
   EXPECT_EQ(count({.everything = true}), tensors.size());
-  EXPECT_EQ(count({.embeddings = true}), 8U);
+  EXPECT_EQ(count({.embeddings = true}), 10U);
   EXPECT_EQ(count({.include = {"*A_log"}}), 4U);
 }
 
@@ -126,9 +130,13 @@ TEST(SelectTensors, TakesTheLayersOfEmbedders) {
   EXPECT_EQ(blocks_of({{"conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight", {99, 9}},
                        {"conditioner.embedders.0.transformer.text_model.encoder.layers.1.mlp.fc1.weight", {9, 9}},
                        {"model.vision_embed_tokens.img_processor.vision_model.encoder.layers.0.mlp.fc1.weight", {9, 9}},
-                       {"embedder.embedder.convolution.weight", {9, 3, 7, 7}}})
-                .size(),
-            2U);
+                       {"conditioner.embedders.1.model.transformer.resblocks.0.attn.in_proj_weight", {9, 9}},
+                       {"embedder.embedder.convolution.weight", {9, 3, 7, 7}}}),
+            (expected{{"conditioner.embedders.0.transformer.text_model.encoder.layers.1",
+                       "conditioner.embedders.0.transformer.text_model.encoder.layers.1.mlp.fc1.weight"},
+                      {"model.vision_embed_tokens.img_processor.vision_model.encoder.layers.0",
+                       "model.vision_embed_tokens.img_processor.vision_model.encoder.layers.0.mlp.fc1.weight"},
+                      {"tensors.0", "conditioner.embedders.1.model.transformer.resblocks.0.attn.in_proj_weight"}}));
 }
 
 // Routers of Mixtral, DeepSeek, Jamba and Qwen2-MoE; a gate that is a matrix like any other; magnitudes of weight

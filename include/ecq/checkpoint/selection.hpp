@@ -120,8 +120,8 @@ inline constexpr std::array router_patterns =
                                      "*router.classifier.weight", "*shared_expert_gate.weight"});
 
 /// Tensors of three dimensions or more stay as they are unless they are included by name if their rows have fewer
-/// weights, since a scale a row would cost two bits a weight and more (magnitudes of weight norms, depthwise kernels),
-/// or if they have one row (tables, tokens, vectors).
+/// weights, since a scale a row would cost two bits a weight and more (magnitudes of weight norms, Mamba's kernels of
+/// four), or if they have one row (tables, tokens, vectors).
 inline constexpr std::uint64_t fewest_columns = 8;
 
 /// Tensors that belong to no transformer block share a stream until it holds this many weights.

@@ -336,7 +336,7 @@ ECQ_INLINE result<narrow_choice> choose_narrow_pairing(const cpu& backend, const
   if (best.distinct <= few_pairs) return std::move(best.choice);
   const std::uint64_t most_of_few = (std::min)(most, best.bits + codes / 1000 * few_pairs_allowance);
   for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
-    if (bits[raw_bits] > most_of_few) continue;  // which fewer pairs do not make less
+    if (bits[raw_bits] > most_of_few) continue;  // fewer pairs make it hardly less
     const symbol_pairing few = few_pairing(raw_bits);
     best_of_few.attempt(few, pairs_of(few), codes, chunks, codes / codes_of_escape_of_few_pairs);
   }

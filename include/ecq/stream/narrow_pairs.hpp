@@ -57,8 +57,7 @@ struct narrow_choice {
 
 /// The pairing that makes the stream of `chunked` smallest, by the exact counts of its pairs, or one of few pairs if
 /// that costs next to nothing; nothing if options.goal asks for single codes, or pairs take more than pair_allowance
-/// beyond those. `classes` are the histograms of the
-/// codes. With shared counts, these alone decide.
+/// beyond those. `classes` are the histograms of the codes. With shared counts, these alone decide.
 result<narrow_choice> choose_narrow_pairing(const cpu& backend, const chunked_elements& chunked,
                                             const stream_options& options, std::span<const histogram> classes);
 
