@@ -85,6 +85,13 @@ result<chunked_elements> cut_into_chunks(std::span<const std::byte> elements, st
 /// with the position of the first code that does not lie on the trellis.
 result<std::vector<std::byte>> indices_of(const cpu& backend, const chunked_elements& codes);
 
+/// The histogram of all classes together.
+inline histogram sum_of(std::span<const histogram> classes) {
+  histogram sum;
+  for (const histogram& each : classes) sum += each;
+  return sum;
+}
+
 /// The histogram of each class of chunks.
 result<std::vector<histogram>> count_classes(const cpu& backend, const chunked_elements& chunked);
 

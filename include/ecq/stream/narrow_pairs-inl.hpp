@@ -266,12 +266,6 @@ ECQ_INLINE result<std::vector<code_pair_counts>> count_code_pairs(const cpu& bac
   return counted;
 }
 
-ECQ_INLINE histogram sum_of(std::span<const histogram> some) {
-  histogram sum;
-  for (const histogram& each : some) sum += each;
-  return sum;
-}
-
 /// The cheapest of the pairings that were tried.
 struct cheapest_pairing {
   narrow_choice choice{};

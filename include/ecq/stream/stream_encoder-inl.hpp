@@ -234,9 +234,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
     histogram shared_pairs;
     std::vector<histogram> pairs;  // of each class, where they have been counted
     if (options.pairs && !classes.empty()) {
-      histogram all;
-      for (const histogram& counted : classes) all += counted;
-      choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : all, chunked);
+      choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : sum_of(classes), chunked);
     } else if (!format && !classes.empty()) {
       ECQ_TRY(narrow, choose_narrow_pairing(backend, chunked, options, classes));
       chunked.pairing = narrow.pairing;
