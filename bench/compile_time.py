@@ -113,8 +113,9 @@ ecq::result<void> decode(const ecq::device_block& block, std::span<std::byte> ou
 
 DEVICE_NAMED = DEVICE.replace("out, verdict)", "out, verdict, ecq::coders<ecq::rans>)")
 
-# What linking the CMake target ecq::compiled defines.
+# What linking the CMake targets ecq::compiled and ecq::compiled_cuda defines.
 COMPILED = "-DECQ_COMPILED"
+COMPILED_CUDA = "-DECQ_COMPILED_CUDA"
 
 PROGRAMS = [
     ("twelve lines with <regex>", YARDSTICK, ".cpp", ["-O2"]),
@@ -136,6 +137,7 @@ PROGRAMS = [
     ("compiled: compress and decompress, -O2", BOTH, ".cpp", ["-O2", COMPILED]),
     ("compiled: lossless BF16, both ways", LOSSLESS, ".cpp", ["-O2", COMPILED]),
     ("compiled: checkpoints, both ways", CHECKPOINT, ".cpp", ["-O2", COMPILED]),
+    ("compiled: one verb on a device", DEVICE, ".cu", ["-O2", "-arch=sm_90", COMPILED, COMPILED_CUDA]),
     ("compiled: one verb on a device, coder named", DEVICE_NAMED, ".cu", ["-O2", "-arch=sm_90", COMPILED]),
 ]
 

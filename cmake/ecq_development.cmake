@@ -48,6 +48,12 @@ target_compile_options(
 )
 # The same for .cu files, whose host compiler sees what nvcc has made of them.
 add_library(ecq_cuda_warnings INTERFACE)
+option(ECQ_CUDA_REPORT "Compile ecq::compiled_cuda for every supported architecture, and let ptxas speak of each kernel" OFF)
+# Whatever launches kernels, where there is no device to launch them on.
+set(ECQ_CUDA_PLAIN_OPTIONS "" CACHE STRING "Further options of nvcc for tests, benchmark and examples")
+add_library(ecq_cuda_plain INTERFACE)
+target_compile_options(ecq_cuda_plain INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${ECQ_CUDA_PLAIN_OPTIONS}>")
+target_link_libraries(ecq_cuda_plain INTERFACE ecq_cuda_warnings)
 target_compile_options(ecq_cuda_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 if(ECQ_WARNINGS_AS_ERRORS)
   target_compile_options(ecq_warnings INTERFACE -Werror)

@@ -32,6 +32,13 @@ if(ECQ_INSTALL_COMPILED)
   set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
   install_target(ecq_compiled compiled)
 endif()
+if(ECQ_INSTALL_COMPILED_CUDA)
+  if(NOT ECQ_INSTALL_COMPILED)
+    message(FATAL_ERROR "ECQ_INSTALL_COMPILED_CUDA needs ECQ_INSTALL_COMPILED: ecq::compiled_cuda links ecq::compiled")
+  endif()
+  set_target_properties(ecq_compiled_cuda PROPERTIES EXCLUDE_FROM_ALL OFF)
+  install_target(ecq_compiled_cuda compiled_cuda)
+endif()
 
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/ecqConfig.cmake.in" "${PROJECT_BINARY_DIR}/ecqConfig.cmake"

@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = os.path.join(ROOT, "tests", "cuda", "compile_*_kernel.cu")
+SOURCES = os.path.join(ROOT, "src", "cuda", "*.cu")
 
 # How elements are counted, by the kernel's name: the first pattern that is found tells the accesses of memory that hold
 # them. Of quantisers the loop is meant that evaluates the equation of a row, from weights as FP32 in shared memory.
@@ -255,7 +255,7 @@ def compiled(nvcc, source, archs, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", help="compiled kernels (.fatbin, .cubin, .o); else tests/cuda/compile_*")
+    parser.add_argument("files", nargs="*", help="compiled kernels (.fatbin, .cubin, .o); else those of src/cuda")
     parser.add_argument("--arch", default="90", help="compute capabilities, such as 90,100 (90)")
     parser.add_argument("--only", default="", help="kernels whose name this pattern finds")
     parser.add_argument("--json", help="where the figures go, for programs")

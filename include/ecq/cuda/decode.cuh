@@ -102,3 +102,13 @@ result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::
 }
 
 }  // namespace ecq
+
+/// \def ECQ_INSTANCE_OF_DEVICE_DECODING
+/// The instance of decode_elements that ecq::compiled_cuda has: for streams of every coder.
+#define ECQ_INSTANCE_OF_DEVICE_DECODING(TEMPLATE)                                                             \
+  TEMPLATE ecq::result<void> ecq::decode_elements(const ecq::cuda&, const ecq::device_stream&, std::uint64_t, \
+                                                  std::span<std::byte>, const ecq::device_verdict&, ecq::every_coder)
+
+#if defined(ECQ_COMPILED_CUDA)
+ECQ_INSTANCE_OF_DEVICE_DECODING(extern template);
+#endif

@@ -110,3 +110,17 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
 }
 
 }  // namespace ecq
+
+/// \def ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION
+/// The instances of decompress that ecq::compiled_cuda has: to these types, for blocks of every coder.
+#define ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(TEMPLATE, OUTPUT)                                                         \
+  TEMPLATE ecq::result<void> ecq::decompress<OUTPUT>(const ecq::cuda&, const ecq::device_block&, std::span<std::byte>, \
+                                                     const ecq::device_verdict&, ecq::every_coder)
+
+#if defined(ECQ_COMPILED_CUDA)
+ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(extern template, ecq::bf16);
+ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(extern template, ecq::fp16);
+ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(extern template, float);
+ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(extern template, ecq::fp8_e4m3);
+ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(extern template, ecq::fp8_e5m2);
+#endif

@@ -180,3 +180,15 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
 }
 
 }  // namespace ecq
+
+/// \def ECQ_INSTANCE_OF_DEVICE_ENCODING
+/// The instances of encode_elements that ecq::compiled_cuda has: all.
+#define ECQ_INSTANCE_OF_DEVICE_ENCODING(TEMPLATE, CODER)                                                          \
+  TEMPLATE ecq::result<void> ecq::encode_elements<CODER>(                                                         \
+      const ecq::cuda&, std::optional<ecq::dtype>, std::span<const std::byte>, const ecq::device_stream_options&, \
+      std::span<std::byte>, std::span<std::byte>, std::uint64_t*, const ecq::device_verdict&)
+
+#if defined(ECQ_COMPILED_CUDA)
+ECQ_INSTANCE_OF_DEVICE_ENCODING(extern template, ecq::rans);
+ECQ_INSTANCE_OF_DEVICE_ENCODING(extern template, ecq::rans_direct);
+#endif

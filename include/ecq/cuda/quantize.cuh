@@ -370,3 +370,22 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
 }
 
 }  // namespace ecq
+
+/// \def ECQ_INSTANCES_OF_DEVICE_QUANTIZATION
+/// The instances of quantisation that ecq::compiled_cuda has, for each of some formats.
+#define ECQ_INSTANCES_OF_DEVICE_QUANTIZATION(TEMPLATE, FORMAT)                                                        \
+  TEMPLATE ecq::result<void> ecq::quantize<FORMAT>(const ecq::cuda&, std::span<const ecq::device_quantization>,       \
+                                                   const double*, void*, const ecq::device_verdict&);                 \
+  TEMPLATE ecq::result<void> ecq::quantize<FORMAT>(const ecq::cuda&, std::span<const ecq::device_quantization>,       \
+                                                   double, void*, const ecq::device_verdict&);                        \
+  TEMPLATE ecq::result<void> ecq::lambda_for_bits<FORMAT>(const ecq::cuda&, std::span<const ecq::device_weights>,     \
+                                                          double, double, double*, void*, const ecq::device_verdict&, \
+                                                          const ecq::rate_options&)
+
+#if defined(ECQ_COMPILED_CUDA)
+#include "ecq/format/fp8_e4m3.hpp"
+#include "ecq/format/int8.hpp"
+
+ECQ_INSTANCES_OF_DEVICE_QUANTIZATION(extern template, ecq::fp8_e4m3);
+ECQ_INSTANCES_OF_DEVICE_QUANTIZATION(extern template, ecq::int8);
+#endif
