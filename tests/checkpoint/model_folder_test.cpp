@@ -139,6 +139,8 @@ TEST_F(ModelFolder, OfOneFileNeedsNoIndex) {
   ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
   EXPECT_EQ(read_file(restored / "model-2.safetensors"), read_file(in / "model-2.safetensors"));
   EXPECT_EQ(read_file(restored / "tokenizer" / "vocab.txt"), "the\nof\n");
+  EXPECT_NE(read_file(packed / "config.json").find("{\"format\": \"ecq\"}"), std::string::npos);
+  EXPECT_EQ(read_file(restored / "config.json"), read_file(in / "config.json"));
 }
 
 TEST_F(ModelFolder, ScalesThatWereAppliedLeaveIndexAndConfiguration) {
@@ -152,7 +154,8 @@ TEST_F(ModelFolder, ScalesThatWereAppliedLeaveIndexAndConfiguration) {
   const auto report = compress({.method = entquant{.target_bits = 4.0}});
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_EQ(report->unpacked, 1U);
-  EXPECT_EQ(read_file(packed / "config.json"), R"({"b": [1.5], "c": "}"})");
+  EXPECT_EQ(read_file(packed / "config.json"),
+            "{\"b\": [1.5], \"c\": \"}\",\n  \"quantization_config\": {\"format\": \"ecq\"}}");
   const auto verified = ecq::verify_checkpoint(cpu{}, packed, in);
   ASSERT_TRUE(verified) << verified.error().to_string();
   EXPECT_LT(verified->total.relative_l1(), 0.2);

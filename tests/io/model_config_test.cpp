@@ -70,13 +70,54 @@ TEST(ModelConfig, LosesItsQuantizationAlone) {
   EXPECT_FALSE(ecq::without_quantization_config("{"));
 }
 
+TEST(ModelConfig, IsMarkedAndRestored) {
+  const std::string ours = R"("quantization_config": {"format": "ecq"})";
+  const std::string fp8 = R"({"quant_method": "fp8", "weight_block_size": [128, 128]})";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"{}", "{\n  " + ours + "}"},
+      {" { }\n", " {\n  " + ours + " }\n"},
+      {"{\n  \"b\": 1\n}\n", "{\n  \"b\": 1,\n  " + ours + "\n}\n"},
+      {R"({"b": "}" })", "{\"b\": \"}\",\n  " + ours + " }"},
+      {"{\"quantization_config\": " + fp8 + ", \"b\": 1}",
+       R"({"quantization_config": {"format": "ecq", "original": )" + fp8 + "}, \"b\": 1}"},
+      {R"({"quantization_config":null})", R"({"quantization_config": {"format": "ecq", "original":null}})"},
+      {"{" + ours + "}", R"({"quantization_config": {"format": "ecq", "original": {"format": "ecq"}}})"},
+  };
+  for (const auto& [before, after] : cases) {
+    const auto marked = ecq::marked_as_compressed(before);
+    ASSERT_TRUE(marked) << before;
+    EXPECT_EQ(*marked, after);
+    const auto config = parse_quantization_config(*marked);
+    ASSERT_TRUE(config && *config) << *marked;
+    EXPECT_EQ((*config)->method, "");
+    const auto restored = ecq::without_mark(*marked);
+    ASSERT_TRUE(restored) << *marked;
+    EXPECT_EQ(*restored, before);
+  }
+  for (const std::string text : {"", "[]", "{", "no JSON", "{} x"}) {
+    EXPECT_FALSE(ecq::marked_as_compressed(text)) << text;
+    EXPECT_FALSE(ecq::without_mark(text)) << text;
+  }
+}
+
+TEST(ModelConfig, LosesNoMarkThatIsNotOurs) {
+  for (const std::string text :
+       {R"({})", R"({"b": 1})", R"({"quantization_config": {"quant_method": "fp8"}})",
+        R"({"quantization_config": {"format": "ecq"}})", R"({"quantization_config": null})",
+        R"({"b": {"quantization_config": {"format": "ecq", "original": 1}}})"}) {
+    const auto same = ecq::without_mark(text);
+    ASSERT_TRUE(same) << text;
+    EXPECT_EQ(*same, text);
+  }
+}
+
 TEST(ModelConfig, IsCopiedWhateverItIs) {
   const ecq_test::temporary_folder from, to;
-  EXPECT_TRUE(ecq::copy_without_quantization_config(from.path(), to.path()));
+  EXPECT_FALSE(ecq::copy_config(from.path(), to.path(), ecq::without_quantization_config));
   EXPECT_EQ(to.count(), 0U);
   for (const std::string text : {"", "no JSON", R"({"quantization_config": {}})"}) {
     ecq_test::write_file(from / "config.json", text);
-    const auto copied = ecq::copy_without_quantization_config(from.path(), to.path());
+    const auto copied = ecq::copy_config(from.path(), to.path(), ecq::without_quantization_config);
     ASSERT_TRUE(copied) << text << copied.error().to_string();
     EXPECT_EQ(ecq_test::read_file(to / "config.json"), text.starts_with('{') ? "{}" : text);
   }

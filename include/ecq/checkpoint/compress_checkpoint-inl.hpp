@@ -81,16 +81,19 @@ ECQ_INLINE std::vector<std::filesystem::path> names_written(const model_files& f
   return names;
 }
 
+ECQ_INLINE result<std::string> marked_as_unpacked(std::string_view config) {
+  ECQ_TRY(plain, without_quantization_config(config));
+  return marked_as_compressed(plain);
+}
+
 /// Writes all files but the shards. An index is made where tensors are in other files or gone: scales that were applied
-/// leave it, and quantization_config leaves config.json.
+/// leave it, and what was said of them leaves config.json.
 ECQ_INLINE result<void> write_others(const model_files& files, const std::filesystem::path& out,
                                      const model_selection& selection) {
   model_files copied = files;
   const bool same_tensors = has_same_tensors(selection);
   if (!same_tensors) copied.index.clear();
-  if (selection.has_unpacked()) std::erase(copied.others, "config.json");
-  ECQ_CHECK(copy_others(copied, out));
-  if (selection.has_unpacked()) ECQ_CHECK(copy_without_quantization_config(files.folder, out));
+  ECQ_CHECK(copy_others(copied, out, selection.has_unpacked() ? marked_as_unpacked : marked_as_compressed));
   if (same_tensors || selection.files().index().empty()) return {};
   return write_index(selection, out);
 }

@@ -28,8 +28,8 @@ result<compress_report> compress_checkpoint(const cpu& backend, const std::files
 /// compress_checkpoint, and invalid_argument for folders one of which lies in the other, and for an `out` that holds
 /// weights which are no earlier result: not compressed, of tensors that the model lacks, or not readable.
 ///
-/// Scales that weights were multiplied by are gone from the index that is written; so is `quantization_config` from
-/// config.json.
+/// Scales that weights were multiplied by are gone from the index that is written, and what config.json says of them as
+/// `quantization_config`. That names ecq instead (marked_as_compressed).
 result<compress_report> compress_folder(const cpu& backend, const std::filesystem::path& in,
                                         const std::filesystem::path& out, const compress_options& options,
                                         const progress_callback& report_progress = {});

@@ -27,6 +27,7 @@
 #include "ecq/checkpoint/segment_queue.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/io/model_config.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
 #include "ecq/io/safetensors.hpp"
@@ -330,7 +331,7 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
       all.passed_through += part.passed_through;
       all.same_header = all.same_header && part.same_header;
     }
-    ECQ_CHECK(copy_others(files, out));
+    ECQ_CHECK(copy_others(files, out, without_mark));
     return all;
   });
 }

@@ -13,6 +13,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/text.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
@@ -59,46 +60,89 @@ ECQ_INLINE result<std::optional<quantization_config>> parse_quantization_config(
   return found;
 }
 
-ECQ_INLINE result<std::string> without_quantization_config(std::string_view text) {
+namespace detail {
+
+/// Where `quantization_config` lies in the text of a config.json.
+struct quantization_member {
+  std::size_t before = 0;  ///< the end of the member before it; 0 if it is the first one
+  std::size_t value = 0;   ///< behind the colon; 0 if there is no such member
+  std::size_t end = 0;     ///< behind the value
+  bool is_last = true;
+
+  bool is_there() const noexcept { return value != 0; }
+};
+
+ECQ_INLINE result<quantization_member> find_quantization(std::string_view text) {
+  quantization_member member;
   json_reader json(text);
-  std::size_t before = 0, begin = 0, end = 0;  // of the member before, and of the one to leave out
-  bool first = true, found = false, followed = false;
+  std::size_t before = 0;
   ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
-    if (found && !followed) {
-      followed = true;
-      // Without a member before it, the comma behind it goes, too.
-      if (begin == 0) end = text.find(',', end) + 1;
-    }
-    const bool leave_out = key == "quantization_config";
-    if (leave_out && !first) begin = before;
+    if (member.is_there()) member.is_last = false;
+    const std::size_t value = json.position();
     if (auto skipped = json.skip(); !skipped) return skipped;
+    if (key == "quantization_config") member = {before, value, json.position()};
     before = json.position();
-    if (leave_out) {
-      end = before;
-      found = true;
-    }
-    first = false;
     return {};
   }));
   ECQ_CHECK(json.finish());
-  if (!found) return std::string(text);
-  if (begin == 0) begin = text.find('{') + 1;
+  return member;
+}
+
+inline constexpr std::string_view mark_member = "\n  \"quantization_config\":";
+inline constexpr std::string_view mark_value = " {\"format\": \"ecq\"}";
+inline constexpr std::string_view mark_around = " {\"format\": \"ecq\", \"original\":";  // and a brace
+
+}  // namespace detail
+
+ECQ_INLINE result<std::string> without_quantization_config(std::string_view text) {
+  ECQ_TRY(member, detail::find_quantization(text));
+  if (!member.is_there()) return std::string(text);
+  std::size_t begin = member.before, end = member.end;
+  if (begin == 0) {
+    begin = text.find('{') + 1;
+    if (!member.is_last) end = text.find(',', end) + 1;
+  }
   return std::string(text.substr(0, begin)) + std::string(text.substr(end));
 }
 
-ECQ_INLINE result<void> copy_without_quantization_config(const std::filesystem::path& from,
-                                                         const std::filesystem::path& to) {
-  std::error_code failure;
-  if (std::filesystem::is_empty(from / "config.json", failure) && !failure) {  // nothing to map
-    return copy_whole_file(from / "config.json", to / "config.json");
+ECQ_INLINE result<std::string> marked_as_compressed(std::string_view text) {
+  ECQ_TRY(member, detail::find_quantization(text));
+  if (member.is_there()) {
+    return detail::text_of(text.substr(0, member.value), detail::mark_around,
+                           text.substr(member.value, member.end - member.value), "}", text.substr(member.end));
   }
+  const std::size_t last = text.find_last_not_of(" \t\r\n", text.rfind('}') - 1);  // of the last member, or the brace
+  return detail::text_of(text.substr(0, last + 1), text[last] == '{' ? "" : ",", detail::mark_member,
+                         detail::mark_value, text.substr(last + 1));
+}
+
+ECQ_INLINE result<std::string> without_mark(std::string_view text) {
+  ECQ_TRY(member, detail::find_quantization(text));
+  const std::string_view value = text.substr(member.value, member.end - member.value);
+  const std::string_view behind = text.substr(member.end);
+  if (value.starts_with(detail::mark_around)) {
+    const std::string_view original = value.substr(detail::mark_around.size());
+    return detail::text_of(text.substr(0, member.value), original.substr(0, original.size() - 1), behind);
+  }
+  std::string_view ahead = text.substr(0, member.value);
+  if (value != detail::mark_value || !ahead.ends_with(detail::mark_member)) return std::string(text);
+  ahead.remove_suffix(detail::mark_member.size());
+  if (ahead.ends_with(',')) ahead.remove_suffix(1);
+  return detail::text_of(ahead, behind);
+}
+
+ECQ_INLINE result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
+                                    result<std::string> (*change)(std::string_view)) {
   const auto file = mapped_file::open(from / "config.json");
-  if (!file) return file.error().code() == errc::not_found ? result<void>() : result<void>(file.error());
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  const auto changed = without_quantization_config(text);
-  const std::string_view written = changed ? std::string_view(*changed) : text;
-  ECQ_TRY(copy, output_file::create(to / "config.json"));
-  ECQ_CHECK(copy.append(std::as_bytes(std::span(written))));
+  // One that is empty is no error: it cannot be mapped.
+  if (!file) return copy_whole_file(from / "config.json", to / "config.json");
+  const auto changed = change({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()});
+  if (!changed) return copy_whole_file(from / "config.json", to / "config.json");
+  std::error_code failure;
+  const auto original = std::filesystem::status(from / "config.json", failure);
+  ECQ_TRY(copy,
+          output_file::create(to / "config.json", failure ? std::nullopt : std::optional(original.permissions())));
+  ECQ_CHECK(copy.append(std::as_bytes(std::span(*changed))));
   return copy.commit();
 }
 

@@ -32,9 +32,20 @@ std::optional<quantization_config> read_quantization_config(const std::filesyste
 /// text that is not JSON.
 result<std::string> without_quantization_config(std::string_view text);
 
-/// Copies config.json from one folder to another without `quantization_config`, if there is one; as it is, if it is no
-/// JSON.
-result<void> copy_without_quantization_config(const std::filesystem::path& from, const std::filesystem::path& to);
+/// The text of the config.json of a compressed model: `quantization_config` is `{"format": "ecq"}`. It has no
+/// `quant_method`, so that programs which load models by it (transformers, vLLM) refuse them instead of starting from
+/// random weights. A `quantization_config` that was there becomes its member `original`; everything else stays as it
+/// is. Errors: errc::corrupt for text that is not JSON.
+result<std::string> marked_as_compressed(std::string_view text);
+
+/// The text that marked_as_compressed() was given, byte for byte; any other text as it is. Errors: errc::corrupt for
+/// text that is not JSON.
+result<std::string> without_mark(std::string_view text);
+
+/// Copies config.json from one folder to another as `change` makes its text, with its permissions; as it is, if
+/// `change` fails, which it does where it is no JSON. Errors name the file.
+result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
+                         result<std::string> (*change)(std::string_view));
 
 }  // namespace ecq
 

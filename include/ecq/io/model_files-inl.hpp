@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
+#include "ecq/io/model_config.hpp"
 #include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
 
@@ -114,10 +116,12 @@ ECQ_INLINE result<model_files> model_files::of(const std::filesystem::path& path
   return model;
 }
 
-ECQ_INLINE result<void> copy_others(const model_files& model, const std::filesystem::path& folder) {
+ECQ_INLINE result<void> copy_others(const model_files& model, const std::filesystem::path& folder,
+                                    result<std::string> (*change)(std::string_view)) {
   for (const auto& other : model.others) {
     ECQ_CHECK(create_folder((folder / other).parent_path()));
-    ECQ_CHECK(copy_whole_file(model.folder / other, folder / other));
+    ECQ_CHECK(other == "config.json" ? copy_config(model.folder, folder, change)
+                                     : copy_whole_file(model.folder / other, folder / other));
   }
   if (model.index.empty()) return {};
   return copy_whole_file(model.folder / model.index, folder / model.index);

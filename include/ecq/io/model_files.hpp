@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,8 +54,10 @@ class output_folder {
   detail::unfinished_file* slot_ = nullptr;  ///< for remove_unfinished_files()
 };
 
-/// Copies index and other files of a model to `folder`. Errors name the file.
-result<void> copy_others(const model_files& model, const std::filesystem::path& folder);
+/// Copies index and other files of a model to `folder`, config.json as `change` makes its text (copy_config). Errors
+/// name the file.
+result<void> copy_others(const model_files& model, const std::filesystem::path& folder,
+                         result<std::string> (*change)(std::string_view));
 
 /// Fails with errc::invalid_argument if `names`, relative to `folder`, cannot be written there without harm: if one of
 /// them would replace one of `inputs`, or if the folder holds an index or a .safetensors file that is none of them,
