@@ -33,7 +33,7 @@ std::optional<quantization_config> read_quantization_config(const std::filesyste
 result<std::string> without_quantization_config(std::string_view text);
 
 /// The text of the config.json of a compressed model: `quantization_config` is `{"format": "ecq"}`. It has no
-/// `quant_method`, so that programs which load models by it (transformers, vLLM) refuse them instead of starting from
+/// `quant_method`, so that programs which load models by it, such as transformers, refuse them instead of starting from
 /// random weights. A `quantization_config` that was there becomes its member `original`; everything else stays as it
 /// is. Errors: errc::corrupt for text that is not JSON.
 result<std::string> marked_as_compressed(std::string_view text);
