@@ -43,7 +43,7 @@ std::vector<tensor> small_model() {
         {prefix + ".q_proj.weight", "BF16", {64, 64}, bytes_of<ecq::bf16>(ecq_test::gaussian(64, 64, seed))});
     model.push_back(
         {prefix + ".up_proj.weight", "F32", {96, 64}, bytes_of<float>(ecq_test::row_varying(96, 64, seed))});
-    model.push_back({prefix + ".conv.weight", "F16", {8, 3, 5}, bytes_of<ecq::fp16>(ecq_test::gaussian(8, 15, seed))});
+    model.push_back({prefix + ".conv.weight", "F16", {8, 5, 3}, bytes_of<ecq::fp16>(ecq_test::gaussian(8, 15, seed))});
     model.push_back(
         {prefix + ".fp8.weight", "F8_E4M3", {16, 32}, bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(16, 32, seed, 2.0F))});
     model.push_back({prefix + ".norm.weight", "BF16", {64}, bytes_of<ecq::bf16>(ecq_test::gaussian(1, 64, seed))});

@@ -50,7 +50,7 @@ std::vector<float> shifted(std::vector<float> weights, float offset, float facto
 std::vector<tensor> mixed_model() {
   return {{"embed.weight", {8, 8}, ecq_test::gaussian(8, 8)},
           {"layers.0.a", {96, 128}, ecq_test::gaussian(96, 128, 1)},
-          {"layers.0.b", {64, 4, 16}, ecq_test::student_t4(64, 64, 2, 3)},
+          {"layers.0.b", {64, 8, 8}, ecq_test::student_t4(64, 64, 2, 3)},
           {"layers.0.norm", {64}, ecq_test::gaussian(1, 64)},
           {"layers.1.positive", {48, 64}, shifted(ecq_test::gaussian(48, 64, 3), 0.5F)},
           {"layers.1.negative", {48, 64}, shifted(ecq_test::gaussian(48, 64, 4), -1e3F, 100)},

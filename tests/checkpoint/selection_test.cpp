@@ -66,7 +66,7 @@ TEST(SelectTensors, GroupsALlamaByLayer) {
 }
 
 TEST(SelectTensors, TakesWeightsOfTwoDimensionsAndMore) {
-  EXPECT_EQ(blocks_of({{"conv.weight", {4, 3, 3}},
+  EXPECT_EQ(blocks_of({{"conv.weight", {4, 5, 3}},
                        {"conv.bias", {4}},
                        {"scalar", {}},
                        {"empty", {4, 0}},
@@ -140,7 +140,7 @@ TEST(SelectTensors, TakesTheLayersOfEmbedders) {
 }
 
 // Routers of Mixtral, DeepSeek, Jamba and Qwen2-MoE; a gate that is a matrix like any other; magnitudes of weight
-// norms, a kernel of Mamba, and what has one row.
+// norms, a kernel of Mamba, and what has one row; convolutions of and to pixels, and of one channel each; experts.
 TEST(SelectTensors, LeavesRoutersAndThinTensors) {
   const std::vector<tensor> tensors = {{"model.layers.0.block_sparse_moe.gate.weight", {8, 64}},
                                        {"model.layers.0.mlp.gate.weight", {16, 64}},
@@ -148,12 +148,29 @@ TEST(SelectTensors, LeavesRoutersAndThinTensors) {
                                        {"model.layers.0.mlp.shared_expert_gate.weight", {1, 64}},
                                        {"blocks.0.attention.gate.weight", {64, 64}},
                                        {"decoder.conv_pre.weight_g", {64, 1, 1}},
-                                       {"decoder.conv_pre.weight_v", {64, 3, 7}},
+                                       {"decoder.conv_pre.weight_v", {64, 5, 7}},
+                                       {"conv_in.weight", {64, 4, 3, 3}},
+                                       {"conv_out.weight", {3, 64, 3, 3}},
+                                       {"stages.0.blocks.0.conv_dw.weight", {64, 1, 7, 7}},
+                                       {"layers.0.experts", {4, 4, 64}},
                                        {"backbone.layers.0.mixer.conv1d.weight", {64, 1, 4}},
                                        {"latents", {1, 64, 64}}};
-  EXPECT_EQ(blocks_of(tensors),
-            (expected{{"blocks.0", "blocks.0.attention.gate.weight"}, {"tensors.0", "decoder.conv_pre.weight_v"}}));
-  EXPECT_EQ(blocks_of(tensors, {.include = {"*gate.weight", "latents"}}).size(), 3U);
+  EXPECT_EQ(blocks_of(tensors), (expected{{"blocks.0", "blocks.0.attention.gate.weight"},
+                                          {"tensors.0", "decoder.conv_pre.weight_v"},
+                                          {"layers.0", "layers.0.experts"}}));
+  EXPECT_EQ(blocks_of(tensors, {.include = {"*gate.weight", "latents"}}).size(), 4U);
+}
+
+// What has the shape of an embedding outside of layers is an output head, whatever it is called.
+TEST(SelectTensors, LeavesOutputHeadsOfAnyName) {
+  const std::vector<tensor> tensors = {{"model.decoder.embed_tokens.weight", {99, 9}},
+                                       {"proj_out.weight", {99, 9}},
+                                       {"pooler.weight", {9, 9}},
+                                       {"layers.0.odd.weight", {99, 9}}};
+  EXPECT_EQ(blocks_of(tensors), (expected{{"tensors.0", "pooler.weight"}, {"layers.0", "layers.0.odd.weight"}}));
+  EXPECT_EQ(blocks_of(tensors, {.include = {"proj_out*"}}).size(), 2U);
+  EXPECT_EQ(blocks_of(tensors, {.include = {"proj_out*"}})[0].size(), 3U);
+  EXPECT_EQ(blocks_of(tensors, {.embeddings = true})[0].size(), 4U);
 }
 
 TEST(SelectTensors, IncludesAndExcludesByName) {

@@ -148,11 +148,15 @@ TEST(Checkpoint, KnowsItsFiles) {
 
 TEST(Checkpoint, FoldersThatLeaveAChoice) {
   const temporary_folder folder;
-  EXPECT_EQ(code_of(folder.path(), "0 indexes and 0"), errc::not_found);
+  EXPECT_EQ(code_of(folder.path(), "has no .safetensors file"), errc::not_found);
+  for (const char* const part : {"vae", "unet", "tokenizer"}) std::filesystem::create_directory(folder / part);
+  for (const char* const part : {"vae", "unet"}) write_file(folder / part / "w.safetensors", "x");
+  EXPECT_EQ(code_of(folder.path(), "no .safetensors file; name one of its folders that have: 'unet', 'vae'"),
+            errc::not_found);
   EXPECT_EQ(code_of(folder / "missing", "missing"), errc::not_found);
   write_file(folder / "1.safetensors", shard({"a"}, "1"));
   write_file(folder / "2.safetensors", shard({"a"}, "1"));
-  EXPECT_EQ(code_of(folder.path(), "0 indexes and 2"), errc::not_found);
+  EXPECT_EQ(code_of(folder.path(), "0 indexes and 2 .safetensors files; name the one to read: "), errc::not_found);
 }
 
 TEST(Checkpoint, TensorsAsWeights) {

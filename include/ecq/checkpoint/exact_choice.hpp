@@ -14,7 +14,7 @@
 
 namespace ecq {
 
-/// The place of a weight in a tensor that is a matrix, its first extent being the rows.
+/// The place of a weight in a tensor that is a matrix (as_weights).
 struct weight_place {
   std::uint64_t row = 0;
   std::uint64_t column = 0;

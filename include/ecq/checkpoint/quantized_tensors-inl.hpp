@@ -102,12 +102,11 @@ ECQ_INLINE std::string_view beside(std::string_view weights, std::span<const std
 ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const tensor_entry& weights,
                                               const tensor_entry& scale, std::span<const std::uint64_t> block) {
   quantized_tensors::finding found{.scale = &scale};
-  const auto beside = [&](std::string_view suffix) {
-    return model.find(weights.name + std::string(suffix)) != nullptr;
-  };
-  if (beside("_zero_point") || beside("_scale_2") || beside("_global_scale")) {
-    found.unusable = "it has more than scales";
-    return found;
+  for (const char* const suffix : {"_zero_point", "_scale_2", "_global_scale"}) {
+    if (const tensor_entry* more = model.find(weights.name + suffix)) {
+      found.unusable = text_of("its scales are not all: there is '", more->name, "'");
+      return found;
+    }
   }
   found.scales = spread_scales(weights.shape, scale.shape, block);
   const auto type = scale_type_from_safetensors(scale.dtype);
@@ -129,15 +128,36 @@ ECQ_INLINE bool belongs_to_quantized(std::string_view name) noexcept {
   return matches_any(quantization_patterns, name);
 }
 
+namespace detail {
+
+/// spread_scales() of a stack of matrices: each has scales of its own, which spread over it as `scale` says without
+/// the extents of the stack.
+ECQ_INLINE std::optional<weight_scales> spread_over_stack(std::span<const std::uint64_t> weights,
+                                                          std::span<const std::uint64_t> scale,
+                                                          std::span<const std::uint64_t> block) {
+  const auto stack = weights.first(weights.size() - 2), matrix = weights.last(2);
+  if (scale.size() < stack.size() || !std::ranges::equal(stack, scale.first(stack.size()))) return std::nullopt;
+  const auto spread = spread_scales(matrix, scale.subspan(stack.size()), block);
+  // The next matrix has to begin with the next scale.
+  if (spread && matrix[0] % spread->rows_per_scale != 0) return std::nullopt;
+  return spread;
+}
+
+}  // namespace detail
+
 ECQ_INLINE std::optional<weight_scales> spread_scales(std::span<const std::uint64_t> weights,
                                                       std::span<const std::uint64_t> scale,
                                                       std::span<const std::uint64_t> block) {
   if (weights.empty() || detail::product_of(weights) == 0 || detail::product_of(scale) == 0) return std::nullopt;
-  const auto columns = static_cast<std::size_t>(detail::product_of(weights.subspan(1)));
+  if (detail::is_stack(weights) && detail::product_of(scale) != 1) {
+    return detail::spread_over_stack(weights, scale, block);
+  }
+  const auto columns =
+      static_cast<std::size_t>(detail::is_stack(weights) ? weights.back() : detail::product_of(weights.subspan(1)));
   weight_scales spread;
   spread.columns_per_scale = columns;
   if (detail::product_of(scale) == 1) {
-    spread.rows_per_scale = static_cast<std::size_t>(weights[0]);
+    spread.rows_per_scale = static_cast<std::size_t>(detail::product_of(weights) / columns);
     return spread;
   }
   // Scales for blocks of rows and columns are for 128 of both in every checkpoint known that does not say so. Squares

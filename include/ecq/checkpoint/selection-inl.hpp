@@ -24,18 +24,44 @@ namespace ecq {
 
 namespace detail {
 
-/// Whether a tensor of weights has three dimensions or more, but one row or rows of few weights (fewest_columns).
+/// Whether a tensor is a kernel of a convolution of few channels (most_channels_of_pixels).
+ECQ_INLINE bool is_kernel_of_pixels(std::span<const std::uint64_t> shape) {
+  const auto is_short = [](std::uint64_t extent) { return extent < 32; };
+  if (!std::ranges::all_of(shape.subspan(2), is_short)) return false;
+  return shape[1] <= most_channels_of_pixels || (shape.size() >= 4 && shape[0] <= most_channels_of_pixels);
+}
+
+/// Whether a tensor of weights has three dimensions or more, but one row, rows of few weights (fewest_columns) or few
+/// channels.
 ECQ_INLINE bool is_thin(std::span<const std::uint64_t> shape) {
   if (shape.size() < 3) return false;
   std::uint64_t columns = 1;
   for (const std::uint64_t extent : shape.subspan(1)) columns = (std::min)(columns, fewest_columns) * extent;
-  return shape[0] == 1 || columns < fewest_columns;
+  return shape[0] == 1 || columns < fewest_columns || is_kernel_of_pixels(shape);
 }
 
 /// Whether a tensor chooses experts (router_patterns).
 ECQ_INLINE bool is_router(const tensor_summary& tensor) {
   return tensor.shape.size() == 2 && tensor.shape[1] / 4 >= tensor.shape[0] &&
          matches_any(router_patterns, tensor.name);
+}
+
+/// The shapes of the embeddings among the tensors.
+ECQ_INLINE std::vector<std::span<const std::uint64_t>> embedding_shapes(std::span<const tensor_summary> tensors) {
+  std::vector<std::span<const std::uint64_t>> shapes;
+  for (const tensor_summary& tensor : tensors) {
+    if (tensor.shape.size() == 2 && matches_any(embedding_patterns, own_name(tensor.name))) {
+      shapes.push_back(tensor.shape);
+    }
+  }
+  return shapes;
+}
+
+/// Whether a tensor has one of the shapes of embeddings, and no number in its name.
+ECQ_INLINE bool is_output_head(const tensor_summary& tensor,
+                               std::span<const std::span<const std::uint64_t>> embeddings) {
+  return !last_number(tensor.name) &&
+         std::ranges::any_of(embeddings, [&](const auto& shape) { return std::ranges::equal(shape, tensor.shape); });
 }
 
 }  // namespace detail
@@ -149,9 +175,12 @@ ECQ_INLINE result<std::vector<tensor_block>> select_tensors(const tensor_selecti
   std::map<std::string, std::size_t, std::less<>> index_of;
   std::size_t shared_blocks = 0;
   std::uint64_t room = 0;  // weights that the last shared block still takes
+  const auto embeddings = detail::embedding_shapes(tensors);
   for (std::size_t position = 0; position < tensors.size(); ++position) {
     const tensor_summary& tensor = tensors[position];
     if (!is_selected(rules, tensor)) continue;
+    const bool asked_for = rules.everything || rules.embeddings || matches_any(rules.include, tensor.name);
+    if (!asked_for && detail::is_output_head(tensor, embeddings)) continue;
     std::string name(tensor.name);
     try {
       const bool matched = !rules.block_pattern.empty() && name.size() <= longest_matched_name;

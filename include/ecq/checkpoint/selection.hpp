@@ -56,7 +56,8 @@ struct tensor_selection {
 
 /// Patterns of the names of embeddings and output heads, which stay as they are unless tensor_selection includes them,
 /// as in the EntQuant paper, section 4 (which quantises only linear layers of the transformer blocks). They are
-/// compared with own_name() of a tensor.
+/// compared with own_name() of a tensor. A matrix without a number in its name that has the shape of one of them counts
+/// as an output head, whatever its name.
 inline constexpr std::array embedding_patterns = std::to_array<std::string_view>({"*embed*",
                                                                                   "*lm_head*",
                                                                                   "*wte*",
@@ -77,6 +78,9 @@ inline constexpr std::array embedding_patterns = std::to_array<std::string_view>
                                                                                   "*qa_outputs.weight",
                                                                                   "*vocab_proj.weight",
                                                                                   "generator.weight",
+                                                                                  "*time_in.*",
+                                                                                  "*vector_in.*",
+                                                                                  "*guidance_in.*",
                                                                                   "transformer.ff_out.weight"});
 
 /// Patterns of the names of what is no linear weight, however many dimensions it has: biases, masks, norms, and what
@@ -124,6 +128,10 @@ inline constexpr std::array router_patterns =
 /// four), or if they have one row (tables, tokens, vectors).
 inline constexpr std::uint64_t fewest_columns = 8;
 
+/// So do kernels of convolutions, shorter than 32 every way, with no more input channels than this or, in two
+/// dimensions and more, output channels: they are small, and meet pixels or one channel alone.
+inline constexpr std::uint64_t most_channels_of_pixels = 4;
+
 /// Tensors that belong to no transformer block share a stream until it holds this many weights.
 inline constexpr std::uint64_t shared_block_weights = std::uint64_t{1} << 22;
 
@@ -150,22 +158,30 @@ struct tensor_summary {
   bool as_bytes = false;  ///< its bytes are coded without loss, whatever they mean: it need not be of weights
 };
 
-/// The part of a name that says what a tensor is, as opposed to where it is: from the component before its last number
-/// on ("layers.3.mlp.up.weight" of "text_embedder.encoder.layers.3.mlp.up.weight"). The whole name without a number.
-constexpr std::string_view own_name(std::string_view name) noexcept {
+namespace detail {
+
+/// Where the last component of a name that is a number begins, if there is one behind the first component.
+constexpr std::optional<std::size_t> last_number(std::string_view name) noexcept {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (std::size_t end = name.size(); end != 0;) {
     const std::size_t dot = name.rfind('.', end - 1);
-    const std::size_t begin = dot == std::string_view::npos ? 0 : dot + 1;
-    if (begin == 0) break;
-    const std::string_view part = name.substr(begin, end - begin);
-    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) {
-      const std::size_t before = dot == 0 ? std::string_view::npos : name.rfind('.', dot - 1);
-      return name.substr(before == std::string_view::npos ? 0 : before + 1);
-    }
+    if (dot == std::string_view::npos) break;
+    const std::string_view part = name.substr(dot + 1, end - dot - 1);
+    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) return dot + 1;
     end = dot;
   }
-  return name;
+  return std::nullopt;
+}
+
+}  // namespace detail
+
+/// The part of a name that says what a tensor is, as opposed to where it is: from the component before its last number
+/// on ("layers.3.mlp.up.weight" of "text_embedder.encoder.layers.3.mlp.up.weight"). The whole name without a number.
+constexpr std::string_view own_name(std::string_view name) noexcept {
+  const auto number = detail::last_number(name);
+  if (!number || *number < 2) return name;
+  const std::size_t before = name.rfind('.', *number - 2);
+  return name.substr(before == std::string_view::npos ? 0 : before + 1);
 }
 
 /// True if one of the patterns matches `name`.
@@ -175,7 +191,8 @@ constexpr bool matches_any(const Patterns& patterns, std::string_view name) noex
                      [&](std::string_view pattern) { return glob_match(pattern, name); });
 }
 
-/// True if the rules choose this tensor.
+/// True if the rules choose this tensor, as far as it alone tells: select_tensors() also leaves out output heads that
+/// have the shape of an embedding.
 bool is_selected(const tensor_selection& rules, const tensor_summary& tensor);
 
 /// Groups the chosen tensors into blocks, ordered by their first tensor. Fails with errc::invalid_argument if the block

@@ -165,8 +165,10 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_matrix(const block_decoder& 
         backend_, decoder, position,
         [&](std::size_t row, std::size_t rows, std::span<const Element> weights) -> result<void> {
           if (!before) return {};
-          const matrix_view<const Element> after(weights.data(), rows, matrix.layout.columns);
-          ECQ_TRY(part, measure_error(backend_, before->row_range(row, rows), after));
+          // A row of a stack is one of its matrices.
+          const std::size_t each = before->rows() / matrix.layout.rows;
+          const matrix_view<const Element> after(weights.data(), rows * each, before->columns());
+          ECQ_TRY(part, measure_error(backend_, before->row_range(row * each, rows * each), after));
           outcome.error += part;
           const tensor_entry& entry = *original_->find(matrix.name);
           const std::size_t row_bytes = static_cast<std::size_t>(entry.size_bytes()) / matrix.layout.rows;

@@ -20,6 +20,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/base/text.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/json.hpp"
@@ -62,6 +63,35 @@ ECQ_INLINE void checkpoint::add_tensor(tensor_entry tensor) {
 
 namespace detail {
 
+/// The folders in `folder` that hold a file of weights or an index.
+ECQ_INLINE std::vector<std::filesystem::path> models_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::error_code ignored;
+    for (std::filesystem::directory_iterator file(entry->path(), ignored); !ignored && file != end;
+         file.increment(ignored)) {
+      const std::string name = file->path().filename().string();
+      if (!is_index(name) && !is_shard(name)) continue;
+      found.push_back(entry->path());
+      break;
+    }
+  }
+  return found;
+}
+
+/// The last parts of paths, sorted: "a, b, c", and how many more there are than four.
+ECQ_INLINE std::string some_names(std::vector<std::filesystem::path> paths) {
+  std::sort(paths.begin(), paths.end());
+  std::string text;
+  for (std::size_t index = 0; index < paths.size(); ++index) {
+    if (index == 4) return text + text_of(" and ", paths.size() - index, " more");
+    text += (index == 0 ? "'" : ", '") + paths[index].filename().string() + "'";
+  }
+  return text;
+}
+
 ECQ_INLINE result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> indexes, files;
   std::error_code failure;
@@ -74,8 +104,14 @@ ECQ_INLINE result<std::filesystem::path> model_in_folder(const std::filesystem::
   if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
   if (indexes.size() == 1) return indexes.front();
   if (indexes.empty() && files.size() == 1) return files.front();
-  return error(errc::not_found, quoted(folder), ": holds ", indexes.size(), " indexes and ", files.size(),
-               " .safetensors files; name the one to read");
+  if (indexes.empty() && files.empty()) {
+    const auto below = models_below(folder);
+    return error(errc::not_found, quoted(folder), ": has no .safetensors file",
+                 below.empty() ? "" : "; name one of its folders that have: ", some_names(below));
+  }
+  files.insert(files.end(), indexes.begin(), indexes.end());
+  return error(errc::not_found, quoted(folder), ": holds ", indexes.size(), " indexes and ",
+               files.size() - indexes.size(), " .safetensors files; name the one to read: ", some_names(files));
 }
 
 /// Whether `path` stays below the folder of the index that names it.
@@ -202,10 +238,12 @@ namespace detail {
 
 ECQ_INLINE weights_view as_matrix(const tensor_entry& tensor, dtype type, std::span<const std::byte> bytes) {
   // The header's check bounds every product of non-empty extents by the size of the mapping.
-  std::size_t columns = tensor.size_bytes() == 0 ? 0 : 1;
-  for (std::size_t axis = 1; axis < tensor.shape.size(); ++axis)
-    columns *= static_cast<std::size_t>(tensor.shape[axis]);
-  return {type, bytes.data(), static_cast<std::size_t>(tensor.shape[0]), columns, static_cast<std::ptrdiff_t>(columns)};
+  const std::size_t row_axes = is_stack(tensor.shape) ? tensor.shape.size() - 1 : 1;
+  std::size_t rows = 1, columns = tensor.size_bytes() == 0 ? 0 : 1;
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    (axis < row_axes ? rows : columns) *= static_cast<std::size_t>(tensor.shape[axis]);
+  }
+  return {type, bytes.data(), rows, columns, static_cast<std::ptrdiff_t>(columns)};
 }
 
 }  // namespace detail

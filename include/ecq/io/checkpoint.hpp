@@ -96,7 +96,17 @@ result<std::filesystem::path> model_in_folder(const std::filesystem::path& folde
 /// than file_limits::shards of them.
 result<string_map> read_index(const std::filesystem::path& path);
 
-/// The tensor as a matrix of elements of `type`, of which `bytes` are the tensor's data; precondition: it has as many.
+/// Tensors of three dimensions or more are stacks of matrices, such as experts, if their rows have as many weights.
+/// With fewer they are kernels of convolutions.
+inline constexpr std::uint64_t least_columns_of_stacks = 256;
+
+/// Whether a tensor is a stack of matrices, the last two extents being those of each.
+constexpr bool is_stack(std::span<const std::uint64_t> shape) noexcept {
+  return shape.size() >= 3 && shape.back() >= least_columns_of_stacks;
+}
+
+/// The tensor as a matrix of elements of `type` (as_weights), of which `bytes` are the tensor's data; precondition: it
+/// has as many.
 weights_view as_matrix(const tensor_entry& tensor, dtype type, std::span<const std::byte> bytes);
 
 /// Whether elements of `type` in files can be read where they lie.
@@ -106,9 +116,11 @@ constexpr bool readable_in_place(dtype type) noexcept {
 
 }  // namespace detail
 
-/// The tensor as a matrix: its first axis gives the rows, all others together the columns; a vector has one column.
-/// `bytes` are the tensor's data. Errors: errc::unsupported if its type is not a weight format (F32, F16, BF16,
-/// F8_E4M3, F8_E5M2) or this machine is not little endian, errc::invalid_argument for a scalar.
+/// The tensor as a matrix: its first axis gives the rows, all others together the columns; a vector has one column. Of
+/// a stack of matrices (three dimensions or more, the last of 256 or more), which lie one below the other, the last
+/// axis gives the columns: a scale for each of its matrices would be too coarse. `bytes` are the tensor's data. Errors:
+/// errc::unsupported if its type is not a weight format (F32, F16, BF16, F8_E4M3, F8_E5M2) or this machine is not
+/// little endian, errc::invalid_argument for a scalar.
 result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes);
 
 }  // namespace ecq

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
@@ -23,6 +24,18 @@ struct group_layout {
   constexpr std::size_t groups_down() const noexcept { return groups(rows, rows_per_group); }
   constexpr std::size_t groups_across() const noexcept { return groups(columns, columns_per_group); }
   constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
+
+  /// The layout of the same groups if the matrix has only `row_count` rows, in each of which several of today's lie one
+  /// behind another; nothing if groups would not lie in it at even distances. Precondition: rows is a multiple of
+  /// row_count, unless that is 0.
+  constexpr std::optional<group_layout> folded(std::size_t row_count) const noexcept {
+    const std::size_t wide = row_count == 0 ? columns : rows / row_count * columns;
+    if (row_count == rows || rows_per_group == 0)
+      return group_layout{row_count, wide, rows_per_group, columns_per_group};
+    if (count() == 1) return group_layout{row_count, wide, (std::max)(row_count, std::size_t{1}), wide};
+    if (rows_per_group != 1 || columns % columns_per_group != 0) return std::nullopt;
+    return group_layout{row_count, wide, 1, columns_per_group};
+  }
 
   friend constexpr bool operator==(const group_layout&, const group_layout&) = default;
 
