@@ -72,7 +72,7 @@ void quantize(benchmark::State& state) {
   count_weights(state);
 }
 
-/// A lambda for range(0) / 10 bits a weight.
+/// A lambda for range(0) / 10 bits per weight.
 void lambda_for_bits(benchmark::State& state) {
   const ecq::rate_input input{weights(), 0};
   for (auto _ : state) {
@@ -104,7 +104,7 @@ void trellis_codes(benchmark::State& state) {
   count_weights(state);
 }
 
-/// The whole of trellis-coded quantisation to range(0) / 10 bits a weight, with the search for them, and coding.
+/// The whole of trellis-coded quantisation to range(0) / 10 bits per weight, with the search for them, and coding.
 void compress_on_trellis(benchmark::State& state) {
   const ecq::any_method chosen = ecq::tcq{.target_bits = static_cast<double>(state.range(0)) / 10};
   const auto method = chosen.get();
@@ -173,7 +173,7 @@ void feedback(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(all.size()));
 }
 
-/// A matrix packed at range(0) / 10 bits a weight, to weights.
+/// A matrix packed at range(0) / 10 bits per weight, to weights.
 template <class Element>
 void decompress(benchmark::State& state) {
   using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;

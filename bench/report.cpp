@@ -205,11 +205,11 @@ void print(const table& shown, const run& of) {
   std::cout << text;
 }
 
-/// Speed against bits a code of every coder and peer in the first table's streams.
+/// Speed against bits per code of every coder and peer in the first table's streams.
 tool::plot decode_speed(const run& of) {
   tool::plot chart{"Decoding on one thread",
                    of.conditions({"commit", "machine", "compiler", "mib"}),
-                   "bits a code, everything counted",
+                   "bits per code, everything counted",
                    "GB of codes a second",
                    {}};
   const std::pair<const char*, const char*> coders[] = {

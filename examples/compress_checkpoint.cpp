@@ -52,6 +52,6 @@ int main(int count, char** arguments) {
 
   auto verified = ecq::verify_checkpoint(backend, packed, model);
   if (!verified) return report(verified.error());
-  std::printf("%zu blocks, %.2f bits a weight\n", made->blocks, made->bits_per_weight);
+  std::printf("%zu blocks, %.2f bits per weight\n", made->blocks, made->bits_per_weight);
   return 0;
 }

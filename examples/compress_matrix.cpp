@@ -1,4 +1,4 @@
-// Compresses a matrix to 3 bits a weight and decodes it again.
+// Compresses a matrix to 3 bits per weight and decodes it again.
 
 #include <cstddef>
 #include <cstdio>
@@ -28,6 +28,6 @@ int main() {
 
   auto error = ecq::measure_error(ecq::cpu{}, weights, ecq::matrix_view<const float>(out.data(), rows, columns));
   if (!error) return report(error.error());
-  std::printf("%.2f bits a weight, relative L1 %.3f\n", packed->bits_per_weight(), error->relative_l1());
+  std::printf("%.2f bits per weight, relative L1 %.3f\n", packed->bits_per_weight(), error->relative_l1());
   return packed->bits_per_weight() < 3.02 && error->relative_l1() < 0.2 ? 0 : 1;
 }

@@ -20,6 +20,6 @@ int main() {
   if (!done) return report(done.error());
 
   const float error = (weights.topRows(256) - decoded).norm() / decoded.norm();
-  std::printf("%.2f bits a weight, relative L2 %.3f\n", packed->bits_per_weight(), static_cast<double>(error));
+  std::printf("%.2f bits per weight, relative L2 %.3f\n", packed->bits_per_weight(), static_cast<double>(error));
   return error < 0.2F ? 0 : 1;
 }

@@ -34,7 +34,7 @@ int main() {
   const auto same = [](ecq::bf16 left, ecq::bf16 right) { return left.bits == right.bits; };
   const bool equal = std::equal(weights.begin(), weights.end(), restored.begin(), restored.end(), same) &&
                      std::equal(part.begin(), part.end(), weights.begin() + 70'000, same);
-  std::printf("%.2f bits a weight instead of 16, %s\n", packed->bits_per_weight(),
+  std::printf("%.2f bits per weight instead of 16, %s\n", packed->bits_per_weight(),
               equal ? "the same bits" : "DIFFERENT");
   return equal && packed->bits_per_weight() < 11.5 ? 0 : 1;
 }

@@ -50,7 +50,7 @@ int main() {
     for (std::size_t column = 0; column < columns; ++column) sum += x(2, column) * decoded[row * columns + column];
     worst = std::max(worst, std::fabs(sum - y(2, rows + row)));
   }
-  std::printf("%zu x %zu products from %.2f bits a weight, off by at most %.1e\n", batch, plan->rows(),
+  std::printf("%zu x %zu products from %.2f bits per weight, off by at most %.1e\n", batch, plan->rows(),
               packed->bits_per_weight(), worst);
   return worst < 1e-5 ? 0 : 1;
 }

@@ -52,12 +52,12 @@ int main() {
   using quantizer = ecq::basic_entquant<ecq::row_root<fourth_power>, ecq::per_group>;  // or a search of your own
   auto packed = ecq::compressor<ecq::int8, ecq::tans, quantizer>{{.target_bits = 3.0}}.compress(weights);
   if (!packed) return report(packed.error());
-  std::printf("own distortion: %.2f bits a weight\n", packed->bits_per_weight());
+  std::printf("own distortion: %.2f bits per weight\n", packed->bits_per_weight());
 
   auto leveled = ecq::compressor<thirty_one_levels, ecq::rans, ecq::absmax>{}.compress(weights);
   if (!leveled) return report(leveled.error());
   auto done = ecq::decompress(ecq::cpu{}, *leveled, ecq::matrix_view(out.data(), rows, columns));
   if (!done) return report(done.error());
-  std::printf("own number format: %.2f bits a weight\n", leveled->bits_per_weight());
+  std::printf("own number format: %.2f bits per weight\n", leveled->bits_per_weight());
   return std::fabs(packed->bits_per_weight() - 3.0) < 0.02 && leveled->bits_per_weight() < 5.0 ? 0 : 1;
 }

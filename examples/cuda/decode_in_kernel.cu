@@ -1,5 +1,5 @@
 // A user's own kernel that decodes weights and uses them at once: it multiplies a matrix by a vector without ever
-// writing a weight to memory. EntQuant quantises the matrix to some three bits a weight, and it stays compressed in
+// writing a weight to memory. EntQuant quantises the matrix to some three bits per weight, and it stays compressed in
 // device memory. The product is checked against that of the processor.
 
 #include <cuda_runtime.h>

@@ -379,8 +379,8 @@ result<bool> show(const options& how) {
         made->plain_mb(), made->compressed_mb(), made->buffers_mb());
     return equal;
   }
-  std::printf("%s: %zu layers of hidden size %zu, batch %zu, %.3f bits a weight\n", device.name, how.layers, how.hidden,
-              how.batch, made->bits());
+  std::printf("%s: %zu layers of hidden size %zu, batch %zu, %.3f bits per weight\n", device.name, how.layers,
+              how.hidden, how.batch, made->bits());
   std::printf("%-28s %12s %24s\n", "weights", "a step", "device memory");
   std::printf("%-28s %9.3f ms %21.1f MB\n", "BF16, resident", resident, made->plain_mb());
   std::printf("%-28s %9.3f ms %21.1f MB, two buffers of %.1f MB among them\n", "compressed, decoded ahead", decoding,

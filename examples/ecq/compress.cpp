@@ -1,4 +1,4 @@
-// ecq compress: a checkpoint to N bits a weight, to unsigned integers, or without loss.
+// ecq compress: a checkpoint to N bits per weight, to unsigned integers, or without loss.
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 

@@ -294,7 +294,7 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       ->add_option(
           "--for", given->goal,
           "What streams are made for: size = fewest bytes; cpu = decoding there, two codes a symbol wherever that "
-          "takes at most 0.1 bit a weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit, "
+          "takes at most 0.1 bit per weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit, "
           "and with --lossless exponents in pairs")
       ->check(CLI::IsMember(goal_names))
       ->capture_default_str();

@@ -22,6 +22,7 @@ void add_all(CLI::App& app, tool::action& chosen) {
 
 int main(int argc, char** argv) {
   return tool::program(
-             "ecq", "Entropy-coded quantisation of neural-network weights: a checkpoint to N bits a weight, and back.")
+             "ecq",
+             "Entropy-coded quantisation of neural-network weights: a checkpoint to N bits per weight, and back.")
       .run(argc, argv, add_all);
 }

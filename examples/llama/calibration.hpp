@@ -20,7 +20,7 @@ class thread_pool;
 
 struct calibration_options {
   own_text_options texts{};
-  double lambda = 14.5;  ///< with which a matrix is quantised; this takes about 3 bits a weight
+  double lambda = 14.5;  ///< with which a matrix is quantised; this takes about 3 bits per weight
 };
 
 /// What the model loses if one matrix is quantised, and no other.

@@ -171,7 +171,7 @@ void add_compare(CLI::App& app, tool::action& chosen) {
   command->add_option("--text", given->file, "The text that all of them predict")->required();
   add_window_options(*command, *given);
   auto* const bits =
-      command->add_option("--bits", given->bits, "Also make models at so many bits a weight, by each method")
+      command->add_option("--bits", given->bits, "Also make models at so many bits per weight, by each method")
           ->delimiter(',')
           ->check(tool::number_between(1.3, 6.5));
   command
@@ -191,7 +191,7 @@ void add_compare(CLI::App& app, tool::action& chosen) {
       ->check(tool::number_between(1, 1e9))
       ->needs(bits)
       ->capture_default_str();
-  command->add_option("--svg", given->picture, "Draw the divergence by bits a weight into this file")
+  command->add_option("--svg", given->picture, "Draw the divergence by bits per weight into this file")
       ->check(tool::seekable_name());
   command->callback([given, &chosen] {
     if (given->coded.empty() && given->bits.empty()) throw CLI::RequiredError("CODED or --bits");

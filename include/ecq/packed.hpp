@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,6 +78,22 @@ struct packed_matrix {
 
 /// The layout of a lossless matrix.
 constexpr group_layout without_groups(std::size_t rows, std::size_t columns) noexcept { return {rows, columns, 0, 0}; }
+
+/// A copy of a stack of matrices, such as experts of shape [experts, rows, columns], as one matrix of all their rows,
+/// each as long as the last extent: rows e * rows to (e + 1) * rows - 1 are expert e, to multiply by (matmul_plan). In
+/// a block, the copy takes the place of the original. Nothing if groups of weights do not lie within such rows.
+inline std::optional<packed_matrix> with_rows_of_all(const packed_matrix& stack) {
+  if (stack.is_bytes() || stack.shape.empty()) return std::nullopt;
+  const std::uint64_t columns = stack.shape.size() == 1 ? 1 : stack.shape.back();
+  const std::uint64_t size = std::uint64_t{stack.layout.rows} * stack.layout.columns;
+  if (columns == 0 || size % columns != 0) return std::nullopt;
+  const auto layout = stack.layout.with_rows(static_cast<std::size_t>(size / columns));
+  if (!layout) return std::nullopt;
+  packed_matrix made = stack;
+  made.layout = *layout;
+  made.shape = {size / columns, columns};
+  return made;
+}
 
 /// Matrices and the bytes of their stream (stream/encoded_stream.hpp), owned elsewhere, such as in a mapped file.
 struct packed_block_view {

@@ -43,7 +43,7 @@ void write_large_model(const std::filesystem::path& path) {
 }
 
 /// The figure that the format was designed for: streams, tables, states, indexes, scales, checksums, names and JSON of
-/// 64 Mi weights take 0.03 bit a weight at most.
+/// 64 Mi weights take 0.03 bit per weight at most.
 TEST(OverheadFigures, WholeFileOf64MiWeightsIsEntropyAndThreeHundredthsOfABit) {
   const ecq_test::temporary_folder folder;
   write_large_model(folder / "model.safetensors");

@@ -35,6 +35,6 @@ int main() {
     magnitude += std::abs(static_cast<double>(data[i]));
   }
   const double bits = 8.0 * static_cast<double>(packed->stream.size()) / static_cast<double>(data.size());
-  std::printf("ecq %s: %.2f bits a weight, relative L1 %.3f\n", ECQ_VERSION_STRING, bits, error / magnitude);
+  std::printf("ecq %s: %.2f bits per weight, relative L1 %.3f\n", ECQ_VERSION_STRING, bits, error / magnitude);
   return bits < 4.5 && error / magnitude < 0.12 ? 0 : 1;
 }

@@ -618,6 +618,35 @@ TEST(MatmulPlan, TakesSeveralMatricesAndRanges) {
   }
 }
 
+// A stack has a row for each of its matrices in files, whose scales are those of groups.
+TEST(MatmulPlan, TakesOneExpertOfAStack) {
+  const std::vector<float>& weights = same_gaussian(24, 256, 3);
+  const matrix_view view(weights.data(), 24, 256);
+  const auto made = [&](std::vector<std::uint64_t> shape) {
+    const std::vector<ecq::named_weights> matrices{{"experts", view, std::move(shape)}};
+    const ecq::any_method method(ecq::dtype::int8, ecq::entquant{.lambda = 10.0});
+    return ecq::detail::compress_block(cpu{}, **method.get(), matrices, {}, ecq::detail::encode_function_of<ecq::rans>);
+  };
+  auto stack = made({3, 8, 256});
+  const auto flat = made({24, 256});
+  ASSERT_TRUE(stack && flat);
+  EXPECT_EQ(stack->matrices[0].layout, (ecq::group_layout{3, 2048, 1, 256}));
+  const auto all_rows = ecq::with_rows_of_all(stack->matrices[0]);
+  ASSERT_TRUE(all_rows);
+  stack->matrices[0] = *all_rows;
+  const std::vector<float> x = gaussian(2, 256, 5, 1.0F);
+  const row_selection second{0, 8, 8};
+  const packed_block* const blocks[] = {&*stack, &*flat};
+  std::vector<float> y[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto plan = matmul_plan::of(cpu{}, *blocks[i], {&second, 1});
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    y[i].resize(16);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view(x.data(), 2, 256), matrix_view(y[i].data(), 2, 8)));
+  }
+  EXPECT_EQ(y[0], y[1]);
+}
+
 TEST(MatmulPlan, TakesAnyStridesAndBf16) {
   const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{50, 90}});
   const auto plan = matmul_plan::of(cpu{}, block);

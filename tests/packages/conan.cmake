@@ -18,7 +18,7 @@ run("${conan}" profile detect)
 run("${conan}" create "${source}" --no-remote -s build_type=Debug
     -c "tools.cmake.cmake_layout:test_folder=${scratch}/test"
 )
-if(NOT output MATCHES "ecq ${version}: [0-9.]+ bits a weight")
+if(NOT output MATCHES "ecq ${version}: [0-9.]+ bits per weight")
   message(SEND_ERROR "the test package did not print its line\n${output}")
 endif()
 string(REGEX MATCH "Package folder ([^\n]+)" ignored "${output}")

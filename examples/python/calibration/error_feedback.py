@@ -88,7 +88,7 @@ def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float],
     low, high = -12.0, 6.0
     reached = rate(at(low))
     if bits > reached:
-        raise Failure(f"no grid of 8 bits leads to {bits} bits a weight, but at most to {reached:.3f}")
+        raise Failure(f"no grid of 8 bits leads to {bits} bits per weight, but at most to {reached:.3f}")
     for _ in range(20):
         progress(f"searching for steps: {low:.4f} to {high:.4f}")
         middle = (low + high) / 2

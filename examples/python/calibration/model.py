@@ -85,7 +85,7 @@ class Calibration:
 def quantised_layers(path: str, layers: torch.nn.ModuleList, recording: Recording, scales: Dict[str, float],
                      step: float, types: Dict[str, torch.dtype],
                      given: argparse.Namespace) -> Tuple[Dict[str, torch.Tensor], float]:
-    """Quantises in place, with moments damped for `step`. The codes, and their entropy in bits a weight."""
+    """Quantises in place, with moments damped for `step`. The codes, and their entropy in bits per weight."""
     work = Calibration(recording, scales, damping_at(step), types, given)
     for number, layer in enumerate(layers):
         work.quantise_layer(number, f"{path}.{number}", layer)

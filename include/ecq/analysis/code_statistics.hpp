@@ -13,12 +13,12 @@ namespace ecq {
 /// A histogram of codes as an entropy coder sees it.
 struct code_statistics {
   std::uint64_t count = 0;     ///< number of codes
-  double entropy = 0;          ///< bits a code, which no coder with one static table can beat; 0 without codes
+  double entropy = 0;          ///< bits per code, which no coder with one static table can beat; 0 without codes
   unsigned unique_values = 0;  ///< number of different codes that occur, at most 256
   double sparsity = 0;         ///< share of the zero code, 0 ... 1; 0 without codes
 };
 
-/// Shannon entropy of `counts`, in bits a symbol.
+/// Shannon entropy of `counts`, in bits per symbol.
 inline double entropy_of(const histogram& counts) noexcept {
   const auto total = static_cast<double>(counts.total());
   double bits = 0;

@@ -51,7 +51,7 @@ struct exponent_counts {
   bool operator==(const exponent_counts&) const = default;
 };
 
-/// Entropy of the counted weights' exponent fields in `format`, in bits a weight.
+/// Entropy of the counted weights' exponent fields in `format`, in bits per weight.
 double exponent_entropy(const exponent_counts& counts, dtype format) noexcept;
 
 /// Bits a weight of `format` takes when its exponents are coded at their entropy and sign and mantissa stay as they

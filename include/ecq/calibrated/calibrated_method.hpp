@@ -51,7 +51,7 @@ namespace ecq {
 /// The options of calibrated_method. Either target_bits or lambda is set.
 struct calibration {
   std::shared_ptr<calibration_pass> pass;
-  std::optional<double> target_bits{};  ///< bits a weight over the whole model, everything counted
+  std::optional<double> target_bits{};  ///< bits per weight over the whole model, everything counted
   std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
   factor_options factor{};   ///< damping is raised to that of the step (step_by_rms::damping), or to its tenth
   double correction = 0.75;  ///< error_feedback::correction

@@ -39,7 +39,7 @@ struct compress_options {
   /// Patterns of the names of selected tensors that `fallback` compresses instead, in streams of their own: layers that
   /// do not bear few bits. A target of bits is met by all others.
   std::vector<std::string> fallback_names{};
-  any_method fallback = entquant{.lambda = 0.0};  ///< 8 bits a weight before coding, by AbsMax
+  any_method fallback = entquant{.lambda = 0.0};  ///< 8 bits per weight before coding, by AbsMax
   /// The coder of the streams. Nothing: for each block, whichever makes the smallest stream; with one code for all,
   /// whichever does so for the whole model. EntroLLM's paper uses huffman.
   std::optional<coder_id> coder = coder_id::rans;

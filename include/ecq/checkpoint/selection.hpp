@@ -124,7 +124,7 @@ inline constexpr std::array router_patterns =
                                      "*router.classifier.weight", "*shared_expert_gate.weight"});
 
 /// Tensors of three dimensions or more stay as they are unless they are included by name if their rows have fewer
-/// weights, since a scale a row would cost two bits a weight and more (magnitudes of weight norms, Mamba's kernels of
+/// weights, since a scale a row would cost two bits per weight and more (magnitudes of weight norms, Mamba's kernels of
 /// four), or if they have one row (tables, tokens, vectors).
 inline constexpr std::uint64_t fewest_columns = 8;
 

@@ -33,8 +33,8 @@ struct tensor_sensitivity {
 /// Sensitivities of tensors by their names: how fast the loss rises, for each weight of the tensor or of the row, with
 /// the squared error of its weights relative to the mean square of the tensor's. Only ratios matter: a tensor whose
 /// sensitivity is s times the geometric mean of those of all tensors has s^(-3/4) times the lambda, so its step is
-/// about s^(-3/8) times that of the others, and so has a row. (Theory has -1/2 for steps; at 2 to 3 bits a weight, less
-/// has been measured to be better.)
+/// about s^(-3/8) times that of the others, and so has a row. (Theory has -1/2 for steps; at 2 to 3 bits per weight,
+/// less has been measured to be better.)
 ///
 /// EntQuant takes rows, and so does tcq where rows have scales of their own (tcq::has_scaled_rows). Methods with one
 /// step a matrix take tensor_sensitivity::mean().

@@ -76,10 +76,10 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, Code
 /// for it. The search sees a sample of a large model; there, packed_block::bits_per_weight() of the fetched block gives
 /// the rate that was reached.
 ///
-/// codec.stream.goal = stream_goal::gpu makes a stream that takes up to 0.11 bit a weight more and that devices decode
-/// faster, single matrices several times as fast. Coder rans_direct, for some 0.01 bit, is faster to encode and decode.
-/// Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types; each_matrix,
-/// chunk classes, shared counts, pairs, a trellis), limit_exceeded, out_of_memory, device_error.
+/// codec.stream.goal = stream_goal::gpu makes a stream that takes up to 0.11 bit per weight more and that devices
+/// decode faster, single matrices several times as fast. Coder rans_direct, for some 0.01 bit, is faster to encode and
+/// decode. Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types;
+/// each_matrix, chunk classes, shared counts, pairs, a trellis), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format, device_encoded Coder>
 result<device_packed_block> compress(const cuda& gpu, const compressor<Format, Coder, entquant>& codec,
                                      std::span<const device_weights> matrices, std::span<std::byte> block,

@@ -315,20 +315,20 @@ inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matr
   return workspace.bytes();
 }
 
-/// Finds lambda for `target_bits` bits a weight, for matrices whose codes go into one stream, and writes it to `lambda`
-/// in device memory, in order of gpu.stream. Samples, search and lambda are those of lambda_for_bits on the CPU, except
-/// if a logarithm whose last bits differ falls on the edge between two lambdas of 12 bits. The host takes no part:
-/// there are as many launches as the longest search has rounds, and they do nothing once the search is over.
+/// Finds lambda for `target_bits` bits per weight, for matrices whose codes go into one stream, and writes it to
+/// `lambda` in device memory, in order of gpu.stream. Samples, search and lambda are those of lambda_for_bits on the
+/// CPU, except if a logarithm whose last bits differ falls on the edge between two lambdas of 12 bits. The host takes
+/// no part: there are as many launches as the longest search has rounds, and they do nothing once the search is over.
 /// `overhead_bits` is the cost of the stream beside the entropy of its codes. `workspace` has
 /// lambda_workspace_bytes(matrices, options) bytes, aligned to 256 bytes. `verdict` reports errc::unreachable_target,
-/// with the lowest reachable rate in thousandths of a bit a weight, and errc::non_finite for weights that the search
+/// with the lowest reachable rate in thousandths of a bit per weight, and errc::non_finite for weights that the search
 /// reads; then `lambda` is 0 or any number. Errors: invalid_argument, unsupported, out_of_memory, device_error.
 template <symmetric_format Format>
 result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> matrices, double target_bits,
                              double overhead_bits, double* lambda, void* workspace, const device_verdict& verdict,
                              const rate_options& options = {}) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, target_bits, " bits a weight");
+    return error(errc::invalid_argument, target_bits, " bits per weight");
   }
   ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   const std::uint64_t weights = detail::weights_of(matrices);

@@ -128,13 +128,14 @@ __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
   }
 }
 
-static __global__ void begin_search_kernel(lambda_search_state* search, lambda_search_state begun, double* lambda) {
+[[maybe_unused]] static __global__ void begin_search_kernel(lambda_search_state* search, lambda_search_state begun,
+                                                            double* lambda) {
   *search = begun;
   *lambda = begun.solver.lambda();
 }
 
 /// Takes the rate of a round of the search; runs as one block.
-static __global__ void __launch_bounds__(256) take_rate_kernel(quantize_work work, double* lambda) {
+[[maybe_unused]] static __global__ void __launch_bounds__(256) take_rate_kernel(quantize_work work, double* lambda) {
   __shared__ row_group_memory<256> memory;
   __shared__ rate_sums sums;
   if (work.search->solver.finished()) return;

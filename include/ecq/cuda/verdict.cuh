@@ -41,7 +41,7 @@ class device_verdict {
       case errc::corrupt: return error(kind, "stream: chunk ", number, " does not decode to its end");
       case errc::non_finite: return error(kind, "weight ", number, ", row by row, is not finite");
       case errc::unreachable_target:
-        return error(kind, number, " thousandths of a bit a weight are the least that these weights reach");
+        return error(kind, number, " thousandths of a bit per weight are the least that these weights reach");
       default: return error(kind, "on the device, at ", number);
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Symbols as nibbles, two of which a coder takes as one byte (docs/format.md, symbol map pairs). Pairs halve the
-/// steps, and they halve what whole bits a symbol cost Huffman codes.
+/// steps, and they halve what whole bits per symbol cost Huffman codes.
 
 #include <array>
 #include <cstddef>

@@ -54,8 +54,8 @@ struct row_selection {
 /// would bring it back, and where it is subnormal, the bound does not hold. Where x is BF16 and the machine has fast
 /// dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
 ///
-/// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit a weight where one code in 2000
-/// is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
+/// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit per weight where one code in
+/// 2000 is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is

@@ -51,13 +51,11 @@ ECQ_INLINE result<std::vector<exact_weight>> exact_weights_of(const weights_view
   return made;
 }
 
-/// The layout of a matrix in files, whose rows are the first extent of its shape. Methods see the rows of all matrices of
-/// a stack as rows. Nothing if its groups do not fit.
-ECQ_INLINE std::optional<group_layout> folded_layout(const packed_matrix& matrix) {
+/// The layout of a matrix in files, whose rows are the first extent of its shape. Methods see the rows of all matrices
+/// of a stack as rows. Nothing if its groups do not fit.
+ECQ_INLINE std::optional<group_layout> layout_in_files(const packed_matrix& matrix) {
   if (matrix.is_bytes()) return matrix.layout;
-  const std::uint64_t rows = matrix.shape[0];
-  const bool divides = rows == 0 ? matrix.layout.rows == 0 : matrix.layout.rows % rows == 0;
-  return divides ? matrix.layout.folded(static_cast<std::size_t>(rows)) : matrix.layout;
+  return matrix.layout.with_rows(static_cast<std::size_t>(matrix.shape[0]));
 }
 
 /// Describes the matrices in `packed`, except for the values of scales and zero points, and returns the number of their
@@ -75,7 +73,7 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
     next.first_symbol = elements;
     next.element_type = element_type;
     method.describe(first + index, weights, next);
-    if (!folded_layout(next)) {
+    if (!layout_in_files(next)) {
       return error(errc::unsupported, label_of(matrices[index], index), ": groups of ", next.layout.rows_per_group,
                    " x ", next.layout.columns_per_group, " weights do not divide its rows of ", next.layout.columns);
     }
@@ -148,7 +146,7 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
       if (observer) ECQ_CHECK(observer(index, matrix, part));
     }
   }
-  for (packed_matrix& matrix : packed.matrices) matrix.layout = *folded_layout(matrix);
+  for (packed_matrix& matrix : packed.matrices) matrix.layout = *layout_in_files(matrix);
   const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
   if (auto checked = check_decodable(backend, packed.matrices, count, format, elements); !checked) {
     return error(errc::invalid_argument, "the method made what no decoder takes: ", checked.error().message());

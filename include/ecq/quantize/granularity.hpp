@@ -25,16 +25,24 @@ struct group_layout {
   constexpr std::size_t groups_across() const noexcept { return groups(columns, columns_per_group); }
   constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
 
-  /// The layout of the same groups if the matrix has only `row_count` rows, in each of which several of today's lie one
-  /// behind another; nothing if groups would not lie in it at even distances. Precondition: rows is a multiple of
-  /// row_count, unless that is 0.
-  constexpr std::optional<group_layout> folded(std::size_t row_count) const noexcept {
-    const std::size_t wide = row_count == 0 ? columns : rows / row_count * columns;
-    if (row_count == rows || rows_per_group == 0)
-      return group_layout{row_count, wide, rows_per_group, columns_per_group};
-    if (count() == 1) return group_layout{row_count, wide, (std::max)(row_count, std::size_t{1}), wide};
-    if (rows_per_group != 1 || columns % columns_per_group != 0) return std::nullopt;
-    return group_layout{row_count, wide, 1, columns_per_group};
+  /// The layout of the same groups if as many weights, in the same order, are a matrix of `row_count` rows. Nothing if
+  /// they are no whole rows, or if groups are not all as long, one behind another, and parts or multiples of a row.
+  constexpr std::optional<group_layout> with_rows(std::size_t row_count) const noexcept {
+    if (row_count == rows) return *this;
+    const std::size_t size = rows * columns;
+    if (row_count == 0 || size % row_count != 0) return std::nullopt;
+    const std::size_t wide = size / row_count;
+    if (rows_per_group == 0) return group_layout{row_count, wide, 0, 0};
+    std::size_t run = 0;  // weights of a group
+    if (rows_per_group == 1 && columns % columns_per_group == 0) {
+      run = columns_per_group;
+    } else if (columns_per_group >= columns && rows % rows_per_group == 0) {
+      run = rows_per_group * columns;
+    }
+    if (run == 0) return std::nullopt;
+    if (wide % run == 0) return group_layout{row_count, wide, 1, run};
+    if (run % wide == 0) return group_layout{row_count, wide, run / wide, wide};
+    return std::nullopt;
   }
 
   friend constexpr bool operator==(const group_layout&, const group_layout&) = default;

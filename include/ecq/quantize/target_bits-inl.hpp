@@ -84,7 +84,7 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                                       const std::function<double(std::size_t, std::uint64_t)>& overhead_bits,
                                       const rate_options& options, const quantizer_at_lambda& quantizer) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, target_bits, " bits a weight");
+    return error(errc::invalid_argument, target_bits, " bits per weight");
   }
   for (const rate_input& input : inputs) {
     if (input.stream >= inputs.size()) {
@@ -105,7 +105,7 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
       solver.take(rate);
     }
     if (!solver.unreachable()) return solver.lambda();
-    return error(errc::unreachable_target, target_bits, " bits a weight, where ", solver.last_rate(),
+    return error(errc::unreachable_target, target_bits, " bits per weight, where ", solver.last_rate(),
                  " is the least that these weights reach");
   });
 }

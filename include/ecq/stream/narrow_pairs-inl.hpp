@@ -35,7 +35,7 @@ inline constexpr std::uint64_t codes_of_escape = 100;
 /// such pairs 1.2 to 1.3 times as fast as 64, those of AVX-512 a twentieth faster; on Arm it was not measured.
 inline constexpr std::size_t few_pairs = 32;
 
-/// What rare pairs may cost if they are escaped for that: thousandths of a bit a code, and codes for each escape.
+/// What rare pairs may cost if they are escaped for that: thousandths of a bit per code, and codes for each escape.
 inline constexpr std::uint64_t few_pairs_allowance = 10;
 inline constexpr std::uint64_t codes_of_escape_of_few_pairs = 400;
 

@@ -27,7 +27,7 @@ inline std::size_t split_pairs_neon(const nibble_list& list, const std::uint8_t*
     const uint8x16_t both = vld1q_u8(pairs + at / 2);
     const uint8x16_t even = vandq_u8(both, largest_nibble), odd = vshrq_n_u8(both, 4);
     const uint8x16_t nibbles[2] = {vzip1q_u8(even, odd), vzip2q_u8(even, odd)};
-    // Four bits a symbol: all set if it is an escape.
+    // Four bits per symbol: all set if it is an escape.
     const auto escaped = [&](std::size_t half) {
       const uint16x8_t is_escape = vreinterpretq_u16_u8(vceqq_u8(nibbles[half], largest_nibble));
       return vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(is_escape, 4)), 0);

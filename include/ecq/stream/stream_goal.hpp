@@ -18,7 +18,7 @@ enum class stream_goal : std::uint8_t {
 };
 
 /// log2 of the symbols per chunk for a stream of `symbols` symbols. At least 64 chunks, as long as a chunk's 32 states
-/// and its record take less than 0.04 bit a symbol. For devices, at least 2^14 chunks, which is two or three for each
+/// and its record take less than 0.04 bit per symbol. For devices, at least 2^14 chunks, which is two or three for each
 /// warp of a large one, as long as they take less than 0.15 bit; not below 2^13 symbols.
 constexpr unsigned default_chunk_bits(std::uint64_t symbols, stream_goal goal = stream_goal::size) noexcept {
   const std::uint64_t share = symbols >> (goal == stream_goal::gpu ? 14 : 6);
@@ -27,7 +27,7 @@ constexpr unsigned default_chunk_bits(std::uint64_t symbols, stream_goal goal = 
 }
 
 /// The largest number of raw bits of a symbol that the plan of a stream may choose. They save wide alphabets up to 0.02
-/// bit a code, and let tables fit into the registers of processors. Devices, whose tables lie in memory, decode codes
+/// bit per code, and let tables fit into the registers of processors. Devices, whose tables lie in memory, decode codes
 /// with raw bits half as fast. With gap arrays they may be chosen all the same: gaps cost something for each coded bit.
 constexpr unsigned most_raw_bits(stream_goal goal, coder_id coder) noexcept {
   return goal == stream_goal::gpu && coder != coder_id::huffman_gaps ? 0 : 7;

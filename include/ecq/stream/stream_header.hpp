@@ -366,7 +366,8 @@ inline result<stream_header> stream_header::read(std::span<const std::byte> blob
   const unsigned fewest = never_coded_bits(header.format);
   if (raw_bits < fewest || raw_bits > (header.pairs && header.format ? fewest : all_bits) ||
       (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
-    return stream_error(errc::corrupt, raw_bits, " raw bits a symbol with coder ", static_cast<unsigned>(header.coder));
+    return stream_error(errc::corrupt, raw_bits, " raw bits per symbol with coder ",
+                        static_cast<unsigned>(header.coder));
   }
   if (header.pairs) header.pairs_raw_bits = raw_bits - fewest;
   header.map = header.pairs ? pair_map : split_map{raw_bits - fewest, header.symbol_bits()};

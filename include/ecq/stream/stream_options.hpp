@@ -12,8 +12,8 @@
 
 namespace ecq {
 
-/// Thousandths of a bit a code by which narrow pairs may exceed single codes if a stream is made for processors. Codes
-/// of Gaussian weights take up to 0.06 bit more, those of heavier tails up to 0.1.
+/// Thousandths of a bit per code by which narrow pairs may exceed single codes if a stream is made for processors.
+/// Codes of Gaussian weights take up to 0.06 bit more, those of heavier tails up to 0.1.
 inline constexpr std::uint64_t pair_allowance = 100;
 
 /// The largest number of raw bits of a code in narrow pairs.
@@ -42,7 +42,7 @@ struct stream_options {
   /// them. Also how long chunks are if chunk_bits is 0, and whether symbols may have raw bits (most_raw_bits).
   /// Exponents are not paired by it.
   stream_goal goal = stream_goal::size;
-  /// Narrow pairs with this number of raw bits a code, 0..7, whatever they cost and whatever the goal. Only codes of
+  /// Narrow pairs with this number of raw bits per code, 0..7, whatever they cost and whatever the goal. Only codes of
   /// one byte; not with `pairs`.
   std::optional<unsigned> narrow_pairs = {};
   /// With narrow_pairs: at most 32 different pairs, which kernels of AVX2 decode faster; codes of rarer ones

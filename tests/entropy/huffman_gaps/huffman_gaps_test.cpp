@@ -103,7 +103,7 @@ TEST(HuffmanGaps, DecodesWhatItEncodedAtEveryLength) {
 }
 
 TEST(HuffmanGaps, TakesWindowsGapsAndPositions) {
-  const auto with = all_cases()[1];  // a bit a code
+  const auto with = all_cases()[1];  // a bit per code
   const coded_chunk chunk(with.code, with.map, with.codes);
   const std::size_t windows = (60000 + 63) / 64;
   EXPECT_EQ(chunk.words.size(), 4 + 4 * ((windows + 255) / 256) + 2 * ((4 * windows + 15) / 16) + 8 * windows);

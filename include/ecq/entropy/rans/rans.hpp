@@ -98,7 +98,7 @@ struct rans {
   };
 
   /// The plan of the smallest of all splits, with alias tables for classes of at most 64 symbols and direct tables for
-  /// wider ones. A plan with only alias tables may cost 0.01 bit a code more, since it decodes faster.
+  /// wider ones. A plan with only alias tables may cost 0.01 bit per code more, since it decodes faster.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -41,7 +41,7 @@ struct rans_shape {
 };
 
 /// The cost of a split of `codes` codes in bits: their raw bits, `bits` for the coded symbols and `record_bits` for the
-/// table's record. Direct tables have to save 0.01 bit a code, since alias tables decode faster.
+/// table's record. Direct tables have to save 0.01 bit per code, since alias tables decode faster.
 ECQ_HOST_DEVICE constexpr std::uint64_t rans_cost(std::uint64_t codes, unsigned raw_bits, std::uint64_t bits,
                                                   std::uint64_t record_bits, bool direct) {
   return codes * raw_bits + bits + record_bits + (direct ? codes / 100 : 0);
