@@ -2,8 +2,11 @@
 /// \file
 /// Definition of the search for the lambdas of a model.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/name_outlier.hpp"
 #include "ecq/quantize/finite.hpp"
+#include "ecq/quantize/lambda_solver.hpp"
 #include "ecq/quantize/target_bits.hpp"
 #include "ecq/stream/stream_view.hpp"
 
@@ -59,6 +63,9 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     return std::vector<double>(inputs.size(), *lambda);
   }
   std::vector<double> lambdas;
+  std::optional<error> unreached;     // of the first matrix that is too small for a rate of its own
+  double logs = 0, found = 0;         // of the lambdas of others
+  constexpr double to_be_found = -1;  // no lambda is negative
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const std::uint64_t stream = symbols[inputs[index].stream];
     rate_input alone = inputs[index];
@@ -74,11 +81,22 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
       return name_non_finite(backend, matrices, lambda.error());
     }
     if (!lambda) {
+      const bool small = inputs[index].weights.size() < least_weights_of_a_rate;
       auto named = name_outlier(backend, std::span(matrices).subspan(index, 1), lambda.error());
-      return std::move(named).within(label_of(*matrices[index], index));
+      auto failure = std::move(named).within(label_of(*matrices[index], index));
+      if (!small || lambda.error().code() != errc::unreachable_target) return failure;
+      if (!unreached) unreached = std::move(failure);
+      lambdas.push_back(to_be_found);
+      continue;
     }
     lambdas.push_back(*lambda);
+    if (*lambda > 0) {
+      logs += std::log(*lambda);
+      ++found;
+    }
   }
+  if (unreached && found == 0) return *std::move(unreached);
+  std::ranges::replace(lambdas, to_be_found, short_lambda(std::exp(logs / found)));
   return lambdas;
 }
 

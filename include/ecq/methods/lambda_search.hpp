@@ -2,6 +2,7 @@
 /// \file
 /// The lambdas with which the matrices of a model meet a rate.
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,10 @@
 #include "ecq/quantize/target_bits.hpp"
 
 namespace ecq::detail {
+
+/// With `each_matrix`, a matrix of fewer weights that cannot meet the rate alone, for its share of tables and its
+/// scales, takes the geometric mean of the other matrices' lambdas.
+inline constexpr std::uint64_t least_weights_of_a_rate = 4096;
 
 /// The lambda of every matrix, before its factors (named_weights::lambda_factor): one lambda by which all matrices
 /// together take `target` bits per weight or, with `each_matrix`, one for each matrix by which it takes them alone.

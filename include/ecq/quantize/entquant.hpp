@@ -49,7 +49,8 @@ struct basic_entquant {
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
   std::optional<double> lambda{};
-  /// Every matrix of a block or of a model meets target_bits by its own lambda, instead of all of them together by one.
+  /// Every matrix of a block or of a model meets target_bits by its own lambda, instead of all of them together by one,
+  /// except for those of fewer than 4096 weights that cannot: they take the mean of the others' lambdas.
   bool each_matrix = false;
   Granularity granularity{};
 
