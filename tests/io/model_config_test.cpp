@@ -101,10 +101,9 @@ TEST(ModelConfig, IsMarkedAndRestored) {
 }
 
 TEST(ModelConfig, LosesNoMarkThatIsNotOurs) {
-  for (const std::string text :
-       {R"({})", R"({"b": 1})", R"({"quantization_config": {"quant_method": "fp8"}})",
-        R"({"quantization_config": {"format": "ecq"}})", R"({"quantization_config": null})",
-        R"({"b": {"quantization_config": {"format": "ecq", "original": 1}}})"}) {
+  for (const std::string text : {R"({})", R"({"b": 1})", R"({"quantization_config": {"quant_method": "fp8"}})",
+                                 R"({"quantization_config": {"format": "ecq"}})", R"({"quantization_config": null})",
+                                 R"({"b": {"quantization_config": {"format": "ecq", "original": 1}}})"}) {
     const auto same = ecq::without_mark(text);
     ASSERT_TRUE(same) << text;
     EXPECT_EQ(*same, text);
