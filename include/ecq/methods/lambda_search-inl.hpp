@@ -81,10 +81,10 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
       return name_non_finite(backend, matrices, lambda.error());
     }
     if (!lambda) {
-      const bool small = inputs[index].weights.size() < least_weights_of_a_rate;
+      const bool too_small = inputs[index].weights.size() < least_weights_of_a_rate;
       auto named = name_outlier(backend, std::span(matrices).subspan(index, 1), lambda.error());
       auto failure = std::move(named).within(label_of(*matrices[index], index));
-      if (!small || lambda.error().code() != errc::unreachable_target) return failure;
+      if (!too_small || lambda.error().code() != errc::unreachable_target) return failure;
       if (!unreached) unreached = std::move(failure);
       lambdas.push_back(to_be_found);
       continue;
