@@ -18,6 +18,6 @@ int main() {
   auto done = ecq::decompress(ecq::cpu{}, *packed, ecq::matrix_view(out.data(), rows, columns), ecq::coders<ecq::rans>);
   if (!done) return 1;
 
-  std::printf("ecq %s: %.2f bits a weight\n", ECQ_VERSION_STRING, packed->bits_per_weight());
+  std::printf("ecq %s: %.2f bits per weight\n", ECQ_VERSION_STRING, packed->bits_per_weight());
   return packed->bits_per_weight() < 4.02 ? 0 : 1;
 }
