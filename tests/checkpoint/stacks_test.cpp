@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
@@ -107,6 +109,27 @@ TEST_F(Stack, RefusesGroupsThatDoNotDivideItsRows) {
   EXPECT_NE(refused.error().message().find("groups of 1 x 100 weights do not divide its rows of 256"),
             std::string::npos)
       << refused.error().to_string();
+}
+
+// FP8 with scales in blocks of each matrix: those of blocks in one matrix, if no block spans two.
+TEST_F(Stack, OfFp8IsMultipliedByTheScalesOfItsMatrices) {
+  const std::string codes = ecq_test::bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(512, 256, 3, 40.0F));
+  const std::string scales = ecq_test::bytes_of<float>({0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F, 0.7F, 0.8F});
+  const auto write = [&](const char* name, std::vector<std::uint64_t> shape, std::vector<std::uint64_t> of_scales) {
+    ecq_test::write_model(folder / (std::string(name) + ".safetensors"),
+                          {{"layers.0.experts", "F8_E4M3", std::move(shape), codes},
+                           {"layers.0.experts_scale_inv", "F32", std::move(of_scales), scales}});
+    const auto report = compress(name, {.method = entquant{.lambda = 5.0}});
+    ASSERT_TRUE(report) << name << ": " << report.error().to_string();
+    EXPECT_EQ(report->unpacked, 1U);
+  };
+  write("stack", {2, 256, 256}, {2, 2, 2});
+  write("flat", {512, 256}, {4, 2});
+  EXPECT_EQ(block("stack").stream, block("flat").stream);
+  EXPECT_TRUE(block("stack").matrices[0].scales == block("flat").matrices[0].scales);
+  const auto verified = ecq::verify_checkpoint(cpu{}, compressed("stack"), folder / "stack.safetensors");
+  ASSERT_TRUE(verified) << verified.error().to_string();
+  EXPECT_LT(verified->total.relative_l1(), 0.15);
 }
 
 // Kernels of convolutions are no stacks: their rows are channels.
