@@ -235,7 +235,7 @@ TEST(NarrowPairing, LeavesMinusZeroOut) {
 }
 
 // Codes at 2.1, 3, 4, 5 and 6 bits: the number of raw bits follows, and pairs take what is allowed at most.
-TEST(NarrowPairing, FollowsTheRateAndCostsLittle) {
+TEST(NarrowPairingFigures, FollowsTheRateAndCostsLittle) {
   const float scales[] = {1.04F, 1.93F, 3.86F, 7.7F, 15.4F};
   for (unsigned raw_bits = 0; raw_bits < 5; ++raw_bits) {
     const auto codes = quantised(ecq_test::gaussian(1, 1U << 20, 3, 1.0F), scales[raw_bits]);
