@@ -173,6 +173,16 @@ TEST(SelectTensors, LeavesOutputHeadsOfAnyName) {
   EXPECT_EQ(blocks_of(tensors, {.embeddings = true})[0].size(), 4U);
 }
 
+// A hostile header may have many embeddings, all of other shapes: no tensor is compared with each of them.
+TEST(SelectTensors, ManyEmbeddingsTakeNoSquareOfTheirNumber) {
+  std::vector<tensor> tensors;
+  for (std::uint64_t i = 1; i <= 100'000; ++i) {
+    tensors.push_back({"embed", {i, 9}});
+    tensors.push_back({"w", {i, 8}});
+  }
+  EXPECT_FALSE(blocks_of(tensors).empty());
+}
+
 TEST(SelectTensors, IncludesAndExcludesByName) {
   const std::vector<tensor> tensors = {{"embed.weight", {9, 9}}, {"layers.0.q", {9, 9}}, {"layers.0.k", {9, 9}}};
   EXPECT_EQ(blocks_of(tensors, {.include = {"embed*"}, .exclude = {"*.k"}}),

@@ -149,8 +149,9 @@ TEST(Checkpoint, KnowsItsFiles) {
 TEST(Checkpoint, FoldersThatLeaveAChoice) {
   const temporary_folder folder;
   EXPECT_EQ(code_of(folder.path(), "has no .safetensors file"), errc::not_found);
-  for (const char* const part : {"vae", "unet", "tokenizer"}) std::filesystem::create_directory(folder / part);
-  for (const char* const part : {"vae", "unet"}) write_file(folder / part / "w.safetensors", "x");
+  for (const char* const part : {"vae", "unet", "tokenizer", ".cache"})
+    std::filesystem::create_directory(folder / part);
+  for (const char* const part : {"vae", "unet", ".cache"}) write_file(folder / part / "w.safetensors", "x");
   EXPECT_EQ(code_of(folder.path(), "no .safetensors file; name one of its folders that have: 'unet', 'vae'"),
             errc::not_found);
   EXPECT_EQ(code_of(folder / "missing", "missing"), errc::not_found);

@@ -212,15 +212,19 @@ TEST(EachMatrix, MeetsTargetBitsByItself) {
   EXPECT_LT(difference(true), ecq::rate_correction::tolerance);
 }
 
-// Scales alone would take four bits per weight of the small matrix. Beside another it takes that one's lambda.
+// Each weight of the small matrix has a scale, which takes more bits than there are. Beside another it takes that one's
+// lambda.
 TEST(EachMatrix, LeavesSmallOnesTheLambdaOfOthers) {
-  const auto large = ecq_test::gaussian(300, 512, 1), small = ecq_test::gaussian(100, 4, 2);
-  std::vector<named_weights> matrices = {{"small", matrix_view<const float>(small.data(), 100, 4)},
+  const auto large = ecq_test::gaussian(300, 512, 1), small = ecq_test::gaussian(400, 1, 2);
+  std::vector<named_weights> matrices = {{"small", matrix_view<const float>(small.data(), 400, 1)},
                                          {"large", matrix_view<const float>(large.data(), 300, 512)}};
   const compressor<> codec{{.target_bits = 3.0, .each_matrix = true}};
   const auto block = codec.compress(cpu{}, std::span(matrices));
   ASSERT_TRUE(block) << block.error().to_string();
   EXPECT_NEAR(block->bits_per_weight(), 3.0, 0.02);
+  const compressor<> finest{{.target_bits = 8.0, .each_matrix = true}};  // where the other one takes AbsMax
+  const auto absmax_beside = finest.compress(cpu{}, std::span(matrices));
+  EXPECT_TRUE(absmax_beside) << absmax_beside.error().to_string();
   matrices.pop_back();
   const auto alone = codec.compress(cpu{}, std::span(matrices));
   ASSERT_FALSE(alone);

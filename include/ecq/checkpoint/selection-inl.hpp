@@ -9,9 +9,11 @@
 #include <iterator>
 #include <map>
 #include <regex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -46,22 +48,24 @@ ECQ_INLINE bool is_router(const tensor_summary& tensor) {
          matches_any(router_patterns, tensor.name);
 }
 
+/// Rows and columns of matrices.
+using matrix_shapes = std::set<std::pair<std::uint64_t, std::uint64_t>>;
+
 /// The shapes of the embeddings among the tensors.
-ECQ_INLINE std::vector<std::span<const std::uint64_t>> embedding_shapes(std::span<const tensor_summary> tensors) {
-  std::vector<std::span<const std::uint64_t>> shapes;
+ECQ_INLINE matrix_shapes embedding_shapes(std::span<const tensor_summary> tensors) {
+  matrix_shapes shapes;
   for (const tensor_summary& tensor : tensors) {
     if (tensor.shape.size() == 2 && matches_any(embedding_patterns, own_name(tensor.name))) {
-      shapes.push_back(tensor.shape);
+      shapes.emplace(tensor.shape[0], tensor.shape[1]);
     }
   }
   return shapes;
 }
 
 /// Whether a tensor has one of the shapes of embeddings, and no number in its name.
-ECQ_INLINE bool is_output_head(const tensor_summary& tensor,
-                               std::span<const std::span<const std::uint64_t>> embeddings) {
-  return !last_number(tensor.name) &&
-         std::ranges::any_of(embeddings, [&](const auto& shape) { return std::ranges::equal(shape, tensor.shape); });
+ECQ_INLINE bool is_output_head(const tensor_summary& tensor, const matrix_shapes& embeddings) {
+  return tensor.shape.size() == 2 && !last_number(tensor.name) &&
+         embeddings.contains({tensor.shape[0], tensor.shape[1]});
 }
 
 }  // namespace detail

@@ -63,12 +63,13 @@ ECQ_INLINE void checkpoint::add_tensor(tensor_entry tensor) {
 
 namespace detail {
 
-/// The folders in `folder` that hold a file of weights or an index.
+/// The folders in `folder` that hold a file of weights or an index, without hidden ones.
 ECQ_INLINE std::vector<std::filesystem::path> models_below(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code failure;
   for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
+    if (entry->path().filename().string().starts_with('.')) continue;
     std::error_code ignored;
     for (std::filesystem::directory_iterator file(entry->path(), ignored); !ignored && file != end;
          file.increment(ignored)) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -95,8 +96,9 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
       ++found;
     }
   }
-  if (unreached && found == 0) return *std::move(unreached);
-  std::ranges::replace(lambdas, to_be_found, short_lambda(std::exp(logs / found)));
+  if (unreached && std::ranges::count(lambdas, to_be_found) == std::ssize(lambdas)) return *std::move(unreached);
+  // Others that take AbsMax have lambda 0.
+  std::ranges::replace(lambdas, to_be_found, found == 0 ? 0 : short_lambda(std::exp(logs / found)));
   return lambdas;
 }
 
