@@ -107,12 +107,26 @@ inline bool detect_fast_bf16_dots() noexcept {
 #endif
 }
 
-inline bool detect_fast_gathers() noexcept {
-  const std::string_view said = said_by("ECQ_GATHERS");
+/// `detected`, unless the environment variable says 0, 1, or "other" for the opposite.
+inline bool unless_said(const char* variable, bool detected) noexcept {
+  const std::string_view said = said_by(variable);
   if (said == "0" || said == "1") return said == "1";
+  return detected != (said == "other");
+}
+
+inline bool detect_fast_gathers() noexcept {
 #if ECQ_X86
   __builtin_cpu_init();
   return ECQ_AVX512_EMULATED == 0 && __builtin_cpu_is("intel") && detect_avx_vnni();
+#else
+  return false;
+#endif
+}
+
+inline bool detect_late_masks() noexcept {
+#if ECQ_X86
+  __builtin_cpu_init();
+  return ECQ_AVX512_EMULATED == 0 && __builtin_cpu_is("amd") && detect_avx_vnni();
 #else
   return false;
 #endif
@@ -150,10 +164,20 @@ inline bool machine_has_fast_bf16_dots() noexcept {
 
 /// Whether gathers of this machine are faster than plain loads: those of Intel's processors since Alder Lake and
 /// Sapphire Rapids, the first ones with AVX-VNNI. On AMD's they are microcode, and Intel's earlier ones pay for keeping
-/// to themselves what they load (gather data sampling). The environment variable ECQ_GATHERS, 0 or 1 at the first call,
-/// says otherwise; results do not depend on it.
+/// to themselves what they load (gather data sampling). The environment variable ECQ_GATHERS at the first call, 0, 1 or
+/// "other", says otherwise; results do not depend on it.
 inline bool machine_has_fast_gathers() noexcept {
-  static const bool found = detail::detect_fast_gathers();
+  static const bool found = detail::unless_said("ECQ_GATHERS", detail::detect_fast_gathers());
+  return found;
+}
+
+/// Whether kernels of AVX-512 spend more time on this machine waiting for masks than on operations, so that more chunks
+/// side by side are faster although their states no longer fit in registers: AMD's since Zen 5. A comparison takes
+/// seven cycles there until another operation has its mask, twice as long as on Intel's, which shuffle half as much in
+/// a cycle. The environment variable ECQ_LATE_MASKS at the first call, 0, 1 or "other", says otherwise; results do not
+/// depend on it.
+inline bool machine_has_late_masks() noexcept {
+  static const bool found = detail::unless_said("ECQ_LATE_MASKS", detail::detect_late_masks());
   return found;
 }
 

@@ -14,9 +14,9 @@ namespace ecq::detail {
 /// position.
 inline constexpr std::size_t codes_prefetched = std::size_t{0} - 8 * group_symbols;
 
-/// How many bytes ahead decoders prefetch words and the memory of elements; raw bits are prefetched twice as far ahead.
-/// The states keep the core busy, so memory is free to deliver, but the hardware cannot prefetch so many streams by
-/// itself.
+/// How many bytes ahead decoders prefetch words and the memory of elements. They prefetch raw bits twice as far ahead,
+/// except those of narrow pairs that are met in registers, which are few. The states keep the core busy, so memory is
+/// free to deliver, but the hardware cannot prefetch so many streams by itself.
 inline constexpr std::size_t prefetch_distance = 512;
 
 /// Prefetches `Lines` cache lines that start `ahead` bytes after `from`. Nothing needs to be there: the place is an

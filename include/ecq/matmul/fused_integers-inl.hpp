@@ -164,8 +164,11 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   }
   const unsigned bits = stream.header().raw_bits();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
-    return detail::avx512::advance_integers<detail::avx512::pair_integer_products>(
-        lookup, stream.nibbles(), bits, chunks.all, row, static_cast<detail::avx512::integer_cursor*>(products));
+    detail::avx512::integer_cursor* const cursors = products;
+    return machine_has_late_masks() ? detail::avx512::advance_integers<detail::avx512::eight_integer_products>(
+                                          lookup, stream.nibbles(), bits, chunks.all, row, cursors)
+                                    : detail::avx512::advance_integers<detail::avx512::four_integer_products>(
+                                          lookup, stream.nibbles(), bits, chunks.all, row, cursors);
   });
   if (!decoded || !chunks.ended()) return false;
   const std::int8_t* const q = x.quantized_.row(0);

@@ -79,7 +79,7 @@ struct pair_integers {
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end_raw(std::size_t c) {
     if constexpr (Raw) {
-      prefetch<1>(raw[c], 2 * prefetch_distance);
+      prefetch<1>(raw[c], prefetch_distance);
       raw[c] += indices.group_bytes;
     }
   }
@@ -90,10 +90,10 @@ struct pair_integers {
   const std::byte* raw[together];
 };
 
-/// A sink whose codes are multiplied. Four chunks fill the time in which each waits, as in round_products.
-template <bool Raw>
-struct pair_integer_products : pair_integers<Raw, 4> {
-  using base = pair_integers<Raw, 4>;
+/// A sink whose codes are multiplied.
+template <bool Raw, std::size_t Chunks>
+struct pair_integer_products : pair_integers<Raw, Chunks> {
+  using base = pair_integers<Raw, Chunks>;
   using base::together;
   using typename base::group;
 
@@ -143,6 +143,14 @@ struct pair_integer_products : pair_integers<Raw, 4> {
   const std::int8_t* x[together];
   __m512i sum[together];
 };
+
+/// Four chunks fill the time in which each waits, as in round_products, and what belongs to them stays in registers.
+template <bool Raw>
+using four_integer_products = pair_integer_products<Raw, 4>;
+
+/// The same where masks come late (machine_has_late_masks()).
+template <bool Raw>
+using eight_integer_products = pair_integer_products<Raw, 8>;
 
 /// A sink whose codes go to the places of their chunks, + 128 each, in the order of place_of_byte_in_rounds().
 template <bool Raw>

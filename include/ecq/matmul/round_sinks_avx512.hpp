@@ -157,7 +157,7 @@ struct pair_rounds {
 
   ECQ_AVX512 [[gnu::always_inline]] inline void end(std::size_t c, group&) {
     if constexpr (Raw) {
-      prefetch<1>(raw[c], 2 * prefetch_distance);
+      prefetch<1>(raw[c], prefetch_distance);
       raw[c] += indices.group_bytes;
     }
     target.end(c);
