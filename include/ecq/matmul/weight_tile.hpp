@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/base/hidden_value.hpp"
 #include "ecq/format/bf16.hpp"
@@ -71,11 +72,20 @@ struct scaled_sums {
   float* at = hidden_value(lanes + 0);
 };
 
+/// How many rows of weights `Dots` multiplies next where `left` are left: single ones take three times as long each.
+template <class Dots>
+constexpr std::size_t rows_together(std::size_t left) noexcept {
+  const bool twice_fewer = Dots::fewer_rows != 1 && left == 2 * Dots::fewer_rows;
+  if (left >= Dots::rows && !twice_fewer) return Dots::rows;
+  return left >= Dots::fewer_rows ? Dots::fewer_rows : 1;
+}
+
 /// sums[row * sum_stride + b] += the sum of weight (row, column) * scale of both * x (b, column) over `columns`, of
 /// which whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)`
 /// with that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows,
-/// Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: one or
-/// Dots::rows, by one or four.
+/// Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: Dots::rows,
+/// Dots::fewer_rows or one, by four or one. Dots::weights_stay says whether weights, not activations, stay in the first
+/// cache meanwhile.
 template <class Dots, class Scales>
 inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, const Scales& scales,
                               std::size_t rows, const typename Dots::activation* x, std::size_t stride,
@@ -84,27 +94,33 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
     column_range some = columns;
     some.first += done;
     some.count = (std::min)(tile_columns, columns.count - done);
-    for (std::size_t b = 0; b < batch;) {
-      const std::size_t together = batch - b < 4 ? 1 : 4;
-      for (std::size_t row = 0; row < rows;) {
-        const bool many = rows - row >= Dots::rows;
-        const bf16* of_rows[Dots::rows];
-        for (std::size_t i = 0; i < (many ? Dots::rows : 1); ++i) of_rows[i] = scales(row + i);
-        const std::uint16_t* const own = weights + row * weight_stride + done;
-        const auto* const from = x + b * stride;
-        float* const to = sums + row * sum_stride + b;
-        if (many && together == 4) {
-          Dots::template add<Dots::rows, 4>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
-        } else if (many) {
-          Dots::template add<Dots::rows, 1>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
-        } else if (together == 4) {
-          Dots::template add<1, 4>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
-        } else {
-          Dots::template add<1, 1>(own, weight_stride, of_rows, from, stride, some, to, sum_stride);
-        }
-        row += many ? Dots::rows : 1;
+    const auto add_all = [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t row,
+                                               std::size_t b, std::size_t end) {
+      const bf16* of_rows[Rows];
+      for (std::size_t i = 0; i < Rows; ++i) of_rows[i] = scales(row + i);
+      const std::uint16_t* const own = weights + row * weight_stride + done;
+      float* const to = sums + row * sum_stride;
+      for (; b + 4 <= end; b += 4) {
+        Dots::template add<Rows, 4>(own, weight_stride, of_rows, x + b * stride, stride, some, to + b, sum_stride);
       }
-      b += together;
+      for (; b < end; ++b) {
+        Dots::template add<Rows, 1>(own, weight_stride, of_rows, x + b * stride, stride, some, to + b, sum_stride);
+      }
+    };
+    const std::size_t step = Dots::weights_stay ? batch : 4;
+    for (std::size_t b = 0; b < batch; b += step) {
+      const std::size_t end = (std::min)(b + step, batch);
+      for (std::size_t row = 0; row < rows;) {
+        const std::size_t together = rows_together<Dots>(rows - row);
+        if (together == Dots::rows) {
+          add_all(std::integral_constant<std::size_t, Dots::rows>(), row, b, end);
+        } else if (together == Dots::fewer_rows) {
+          add_all(std::integral_constant<std::size_t, Dots::fewer_rows>(), row, b, end);
+        } else {
+          add_all(std::integral_constant<std::size_t, 1>(), row, b, end);
+        }
+        row += together;
+      }
     }
   }
 }

@@ -74,6 +74,8 @@ struct byte_target : stored_target<std::byte> {
 struct tile_dots {
   using activation = float;
   static constexpr std::size_t rows = 3;
+  static constexpr std::size_t fewer_rows = 1;
+  static constexpr bool weights_stay = false;
 
   template <std::size_t Rows, std::size_t Batch>
   ECQ_AVX2 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,

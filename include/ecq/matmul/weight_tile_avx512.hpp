@@ -82,23 +82,25 @@ ECQ_AVX512 inline __m512 add_quarters(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
 }
 
+/// Parts of the sums of four vectors, in their order, in each quarter of a register.
+ECQ_AVX512 inline __m512 sums_in_quarters(const __m512 (&of)[4]) {
+  __m512d pair[2];
+  ECQ_UNROLL
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512 a = of[2 * half], b = of[2 * half + 1];
+    pair[half] = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+  }
+  return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(pair[0], pair[1])),
+                       _mm512_castpd_ps(_mm512_unpackhi_pd(pair[0], pair[1])));
+}
+
 /// sums[row * stride + b] += the sum of the lanes of sum[row][b].
 template <std::size_t Rows, std::size_t Batch>
 ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, std::size_t stride) {
   if constexpr (Rows == 4 && Batch == 4) {
-    // Four sums of a row come to each 128 bits of a register, and then those of four rows to one.
     __m512 row[4];
     ECQ_UNROLL
-    for (std::size_t i = 0; i < 4; ++i) {
-      __m512d pair[2];
-      ECQ_UNROLL
-      for (std::size_t half = 0; half < 2; ++half) {
-        const __m512 a = sum[i][2 * half], b = sum[i][2 * half + 1];
-        pair[half] = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-      }
-      row[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(pair[0], pair[1])),
-                             _mm512_castpd_ps(_mm512_unpackhi_pd(pair[0], pair[1])));
-    }
+    for (std::size_t i = 0; i < 4; ++i) row[i] = sums_in_quarters(sum[i]);
     const __m512 all = add_quarters(add_quarters(row[0], row[1]), add_quarters(row[2], row[3]));
     alignas(64) float of_rows[4][4];
     _mm512_store_ps(of_rows[0], all);
@@ -106,6 +108,15 @@ ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, 
     for (std::size_t i = 0; i < 4; ++i) {
       float* const to = sums + i * stride;
       _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), _mm_load_ps(of_rows[i])));
+    }
+  } else if constexpr (Batch == 4) {
+    ECQ_UNROLL
+    for (std::size_t row = 0; row < Rows; ++row) {
+      const __m512 quarters = sums_in_quarters(sum[row]);
+      const __m256 halves = _mm256_add_ps(_mm512_castps512_ps256(quarters), _mm512_extractf32x8_ps(quarters, 1));
+      float* const to = sums + row * stride;
+      const __m128 all = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps(halves, 1));
+      _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), all));
     }
   } else {
     ECQ_UNROLL
@@ -141,7 +152,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline void add_scaled(const scaled_sums<Rows,
                                                          std::size_t stride) {
   __m512 sum[Rows][Batch];
   ECQ_UNROLL
-  for (std::size_t i = 0; i < Rows * Batch; ++i) sum[i / Batch][i % Batch] = _mm512_load_ps(scaled.of(0, i));
+  for (std::size_t row = 0; row < Rows; ++row) {
+    ECQ_UNROLL
+    for (std::size_t b = 0; b < Batch; ++b) sum[row][b] = _mm512_load_ps(scaled.of(row, b));
+  }
   add_lanes<Rows, Batch>(sum, sums, stride);
 }
 
@@ -149,6 +163,8 @@ ECQ_AVX512 [[gnu::always_inline]] inline void add_scaled(const scaled_sums<Rows,
 struct tile_dots {
   using activation = float;
   static constexpr std::size_t rows = 4;
+  static constexpr std::size_t fewer_rows = 1;
+  static constexpr bool weights_stay = false;
 
   template <std::size_t Rows, std::size_t Batch>
   ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
@@ -187,7 +203,9 @@ struct tile_dots {
 /// The same with activations of BF16.
 struct half_tile_dots {
   using activation = std::uint16_t;
-  static constexpr std::size_t rows = 4;
+  static constexpr std::size_t rows = 6;
+  static constexpr std::size_t fewer_rows = 4;
+  static constexpr bool weights_stay = true;
 
   template <std::size_t Rows, std::size_t Batch>
   ECQ_AVX512 static void add(const std::uint16_t* weights, std::size_t weight_stride, const bf16* const* scales,
