@@ -24,6 +24,8 @@
 #include "ecq/methods/tcq_method.hpp"
 #if defined(ECQ_BENCH_DNNL)
 #include <dnnl.hpp>
+
+#include "../examples/onednn_product.hpp"
 #endif
 #if defined(ECQ_BENCH_OPENBLAS)
 #include <cblas.h>
@@ -130,6 +132,25 @@ void ours(benchmark::State& state, const coding& how, std::size_t rows, ecq::mat
 }
 
 #if defined(ECQ_BENCH_DNNL)
+/// Weights in pairs that ecq decodes to BF16 and oneDNN multiplies.
+void fed(benchmark::State& state, double bits, std::size_t rows) {
+  if (!onednn_product::is_there()) return state.SkipWithError("oneDNN multiplies no BF16 here");
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  const coded_copies& all = coded(rows, {bits, true});
+  const auto gaussian = ecq_test::gaussian(batch, columns, 3, 1.0F);
+  const std::vector<ecq::bf16> x(gaussian.begin(), gaussian.end());
+  std::vector<float> y(batch * rows);
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    const auto done =
+        ecq::matmul(cpu{}, all.plans[turn++ % all.plans.size()], matrix_view<const ecq::bf16>(x.data(), batch, columns),
+                    matrix_view<float>(y.data(), batch, rows), onednn_product());
+    if (!done) state.SkipWithError(done.error().message().c_str());
+    benchmark::DoNotOptimize(y.data());
+  }
+  count(state, rows, all.blocks.front().bits_per_weight());
+}
+
 /// Weights and activations of a type that oneDNN calls `type`: BF16, or Int8, of which any numbers will do.
 template <class Element>
 void onednn(benchmark::State& state, dnnl::memory::data_type type, std::size_t rows) {
@@ -349,6 +370,7 @@ const bool registered = [] {
       };
       at("onednn_" + name, body, {1});
     };
+    at("fed_fp8_3_pairs", [rows](benchmark::State& state) { fed(state, 3.0, rows); }, {1});
     of_onednn("bf16", type::bf16, ecq::bf16());
     of_onednn("int8", type::s8, ecq::int8());
 #endif

@@ -6,8 +6,10 @@
 namespace ecq {
 
 template result<matmul_input> matmul_plan::prepare(matrix_view<const float> x, matrix_view<float> y,
-                                                   activation_type type, instruction_set isa) const;
+                                                   activation_type type, instruction_set isa,
+                                                   half_product product) const;
 template result<matmul_input> matmul_plan::prepare(matrix_view<const bf16> x, matrix_view<float> y,
-                                                   activation_type type, instruction_set isa) const;
+                                                   activation_type type, instruction_set isa,
+                                                   half_product product) const;
 
 }  // namespace ecq

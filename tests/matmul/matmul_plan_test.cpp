@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -707,6 +708,91 @@ TEST(MatmulPlan, TakesADenseProduct) {
     EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const float>(values.data(), 3, 299), out, plainly).error().code(),
               errc::invalid_argument);
   }
+}
+
+// The same in BF16: of weights as they leave the decoder, whose rounding is none, and of rounded ones.
+TEST(MatmulPlan, TakesADenseProductOfHalves) {
+  std::atomic<std::size_t> calls = 0;
+  const auto product = [&](matrix_view<const ecq::bf16> x, matrix_view<const ecq::bf16> weights, matrix_view<float> y) {
+    ++calls;
+    EXPECT_TRUE(x.contiguous_rows() && weights.contiguous_rows() && y.row_stride() == 1);
+    EXPECT_EQ(x.columns(), weights.columns());
+    EXPECT_EQ(y.rows(), x.rows());
+    EXPECT_EQ(y.columns(), weights.rows());
+    for (std::size_t b = 0; b < x.rows(); ++b) {
+      for (std::size_t row = 0; row < weights.rows(); ++row) {
+        for (std::size_t column = 0; column < x.columns(); ++column) {
+          y(b, row) += static_cast<float>(x(b, column)) * static_cast<float>(weights(row, column));
+        }
+      }
+    }
+  };
+  std::size_t fed = 0;
+  for (const kind& each : kinds()) {
+    for (const std::size_t columns : {512U, 300U}) {
+      for (const auto goal : {ecq::stream_goal::size, ecq::stream_goal::cpu}) {
+        SCOPED_TRACE(std::string(each.name) + ", " + std::to_string(columns));
+        // Rows lie across chunks of 4096 symbols, and the second matrix begins within one.
+        const packed_block block =
+            packed(each.method, {{131, columns}, {40, columns}}, {.chunk_bits = 12, .goal = goal}, each.narrow);
+        const std::vector<row_selection> parts = {{1}, {0, 3, 120}};
+        const auto plan = matmul_plan::of(cpu{}, block, parts);
+        ASSERT_TRUE(plan);
+        for (const std::size_t batch : {1U, 9U}) {
+          const std::vector<float> values = gaussian(batch, columns, 4, 1.0F);
+          const std::vector<ecq::bf16> halves = rounded(values);
+          const std::vector<float> x(halves.begin(), halves.end());
+          const matrix_view<const ecq::bf16> of_halves(halves.data(), batch, columns);
+          std::vector<float> y(batch * plan->rows(), std::numeric_limits<float>::quiet_NaN()), turned(y.size(), 2);
+          const matrix_view<float> out(y.data(), batch, plan->rows());
+          const std::size_t before = calls;
+          ASSERT_TRUE(ecq::matmul(cpu{.threads = 2}, *plan, of_halves, out, product));
+          EXPECT_GT(calls, before);
+          if (plan->feeds_product()) {
+            ++fed;
+            expect_products(block, parts, x, y, batch);
+          }
+          std::vector<float> exact(y.size());
+          const matrix_view<float> by_ecq(exact.data(), batch, plan->rows());
+          ASSERT_TRUE(ecq::matmul(cpu{}, *plan, of_halves, by_ecq));
+          const matrix_view<float> across(turned.data(), batch, plan->rows(), 1, static_cast<std::ptrdiff_t>(batch));
+          ASSERT_TRUE(ecq::matmul(cpu{.isa = instruction_set::scalar}, *plan, of_halves, across, product,
+                                  {.accumulate = true}));
+          for (std::size_t b = 0; b < batch; ++b) {
+            for (std::size_t row = 0; row < plan->rows(); ++row) {
+              // Of weights of 0.02, each rounded by at most 2^-9 of itself.
+              const double bound = 0x1p-9 * 0.03 * std::sqrt(static_cast<double>(columns)) * 4;
+              EXPECT_NEAR(out(b, row), by_ecq(b, row), bound);
+              EXPECT_NEAR(across(b, row), by_ecq(b, row) + 2, bound);
+            }
+          }
+          // Columns that are apart.
+          std::vector<ecq::bf16> apart(2 * halves.size());
+          for (std::size_t i = 0; i < halves.size(); ++i) apart[2 * i] = halves[i];
+          const matrix_view<const ecq::bf16> spread(apart.data(), batch, columns,
+                                                    static_cast<std::ptrdiff_t>(2 * columns), 2);
+          std::vector<float> again(y.size());
+          ASSERT_TRUE(
+              ecq::matmul(cpu{}, *plan, spread, matrix_view<float>(again.data(), batch, plan->rows()), product));
+          EXPECT_EQ(again, y);
+        }
+        const std::vector<ecq::bf16> few(299);
+        std::vector<float> y(plan->rows());
+        const matrix_view<float> out(y.data(), 1, y.size());
+        EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(few), out, product).error().code(),
+                  errc::invalid_argument);
+        const std::vector<ecq::bf16> right(columns);
+        EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(right), out, product,
+                              {.activations = ecq::activation_type::int8})
+                      .error()
+                      .code(),
+                  errc::unsupported);
+      }
+    }
+  }
+  const instruction_set chosen =
+      ecq::chosen_instruction_set(instruction_set::automatic);  // ECQ_CPU may say another one
+  EXPECT_EQ(fed > 0, chosen == instruction_set::avx512);
 }
 
 // An engine's own threads: tasks in any order, each alone.

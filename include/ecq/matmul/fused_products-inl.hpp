@@ -157,7 +157,8 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   const auto multiplied = [&]<class Kernels>(Kernels) {
     const bool whole = row_phases_ == 1 && has_whole_chunks(range);
     const bool fused = whole && (whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds()));
-    return x.batch() == 1 && fused ? multiply_fused<Kernels>(range, x, to) : multiply_tile<Kernels>(range, x, to);
+    return x.batch() == 1 && fused && !x.product_ ? multiply_fused<Kernels>(range, x, to)
+                                                  : multiply_tile<Kernels>(range, x, to);
   };
   return isa == instruction_set::avx2 ? multiplied(detail::avx2::fused_kernels())
          : x.ordered_halves_.empty()  ? multiplied(detail::avx512::fused_kernels<float>())

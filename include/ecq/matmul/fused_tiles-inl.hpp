@@ -7,9 +7,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/format/bf16.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
@@ -58,6 +60,16 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     const std::size_t begin = (phase + at.first_column) / group * group;
     const std::size_t end = (phase + at.first_column + at.columns + group - 1) / group * group;
     const std::uint64_t first = range.begin - whole.begin + offset - (phase + at.first_column - begin);
+    if constexpr (std::is_same_v<typename dots::activation, std::uint16_t>) {
+      if (x.product_) {
+        const auto as_bf16 = [](const std::uint16_t* halves) { return reinterpret_cast<const bf16*>(halves); };
+        const auto of_rows = [](std::size_t elements) { return static_cast<std::ptrdiff_t>(elements); };
+        x.product_({as_bf16(x.ordered<std::uint16_t>() + begin), batch, end - begin, of_rows(stride)},
+                   {as_bf16(tile + first), rows, end - begin, of_rows(apart * columns_)},
+                   {sums.data() + index * batch, batch, rows, 1, of_rows(apart * batch)});
+        return;
+      }
+    }
     const auto scales = [&](std::size_t row) { return scaled ? scales_of(matrix, at.row + row * apart) : nullptr; };
     detail::add_tile_products<dots>(
         tile + first, apart * columns_, scales, rows,

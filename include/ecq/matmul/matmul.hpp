@@ -14,6 +14,7 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/matmul/dense_product.hpp"
 #include "ecq/matmul/matmul_input.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 
@@ -25,6 +26,56 @@ struct matmul_options {
   activation_type activations = activation_type::fp32;  ///< what becomes of x first
 };
 
+namespace detail {
+
+inline result<void> run_tasks(const cpu& backend, const matmul_plan& plan, const matmul_input& input,
+                              matrix_view<float> y, const matmul_options& how) {
+  ECQ_CHECK(plan.check_output(input.batch(), y));
+  return or_out_of_memory("the rows that tasks share", [&]() -> result<void> {
+    std::vector<float> edges(plan.edges(input.batch()));
+    ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
+      return plan.run(backend.isa, task, input, y, edges, how.accumulate);
+    }));
+    plan.join(input.batch(), y, edges, how.accumulate);
+    return {};
+  });
+}
+
+/// Whether x and y fit a product of dense matrices.
+template <class Element>
+result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, matrix_view<float> y,
+                         const matmul_options& how) {
+  if (x.columns() != plan.columns()) {
+    return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
+  }
+  if (how.activations != activation_type::fp32) {
+    return error(errc::unsupported, "quantised activations in a product of dense matrices");
+  }
+  return plan.check_output(x.rows(), y);
+}
+
+/// Decodes tiles of dense weights and calls multiply(weights, products) for each: where its products go, part of y.
+template <class Element, class Multiply>
+result<void> for_dense_tiles(const cpu& backend, const matmul_plan& plan, matrix_view<float> y,
+                             const Multiply& multiply) {
+  ECQ_TRY(tiles, plan.dense_tiles());
+  return parallel_for(backend, tiles.size(), [&](std::size_t index) -> result<void> {
+    const matmul_plan::dense_tile& tile = tiles[index];
+    return or_out_of_memory("a tile of weights", [&]() -> result<void> {
+      thread_local std::vector<Element> dense;
+      if (dense.size() < tile.rows * plan.columns()) dense.resize(tile.rows * plan.columns());
+      const matrix_view<Element> weights(dense.data(), tile.rows, plan.columns());
+      ECQ_CHECK(plan.decode(backend.isa, tile, weights));
+      multiply(matrix_view<const Element>(weights),
+               matrix_view<float>(y.data() + static_cast<std::ptrdiff_t>(tile.first_output) * y.column_stride(),
+                                  y.rows(), tile.rows, y.row_stride(), y.column_stride()));
+      return {};
+    });
+  });
+}
+
+}  // namespace detail
+
 /// y = x W^T for the rows W of a plan: x is n x columns of float or bf16, y is n x rows of float, with any strides;
 /// both may be anything that converts to a matrix_view (a std::span for one row, an Eigen matrix). y may overlap x.
 /// Errors: invalid_argument for shapes that do not fit, corrupt, out_of_memory; y then holds unspecified values.
@@ -34,23 +85,8 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
   using element = typename decltype(matrix_view(x))::value_type;
   const matrix_view<float> out = matrix_view(y);
   ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations, backend.isa));
-  ECQ_CHECK(plan.check_output(input.batch(), out));
-  return detail::or_out_of_memory("the rows that tasks share", [&]() -> result<void> {
-    std::vector<float> edges(plan.edges(input.batch()));
-    ECQ_CHECK(parallel_for(backend, plan.tasks(), [&](std::size_t task) {
-      return plan.run(backend.isa, task, input, out, edges, how.accumulate);
-    }));
-    plan.join(input.batch(), out, edges, how.accumulate);
-    return {};
-  });
+  return detail::run_tasks(backend, plan, input, out, how);
 }
-
-/// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
-/// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own, and must not
-/// throw.
-template <class Product>
-concept dense_product = requires(const Product& product, matrix_view<const float> x, matrix_view<const float> weights,
-                                 matrix_view<float> y) { product(x, weights, y); };
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
 /// multiplies them. All rows of x share the cost of decoding. Strides are those of x and y as given; y must not overlap
@@ -59,29 +95,55 @@ template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {
   const matrix_view<float> out = matrix_view(y);
-  if (x.columns() != plan.columns()) {
-    return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
+  ECQ_CHECK(detail::check_dense(plan, x, out, how));
+  return detail::for_dense_tiles<float>(backend, plan, out,
+                                        [&](matrix_view<const float> weights, matrix_view<float> products) {
+                                          for (std::size_t b = 0; !how.accumulate && b < products.rows(); ++b) {
+                                            for (std::size_t row = 0; row < products.columns(); ++row)
+                                              products(b, row) = 0;
+                                          }
+                                          product(x, weights, products);
+                                        });
+}
+
+/// The same in BF16, for units that multiply it fast (AMX; oneDNN chooses them). `product` gets x and weights with rows
+/// that lie in one piece, and a y whose elements for one row of weights do: in other words, it adds weights x^T to a
+/// row-major matrix. Where matmul_plan::feeds_product() says so, weights are exact, come in the order of columns in
+/// which they are decoded, and are decoded several times as fast; elsewhere they are weights of FP32 rounded to BF16.
+template <class Output, dense_product<bf16> Product>
+result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const bf16> x, Output&& y,
+                    const Product& product, matmul_options how = {}) {
+  const matrix_view<float> out = matrix_view(y);
+  ECQ_CHECK(detail::check_dense(plan, x, out, how));
+  if (plan.feeds_product(backend.isa)) {
+    ECQ_TRY(input, plan.prepare(x, out, how.activations, backend.isa, half_product(product)));
+    return detail::run_tasks(backend, plan, input, out, how);
   }
-  if (how.activations != activation_type::fp32) {
-    return error(errc::unsupported, "quantised activations in a product of dense matrices");
-  }
-  ECQ_CHECK(plan.check_output(x.rows(), out));
-  ECQ_TRY(tiles, plan.dense_tiles());
-  return parallel_for(backend, tiles.size(), [&](std::size_t index) -> result<void> {
-    const matmul_plan::dense_tile& tile = tiles[index];
-    thread_local std::vector<float> dense;
-    if (dense.size() < tile.rows * plan.columns()) dense.resize(tile.rows * plan.columns());
-    const matrix_view<float> weights(dense.data(), tile.rows, plan.columns());
-    ECQ_CHECK(plan.decode(backend.isa, tile, weights));
-    const matrix_view<float> products(out.data() + static_cast<std::ptrdiff_t>(tile.first_output) * out.column_stride(),
-                                      out.rows(), tile.rows, out.row_stride(), out.column_stride());
-    if (!how.accumulate) {
-      for (std::size_t b = 0; b < products.rows(); ++b) {
-        for (std::size_t row = 0; row < products.columns(); ++row) products(b, row) = 0;
+  return detail::or_out_of_memory("activations", [&]() -> result<void> {
+    std::vector<bf16> copy;
+    matrix_view<const bf16> rows = x;
+    if (!x.contiguous_rows()) {
+      for (std::size_t b = 0; b < x.rows(); ++b) {
+        for (std::size_t column = 0; column < x.columns(); ++column) copy.push_back(x(b, column));
       }
+      rows = {copy.data(), x.rows(), x.columns()};
     }
-    product(x, matrix_view<const float>(weights), products);
-    return {};
+    return detail::for_dense_tiles<bf16>(backend, plan, out,
+                                         [&](matrix_view<const bf16> weights, matrix_view<float> products) {
+                                           thread_local std::vector<float> sums;
+                                           sums.assign(products.rows() * products.columns(), 0);
+                                           product(rows, weights,
+                                                   matrix_view<float>(sums.data(), products.rows(), products.columns(),
+                                                                      1, static_cast<std::ptrdiff_t>(products.rows())));
+                                           const float* sum = sums.data();
+                                           for (std::size_t row = 0; row < products.columns(); ++row) {
+                                             for (std::size_t b = 0; b < products.rows(); ++b) {
+                                               float& to = products(b, row);
+                                               to = how.accumulate ? to + *sum : *sum;
+                                               ++sum;
+                                             }
+                                           }
+                                         });
   });
 }
 

@@ -13,6 +13,7 @@
 #include "ecq/base/line_vector.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/matmul/dense_product.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 
 namespace ecq {
@@ -89,6 +90,7 @@ class matmul_input {
   detail::line_vector<float> copy_;
   detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
+  half_product product_;                                      ///< what multiplies these, unless kernels do
   instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;
   std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point

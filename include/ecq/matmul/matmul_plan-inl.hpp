@@ -133,7 +133,7 @@ ECQ_INLINE result<void> matmul_plan::make_tables() {
 
 template <activation Element>
 result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y, activation_type type,
-                                          instruction_set isa) const {
+                                          instruction_set isa, half_product product) const {
   if (x.columns() != columns_) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
   }
@@ -174,7 +174,9 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       return input;
     }
     // Quantised activations are FP32, whatever x was.
-    const bool halves = type == activation_type::fp32 && meets_halves<Element>(chosen);
+    const bool fed = std::is_same_v<Element, bf16> && product && feeds_product(isa);
+    if (fed && type == activation_type::fp32) input.product_ = product;
+    const bool halves = type == activation_type::fp32 && (fed || meets_halves<Element>(chosen));
     const bool few = x.rows() <= detail::most_fused_rows;
     if (fuses(chosen) && ((halves && row_phases_ == 1) || few)) order(chosen, halves, input);
     if (affine_) {
@@ -189,6 +191,13 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     }
     return input;
   });
+}
+
+ECQ_INLINE bool matmul_plan::feeds_product(instruction_set isa) const noexcept {
+  const bool one_scale = std::all_of(parts_.begin(), parts_.end(),
+                                     [&](const part& each) { return columns_of_scale(*each.matrix) == columns_; });
+  return chosen_instruction_set(isa) == instruction_set::avx512 && fusion_ != detail::fusion::none &&
+         row_phases_ == 1 && one_scale;
 }
 
 ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {

@@ -23,6 +23,7 @@
 #include "ecq/block_decoder.hpp"
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/code_table.hpp"
+#include "ecq/matmul/dense_product.hpp"
 #include "ecq/matmul/dot_product.hpp"
 #include "ecq/matmul/fused_table.hpp"
 #include "ecq/matmul/fusion.hpp"
@@ -98,11 +99,18 @@ class matmul_plan {
 
   /// Activations of `x`, n x columns() with any strides; it must outlive the result. `y` is where the products
   /// will go: if it overlaps x, x is copied. `isa` is what run() will be called with: with another one, it takes
-  /// longer. Errors: invalid_argument (another number of columns), out_of_memory.
+  /// longer. With feeds_product(isa) and activation_type::fp32, tasks multiply by `product`, which must outlive the
+  /// result. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>
   result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y,
                                activation_type type = activation_type::fp32,
-                               instruction_set isa = instruction_set::automatic) const;
+                               instruction_set isa = instruction_set::automatic, half_product product = {}) const;
+
+  /// Whether tasks can hand weights to a product of dense matrices as they leave the decoder: with AVX-512, where rows
+  /// are multiples of 128 weights (256 in pairs) and have one scale each. These are the values of codes, exact in BF16,
+  /// whose scales are left to sums, and columns have an order of ecq's own, the same in x and W. (A task whose chunks
+  /// kernels do not take is multiplied by ecq all the same.)
+  bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
@@ -134,8 +142,9 @@ class matmul_plan {
   /// out_of_memory.
   result<std::vector<dense_tile>> dense_tiles() const;
 
-  /// Decodes a tile to its rows() x columns() weights. Errors: corrupt.
-  result<void> decode(instruction_set isa, const dense_tile& tile, matrix_view<float> weights) const {
+  /// Decodes a tile to its rows() x columns() weights, rounded to nearest if they are BF16. Errors: corrupt.
+  template <activation Element>
+  result<void> decode(instruction_set isa, const dense_tile& tile, matrix_view<Element> weights) const {
     return decoder_.decode(cpu{.isa = isa}, tile.matrix, tile.first_row, weights);
   }
 
