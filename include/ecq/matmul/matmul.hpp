@@ -58,6 +58,7 @@ result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, 
 template <class Element, class Multiply>
 result<void> for_dense_tiles(const cpu& backend, const matmul_plan& plan, matrix_view<float> y,
                              const Multiply& multiply) {
+  if (y.empty()) return {};
   ECQ_TRY(tiles, plan.dense_tiles());
   return parallel_for(backend, tiles.size(), [&](std::size_t index) -> result<void> {
     const matmul_plan::dense_tile& tile = tiles[index];
@@ -89,21 +90,21 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
 }
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
-/// multiplies them. All rows of x share the cost of decoding. Strides are those of x and y as given; y must not overlap
-/// x. Quantised activations are errc::unsupported. Errors and everything else: those of matmul() above.
+/// multiplies them, as exactly as it does. All rows of x share the cost of decoding. Strides are those of x and y as
+/// given; y must not overlap x. Quantised activations are errc::unsupported. Errors and everything else: those of
+/// matmul() above.
 template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {
   const matrix_view<float> out = matrix_view(y);
   ECQ_CHECK(detail::check_dense(plan, x, out, how));
-  return detail::for_dense_tiles<float>(backend, plan, out,
-                                        [&](matrix_view<const float> weights, matrix_view<float> products) {
-                                          for (std::size_t b = 0; !how.accumulate && b < products.rows(); ++b) {
-                                            for (std::size_t row = 0; row < products.columns(); ++row)
-                                              products(b, row) = 0;
-                                          }
-                                          product(x, weights, products);
-                                        });
+  const auto multiply = [&](matrix_view<const float> weights, matrix_view<float> products) {
+    for (std::size_t b = 0; !how.accumulate && b < products.rows(); ++b) {
+      for (std::size_t row = 0; row < products.columns(); ++row) products(b, row) = 0;
+    }
+    product(x, weights, products);
+  };
+  return detail::for_dense_tiles<float>(backend, plan, out, multiply);
 }
 
 /// The same in BF16, for units that multiply it fast (AMX; oneDNN chooses them). `product` gets x and weights with rows
@@ -121,29 +122,25 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
   }
   return detail::or_out_of_memory("activations", [&]() -> result<void> {
     std::vector<bf16> copy;
-    matrix_view<const bf16> rows = x;
     if (!x.contiguous_rows()) {
       for (std::size_t b = 0; b < x.rows(); ++b) {
         for (std::size_t column = 0; column < x.columns(); ++column) copy.push_back(x(b, column));
       }
-      rows = {copy.data(), x.rows(), x.columns()};
     }
-    return detail::for_dense_tiles<bf16>(backend, plan, out,
-                                         [&](matrix_view<const bf16> weights, matrix_view<float> products) {
-                                           thread_local std::vector<float> sums;
-                                           sums.assign(products.rows() * products.columns(), 0);
-                                           product(rows, weights,
-                                                   matrix_view<float>(sums.data(), products.rows(), products.columns(),
-                                                                      1, static_cast<std::ptrdiff_t>(products.rows())));
-                                           const float* sum = sums.data();
-                                           for (std::size_t row = 0; row < products.columns(); ++row) {
-                                             for (std::size_t b = 0; b < products.rows(); ++b) {
-                                               float& to = products(b, row);
-                                               to = how.accumulate ? to + *sum : *sum;
-                                               ++sum;
-                                             }
-                                           }
-                                         });
+    const matrix_view<const bf16> rows = copy.empty() ? x : matrix_view<const bf16>(copy.data(), x.rows(), x.columns());
+    const auto multiply = [&](matrix_view<const bf16> weights, matrix_view<float> products) {
+      thread_local std::vector<float> sums;
+      sums.assign(products.rows() * products.columns(), 0);
+      const matrix_view<float> apart(sums.data(), products.rows(), products.columns(), 1,
+                                     static_cast<std::ptrdiff_t>(products.rows()));
+      product(rows, weights, apart);
+      for (std::size_t b = 0; b < products.rows(); ++b) {
+        for (std::size_t row = 0; row < products.columns(); ++row) {
+          products(b, row) = how.accumulate ? products(b, row) + apart(b, row) : apart(b, row);
+        }
+      }
+    };
+    return detail::for_dense_tiles<bf16>(backend, plan, out, multiply);
   });
 }
 
