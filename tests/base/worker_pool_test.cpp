@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <thread>
 #include <vector>
@@ -14,13 +15,17 @@
 namespace {
 
 TEST(WorkerPool, EveryThreadIsCalledOnceACall) {
+  using std::chrono::microseconds;
   for (const unsigned threads : {1U, 2U, 5U}) {
-    ecq::worker_pool pool(threads);
-    ASSERT_EQ(pool.thread_count(), threads);
-    std::vector<int> calls(threads);
-    for (int call = 1; call <= 100; ++call) {
-      pool.run([](void* all, std::size_t worker) { ++(*static_cast<std::vector<int>*>(all))[worker]; }, &calls);
-      EXPECT_EQ(calls, std::vector<int>(threads, call));
+    // Threads that are asleep when they are called, and awake, and that would not go to sleep in a test's time.
+    for (const microseconds patience : {microseconds(0), microseconds(100), microseconds::max()}) {
+      ecq::worker_pool pool(threads, patience);
+      ASSERT_EQ(pool.thread_count(), threads);
+      std::vector<int> calls(threads);
+      for (int call = 1; call <= 100; ++call) {
+        pool.run([](void* all, std::size_t worker) { ++(*static_cast<std::vector<int>*>(all))[worker]; }, &calls);
+        EXPECT_EQ(calls, std::vector<int>(threads, call));
+      }
     }
   }
 }

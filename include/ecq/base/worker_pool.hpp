@@ -2,23 +2,50 @@
 /// \file
 /// Threads that stay, for work too short to start threads for.
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/base/start_thread.hpp"
 
 namespace ecq {
+
+namespace detail {
+
+/// Waits until `value` is another one than `old`: at first awake, for `patience`, since it takes tens of microseconds
+/// to wake a thread, then asleep. A core that other threads want is left to them meanwhile.
+template <class Value>
+void wait_for_change(const std::atomic<Value>& value, Value old, std::chrono::microseconds patience) noexcept {
+  using clock = std::chrono::steady_clock;
+  constexpr int looks_at_once = 32;
+  for (const clock::time_point end = clock::now() + patience; clock::now() < end; std::this_thread::yield()) {
+    for (int i = 0; i < looks_at_once; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+#if ECQ_X86
+      __builtin_ia32_pause();
+#endif
+    }
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace detail
 
 /// Threads that wait for work between calls: `ecq::cpu{.pool = &pool}`. A call of a millisecond has no time to start
 /// threads. A pool may be used from several threads; while it is busy, others do their work alone.
 class worker_pool {
  public:
-  /// `threads` counts the caller's; 0: as many as the machine has. Where the system gives fewer, there are fewer.
-  explicit worker_pool(unsigned threads = 0) {
+  /// `threads` counts the caller's; 0: as many as the machine has. Where the system gives fewer, there are fewer. Once
+  /// they have done their part of a call, they stay awake for `patience`, a second at most, in case another one
+  /// follows: the products of a language model's layers follow each other within the default.
+  explicit worker_pool(unsigned threads = 0, std::chrono::microseconds patience = std::chrono::microseconds(100))
+      : patience_((std::min<std::chrono::microseconds>)(patience, std::chrono::seconds(1))) {
     const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
     threads_.reserve(wanted);
     while (threads_.size() + 1 < wanted) {
@@ -48,7 +75,7 @@ class worker_pool {
     work(context, 0);
     for (std::size_t left = running_.load(std::memory_order_acquire); left != 0;
          left = running_.load(std::memory_order_acquire)) {
-      running_.wait(left, std::memory_order_acquire);
+      detail::wait_for_change(running_, left, patience_);
     }
   }
 
@@ -60,7 +87,7 @@ class worker_pool {
 
   void serve(std::size_t worker) noexcept {
     for (std::uint32_t seen = 0;;) {
-      calls_.wait(seen, std::memory_order_acquire);
+      detail::wait_for_change(calls_, seen, patience_);
       seen = calls_.load(std::memory_order_acquire);
       if (work_ == nullptr) return;
       work_(context_, worker);
@@ -68,6 +95,7 @@ class worker_pool {
     }
   }
 
+  std::chrono::microseconds patience_;
   std::mutex busy_;
   void (*work_)(void* context, std::size_t worker) = nullptr;  ///< null: the pool ends
   void* context_ = nullptr;
