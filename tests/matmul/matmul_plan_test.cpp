@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -793,6 +795,36 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
   const instruction_set chosen =
       ecq::chosen_instruction_set(instruction_set::automatic);  // ECQ_CPU may say another one
   EXPECT_EQ(fed > 0, chosen == instruction_set::avx512);
+}
+
+// More rows of BF16 than a task has sums for are multiplied in turns, unless y lies where x does.
+TEST(MatmulPlan, TakesVeryManyRowsOfHalves) {
+  const std::size_t columns = 256, outputs = 8;
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{outputs, columns}}, {.chunk_bits = 12});
+  const auto plan = matmul_plan::of(cpu{}, block);
+  ASSERT_TRUE(plan);
+  const std::size_t batch = 2 * plan->rows_at_once() + 5;
+  ASSERT_LT(batch, 20000U);
+  const std::vector<ecq::bf16> x = rounded(gaussian(batch, columns, 4, 1.0F));
+  const auto rows_of = [&](std::size_t first, std::size_t count) {
+    return matrix_view<const ecq::bf16>(x.data() + first * columns, count, columns);
+  };
+  std::vector<float> y(batch * outputs, std::numeric_limits<float>::quiet_NaN()), few(100 * outputs);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, rows_of(0, batch), matrix_view<float>(y.data(), batch, outputs)));
+  for (std::size_t first = 0; first < batch; first += 100) {
+    const std::size_t count = std::min<std::size_t>(100, batch - first);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, rows_of(first, count), matrix_view<float>(few.data(), count, outputs)));
+    for (std::size_t i = 0; i < count * outputs; ++i) ASSERT_NEAR(y[first * outputs + i], few[i], 1e-5);
+  }
+  EXPECT_FALSE(ecq::matmul(cpu{}, *plan, rows_of(0, batch), matrix_view<float>(y.data(), batch - 1, outputs)));
+  std::vector<std::byte> memory(batch * columns * sizeof(ecq::bf16));
+  std::memcpy(memory.data(), x.data(), memory.size());
+  const matrix_view<const ecq::bf16> shared(reinterpret_cast<const ecq::bf16*>(memory.data()), batch, columns);
+  const matrix_view<float> over(reinterpret_cast<float*>(memory.data()), batch, outputs);
+  ASSERT_TRUE(ecq::matmul(cpu{}, *plan, shared, over));
+  std::vector<float> found(y.size());
+  std::memcpy(found.data(), memory.data(), found.size() * sizeof(float));
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(found[i], y[i], 1e-4);
 }
 
 // An engine's own threads: tasks in any order, each alone.

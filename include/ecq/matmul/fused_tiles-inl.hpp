@@ -25,12 +25,11 @@ namespace ecq {
 template <class Kernels>
 bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const {
   using dots = typename Kernels::dots;
-  constexpr std::size_t most_sums = std::size_t{1} << 20;
   const packed_matrix& matrix = *parts_[range.part].matrix;
   const encoded_stream& stream = decoder_.stream();
   const task_range whole = whole_chunks(range);
   const auto weights = static_cast<std::size_t>(whole.end - whole.begin);
-  if (whole.end > stream.size() || weights / columns_ + 2 > most_sums / x.batch()) return false;
+  if (whole.end > stream.size() || weights / columns_ + 2 > most_tile_sums / x.batch()) return false;
   std::uint16_t* const tile = reinterpret_cast<std::uint16_t*>(detail::tile_of_thread(weights * sizeof(std::uint16_t)));
   typename Kernels::tile target{};
   const auto chunk = static_cast<std::size_t>(stream.chunk_symbols());

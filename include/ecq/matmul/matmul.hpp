@@ -5,7 +5,10 @@
 ///   auto plan = ecq::matmul_plan::of(ecq::cpu{.pool = &pool}, block);      // once: checks, checksums, decode tables
 ///   auto done = ecq::matmul(ecq::cpu{.pool = &pool}, *plan, x, y);         // y: n x rows, x: n x columns
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,40 @@ inline result<void> run_tasks(const cpu& backend, const matmul_plan& plan, const
     plan.join(input.batch(), y, edges, how.accumulate);
     return {};
   });
+}
+
+/// Whether views may have memory in common.
+template <class First, class Second>
+bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
+  if (first.empty() || second.empty()) return false;
+  // Compared as numbers: the two need not be parts of one array.
+  const auto bytes_of = [](const auto& view) {
+    const auto at = [&](std::size_t row, std::size_t column) {
+      return reinterpret_cast<std::uintptr_t>(&view(row, column));
+    };
+    const auto ends = std::minmax(
+        {at(0, 0), at(view.rows() - 1, 0), at(0, view.columns() - 1), at(view.rows() - 1, view.columns() - 1)});
+    return std::pair(ends.first, ends.second + sizeof(view(0, 0)));
+  };
+  const auto a = bytes_of(first);
+  const auto b = bytes_of(second);
+  return a.first < b.second && b.first < a.second;
+}
+
+/// Calls multiply(x, y) for `most` rows of both at a time; for all if they overlap, as those of y would be written
+/// while later ones of x are to be read.
+template <class Element, class Multiply>
+result<void> in_turns(matrix_view<const Element> x, matrix_view<float> y, std::size_t most, const Multiply& multiply) {
+  if (x.rows() <= most || may_overlap(x, y)) return multiply(x, y);
+  const auto rows_of = []<class Any>(matrix_view<Any> view, std::size_t first, std::size_t count) {
+    return matrix_view<Any>(view.data() + static_cast<std::ptrdiff_t>(first) * view.row_stride(), count, view.columns(),
+                            view.row_stride(), view.column_stride());
+  };
+  for (std::size_t first = 0; first < x.rows(); first += most) {
+    const std::size_t count = (std::min)(most, x.rows() - first);
+    ECQ_CHECK(multiply(rows_of(x, first, count), rows_of(y, first, count)));
+  }
+  return {};
 }
 
 /// Whether x and y fit a product of dense matrices.
@@ -85,8 +122,14 @@ template <class Input, class Output>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Output&& y, matmul_options how = {}) {
   using element = typename decltype(matrix_view(x))::value_type;
   const matrix_view<float> out = matrix_view(y);
-  ECQ_TRY(input, plan.prepare(matrix_view<const element>(matrix_view(x)), out, how.activations, backend.isa));
-  return detail::run_tasks(backend, plan, input, out, how);
+  const matrix_view<const element> rows = matrix_view(x);
+  const auto multiply = [&](matrix_view<const element> some, matrix_view<float> products) -> result<void> {
+    ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa));
+    return detail::run_tasks(backend, plan, input, products, how);
+  };
+  const bool halves = std::is_same_v<element, bf16> && how.activations == activation_type::fp32;
+  if (!halves || rows.rows() != out.rows()) return multiply(rows, out);
+  return detail::in_turns(rows, out, plan.rows_at_once(), multiply);
 }
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
@@ -117,8 +160,11 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
   const matrix_view<float> out = matrix_view(y);
   ECQ_CHECK(detail::check_dense(plan, x, out, how));
   if (plan.feeds_product(backend.isa)) {
-    ECQ_TRY(input, plan.prepare(x, out, how.activations, backend.isa, half_product(product)));
-    return detail::run_tasks(backend, plan, input, out, how);
+    const auto feed = [&](matrix_view<const bf16> some, matrix_view<float> products) -> result<void> {
+      ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa, half_product(product)));
+      return detail::run_tasks(backend, plan, input, products, how);
+    };
+    return detail::in_turns(x, out, plan.rows_at_once(), feed);
   }
   return detail::or_out_of_memory("activations", [&]() -> result<void> {
     std::vector<bf16> copy;

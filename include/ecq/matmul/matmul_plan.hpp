@@ -112,6 +112,10 @@ class matmul_plan {
   /// kernels do not take is multiplied by ecq all the same.)
   bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
+  /// The most rows of BF16 activations whose products with the weights of a task stay in the cache. Tasks multiply more
+  /// of them in FP32, which is slower; ecq::matmul takes so many at a time.
+  std::size_t rows_at_once() const noexcept;
+
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
   /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one chunk.
@@ -173,6 +177,9 @@ class matmul_plan {
     std::size_t first_column;
     std::size_t columns;
   };
+
+  /// Sums that a task keeps.
+  static constexpr std::size_t most_tile_sums = std::size_t{1} << 20;
 
   /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
   struct task_output {
