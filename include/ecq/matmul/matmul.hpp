@@ -127,9 +127,8 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
     ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa));
     return detail::run_tasks(backend, plan, input, products, how);
   };
-  const bool halves = std::is_same_v<element, bf16> && how.activations == activation_type::fp32;
-  if (!halves || rows.rows() != out.rows()) return multiply(rows, out);
-  return detail::in_turns(rows, out, plan.rows_at_once(), multiply);
+  if (how.activations != activation_type::fp32 || rows.rows() != out.rows()) return multiply(rows, out);
+  return detail::in_turns(rows, out, plan.rows_at_once<element>(backend.isa), multiply);
 }
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
@@ -164,7 +163,7 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
       ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa, half_product(product)));
       return detail::run_tasks(backend, plan, input, products, how);
     };
-    return detail::in_turns(x, out, plan.rows_at_once(), feed);
+    return detail::in_turns(x, out, plan.rows_at_once<bf16>(backend.isa, true), feed);
   }
   return detail::or_out_of_memory("activations", [&]() -> result<void> {
     std::vector<bf16> copy;

@@ -193,7 +193,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
   });
 }
 
-ECQ_INLINE std::size_t matmul_plan::rows_at_once() const noexcept {
+ECQ_INLINE std::size_t matmul_plan::rows_of_tile() const noexcept {
   const std::uint64_t weights = std::uint64_t{detail::min_chunk_run} * decoder_.stream().chunk_symbols();
   const std::uint64_t rows = weights / (std::max<std::size_t>)(columns_, 1) + 2;
   return (std::max)(static_cast<std::size_t>(most_tile_sums / rows), std::size_t{1});

@@ -112,9 +112,16 @@ class matmul_plan {
   /// kernels do not take is multiplied by ecq all the same.)
   bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
-  /// The most rows of BF16 activations whose products with the weights of a task stay in the cache. Tasks multiply more
-  /// of them in FP32, which is slower; ecq::matmul takes so many at a time.
-  std::size_t rows_at_once() const noexcept;
+  /// The most rows of activations for which tasks order them and keep all sums. They multiply more of them as well, but
+  /// each of them takes several times as long; ecq::matmul takes so many at a time. `fed` says that a product of dense
+  /// matrices does it (feeds_product()).
+  template <activation Element>
+  std::size_t rows_at_once(instruction_set isa = instruction_set::automatic, bool fed = false) const noexcept {
+    const instruction_set chosen = chosen_instruction_set(isa);
+    if (!fuses(chosen)) return (std::numeric_limits<std::size_t>::max)();
+    const bool halves = (fed || meets_halves<Element>(chosen)) && row_phases_ == 1;
+    return (std::min)(rows_of_tile(), halves ? rows_of_tile() : detail::most_fused_rows);
+  }
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
   /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
@@ -266,6 +273,8 @@ class matmul_plan {
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
+  /// The most rows of activations whose products with the weights of a task are few enough.
+  std::size_t rows_of_tile() const noexcept;
   /// Whether kernels of `chosen` fuse products.
   bool fuses(instruction_set chosen) const noexcept {
     return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2;
