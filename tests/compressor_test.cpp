@@ -339,6 +339,21 @@ TEST(Compressor, NamesTheWeightThatIsNoNumber) {
   }
 }
 
+TEST(Compressor, NamesAShapeThatTheWeightsDoNotFill) {
+  const std::vector<float> weights(8 * 16, 0.25F);
+  const matrix_view<const float> matrix(weights.data(), 8, 16);
+  for (const auto& shape : std::vector<std::vector<std::uint64_t>>{{3, 16}, {8, 16, 2}, {8, 0}}) {
+    const std::vector<ecq::named_weights> block = {{"up_proj", matrix, shape}};
+    const auto refused = ecq::compressor<>{{.lambda = 1}}.compress(cpu{}, block);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+    EXPECT_NE(refused.error().message().find("'up_proj': 8 x 16 weights for a shape of "), std::string_view::npos)
+        << refused.error().message();
+  }
+  const std::vector<ecq::named_weights> block = {{"up_proj", matrix, {2, 4, 16}}};
+  EXPECT_TRUE(ecq::compressor<>{{.lambda = 1}}.compress(cpu{}, block));
+}
+
 TEST(Compressor, RefusesChunksThatCannotBeBeforeItPlansARate) {
   const auto weights = ecq_test::gaussian(20, 30);
   const matrix_view view(weights.data(), 20, 30);

@@ -2,12 +2,14 @@
 /// \file
 /// Definition of the path of compression.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,6 +53,16 @@ ECQ_INLINE result<std::vector<exact_weight>> exact_weights_of(const weights_view
   return made;
 }
 
+/// Whether a matrix of this shape has `count` elements.
+ECQ_INLINE bool has_elements(std::span<const std::uint64_t> shape, std::uint64_t count) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return count == 0;
+  for (const std::uint64_t extent : shape) {
+    if (count % extent != 0) return false;
+    count /= extent;
+  }
+  return count == 1;
+}
+
 /// The layout of a matrix in files, whose rows are the first extent of its shape. Methods see the rows of all matrices
 /// of a stack as rows. Nothing if its groups do not fit.
 ECQ_INLINE std::optional<group_layout> layout_in_files(const packed_matrix& matrix) {
@@ -73,6 +85,14 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
     next.first_symbol = elements;
     next.element_type = element_type;
     method.describe(first + index, weights, next);
+    if (!next.is_bytes() && !has_elements(next.shape, weights.size())) {
+      std::string extents;
+      for (const std::uint64_t extent : next.shape) {
+        extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
+      }
+      return error(errc::invalid_argument, label_of(matrices[index], index), ": ", weights.rows(), " x ",
+                   weights.columns(), " weights for a shape of ", extents);
+    }
     if (!layout_in_files(next)) {
       return error(errc::unsupported, label_of(matrices[index], index), ": groups of ", next.layout.rows_per_group,
                    " x ", next.layout.columns_per_group, " weights do not divide its rows of ", next.layout.columns);
