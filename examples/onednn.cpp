@@ -16,7 +16,7 @@ int report(const ecq::error& error) {
   return 1;
 }
 
-int main() {
+int main() try {
   if (!onednn_product::is_there()) {
     std::puts("oneDNN multiplies no BF16 on this processor");
     return 0;
@@ -55,4 +55,7 @@ int main() {
   std::printf("%zu rows by %.2f-bit weights: oneDNN %.2f ms, ecq's own kernels %.2f ms; they differ by %.1e\n", batch,
               packed->bits_per_weight(), 1e3 * best, 1e3 * best_of_ecq, worst);
   return worst < 0.02 ? 0 : 1;
+} catch (const dnnl::error& failed) {
+  std::fprintf(stderr, "oneDNN: %s\n", failed.what());
+  return 1;
 }

@@ -112,13 +112,13 @@ inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_s
       const std::size_t end = (std::min)(b + step, batch);
       for (std::size_t row = 0; row < rows;) {
         const std::size_t together = rows_together<Dots>(rows - row);
-        if (together == Dots::rows) {
-          add_all(std::integral_constant<std::size_t, Dots::rows>(), row, b, end);
-        } else if (together == Dots::fewer_rows) {
-          add_all(std::integral_constant<std::size_t, Dots::fewer_rows>(), row, b, end);
-        } else {
-          add_all(std::integral_constant<std::size_t, 1>(), row, b, end);
+        if (together == Dots::rows) add_all(std::integral_constant<std::size_t, Dots::rows>(), row, b, end);
+        if constexpr (Dots::fewer_rows != 1) {
+          if (together == Dots::fewer_rows) {
+            add_all(std::integral_constant<std::size_t, Dots::fewer_rows>(), row, b, end);
+          }
         }
+        if (together == 1) add_all(std::integral_constant<std::size_t, 1>(), row, b, end);
         row += together;
       }
     }
