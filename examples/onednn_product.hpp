@@ -6,7 +6,6 @@
 #include <ecq/matmul/matmul.hpp>
 #include <map>
 #include <tuple>
-#include <utility>
 
 /// A dense_product for ecq::matmul with activations of BF16. Each thread keeps what oneDNN compiles for a shape.
 struct onednn_product {

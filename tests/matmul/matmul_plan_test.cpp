@@ -778,6 +778,19 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
               ecq::matmul(cpu{}, *plan, spread, matrix_view<float>(again.data(), batch, plan->rows()), product));
           EXPECT_EQ(again, y);
         }
+        // No row, and one that has no number: the other's products are as they were.
+        std::vector<float> none;
+        EXPECT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(nullptr, 0, columns),
+                                matrix_view<float>(none.data(), 0, plan->rows()), product));
+        std::vector<ecq::bf16> odd = rounded(gaussian(2, columns, 4, 1.0F));
+        std::vector<float> odd_products(2 * plan->rows());
+        odd[3] = ecq::bf16(std::numeric_limits<float>::quiet_NaN());
+        ASSERT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(odd.data(), 2, columns),
+                                matrix_view<float>(odd_products.data(), 2, plan->rows()), product));
+        for (std::size_t row = 0; row < plan->rows(); ++row) {
+          EXPECT_TRUE(std::isnan(odd_products[row]));
+          EXPECT_TRUE(std::isfinite(odd_products[plan->rows() + row]));
+        }
         const std::vector<ecq::bf16> few(299);
         std::vector<float> y(plan->rows());
         const matrix_view<float> out(y.data(), 1, y.size());

@@ -4,7 +4,6 @@
 /// for.
 
 #include <concepts>
-#include <type_traits>
 
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/format/bf16.hpp"

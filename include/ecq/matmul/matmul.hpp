@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,24 +41,6 @@ inline result<void> run_tasks(const cpu& backend, const matmul_plan& plan, const
     plan.join(input.batch(), y, edges, how.accumulate);
     return {};
   });
-}
-
-/// Whether views may have memory in common.
-template <class First, class Second>
-bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
-  if (first.empty() || second.empty()) return false;
-  // Compared as numbers: the two need not be parts of one array.
-  const auto bytes_of = [](const auto& view) {
-    const auto at = [&](std::size_t row, std::size_t column) {
-      return reinterpret_cast<std::uintptr_t>(&view(row, column));
-    };
-    const auto ends = std::minmax(
-        {at(0, 0), at(view.rows() - 1, 0), at(0, view.columns() - 1), at(view.rows() - 1, view.columns() - 1)});
-    return std::pair(ends.first, ends.second + sizeof(view(0, 0)));
-  };
-  const auto a = bytes_of(first);
-  const auto b = bytes_of(second);
-  return a.first < b.second && b.first < a.second;
 }
 
 /// Calls multiply(x, y) for `most` rows of both at a time; for all if they overlap, as those of y would be written
@@ -104,10 +85,9 @@ result<void> for_dense_tiles(const cpu& backend, const matmul_plan& plan, matrix
       if (dense.size() < tile.rows * plan.columns()) dense.resize(tile.rows * plan.columns());
       const matrix_view<Element> weights(dense.data(), tile.rows, plan.columns());
       ECQ_CHECK(plan.decode(backend.isa, tile, weights));
-      multiply(matrix_view<const Element>(weights),
-               matrix_view<float>(y.data() + static_cast<std::ptrdiff_t>(tile.first_output) * y.column_stride(),
-                                  y.rows(), tile.rows, y.row_stride(), y.column_stride()));
-      return {};
+      return multiply(matrix_view<const Element>(weights),
+                      matrix_view<float>(y.data() + static_cast<std::ptrdiff_t>(tile.first_output) * y.column_stride(),
+                                         y.rows(), tile.rows, y.row_stride(), y.column_stride()));
     });
   });
 }
@@ -145,6 +125,7 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
       for (std::size_t row = 0; row < products.columns(); ++row) products(b, row) = 0;
     }
     product(x, weights, products);
+    return result<void>();
   };
   return detail::for_dense_tiles<float>(backend, plan, out, multiply);
 }
@@ -173,17 +154,21 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
       }
     }
     const matrix_view<const bf16> rows = copy.empty() ? x : matrix_view<const bf16>(copy.data(), x.rows(), x.columns());
+    constexpr std::size_t most_sums = std::size_t{1} << 20;
     const auto multiply = [&](matrix_view<const bf16> weights, matrix_view<float> products) {
-      thread_local std::vector<float> sums;
-      sums.assign(products.rows() * products.columns(), 0);
-      const matrix_view<float> apart(sums.data(), products.rows(), products.columns(), 1,
-                                     static_cast<std::ptrdiff_t>(products.rows()));
-      product(rows, weights, apart);
-      for (std::size_t b = 0; b < products.rows(); ++b) {
-        for (std::size_t row = 0; row < products.columns(); ++row) {
-          products(b, row) = how.accumulate ? products(b, row) + apart(b, row) : apart(b, row);
+      const auto add = [&](matrix_view<const bf16> some, matrix_view<float> to) -> result<void> {
+        thread_local std::vector<float> sums;
+        sums.assign(to.rows() * to.columns(), 0);
+        const matrix_view<float> apart(sums.data(), to.rows(), to.columns(), 1, static_cast<std::ptrdiff_t>(to.rows()));
+        product(some, weights, apart);
+        for (std::size_t b = 0; b < to.rows(); ++b) {
+          for (std::size_t row = 0; row < to.columns(); ++row) {
+            to(b, row) = how.accumulate ? to(b, row) + apart(b, row) : apart(b, row);
+          }
         }
-      }
+        return {};
+      };
+      return detail::in_turns(rows, products, (std::max)(most_sums / products.columns(), std::size_t{1}), add);
     };
     return detail::for_dense_tiles<bf16>(backend, plan, out, multiply);
   });

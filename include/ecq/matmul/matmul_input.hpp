@@ -2,11 +2,13 @@
 /// \file
 /// Activations, as products with coded weights read them.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/instruction_set.hpp"
@@ -33,6 +35,24 @@ void copy_row(matrix_view<const Element> x, std::size_t row, float* to) {
   }
   const Element* const from = x.data() + static_cast<std::ptrdiff_t>(row) * x.row_stride();
   for (std::size_t column = 0; column < x.columns(); ++column) to[column] = static_cast<float>(from[column]);
+}
+
+/// Whether views may have memory in common.
+template <class First, class Second>
+bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
+  if (first.empty() || second.empty()) return false;
+  // Compared as numbers: the two need not be parts of one array.
+  const auto bytes_of = [](const auto& view) {
+    const auto at = [&](std::size_t row, std::size_t column) {
+      return reinterpret_cast<std::uintptr_t>(&view(row, column));
+    };
+    const auto ends = std::minmax(
+        {at(0, 0), at(view.rows() - 1, 0), at(0, view.columns() - 1), at(view.rows() - 1, view.columns() - 1)});
+    return std::pair(ends.first, ends.second + sizeof(view(0, 0)));
+  };
+  const auto a = bytes_of(first);
+  const auto b = bytes_of(second);
+  return a.first < b.second && b.first < a.second;
 }
 
 }  // namespace detail

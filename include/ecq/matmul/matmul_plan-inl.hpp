@@ -143,12 +143,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     const auto in_place = [&] {
       if constexpr (std::is_same_v<Element, float>) {
         if (!x.contiguous_rows() || x.row_stride() < 0 || x.empty()) return false;
-        if (y.empty()) return true;
-        // Compared as numbers: the two need not be parts of one array.
-        const auto at = [](const float* place) { return reinterpret_cast<std::uintptr_t>(place); };
-        const auto corners = std::minmax(
-            {at(&y(0, 0)), at(&y(y.rows() - 1, 0)), at(&y(0, y.columns() - 1)), at(&y(y.rows() - 1, y.columns() - 1))});
-        return corners.second < at(x.data()) || corners.first > at(&x(x.rows() - 1, x.columns() - 1));
+        return !detail::may_overlap(x, y);
       }
       return false;
     }();

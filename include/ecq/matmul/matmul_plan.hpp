@@ -109,7 +109,7 @@ class matmul_plan {
   /// Whether tasks can hand weights to a product of dense matrices as they leave the decoder: with AVX-512, where rows
   /// are multiples of 128 weights (256 in pairs) and have one scale each. These are the values of codes, exact in BF16,
   /// whose scales are left to sums, and columns have an order of ecq's own, the same in x and W. (A task whose chunks
-  /// kernels do not take is multiplied by ecq all the same.)
+  /// kernels do not take, or of more than rows_at_once() rows of x, is multiplied by ecq all the same.)
   bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
   /// The most rows of activations for which tasks order them and keep all sums. They multiply more of them as well, but
@@ -120,7 +120,7 @@ class matmul_plan {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!fuses(chosen)) return (std::numeric_limits<std::size_t>::max)();
     const bool halves = (fed || meets_halves<Element>(chosen)) && row_phases_ == 1;
-    return (std::min)(rows_of_tile(), halves ? rows_of_tile() : detail::most_fused_rows);
+    return halves ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
   }
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
