@@ -7,4 +7,5 @@ template result<void> block_decoder::decode(const cpu&, std::span<const segment<
 template result<void> block_decoder::decode(const cpu&, std::span<const segment<fp16>>);
 
 }  // namespace ecq
+#include "ecq/packed-inl.hpp"
 #include "ecq/packed_check-inl.hpp"

@@ -1,5 +1,6 @@
 #include "ecq/methods/any_method-inl.hpp"
 #include "ecq/methods/joint_code-inl.hpp"
 #include "ecq/methods/lambda_search-inl.hpp"
+#include "ecq/methods/method-inl.hpp"
 #include "ecq/methods/pack-inl.hpp"
 #include "ecq/methods/tcq_method-inl.hpp"

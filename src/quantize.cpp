@@ -1,4 +1,9 @@
+#include "ecq/quantize/baseline-inl.hpp"
 #include "ecq/quantize/entquant.hpp"
+#include "ecq/quantize/hqq-inl.hpp"
+#include "ecq/quantize/model_sample-inl.hpp"
+#include "ecq/quantize/nf4-inl.hpp"
+#include "ecq/quantize/rtn-inl.hpp"
 #include "ecq/quantize/target_bits-inl.hpp"
 
 namespace ecq {

@@ -20,14 +20,14 @@ namespace fs = std::filesystem;
 
 /// From the ground up. What is in no folder is named by itself.
 constexpr std::array<std::string_view, 16> floors = {
-    "base",                                              // what every room uses
-    "format",                                            // codes and their values
-    "entropy",                                           // symbols and words
-    "stream",                                            // chunks, index, header
-    "analysis",                                          // what one measures
-    "quantize",                                          // weights to codes and scales
-    "packed.hpp packed_check.hpp packed_check-inl.hpp",  // what compression makes
-    "methods",                                           // matrices to blocks
+    "base",                                                             // what every room uses
+    "format",                                                           // codes and their values
+    "entropy",                                                          // symbols and words
+    "stream",                                                           // chunks, index, header
+    "analysis",                                                         // what one measures
+    "quantize",                                                         // weights to codes and scales
+    "packed.hpp packed-inl.hpp packed_check.hpp packed_check-inl.hpp",  // what compression makes
+    "methods",                                                          // matrices to blocks
     "compressor.hpp lossless.hpp block_decoder.hpp block_decoder-inl.hpp decompress.hpp",  // matrices in memory
     "matmul",                                                                              // products with them
     "io",                                                                                  // files of others

@@ -13,7 +13,6 @@
 #include "ecq/format/code_values.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
-#include "ecq/format/packed_scales.hpp"
 #include "ecq/quantize/granularity.hpp"
 
 namespace ecq {
@@ -63,10 +62,7 @@ struct packed_matrix {
   }
 
   /// The size in bytes of scales, values and exact weights in a file.
-  std::uint64_t side_bytes() const noexcept {
-    return (lossless() ? 0 : packed_scale_bytes(scales)) + values.size() * sizeof(float) +
-           exact.size() * exact_weight_bytes;
-  }
+  std::uint64_t side_bytes() const noexcept;
 
   /// The values of codes 0 to 255, infinity where a code is not a finite number. Precondition: block_decoder::open
   /// or check_matrices() has accepted this matrix, and it is not lossless.
@@ -82,18 +78,7 @@ constexpr group_layout without_groups(std::size_t rows, std::size_t columns) noe
 /// A copy of a stack of matrices, such as experts of shape [experts, rows, columns], as one matrix of all their rows,
 /// each as long as the last extent: rows e * rows to (e + 1) * rows - 1 are expert e, to multiply by (matmul_plan). In
 /// a block, the copy takes the place of the original. Nothing if groups of weights do not lie within such rows.
-inline std::optional<packed_matrix> with_rows_of_all(const packed_matrix& stack) {
-  if (stack.is_bytes() || stack.shape.empty()) return std::nullopt;
-  const std::uint64_t columns = stack.shape.size() == 1 ? 1 : stack.shape.back();
-  const std::uint64_t size = std::uint64_t{stack.layout.rows} * stack.layout.columns;
-  if (columns == 0 || size % columns != 0) return std::nullopt;
-  const auto layout = stack.layout.with_rows(static_cast<std::size_t>(size / columns));
-  if (!layout) return std::nullopt;
-  packed_matrix made = stack;
-  made.layout = *layout;
-  made.shape = {size / columns, columns};
-  return made;
-}
+std::optional<packed_matrix> with_rows_of_all(const packed_matrix& stack);
 
 /// Matrices and the bytes of their stream (stream/encoded_stream.hpp), owned elsewhere, such as in a mapped file.
 struct packed_block_view {
@@ -128,3 +113,7 @@ struct packed_block {
 };
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/packed-inl.hpp"
+#endif

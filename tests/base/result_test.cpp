@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -67,6 +70,41 @@ TEST(Result, MoveOnlyValuesMoveOut) {
   ASSERT_TRUE(outcome);
   const std::unique_ptr<int> box = *std::move(outcome);
   EXPECT_EQ(*box, 4);
+}
+
+TEST(Result, AssignmentGoesBetweenValuesAndErrors) {
+  const auto shared = std::make_shared<int>(5);
+  result<std::shared_ptr<int>> first = shared;
+  result<std::shared_ptr<int>> second = error(errc::io_error, "disk");
+  EXPECT_EQ(shared.use_count(), 2);
+
+  second = first;
+  ASSERT_TRUE(second);
+  EXPECT_EQ(shared.use_count(), 3);
+  first = error(errc::corrupt, "bits");
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().message(), "bits");
+  EXPECT_EQ(shared.use_count(), 2);
+  first = std::move(second);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(**first, 5);
+  EXPECT_EQ(shared.use_count(), 2);
+  const auto& itself = first;
+  first = itself;
+  EXPECT_EQ(**first, 5);
+  EXPECT_EQ(shared.use_count(), 2);
+}
+
+TEST(Result, CopiesAreTheirOwn) {
+  const result<std::string> word = std::string("a word that is longer than any short string");
+  auto copy = word;
+  copy->front() = 'A';
+  EXPECT_EQ(word->front(), 'a');
+  const result<std::string> failed = error(errc::truncated, "end");
+  EXPECT_EQ(result<std::string>(failed).error().message(), "end");
+  static_assert(std::is_copy_constructible_v<result<std::string>>);
+  static_assert(!std::is_copy_constructible_v<result<std::unique_ptr<int>>>);
+  static_assert(std::is_nothrow_move_constructible_v<result<std::unique_ptr<int>>>);
 }
 
 TEST(Result, VoidIsSuccessByDefault) {

@@ -2,7 +2,9 @@
 /// \file
 /// `result<T>`: a value or an error that names what is wrong and where.
 
+#include <new>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "ecq/base/config.hpp"
@@ -11,6 +13,7 @@
 namespace ecq {
 
 /// A `Value` or an `error`: a subset of std::expected (C++23). As there, dereferencing a failed result is undefined.
+/// Moving a `Value` must not throw.
 template <class Value>
 class ECQ_NODISCARD result {
  public:
@@ -19,22 +22,41 @@ class ECQ_NODISCARD result {
   result(Value value) : value_(std::move(value)) {}
   result(ecq::error failure) : error_(std::move(failure)) {}
 
-  bool has_value() const noexcept { return value_.has_value(); }
+  result(result&& other) noexcept : error_(std::move(other.error_)) {
+    if (!error_) ::new (static_cast<void*>(&value_)) Value(std::move(other.value_));
+  }
+  result(const result& other)
+    requires std::is_copy_constructible_v<Value>
+      : error_(other.error_) {
+    if (!error_) ::new (static_cast<void*>(&value_)) Value(other.value_);
+  }
+  result& operator=(result other) noexcept {
+    this->~result();
+    return *::new (this) result(std::move(other));
+  }
+  ~result() {
+    if (!error_) value_.~Value();
+  }
+
+  bool has_value() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  Value& operator*() & noexcept { return *value_; }
-  const Value& operator*() const& noexcept { return *value_; }
-  Value&& operator*() && noexcept { return std::move(*value_); }
-  Value* operator->() noexcept { return &*value_; }
-  const Value* operator->() const noexcept { return &*value_; }
+  Value& operator*() & noexcept { return value_; }
+  const Value& operator*() const& noexcept { return value_; }
+  Value&& operator*() && noexcept { return std::move(value_); }
+  Value* operator->() noexcept { return &value_; }
+  const Value* operator->() const noexcept { return &value_; }
 
   ecq::error& error() & noexcept { return *error_; }
   const ecq::error& error() const& noexcept { return *error_; }
   ecq::error&& error() && noexcept { return std::move(*error_); }
 
  private:
-  // Not a std::variant, of which each type takes compilers longer than anything else here.
-  std::optional<Value> value_;
+  // Neither a std::variant nor a std::optional: compilers take longer for each type of them than for anything else
+  // here.
+  union {
+    Value value_;
+  };
   std::optional<ecq::error> error_;
 };
 

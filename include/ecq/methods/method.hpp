@@ -2,11 +2,9 @@
 /// \file
 /// The interface of a method of compression: how matrices become the elements of streams.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -138,27 +136,14 @@ class compression_method {
 namespace detail {
 
 /// The name of a matrix in errors.
-inline std::string label_of(const named_weights& matrix, std::size_t index) {
-  return matrix.name.empty() ? text_of("matrix ", index) : text_of("tensor '", matrix.name, "'");
-}
+std::string label_of(const named_weights& matrix, std::size_t index);
 
 /// Fails with errc::invalid_argument unless the factors of lambda are as named_weights says.
-inline result<void> check_lambda_factors(const named_weights& matrix, std::size_t index) {
-  const auto fails = [](double factor) { return !(factor > 0) || !(factor < std::numeric_limits<double>::infinity()); };
-  const std::span<const double> rows = matrix.row_factors;
-  if (fails(matrix.lambda_factor)) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": ", matrix.lambda_factor, " times lambda");
-  }
-  if (!rows.empty() && rows.size() != matrix.weights.rows()) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": ", rows.size(),
-                 " factors of rows, of which there are ", matrix.weights.rows());
-  }
-  if (const auto wrong = std::ranges::find_if(rows, fails); wrong != rows.end()) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(), ": ", *wrong,
-                 " times lambda");
-  }
-  return {};
-}
+result<void> check_lambda_factors(const named_weights& matrix, std::size_t index);
 
 }  // namespace detail
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/methods/method-inl.hpp"
+#endif

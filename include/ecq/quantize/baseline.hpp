@@ -6,17 +6,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
-#include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/weights_view.hpp"
-#include "ecq/quantize/finite.hpp"
 
 namespace ecq {
 
@@ -39,32 +35,10 @@ concept baseline =
 namespace detail {
 
 /// Loads the weights in FP32, checks that they are finite, and adds as many codes of 0.
-inline result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights) {
-  baseline_result loaded;
-  if (weights.empty()) return loaded;
-  const std::size_t rows = weights.rows();
-  const std::size_t columns = weights.columns();
-  if (rows > static_cast<std::size_t>((std::numeric_limits<std::ptrdiff_t>::max)()) / sizeof(float) / columns) {
-    return error(errc::limit_exceeded, rows, " x ", columns, " weights do not fit into memory");
-  }
-  const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", rows * columns, " weights"); };
-  ECQ_CHECK(or_out_of_memory(failed, [&]() -> result<void> {
-    loaded.weights.resize(rows * columns);
-    loaded.codes.resize(rows * columns);
-    return {};
-  }));
-  ECQ_CHECK(parallel_for(backend, rows, [&](std::size_t row) -> result<void> {
-    const std::span<float> values(loaded.weights.data() + row * columns, columns);
-    weights.load(row, 0, values);
-    return check_finite(values, row);
-  }));
-  return loaded;
-}
+result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights);
 
-inline result<void> check_bits(std::string_view method, int bits) {
-  if (bits >= 2 && bits <= 8) return {};
-  return error(errc::invalid_argument, method, " has 2 to 8 bits, not ", bits);
-}
+/// Fails with errc::invalid_argument unless `bits` are 2 to 8.
+result<void> check_bits(std::string_view method, int bits);
 
 /// The integer nearest to `value`, ties to even. Precondition: |value| <= 2^22.
 ECQ_EXACT_FLOAT constexpr float nearest_integer(float value) noexcept {
@@ -75,3 +49,7 @@ ECQ_EXACT_FLOAT constexpr float nearest_integer(float value) noexcept {
 
 }  // namespace detail
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/quantize/baseline-inl.hpp"
+#endif
