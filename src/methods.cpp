@@ -1,6 +1,7 @@
 #include "ecq/methods/any_method-inl.hpp"
 #include "ecq/methods/joint_code-inl.hpp"
 #include "ecq/methods/lambda_search-inl.hpp"
+#include "ecq/methods/lossless_method-inl.hpp"
 #include "ecq/methods/method-inl.hpp"
 #include "ecq/methods/pack-inl.hpp"
 #include "ecq/methods/tcq_method-inl.hpp"

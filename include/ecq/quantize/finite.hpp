@@ -2,11 +2,8 @@
 /// \file
 /// Checks that weights are finite, as quantisers need them.
 
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
@@ -15,27 +12,13 @@
 namespace ecq {
 
 /// Fails with errc::non_finite, naming row and column, at the first NaN or infinity among the weights of row `row`.
-inline result<void> check_finite(std::span<const float> row_values, std::size_t row) {
-  const auto exponent_is_full = [](float value) {
-    return (std::bit_cast<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
-  };
-  // Bit 31 of a sum is set where the exponent is full. Words, not truth values: so compilers take several at a time.
-  std::uint32_t sums = 0;
-  for (const float value : row_values) sums |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;
-  if (sums >> 31 == 0) return {};
-  std::size_t column = 0;
-  while (!exponent_is_full(row_values[column])) ++column;
-  const bool infinite = (std::bit_cast<std::uint32_t>(row_values[column]) & 0x7fffffU) == 0;
-  return error(errc::non_finite, "weight at row ", row, ", column ", column, (infinite ? " is infinite" : " is NaN"));
-}
+result<void> check_finite(std::span<const float> row_values, std::size_t row);
 
 /// Fails with errc::non_finite, naming row and column, if a matrix holds NaN or infinity; reads each weight once.
-inline result<void> check_finite(const cpu& backend, const weights_view& weights) {
-  return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
-    std::vector<float> values(weights.columns());
-    weights.load(row, 0, values);
-    return check_finite(values, row);
-  });
-}
+result<void> check_finite(const cpu& backend, const weights_view& weights);
 
 }  // namespace ecq
+
+#if ECQ_HEADER_ONLY
+#include "ecq/quantize/finite-inl.hpp"
+#endif
