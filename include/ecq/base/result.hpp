@@ -32,7 +32,8 @@ class ECQ_NODISCARD result {
   }
   result& operator=(result other) noexcept {
     this->~result();
-    return *::new (this) result(std::move(other));
+    ::new (this) result(std::move(other));
+    return *this;
   }
   ~result() {
     if (!error_) value_.~Value();

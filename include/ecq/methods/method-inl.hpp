@@ -10,8 +10,7 @@
 
 #include "ecq/methods/method.hpp"
 
-namespace ecq {
-namespace detail {
+namespace ecq::detail {
 
 ECQ_INLINE std::string label_of(const named_weights& matrix, std::size_t index) {
   return matrix.name.empty() ? text_of("matrix ", index) : text_of("tensor '", matrix.name, "'");
@@ -34,5 +33,4 @@ ECQ_INLINE result<void> check_lambda_factors(const named_weights& matrix, std::s
   return {};
 }
 
-}  // namespace detail
-}  // namespace ecq
+}  // namespace ecq::detail

@@ -11,8 +11,7 @@
 #include "ecq/quantize/baseline.hpp"
 #include "ecq/quantize/finite.hpp"
 
-namespace ecq {
-namespace detail {
+namespace ecq::detail {
 
 ECQ_INLINE result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights) {
   baseline_result loaded;
@@ -41,5 +40,4 @@ ECQ_INLINE result<void> check_bits(std::string_view method, int bits) {
   return error(errc::invalid_argument, method, " has 2 to 8 bits, not ", bits);
 }
 
-}  // namespace detail
-}  // namespace ecq
+}  // namespace ecq::detail

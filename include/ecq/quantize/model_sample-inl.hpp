@@ -11,8 +11,7 @@
 #include "ecq/quantize/model_sample.hpp"
 #include "ecq/quantize/row_sample.hpp"
 
-namespace ecq {
-namespace detail {
+namespace ecq::detail {
 
 ECQ_INLINE std::vector<sampled_weights> sample_model(std::span<const rate_input> inputs, std::uint64_t limit,
                                                      const std::function<void(std::size_t)>& finished_reading) {
@@ -51,5 +50,4 @@ ECQ_INLINE std::vector<sampled_weights> sample_model(std::span<const rate_input>
   return samples;
 }
 
-}  // namespace detail
-}  // namespace ecq
+}  // namespace ecq::detail
