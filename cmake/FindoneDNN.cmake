@@ -1,4 +1,4 @@
-# oneDNN (https://uxlfoundation.github.io/oneDNN, Debian: libdnnl-dev) as a product on CPUs. Defines oneDNN::oneDNN.
+# oneDNN (https://uxlfoundation.github.io/oneDNN, Debian: libdnnl-dev) for products on CPUs. Defines oneDNN::oneDNN.
 # Its own CMake package is not asked: Debian's ends with an error where the headers of OpenCL are missing, which
 # libdnnl-dev only recommends and CPUs do not need.
 
