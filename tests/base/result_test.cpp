@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -105,6 +106,38 @@ TEST(Result, CopiesAreTheirOwn) {
   static_assert(std::is_copy_constructible_v<result<std::string>>);
   static_assert(!std::is_copy_constructible_v<result<std::unique_ptr<int>>>);
   static_assert(std::is_nothrow_move_constructible_v<result<std::unique_ptr<int>>>);
+}
+
+/// A value whose copy may fail, and which counts how many of its kind there are.
+struct fragile {
+  explicit fragile(int of) : number(of) { ++alive; }
+  fragile(fragile&& other) noexcept : number(other.number) { ++alive; }
+  fragile(const fragile& other) : number(other.number) {
+    if (number < 0) throw std::bad_alloc();
+    ++alive;
+  }
+  ~fragile() { --alive; }
+
+  static inline int alive = 0;
+  int number;
+};
+
+TEST(Result, KeepsWhatItHasIfACopyFails) {
+  {
+    result<fragile> kept = fragile(3);
+    result<fragile> failed = error(errc::corrupt, "bits");
+    const result<fragile> refuses = fragile(-1);
+    EXPECT_EQ(fragile::alive, 2);
+    EXPECT_THROW(kept = refuses, std::bad_alloc);
+    EXPECT_THROW(failed = refuses, std::bad_alloc);
+    EXPECT_THROW(result<fragile>{refuses}, std::bad_alloc);
+    EXPECT_EQ(fragile::alive, 2);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->number, 3);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().message(), "bits");
+  }
+  EXPECT_EQ(fragile::alive, 0);
 }
 
 TEST(Result, VoidIsSuccessByDefault) {

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "ecq/base/config.hpp"
 #include "ecq/format/weights_view.hpp"
-#include "ecq/quantize/rounding.hpp"
 
 namespace ecq::detail {
 
-/// Sets `values` to the `count` weights of row `row` from `column` on, and to zeros up to a multiple of row_padding.
+/// Sets `values` to the `count` weights of row `row` from `column` on, and to zeros up to a multiple of row_padding
+/// (quantize/rounding.hpp).
 void load_padded(const weights_view& weights, std::size_t row, std::size_t column, std::size_t count,
                  std::vector<float>& values);
 
