@@ -45,6 +45,7 @@ struct fused_kernels {
   using products = product_target;
   using tile = tile_target;
   using dots = tile_dots;
+  using scaled_dots = tile_dots;
 
   template <unsigned BucketBits, class Target>
   static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
@@ -65,6 +66,7 @@ struct fused_kernels {
   using products = product_target<Activation>;
   using tile = tile_target;
   using dots = std::conditional_t<std::is_same_v<Activation, float>, tile_dots, half_tile_dots>;
+  using scaled_dots = std::conditional_t<std::is_same_v<Activation, float>, tile_dots, scaled_half_dots>;
 
   template <unsigned BucketBits, class Target>
   static bool decode(const weight_coding& coding, const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,

@@ -70,11 +70,14 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
       }
     }
     const auto scales = [&](std::size_t row) { return scaled ? scales_of(matrix, at.row + row * apart) : nullptr; };
-    detail::add_tile_products<dots>(
-        tile + first, apart * columns_, scales, rows,
-        x.ordered<typename dots::activation>() + phase / (group / row_phases_) * batch * stride, stride,
-        {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, sums.data() + index * batch,
-        apart * batch);
+    const auto add = [&]<class Dots>() {
+      detail::add_tile_products<Dots>(
+          tile + first, apart * columns_, scales, rows,
+          x.ordered<typename Dots::activation>() + phase / (group / row_phases_) * batch * stride, stride,
+          {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, sums.data() + index * batch,
+          apart * batch);
+    };
+    scaled ? add.template operator()<typename Kernels::scaled_dots>() : add.template operator()<dots>();
   };
   // Whole rows, all but the first and the last one, are multiplied together.
   segment first_whole{};
