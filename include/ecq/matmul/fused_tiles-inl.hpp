@@ -110,30 +110,29 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
                                   [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
   if (!finite) return false;
   const float unit = unit_of(Kernels::isa);
+  const bool affine = !matrix.lossless() && matrix.zero != 0;
   float* of_row = sums.data();
-  const auto finish = [&](const segment& at, std::uint64_t, std::size_t) -> result<void> {
+  const float* whole_sums = nullptr;
+  std::size_t first_output = 0;
+  const auto finish = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
     const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
-    for (std::size_t b = 0; b < batch; ++b) {
-      of_row[b] = of_row[b] * unit * scale;
-      if (matrix.lossless() || matrix.zero == 0) continue;
+    const float of_unit = unit;  // no sum, as a compiler has to fear of what others refer to
+    for (std::size_t b = 0; b < batch; ++b) of_row[b] = of_row[b] * of_unit * scale;
+    for (std::size_t b = 0; affine && b < batch; ++b) {
       of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
+    }
+    if (edge != 2) {
+      for (std::size_t b = 0; b < batch; ++b) to.put(at.output, edge, b, of_row[b]);
+    } else if (whole_rows++ == 0) {
+      whole_sums = of_row;
+      first_output = at.output;
     }
     of_row += batch;
     return {};
   };
   static_cast<void>(for_each_segment(range, finish));
-  // A few rows of y at a time: more of them may lie where they drive each other out of the cache.
-  for (std::size_t begin = 0; begin < batch; begin += 4) {
-    const std::size_t end = (std::min)(begin + 4, batch);
-    of_row = sums.data();
-    const auto put = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-      for (std::size_t b = begin; b < end; ++b) to.put(at.output, edge, b, of_row[b]);
-      of_row += batch;
-      return {};
-    };
-    static_cast<void>(for_each_segment(range, put));
-  }
+  to.put_rows(first_output, whole_rows, whole_sums);
   return true;
 }
 #endif

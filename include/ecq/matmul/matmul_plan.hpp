@@ -4,6 +4,7 @@
 /// that stays in the cache, multiplied, and forgotten. ecq::matmul (matmul/matmul.hpp) multiplies by a plan; an engine
 /// with threads of its own calls its tasks itself: prepare(), run() for each of tasks(), join().
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -203,6 +204,23 @@ class matmul_plan {
     void put(std::size_t output, std::size_t edge, std::size_t b, float sum) const {
       float& to = at(output, edge, b);
       to = edge == 2 && accumulate ? to + sum : sum;
+    }
+    /// Puts `rows` whole rows from `output` on, sums[row * batch + b], so many at a time that both sides of the
+    /// transposition stay in the first cache.
+    void put_rows(std::size_t output, std::size_t rows, const float* sums) const {
+      constexpr std::size_t together = 32;
+      for (std::size_t first = 0; first < rows; first += together) {
+        const std::size_t count = (std::min)(together, rows - first);
+        for (std::size_t b = 0; b < batch; ++b) {
+          float* const to = &y(b, output + first);
+          const float* const from = sums + first * batch + b;
+          const std::ptrdiff_t stride = y.column_stride();
+          for (std::size_t row = 0; row < count; ++row) {
+            float& element = to[static_cast<std::ptrdiff_t>(row) * stride];
+            element = accumulate ? element + from[row * batch] : from[row * batch];
+          }
+        }
+      }
     }
   };
 
