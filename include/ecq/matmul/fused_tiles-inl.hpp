@@ -77,7 +77,10 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
           {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, sums.data() + index * batch,
           apart * batch);
     };
-    scaled ? add.template operator()<typename Kernels::scaled_dots>() : add.template operator()<dots>();
+    if constexpr (!std::is_same_v<typename Kernels::scaled_dots, dots>) {
+      if (scaled) return add.template operator()<typename Kernels::scaled_dots>();
+    }
+    add.template operator()<dots>();
   };
   // Whole rows, all but the first and the last one, are multiplied together.
   segment first_whole{};
