@@ -120,7 +120,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const auto finish = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
     const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
-    const float of_unit = unit;  // no sum, as a compiler has to fear of what others refer to
+    const float of_unit = unit;  // a copy, which no store to a sum can change
     for (std::size_t b = 0; b < batch; ++b) of_row[b] = of_row[b] * of_unit * scale;
     for (std::size_t b = 0; affine && b < batch; ++b) {
       of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));
