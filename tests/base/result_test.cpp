@@ -130,7 +130,7 @@ TEST(Result, KeepsWhatItHasIfACopyFails) {
     EXPECT_EQ(fragile::alive, 2);
     EXPECT_THROW(kept = refuses, std::bad_alloc);
     EXPECT_THROW(failed = refuses, std::bad_alloc);
-    EXPECT_THROW(result<fragile>{refuses}, std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(result<fragile>(refuses)), std::bad_alloc);
     EXPECT_EQ(fragile::alive, 2);
     ASSERT_TRUE(kept);
     EXPECT_EQ(kept->number, 3);
