@@ -117,6 +117,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   float* of_row = sums.data();
   const float* whole_sums = nullptr;
   std::size_t first_output = 0;
+  std::size_t finished = 0;  // whole rows, whose outputs follow each other
   const auto finish = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
     const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
@@ -127,7 +128,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     }
     if (edge != 2) {
       for (std::size_t b = 0; b < batch; ++b) to.put(at.output, edge, b, of_row[b]);
-    } else if (whole_rows++ == 0) {
+    } else if (finished++ == 0) {
       whole_sums = of_row;
       first_output = at.output;
     }
@@ -135,7 +136,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     return {};
   };
   static_cast<void>(for_each_segment(range, finish));
-  to.put_rows(first_output, whole_rows, whole_sums);
+  to.put_rows(first_output, finished, whole_sums);
   return true;
 }
 #endif
