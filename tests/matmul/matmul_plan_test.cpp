@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "ecq/base/amx.hpp"
 #include "ecq/base/worker_pool.hpp"
 #include "ecq/ecq.hpp"
 #include "ecq/matmul/eigen_product.hpp"
@@ -376,7 +377,8 @@ TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
   for (const std::size_t batch : {1U, 8U}) {
     const auto halves = rounded(gaussian(batch, 7168, 17, 1.0F));
     for (const instruction_set isa : fusing_sets) {
-      const bool fast = isa == instruction_set::avx512 && ecq::machine_has_fast_bf16_dots();
+      const bool by_amx = batch > 1 && ecq::machine_has_amx();
+      const bool fast = isa == instruction_set::avx512 && (by_amx || ecq::machine_has_fast_bf16_dots());
       const auto y = products_by(isa, *plan, halves, batch, true);
       EXPECT_EQ(y != products_by(isa, *plan, std::vector<float>(halves.begin(), halves.end()), batch, true), fast);
     }
@@ -425,6 +427,31 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
     packed_block affine = packed({ecq::dtype::uint4, ecq::entrollm{}}, shapes, {.chunk_bits = 11});
     ASSERT_NE(affine.matrices[0].zero, 0.0F);
     expect_sums(with_scales(std::move(affine), run, rows), columns, fused);
+  }
+}
+
+// Rows of activations that fill tiles of 16, and some that do not, where rows of weights begin at several places of a
+// group, and where columns have scales of their own.
+TEST(MatmulPlan, MultipliesManyRowsOfBf16) {
+  struct part {
+    std::size_t columns, run;
+  };
+  constexpr std::size_t batch = 51;
+  for (const auto& [columns, run] : {part{1024, 1024}, part{896, 896}, part{768, 128}, part{768, 384}}) {
+    SCOPED_TRACE(std::to_string(run) + " of " + std::to_string(columns) + " columns");
+    const auto integers = small_integers(batch * columns);
+    for (const std::optional<unsigned> pairs : {std::optional<unsigned>(), std::optional(0U)}) {
+      const ecq::any_method method = {ecq::dtype::int8, ecq::entquant{.lambda = 20}};
+      const packed_block block =
+          with_scales(packed(method, {{70, columns}}, {.chunk_bits = 12, .narrow_pairs = pairs}), run);
+      const auto plan = matmul_plan::of(cpu{}, block);
+      ASSERT_TRUE(plan) << plan.error().to_string();
+      for (const instruction_set isa : fusing_sets) {
+        EXPECT_EQ(products_by(isa, *plan, rounded(integers), batch, true),
+                  products_by(isa, *plan, integers, batch, false))
+            << ecq::name_of(isa);
+      }
+    }
   }
 }
 

@@ -79,12 +79,15 @@
 /// \def ECQ_AVX512_VNNI
 /// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
 /// has.
+/// \def ECQ_AMX
+/// Marks every function that uses registers of tiles (AMX), which machine_has_amx() is about, and AVX-512.
 #if !defined(ECQ_AVX512_EMULATED)
 #define ECQ_AVX512_EMULATED 0
 #endif
 #if ECQ_AVX512_EMULATED
 #define ECQ_AVX512 ECQ_AVX2
 #define ECQ_AVX512_VNNI ECQ_AVX2
+#define ECQ_AMX ECQ_AVX2
 #else
 #define ECQ_AVX512                                                                                               \
   [[gnu::target(                                                                                                 \
@@ -94,6 +97,10 @@
   [[gnu::target(                                                                                                       \
       "avx512vnni,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,gfni,avx2,bmi," \
       "bmi2,popcnt")]]
+#define ECQ_AMX                                                                                          \
+  [[gnu::target(                                                                                         \
+      "amx-tile,amx-bf16,amx-int8,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2," \
+      "avx512vpopcntdq,gfni,avx2,bmi,bmi2,popcnt")]]
 #endif
 
 /// \def ECQ_NEON

@@ -24,6 +24,7 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/pair_values.hpp"
+#include "ecq/matmul/tile_products_amx.hpp"
 #include "ecq/matmul/trellis_sinks_avx2.hpp"
 #include "ecq/matmul/weight_tile_avx2.hpp"
 #include "ecq/matmul/weight_tile_avx512.hpp"
@@ -40,6 +41,7 @@ namespace avx2 {
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx2;
   static constexpr bool scales_blocks = false;
+  static constexpr bool by_tiles = false;
   using activation = float;
   using cursor = product_cursor;
   using products = product_target;
@@ -61,6 +63,7 @@ template <class Activation>
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx512;
   static constexpr bool scales_blocks = true;  ///< where weights are met round by round: sums of rows have their scales
+  static constexpr bool by_tiles = false;      ///< tiles of activations (AMX) meet those of weights
   using activation = Activation;
   using cursor = product_cursor;
   using products = product_target<Activation>;
@@ -75,6 +78,13 @@ struct fused_kernels {
   }
 };
 }  // namespace avx512
+
+namespace amx {
+/// Where a tile of BF16 decoded with AVX-512 meets tiles of activations.
+struct fused_kernels : avx512::fused_kernels<std::uint16_t> {
+  static constexpr bool by_tiles = true;
+};
+}  // namespace amx
 
 }  // namespace detail
 #endif
@@ -156,6 +166,7 @@ ECQ_INLINE bool matmul_plan::run_fused([[maybe_unused]] instruction_set isa, [[m
   }
   if (x.ordered_for_ != isa || !can_fuse(range, x)) return false;
   const task_output to{task, x.batch(), y, edges, accumulate};
+  if (!x.tiles_.empty()) return multiply_tile<detail::amx::fused_kernels>(range, x, to);
   const auto multiplied = [&]<class Kernels>(Kernels) {
     const bool whole = row_phases_ == 1 && has_whole_chunks(range);
     const bool fused = whole && (whole_groups_ || (Kernels::scales_blocks && pairs_in_rounds()));

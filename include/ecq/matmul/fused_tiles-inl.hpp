@@ -17,6 +17,7 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
 #include "ecq/matmul/thread_tile.hpp"
+#include "ecq/matmul/tile_products_amx.hpp"
 #include "ecq/matmul/weight_tile.hpp"
 
 namespace ecq {
@@ -59,23 +60,42 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     const std::size_t begin = (phase + at.first_column) / group * group;
     const std::size_t end = (phase + at.first_column + at.columns + group - 1) / group * group;
     const std::uint64_t first = range.begin - whole.begin + offset - (phase + at.first_column - begin);
-    if constexpr (std::is_same_v<typename dots::activation, std::uint16_t>) {
+    float* const products = sums.data() + index * batch;
+    if constexpr (!Kernels::by_tiles && std::is_same_v<typename dots::activation, std::uint16_t>) {
       if (x.product_) {
         const auto as_bf16 = [](const std::uint16_t* halves) { return reinterpret_cast<const bf16*>(halves); };
         const auto of_rows = [](std::size_t elements) { return static_cast<std::ptrdiff_t>(elements); };
         x.product_({as_bf16(x.ordered<std::uint16_t>() + begin), batch, end - begin, of_rows(stride)},
                    {as_bf16(tile + first), rows, end - begin, of_rows(apart * columns_)},
-                   {sums.data() + index * batch, batch, rows, 1, of_rows(apart * batch)});
+                   {products, batch, rows, 1, of_rows(apart * batch)});
         return;
       }
     }
     const auto scales = [&](std::size_t row) { return scaled ? scales_of(matrix, at.row + row * apart) : nullptr; };
+    const std::size_t set = phase / (group / row_phases_);
+    if constexpr (Kernels::by_tiles) {
+      constexpr std::size_t of_step = detail::amx::halves_of_step;
+      const detail::amx::tile_operands operands = {reinterpret_cast<const std::byte*>(tile + first),
+                                                   apart * columns_ * sizeof *tile,
+                                                   x.tiles_.at(set, 0, begin / of_step), x.tiles_.stride()};
+      if (!scaled) {
+        return detail::amx::set_half_products(operands, rows, batch, (end - begin) / of_step, products, apart * batch);
+      }
+      constexpr std::size_t together = detail::amx::rows_together;
+      for (std::size_t row = 0; row < rows; row += together) {
+        const std::size_t count = (std::min)(together, rows - row);
+        const bf16* of_rows[together];
+        for (std::size_t i = 0; i < count; ++i) of_rows[i] = scales(row + i);
+        detail::amx::add_scaled_products(operands.behind(row, 0, 0), of_rows, count, batch,
+                                         {begin, end - begin, of_scale, two_blocks}, products + row * apart * batch,
+                                         apart * batch);
+      }
+      return;
+    }
     const auto add = [&]<class Dots>() {
       detail::add_tile_products<Dots>(
-          tile + first, apart * columns_, scales, rows,
-          x.ordered<typename Dots::activation>() + phase / (group / row_phases_) * batch * stride, stride,
-          {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, sums.data() + index * batch,
-          apart * batch);
+          tile + first, apart * columns_, scales, rows, x.ordered<typename Dots::activation>() + set * batch * stride,
+          stride, {begin, end - begin, scaled ? of_scale : stride, two_blocks}, batch, products, apart * batch);
     };
     if constexpr (!std::is_same_v<typename Kernels::scaled_dots, dots>) {
       if (scaled) return add.template operator()<typename Kernels::scaled_dots>();

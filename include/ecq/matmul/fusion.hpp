@@ -137,6 +137,14 @@ constexpr std::size_t place_of_byte_in_rounds(std::size_t column) {
   return column - in_group + in_group % 8 / 2 * 64 + in_group / 8 * 2 + in_group % 2;
 }
 
+/// How activations that are no integers lie, once they are ordered for weights in the order in which kernels decode
+/// them.
+enum class activation_order : std::uint8_t {
+  floats,  ///< rows of FP32
+  halves,  ///< rows of BF16
+  tiles    ///< the same as activation_tiles, for AMX
+};
+
 /// How activations of 8 bits lie, once they are ordered for codes in the order in which kernels store them.
 enum class integer_order : std::uint8_t {
   columns,     ///< they are not

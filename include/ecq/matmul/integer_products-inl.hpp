@@ -15,6 +15,7 @@
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/matmul/stored_weights.hpp"
+#include "ecq/matmul/tile_products_amx.hpp"
 
 namespace ecq {
 
@@ -49,28 +50,55 @@ namespace detail {
 struct integer_run {
   const std::byte* codes;
   stored_as how;
+  bool is_signed;
   std::size_t stride;  ///< bytes from row to row
   std::size_t rows;
-  std::size_t phase;  ///< where rows begin in a group, if codes are ordered
-  std::size_t first;  ///< the column of the first code, among those of ordered activations if codes are ordered
-  std::size_t count;  ///< of codes in a row, at most most_integer_columns
+  std::size_t phase;    ///< where rows begin in a group, if codes are ordered
+  std::size_t first;    ///< the column of the first code, among those of ordered activations if codes are ordered
+  std::size_t count;    ///< of codes in a row, at most most_integer_columns
+  std::size_t column;   ///< the first one that counts
+  std::size_t columns;  ///< that count: activations are 0 for others
 };
 
-/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b, as integer_sums()
-/// does.
-inline void sum_integers(instruction_set isa, bool is_signed, const integer_run& run, const quantized_activations& x,
-                         std::size_t first, std::size_t batch, std::int32_t* sums, std::size_t stride) {
+#if ECQ_X86
+/// sum_integers() by AMX; or false if it does not take such a run.
+inline bool sum_integers_by_tiles(const integer_run& run, const quantized_activations& x, std::size_t first,
+                                  std::size_t batch, std::int32_t* sums, std::size_t stride) {
+  const activation_tiles& tiles = x.tiles();
   const bool ordered = run.how != stored_as::elements;
-  const integer_code_rows codes = {run.codes, run.stride, run.rows, run.count, is_signed, ordered};
+  const bool in_order = ordered == (x.order() != integer_order::columns);
+  constexpr std::size_t of_step = activation_tiles::row_bytes;
+  const bool whole_steps =
+      run.first % of_step == 0 && (run.count % of_step == 0 || run.first + run.count == x.columns());
+  if (tiles.empty() || !in_order || !whole_steps || first % activation_tiles::rows_together != 0) return false;
+  const amx::tile_operands operands = {run.codes, run.stride, tiles.at(run.phase, first, run.first / of_step),
+                                       tiles.stride()};
+  const std::size_t steps = (run.count + of_step - 1) / of_step;
+  const bool as_signed = run.is_signed && !ordered;
+  amx::set_byte_products(as_signed, operands, run.rows, batch, steps, sums, stride);
+  if (as_signed) return true;
+  const integer_kernels& unsigned_ones = integer_kernels_by<avx512::integer_dots>;
+  add_differences(unsigned_ones, run.is_signed, run.rows, x, first, run.column, run.columns, batch, sums, stride);
+  return true;
+}
+#endif
+
+/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b.
+inline void sum_integers(instruction_set isa, const integer_run& run, const quantized_activations& x, std::size_t first,
+                         std::size_t batch, std::int32_t* sums, std::size_t stride) {
+  const bool ordered = run.how != stored_as::elements;
+  const integer_code_rows codes = {run.codes, run.stride, run.rows, run.count, run.is_signed, ordered};
 #if ECQ_X86
   if (run.how == stored_as::words) {
     return integer_sums(integer_kernels_by<avx2::word_dots, std::int16_t>, codes,
                         x.ordered_words(first, run.phase) + run.first, x.ordered_stride(), batch, sums, stride);
   }
+  if (isa == instruction_set::avx512 && sum_integers_by_tiles(run, x, first, batch, sums, stride)) return;
 #endif
+  const integer_kernels& kernels = integer_kernels_of(isa);
   const std::int8_t* const rows = ordered ? x.ordered_bytes(first, run.phase) : x.row(first);
-  integer_sums(integer_kernels_of(isa), codes, rows + run.first, ordered ? x.ordered_stride() : x.stride(), batch, sums,
-               stride);
+  integer_sums(kernels, codes, rows + run.first, ordered ? x.ordered_stride() : x.stride(), batch, sums, stride);
+  add_differences(kernels, run.is_signed, run.rows, x, first, run.column, run.columns, batch, sums, stride);
 }
 
 }  // namespace detail
@@ -94,7 +122,6 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
   double scaled[most_rows][most_batch];
   for (std::size_t row = 0; row < rows; ++row) std::fill_n(scaled[row], batch, 0.0);
   // Ordered codes are multiplied by whole groups, and rows that begin at the same place in one together.
-  const bool is_signed = matrix.format == dtype::int8;
   const bool ordered = codes.how != detail::stored_as::elements;
   const std::size_t group = ordered ? detail::group_of(fusion_) : 1;
   const std::size_t phases = ordered ? row_phases_ : 1;
@@ -111,16 +138,15 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
       const std::size_t from = begin_row * columns_ + done;
       const detail::integer_run run = {.codes = codes.first + from * codes.width - before * codes.width,
                                        .how = codes.how,
+                                       .is_signed = matrix.format == dtype::int8,
                                        .stride = phases * columns_ * codes.width,
                                        .rows = some_rows,
                                        .phase = place / (group / phases),
                                        .first = place + column - before,
-                                       .count = (before + count + group - 1) / group * group};
-      detail::sum_integers(isa, is_signed, run, x.quantized_, first, batch, sums[begin_row], phases * most_batch);
-      if (codes.how != detail::stored_as::words) {
-        detail::add_differences(detail::integer_kernels_of(isa), is_signed, some_rows, x.quantized_, first, column,
-                                count, batch, sums[begin_row], phases * most_batch);
-      }
+                                       .count = (before + count + group - 1) / group * group,
+                                       .column = column,
+                                       .columns = count};
+      detail::sum_integers(isa, run, x.quantized_, first, batch, sums[begin_row], phases * most_batch);
       for (std::size_t row = begin_row; row < rows; row += phases) {
         const std::size_t group_row = (at.row + row) / layout.rows_per_group;
         const auto scale =

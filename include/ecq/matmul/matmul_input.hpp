@@ -15,6 +15,7 @@
 #include "ecq/base/line_vector.hpp"
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/matmul/activation_tiles.hpp"
 #include "ecq/matmul/dense_product.hpp"
 #include "ecq/matmul/quantized_activations.hpp"
 
@@ -92,7 +93,7 @@ class matmul_input {
   }
 
   /// Whether there are rows in the order in which fused products meet them.
-  bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty(); }
+  bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty() || !tiles_.empty(); }
 
   /// Those rows; Activation is float or, for BF16, std::uint16_t.
   template <class Activation>
@@ -110,6 +111,7 @@ class matmul_input {
   detail::line_vector<float> copy_;
   detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
   detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
+  detail::activation_tiles tiles_;                            ///< the same as tiles of BF16, instead of either
   half_product product_;                                      ///< what multiplies these, unless kernels do
   instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
   std::size_t sums_stride_ = 0;

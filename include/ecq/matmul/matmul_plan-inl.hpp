@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ecq/base/amx.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/format/fp8_e4m3.hpp"
@@ -166,14 +167,21 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.ordered_for_ = chosen;
       const detail::integer_order order = order_of_integers(chosen);
       if (order != detail::integer_order::columns) input.quantized_.order_as(order, fusion_, places_of_rows());
+      const bool tiles = chosen == instruction_set::avx512 && x.rows() > 1 && machine_has_amx();
+      if (tiles) input.quantized_.make_tiles(places_of_rows());
       return input;
     }
     // Quantised activations are FP32, whatever x was.
     const bool fed = std::is_same_v<Element, bf16> && product && feeds_product(isa);
     if (fed && type == activation_type::fp32) input.product_ = product;
-    const bool halves = type == activation_type::fp32 && (fed || meets_halves<Element>(chosen));
+    using detail::activation_order;
+    const bool halves = std::is_same_v<Element, bf16> && type == activation_type::fp32;
+    const activation_order how = !halves ? activation_order::floats
+                                 : fed   ? activation_order::halves
+                                         : order_of_halves(chosen, x.rows());
     const bool few = x.rows() <= detail::most_fused_rows;
-    if (fuses(chosen) && ((halves && row_phases_ == 1) || few)) order(chosen, halves, input);
+    const bool any_number = how != activation_order::floats && row_phases_ == 1;
+    if (fuses(chosen) && (any_number || few)) order(chosen, how, input);
     if (affine_) {
       input.sums_stride_ = columns_ + 1;
       input.sums_.resize(x.rows() * (columns_ + 1));
@@ -201,28 +209,47 @@ ECQ_INLINE bool matmul_plan::feeds_product(instruction_set isa) const noexcept {
          row_phases_ == 1 && one_scale;
 }
 
-ECQ_INLINE void matmul_plan::order(instruction_set chosen, bool halves, matmul_input& input) const {
+ECQ_INLINE detail::activation_order matmul_plan::order_of_halves(instruction_set chosen, std::size_t rows) noexcept {
+  using detail::activation_order;
+  if (chosen != instruction_set::avx512) return activation_order::floats;
+  if (rows > 1 && machine_has_amx()) return activation_order::tiles;
+  return machine_has_fast_bf16_dots() ? activation_order::halves : activation_order::floats;
+}
+
+ECQ_INLINE void matmul_plan::order(instruction_set chosen, detail::activation_order how, matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
   const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds();
+  const bool floats = how == detail::activation_order::floats;
   std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
   for (std::size_t column = 0; column < group; ++column) {
     const std::size_t place =
         rounds ? detail::place_in_rounds(fusion_, column) : detail::place_met(fusion_, chosen, column);
-    places[column] = static_cast<std::uint16_t>(place);
+    places[column] = static_cast<std::uint16_t>(floats ? place : detail::place_of_half(place));
   }
-  const auto fill = [&](auto& ordered, const auto& convert) {
-    ordered.resize(row_phases_ * input.batch() * places_of_rows().ordered_columns());
+  const detail::row_places of = places_of_rows();
+  const std::size_t stride = of.ordered_columns();
+  // Rows from `first` on, in all their places.
+  const auto fill = [&](auto& ordered, std::size_t first, std::size_t rows, const auto& convert) {
+    ordered.resize(row_phases_ * rows * stride);
     detail::order_rows<float>(
-        places_of_rows(), input.batch(), [&](std::size_t row) { return input.row(row); },
+        of, rows, [&](std::size_t row) { return input.row(first + row); },
         [&](const float* from, std::size_t at) {
           for (std::size_t i = 0; i < group; ++i) ordered[at + places[i]] = convert(from[i]);
         });
   };
-  if (!halves) return fill(input.ordered_, [](float x) { return x; });
-  for (std::uint16_t& place : places) place = static_cast<std::uint16_t>(detail::place_of_half(place));
-  fill(input.ordered_halves_,
-       [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); });
+  if (floats) return fill(input.ordered_, 0, input.batch(), [](float x) { return x; });
+  const auto half_of = [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); };
+  if (how == detail::activation_order::halves) return fill(input.ordered_halves_, 0, input.batch(), half_of);
+  input.tiles_.resize(row_phases_, input.batch(), stride * sizeof(std::uint16_t) / sizeof(std::uint32_t));
+  detail::line_vector<std::uint16_t> some;
+  for (std::size_t row = 0; row < input.batch(); row += detail::activation_tiles::rows_together) {
+    const std::size_t rows = (std::min)(detail::activation_tiles::rows_together, input.batch() - row);
+    fill(some, row, rows, half_of);
+    for (std::size_t phase = 0; phase < row_phases_; ++phase) {
+      input.tiles_.set_rows(phase, row, rows, some.data() + phase * rows * stride, stride * sizeof some[0]);
+    }
+  }
 }
 
 ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view<float> y) const {
@@ -312,7 +339,8 @@ ECQ_INLINE result<detail::stored_weights> matmul_plan::decode_task(instruction_s
   const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
   const auto chunks = static_cast<std::size_t>(last - first + 1);
   const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
-  std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes);
+  // Products of tiles read whole rows of them, of which the last ones may end behind the codes.
+  std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes + detail::activation_tiles::row_bytes);
   std::byte* targets[detail::min_chunk_run];
   for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;
   detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);

@@ -120,8 +120,9 @@ class matmul_plan {
   std::size_t rows_at_once(instruction_set isa = instruction_set::automatic, bool fed = false) const noexcept {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!fuses(chosen)) return (std::numeric_limits<std::size_t>::max)();
-    const bool halves = (fed || meets_halves<Element>(chosen)) && row_phases_ == 1;
-    return halves ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
+    const bool halves =
+        fed || (std::is_same_v<Element, bf16> && order_of_halves(chosen, 2) != detail::activation_order::floats);
+    return halves && row_phases_ == 1 ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
   }
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
@@ -271,20 +272,16 @@ class matmul_plan {
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
                                const detail::stored_weights& codes, const matmul_input& x, std::size_t first,
                                std::size_t batch, detail::row_tile& tile) const;
-  /// Whether products fused by `chosen` meet activations of this type as BF16.
-  template <activation Element>
-  static bool meets_halves(instruction_set chosen) noexcept {
-    return std::is_same_v<Element, bf16> && chosen == instruction_set::avx512 && machine_has_fast_bf16_dots();
-  }
+  /// How products fused by `chosen` meet `rows` rows of activations of BF16.
+  static detail::activation_order order_of_halves(instruction_set chosen, std::size_t rows) noexcept;
   detail::row_places places_of_rows() const noexcept { return {columns_, detail::group_of(fusion_), row_phases_}; }
   /// Where a row of a part begins in a group of weights.
   std::size_t place_of_row(const part& source, std::size_t row) const noexcept {
     const std::uint64_t begin = source.begin + std::uint64_t{row - source.first_row} * columns_;
     return static_cast<std::size_t>(begin % detail::group_of(fusion_));
   }
-  /// Puts the rows of `input`, which are BF16 values if `halves`, in the order in which products fused by `chosen` meet
-  /// them.
-  void order(instruction_set chosen, bool halves, matmul_input& input) const;
+  /// Puts the rows of `input` in the order in which products fused by `chosen` meet them, and as `how` says.
+  void order(instruction_set chosen, detail::activation_order how, matmul_input& input) const;
   /// Makes the rows of `input` from quantised activations, as the matrices need them.
   template <activation Element>
   result<void> quantize(matrix_view<const Element> x, matmul_input& input) const;

@@ -13,6 +13,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/line_vector.hpp"
+#include "ecq/matmul/activation_tiles.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/ordered_rows.hpp"
 
@@ -96,7 +97,23 @@ class quantized_activations {
     order_by(of, bytes_, place_all);
   }
 
+  /// Keeps all rows also as tiles: in the order order(), with rows in all places of `of`, or as they are. Throws
+  /// std::bad_alloc.
+  void make_tiles(const row_places& of) {
+    const bool plain = order_ == integer_order::columns;
+    const std::size_t sets = plain ? 1 : of.phases, stride = plain ? stride_ : ordered_stride_;
+    tiles_.resize(sets, scales_.size(), stride / sizeof(std::uint32_t));
+    for (std::size_t set = 0; set < sets; ++set) {
+      for (std::size_t first = 0; first < scales_.size(); first += activation_tiles::rows_together) {
+        const std::size_t count = (std::min)(activation_tiles::rows_together, scales_.size() - first);
+        tiles_.set_rows(set, first, count, plain ? row(first) : ordered_bytes(first, set), stride);
+      }
+    }
+  }
+
   bool empty() const noexcept { return scales_.empty(); }
+  std::size_t columns() const noexcept { return columns_; }
+  const activation_tiles& tiles() const noexcept { return tiles_; }
   integer_order order() const noexcept { return order_; }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
@@ -150,6 +167,7 @@ class quantized_activations {
   line_vector<std::int8_t> integers_;
   line_vector<std::int8_t> bytes_;
   line_vector<std::int16_t> words_;
+  activation_tiles tiles_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
   std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th

@@ -1,0 +1,62 @@
+#pragma once
+/// \file
+/// Rows of activations in the order in which products of tiles (AMX) read them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "ecq/base/line_vector.hpp"
+
+namespace ecq::detail {
+
+/// 16 rows together, 64 bytes of each at a time, a tile: its row i has word i, of 32 bits, of all 16 rows. A word is a
+/// pair of BF16 values or four bytes. Rows that are not there are zeros. There is a set of rows for each place at which
+/// rows of weights begin in a group (row_places).
+class activation_tiles {
+ public:
+  static constexpr std::size_t rows_together = 16;
+  static constexpr std::size_t words = 16;  ///< of a row in a tile
+  static constexpr std::size_t row_bytes = words * sizeof(std::uint32_t);
+  static constexpr std::size_t tile_words = rows_together * words;
+
+  bool empty() const noexcept { return tiles_.empty(); }
+
+  /// Makes room for `sets` x `rows` rows of `row_words` words, a multiple of `words`. Throws std::bad_alloc.
+  void resize(std::size_t sets, std::size_t rows, std::size_t row_words) {
+    row_words_ = row_words;
+    set_words_ = (rows + rows_together - 1) / rows_together * stride();
+    tiles_.resize(sets * set_words_);
+  }
+
+  /// Words from the tile of 16 rows to that of the next ones.
+  std::size_t stride() const noexcept { return rows_together * row_words_; }
+
+  /// The tile number `step` of row `row`, a multiple of 16, and of those behind it.
+  const std::uint32_t* at(std::size_t set, std::size_t row, std::size_t step) const noexcept {
+    return tiles_.data() + set * set_words_ + row / rows_together * stride() + step * tile_words;
+  }
+
+  /// Sets up to 16 rows, from `row` on, to those `apart` bytes from each other.
+  void set_rows(std::size_t set, std::size_t row, std::size_t count, const void* rows, std::size_t apart) {
+    std::uint32_t* to = tiles_.data() + (at(set, row, 0) - tiles_.data());
+    for (std::size_t word = 0; word < row_words_; word += words, to += tile_words) {
+      std::uint32_t some[rows_together][words] = {};
+      for (std::size_t i = 0; i < count; ++i) {
+        std::memcpy(some[i], static_cast<const std::byte*>(rows) + i * apart + word * sizeof(std::uint32_t),
+                    sizeof some[i]);
+      }
+      for (std::size_t k = 0; k < words; ++k) {
+        for (std::size_t i = 0; i < rows_together; ++i) to[k * rows_together + i] = some[i][k];
+      }
+    }
+  }
+
+ private:
+  std::size_t row_words_ = 0;
+  std::size_t set_words_ = 0;
+  line_vector<std::uint32_t> tiles_;
+};
+
+}  // namespace ecq::detail

@@ -1,0 +1,179 @@
+#pragma once
+/// \file
+/// Definition of products by AMX.
+
+#include "ecq/base/config.hpp"
+
+#if ECQ_X86
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "ecq/format/bf16.hpp"
+#include "ecq/matmul/activation_tiles.hpp"
+#include "ecq/matmul/tile_products_amx.hpp"
+#include "ecq/matmul/tile_registers_amx.hpp"
+#include "ecq/matmul/weight_tile.hpp"
+
+ECQ_KERNELS_BEGIN
+
+namespace ecq::detail::amx {
+
+static_assert(activation_tiles::rows_together == tile_rows && activation_tiles::row_bytes == tile_row_bytes);
+
+/// Registers with the shapes of a number of rows of weights and of activations: numbers 0 to 3 have the sums, 4 and 5
+/// weights, 6 and 7 activations.
+class shaped_registers {
+ public:
+  shaped_registers() = default;
+  shaped_registers(const shaped_registers&) = delete;
+  shaped_registers& operator=(const shaped_registers&) = delete;
+  ~shaped_registers() { release(); }
+
+  /// Takes `rows` rows of weights, `step_bytes` of each at a time, and `batch` of activations.
+  ECQ_AMX void set(std::size_t rows, std::size_t batch, std::size_t step_bytes) {
+    if (rows == rows_ && batch == batch_ && step_bytes == step_bytes_) return;
+    rows_ = rows;
+    batch_ = batch;
+    step_bytes_ = step_bytes;
+    tile_shapes shapes;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::size_t of_weights = (std::min)(rows - (std::min)(rows, i * tile_rows), tile_rows);
+      const std::size_t of_x = (std::min)(batch - (std::min)(batch, i * tile_rows), tile_rows) * sizeof(float);
+      if (of_weights != 0) shapes.set(4 + i, of_weights, step_bytes);
+      if (of_x != 0) shapes.set(6 + i, step_bytes / sizeof(float), of_x);
+      for (std::size_t j = 0; j < 2; ++j) {
+        const std::size_t other = (std::min)(batch - (std::min)(batch, j * tile_rows), tile_rows) * sizeof(float);
+        if (of_weights != 0 && other != 0) shapes.set(2 * i + j, of_weights, other);
+      }
+    }
+    configure(shapes);
+  }
+
+ private:
+  std::size_t rows_ = 0;
+  std::size_t batch_ = 0;
+  std::size_t step_bytes_ = 0;
+};
+
+/// Sets the sums of `Rows` by `Batch` tiles to the products of `steps` steps. The stride of sums counts bytes.
+template <class Products, std::size_t Rows, std::size_t Batch>
+ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std::size_t stride) {
+  set_zero<0>();
+  if constexpr (Batch == 2) set_zero<1>();
+  if constexpr (Rows == 2) set_zero<2>();
+  if constexpr (Rows == 2 && Batch == 2) set_zero<3>();
+  for (; steps != 0; --steps) {
+    load<6>(of.x, tile_row_bytes);
+    load<4>(of.weights, of.weight_stride);
+    Products::template add<0, 4, 6>();
+    if constexpr (Batch == 2) {
+      load<7>(of.x + of.x_stride, tile_row_bytes);
+      Products::template add<1, 4, 7>();
+    }
+    if constexpr (Rows == 2) {
+      load<5>(of.weights + tile_rows * of.weight_stride, of.weight_stride);
+      Products::template add<2, 5, 6>();
+      if constexpr (Batch == 2) Products::template add<3, 5, 7>();
+    }
+    of.weights += tile_row_bytes;
+    of.x += activation_tiles::tile_words;
+  }
+  store<0>(sums, stride);
+  if constexpr (Batch == 2) store<1>(sums + tile_row_bytes, stride);
+  if constexpr (Rows == 2) store<2>(sums + tile_rows * stride, stride);
+  if constexpr (Rows == 2 && Batch == 2) store<3>(sums + tile_rows * stride + tile_row_bytes, stride);
+}
+
+/// The same for as many tiles as `rows` rows of weights and `batch` of activations fill, up to rows_together each.
+template <class Products>
+void set_some_tiles(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
+                    typename Products::sum* sums, std::size_t stride) {
+  constexpr decltype(&set_tiles<Products, 1, 1>) every[2][2] = {{set_tiles<Products, 1, 1>, set_tiles<Products, 1, 2>},
+                                                                {set_tiles<Products, 2, 1>, set_tiles<Products, 2, 2>}};
+  every[rows > tile_rows ? 1 : 0][batch > tile_rows ? 1 : 0](of, steps, reinterpret_cast<std::byte*>(sums),
+                                                             stride * sizeof *sums);
+}
+
+/// set_half_products() or set_byte_products().
+template <class Products>
+void set_tile_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
+                       typename Products::sum* sums, std::size_t stride) {
+  shaped_registers registers;
+  for (std::size_t b = 0; b < batch; b += rows_together) {
+    const std::size_t of_batch = (std::min)(batch - b, rows_together);
+    for (std::size_t row = 0; row < rows; row += rows_together) {
+      const std::size_t of_rows = (std::min)(rows - row, rows_together);
+      registers.set(of_rows, of_batch, tile_row_bytes);
+      set_some_tiles<Products>(of.behind(row, b, 0), of_rows, of_batch, steps, sums + row * stride + b, stride);
+    }
+  }
+}
+
+/// Products whose rows have scales of their own, which are not yet in the sums.
+struct unscaled_products {
+  std::size_t number;  ///< of the scale in each row
+  alignas(64) float products[rows_together][rows_together];
+};
+
+/// sums[row * stride + b] += of.products[row][b] * the scale of row `row`.
+ECQ_AMX inline void add_scaled(const unscaled_products& of, const bf16* const* scales, std::size_t rows,
+                               std::size_t batch, float* sums, std::size_t stride) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    const __m512 scale = _mm512_set1_ps(static_cast<float>(scales[row][of.number]));
+    for (std::size_t b = 0; b < batch; b += 16) {
+      const auto there = static_cast<__mmask16>(_bzhi_u32(0xFFFFU, static_cast<unsigned>(batch - b)));
+      float* const to = sums + row * stride + b;
+      const __m512 sum = _mm512_fmadd_ps(_mm512_load_ps(of.products[row] + b), scale, _mm512_maskz_loadu_ps(there, to));
+      _mm512_mask_storeu_ps(to, there, sum);
+    }
+  }
+}
+
+ECQ_INLINE void set_half_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
+                                  float* sums, std::size_t stride) {
+  set_tile_products<half_products>(of, rows, batch, steps, sums, stride);
+}
+
+ECQ_INLINE void set_byte_products(bool is_signed, const tile_operands& of, std::size_t rows, std::size_t batch,
+                                  std::size_t steps, std::int32_t* sums, std::size_t stride) {
+  const auto set = is_signed ? set_tile_products<byte_products<true>> : set_tile_products<byte_products<false>>;
+  set(of, rows, batch, steps, sums, stride);
+}
+
+ECQ_INLINE void add_scaled_products(const tile_operands& of, const bf16* const* scales, std::size_t rows,
+                                    std::size_t batch, const column_range& columns, float* sums, std::size_t stride) {
+  unscaled_products both[2];  // one is scaled while the unit works at the other
+  shaped_registers registers;
+  for (std::size_t b = 0; b < batch; b += rows_together) {
+    const std::size_t of_batch = (std::min)(batch - b, rows_together);
+    // Whole rows of registers are stored, since that is what is loaded at once.
+    const std::size_t stored = (of_batch + tile_rows - 1) / tile_rows * tile_rows;
+    std::size_t done = 0;
+    for (scale_run run(columns); run.is_there(); run.advance()) {
+      // Where halves of registers have scales of their own, one half at a time is multiplied.
+      const std::size_t parts = run.number != run.second ? 2 : 1;
+      registers.set(rows, stored, tile_row_bytes / parts);
+      for (std::size_t part = 0; part < parts; ++part) {
+        tile_operands there = of.behind(0, b, (run.begin - columns.first) / halves_of_step);
+        there.weights += part * tile_row_bytes / 2;
+        there.x += part * activation_tiles::tile_words / 2;
+        unscaled_products& next = both[done % 2];
+        next.number = part == 0 ? run.number : run.second;
+        set_some_tiles<half_products>(there, rows, stored, (run.end - run.begin) / halves_of_step, next.products[0],
+                                      rows_together);
+        if (done++ != 0) add_scaled(both[done % 2], scales, rows, of_batch, sums + b, stride);
+      }
+    }
+    add_scaled(both[(done + 1) % 2], scales, rows, of_batch, sums + b, stride);
+  }
+}
+
+}  // namespace ecq::detail::amx
+
+ECQ_KERNELS_END
+
+#endif

@@ -1,0 +1,17 @@
+#pragma once
+/// \file
+/// In the place of the library's header: a machine whose registers of AMX are emulated, unless ECQ_AMX is 0.
+
+#include "ecq/base/amx.hpp"
+#include "ecq/base/config.hpp"
+#include "ecq/base/instruction_set.hpp"
+
+namespace ecq {
+
+ECQ_INLINE bool machine_has_amx() noexcept {
+  static const bool found =
+      detail::said_by("ECQ_AMX") != "0" && detail::detect_instruction_set() == instruction_set::avx512;
+  return found;
+}
+
+}  // namespace ecq
