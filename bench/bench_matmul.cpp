@@ -113,17 +113,18 @@ void count(benchmark::State& state, std::size_t rows, double bits) {
   state.counters["bits"] = bits;
 }
 
+template <class Activation = ecq::bf16>
 void ours(benchmark::State& state, const coding& how, std::size_t rows, ecq::matmul_options options = {}) {
   const auto batch = static_cast<std::size_t>(state.range(0));
   ecq::worker_pool pool(static_cast<unsigned>(state.range(1)));
   const coded_copies& all = coded(rows, how);
   const auto gaussian = ecq_test::gaussian(batch, columns, 3, 1.0F);
-  const std::vector<ecq::bf16> x(gaussian.begin(), gaussian.end());
+  const std::vector<Activation> x(gaussian.begin(), gaussian.end());
   std::vector<float> y(batch * rows);
   std::size_t turn = 0;
   for (auto _ : state) {
     const auto done = ecq::matmul(cpu{.pool = &pool}, all.plans[turn++ % all.plans.size()],
-                                  matrix_view<const ecq::bf16>(x.data(), batch, columns),
+                                  matrix_view<const Activation>(x.data(), batch, columns),
                                   matrix_view<float>(y.data(), batch, rows), options);
     if (!done) state.SkipWithError(done.error().message().c_str());
     benchmark::DoNotOptimize(y.data());
@@ -338,6 +339,7 @@ const bool registered = [] {
          },
          {1, 2});
     }
+    at("fp8_3_pairs_fp32", [rows](benchmark::State& state) { ours<float>(state, {3.0, true}, rows); }, {1});
     for (const bool pairs : {false, true}) {
       for (const auto& [name, bits] : {std::pair("int8_2.1", 2.1), {"int8_3", 3.0}}) {
         const auto w8a8 = [=, bits = bits](benchmark::State& state) {

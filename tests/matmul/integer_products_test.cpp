@@ -246,7 +246,7 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
           for (const auto& parts : {std::vector<row_selection>{{0}, {1}}, {{1, 2, 3}, {0, 1, 20}}}) {
             const auto plan = matmul_plan::of(cpu{}, of.block, parts);
             ASSERT_TRUE(plan) << plan.error().to_string();
-            for (const std::size_t batch : {1U, 6U}) {
+            for (const std::size_t batch : {1U, 9U}) {
               const auto x = gaussian(batch, columns, 99, 1.0F);
               const matrix_view<const float> in(x.data(), batch, columns);
               std::vector<float> first;
@@ -296,7 +296,7 @@ TEST(IntegerProducts, OfPairsWithEscapes) {
       const std::vector<row_selection> parts = {{0, 1, rows - 1}, {1}};
       const auto plan = matmul_plan::of(cpu{}, of.block, parts);
       ASSERT_TRUE(plan) << plan.error().to_string();
-      for (const std::size_t batch : {1U, 6U}) {
+      for (const std::size_t batch : {1U, 9U}) {
         const auto x = gaussian(batch, columns, 99, 1.0F);
         const auto agreed = products_of_every_set(*plan, x, batch);
         ASSERT_TRUE(agreed) << agreed.error().to_string();
@@ -320,7 +320,7 @@ TEST(IntegerProducts, OfFewCodes) {
       const std::vector<row_selection> parts = {{0, 1}, {1}};
       const auto plan = matmul_plan::of(cpu{}, of.block, parts);
       ASSERT_TRUE(plan) << plan.error().to_string();
-      for (const std::size_t batch : {1U, 6U}) {
+      for (const std::size_t batch : {1U, 9U}) {
         SCOPED_TRACE(std::string(to_string(format)) + ", " + std::to_string(columns) + " columns");
         const auto x = gaussian(batch, columns, 99, 1.0F);
         const auto agreed = products_of_every_set(*plan, x, batch);

@@ -40,7 +40,7 @@ TEST(ActivationTiles, HaveWordsOfRowsSideBySide) {
   EXPECT_FALSE(tiles.empty());
   for (std::size_t set = 0; set < sets; ++set) {
     for (std::size_t row = 0; row < rows; row += 16) {
-      tiles.set_rows(set, row, (std::min)(rows - row, std::size_t{16}), &words[(set * rows + row) * row_words],
+      tiles.set_rows(set, row, 0, (std::min)(rows - row, std::size_t{16}), &words[(set * rows + row) * row_words],
                      row_words * sizeof words[0]);
     }
   }
@@ -64,7 +64,7 @@ struct factors {
     for (Element& each : x) each = element(static_cast<int>(random() % 7) - 3);
     tiles.resize(1, batch, columns * sizeof(Element) / sizeof(std::uint32_t));
     for (std::size_t b = 0; b < batch; b += 16) {
-      tiles.set_rows(0, b, (std::min)(batch - b, std::size_t{16}), &x[b * columns], columns * sizeof(Element));
+      tiles.set_rows(0, b, 0, (std::min)(batch - b, std::size_t{16}), &x[b * columns], columns * sizeof(Element));
     }
   }
 
@@ -83,7 +83,7 @@ struct factors {
 
   ecq::detail::amx::tile_operands operands(std::size_t step) const {
     return ecq::detail::amx::tile_operands{reinterpret_cast<const std::byte*>(weights.data()),
-                                           columns * sizeof(Element), tiles.at(0, 0, 0), tiles.stride()}
+                                           columns * sizeof(Element), tiles.at(0, 0, 0), tiles.stride(), tiles.parts()}
         .behind(0, 0, step);
   }
 
@@ -117,6 +117,52 @@ TEST_F(TileProducts, OfBf16AreSums) {
         float expected = b < batch ? 0 : -1.0F;  // nothing else is touched
         for (std::size_t i = 32; i < 192 && b < batch; ++i) expected += of.product<float>(row, b, i);
         ASSERT_EQ(sums[row * stride + b], expected) << row << ", " << b;
+      }
+    }
+  }
+}
+
+// Numbers of 18 bits are sums of three of BF16, and all sums of products are below 2^24.
+TEST_F(TileProducts, OfFp32AreThoseOfItsParts) {
+  constexpr std::size_t columns = 64, parts = activation_tiles::parts_of_fp32;
+  for (const auto& [rows, batch] : every_number) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(batch));
+    factors<bf16> of(rows, batch, columns);
+    for (bf16& weight : of.weights) weight = bf16(static_cast<float>(weight) > 0 ? 1.0F : -1.0F);
+    std::mt19937 random(3);
+    std::vector<float> x(batch * columns);
+    for (float& each : x) each = static_cast<float>(static_cast<int>(random() % 0x40000) - 0x20000);
+    of.tiles.resize(1, batch, columns / 2, parts);
+    std::vector<float> rests = x;
+    for (std::size_t part = 0; part < parts; ++part) {
+      for (std::size_t i = 0; i < rests.size(); ++i) {
+        of.x[i] = bf16(rests[i]);
+        rests[i] -= static_cast<float>(of.x[i]);
+      }
+      for (std::size_t b = 0; b < batch; b += 16) {
+        of.tiles.set_rows(0, b, part, (std::min)(batch - b, std::size_t{16}), &of.x[b * columns],
+                          columns * sizeof(bf16));
+      }
+    }
+    EXPECT_EQ(rests, std::vector<float>(rests.size()));
+    std::vector<float> sums(rows * batch);
+    ecq::detail::amx::set_half_products(of.operands(0), rows, batch, 2, sums.data(), batch);
+    const ecq::bf16 one_scale(2.0F);
+    std::vector<float> scaled(rows * batch);
+    const std::vector<const bf16*> scales(ecq::detail::amx::rows_together, &one_scale);
+    for (std::size_t row = 0; row < rows; row += scales.size()) {
+      ecq::detail::amx::add_scaled_products(of.operands(0).behind(row, 0, 0), scales.data(),
+                                            (std::min)(scales.size(), rows - row), batch, {0, columns, columns, false},
+                                            &scaled[row * batch], batch);
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        float expected = 0;
+        for (std::size_t i = 0; i < columns; ++i) {
+          expected += static_cast<float>(of.weights[row * columns + i]) * x[b * columns + i];
+        }
+        ASSERT_EQ(sums[row * batch + b], expected) << row << ", " << b;
+        ASSERT_EQ(scaled[row * batch + b], 2 * expected) << row << ", " << b;
       }
     }
   }

@@ -11,37 +11,49 @@
 
 namespace ecq::detail {
 
+/// The most rows of activations that are multiplied faster by vectors than by tiles: a tile takes as long for one row
+/// as for 16, and three times as long for parts of FP32.
+inline constexpr std::size_t most_rows_without_tiles_bf16 = 1;
+inline constexpr std::size_t most_rows_without_tiles_fp32 = 4;
+inline constexpr std::size_t most_rows_without_tiles_int8 = 8;
+
 /// 16 rows together, 64 bytes of each at a time, a tile: its row i has word i, of 32 bits, of all 16 rows. A word is a
 /// pair of BF16 values or four bytes. Rows that are not there are zeros. There is a set of rows for each place at which
-/// rows of weights begin in a group (row_places).
+/// rows of weights begin in a group (row_places). Activations may be sums of several parts, whose tiles follow each
+/// other.
 class activation_tiles {
  public:
   static constexpr std::size_t rows_together = 16;
   static constexpr std::size_t words = 16;  ///< of a row in a tile
   static constexpr std::size_t row_bytes = words * sizeof(std::uint32_t);
   static constexpr std::size_t tile_words = rows_together * words;
+  static constexpr std::size_t parts_of_fp32 = 3;  ///< numbers of BF16 that make one of FP32
 
   bool empty() const noexcept { return tiles_.empty(); }
 
-  /// Makes room for `sets` x `rows` rows of `row_words` words, a multiple of `words`. Throws std::bad_alloc.
-  void resize(std::size_t sets, std::size_t rows, std::size_t row_words) {
+  /// Makes room for `sets` x `rows` rows of `row_words` words, a multiple of `words`, in `parts` parts. Throws
+  /// std::bad_alloc.
+  void resize(std::size_t sets, std::size_t rows, std::size_t row_words, std::size_t parts = 1) {
     row_words_ = row_words;
+    parts_ = parts;
     set_words_ = (rows + rows_together - 1) / rows_together * stride();
     tiles_.resize(sets * set_words_);
   }
 
+  std::size_t parts() const noexcept { return parts_; }
   /// Words from the tile of 16 rows to that of the next ones.
-  std::size_t stride() const noexcept { return rows_together * row_words_; }
+  std::size_t stride() const noexcept { return rows_together * row_words_ * parts_; }
 
-  /// The tile number `step` of row `row`, a multiple of 16, and of those behind it.
+  /// The tiles number `step` of row `row`, a multiple of 16, and of those behind it.
   const std::uint32_t* at(std::size_t set, std::size_t row, std::size_t step) const noexcept {
-    return tiles_.data() + set * set_words_ + row / rows_together * stride() + step * tile_words;
+    return tiles_.data() + set * set_words_ + row / rows_together * stride() + step * parts_ * tile_words;
   }
 
-  /// Sets up to 16 rows, from `row` on, to those `apart` bytes from each other.
-  void set_rows(std::size_t set, std::size_t row, std::size_t count, const void* rows, std::size_t apart) {
-    std::uint32_t* to = tiles_.data() + (at(set, row, 0) - tiles_.data());
-    for (std::size_t word = 0; word < row_words_; word += words, to += tile_words) {
+  /// Sets part `part` of up to 16 rows, from `row` on, to rows that are `apart` bytes from each other.
+  void set_rows(std::size_t set, std::size_t row, std::size_t part, std::size_t count, const void* rows,
+                std::size_t apart) {
+    std::uint32_t* to = tiles_.data() + (at(set, row, 0) - tiles_.data()) + part * tile_words;
+    for (std::size_t word = 0; word < row_words_; word += words, to += parts_ * tile_words) {
       std::uint32_t some[rows_together][words] = {};
       for (std::size_t i = 0; i < count; ++i) {
         std::memcpy(some[i], static_cast<const std::byte*>(rows) + i * apart + word * sizeof(std::uint32_t),
@@ -55,6 +67,7 @@ class activation_tiles {
 
  private:
   std::size_t row_words_ = 0;
+  std::size_t parts_ = 1;
   std::size_t set_words_ = 0;
   line_vector<std::uint32_t> tiles_;
 };

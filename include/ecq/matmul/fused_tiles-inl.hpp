@@ -75,9 +75,9 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     const std::size_t set = phase / (group / row_phases_);
     if constexpr (Kernels::by_tiles) {
       constexpr std::size_t of_step = detail::amx::halves_of_step;
-      const detail::amx::tile_operands operands = {reinterpret_cast<const std::byte*>(tile + first),
-                                                   apart * columns_ * sizeof *tile,
-                                                   x.tiles_.at(set, 0, begin / of_step), x.tiles_.stride()};
+      const detail::amx::tile_operands operands = {
+          reinterpret_cast<const std::byte*>(tile + first), apart * columns_ * sizeof *tile,
+          x.tiles_.at(set, 0, begin / of_step), x.tiles_.stride(), x.tiles_.parts()};
       if (!scaled) {
         return detail::amx::set_half_products(operands, rows, batch, (end - begin) / of_step, products, apart * batch);
       }

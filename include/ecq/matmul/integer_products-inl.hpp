@@ -72,7 +72,7 @@ inline bool sum_integers_by_tiles(const integer_run& run, const quantized_activa
       run.first % of_step == 0 && (run.count % of_step == 0 || run.first + run.count == x.columns());
   if (tiles.empty() || !in_order || !whole_steps || first % activation_tiles::rows_together != 0) return false;
   const amx::tile_operands operands = {run.codes, run.stride, tiles.at(run.phase, first, run.first / of_step),
-                                       tiles.stride()};
+                                       tiles.stride(), 1};
   const std::size_t steps = (run.count + of_step - 1) / of_step;
   const bool as_signed = run.is_signed && !ordered;
   amx::set_byte_products(as_signed, operands, run.rows, batch, steps, sums, stride);

@@ -22,6 +22,7 @@
 #include "ecq/matmul/integer_products-inl.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/ordered_rows.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/matmul/stored_products-inl.hpp"
 #include "ecq/matmul/stored_weights.hpp"
 #include "ecq/matmul/thread_tile.hpp"
@@ -167,8 +168,8 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       input.ordered_for_ = chosen;
       const detail::integer_order order = order_of_integers(chosen);
       if (order != detail::integer_order::columns) input.quantized_.order_as(order, fusion_, places_of_rows());
-      const bool tiles = chosen == instruction_set::avx512 && x.rows() > 1 && machine_has_amx();
-      if (tiles) input.quantized_.make_tiles(places_of_rows());
+      const bool many = chosen == instruction_set::avx512 && x.rows() > detail::most_rows_without_tiles_int8;
+      if (many && machine_has_amx()) input.quantized_.make_tiles(places_of_rows());
       return input;
     }
     // Quantised activations are FP32, whatever x was.
@@ -176,12 +177,12 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
     if (fed && type == activation_type::fp32) input.product_ = product;
     using detail::activation_order;
     const bool halves = std::is_same_v<Element, bf16> && type == activation_type::fp32;
-    const activation_order how = !halves ? activation_order::floats
-                                 : fed   ? activation_order::halves
-                                         : order_of_halves(chosen, x.rows());
-    const bool few = x.rows() <= detail::most_fused_rows;
-    const bool any_number = how != activation_order::floats && row_phases_ == 1;
-    if (fuses(chosen) && (any_number || few)) order(chosen, how, input);
+    if (fuses(chosen)) {
+      activation_order how = fed && halves ? activation_order::halves : order_of(chosen, x.rows(), halves);
+      if (how == activation_order::tiles && !halves && has_tiny_row(input)) how = activation_order::floats;
+      const bool any_number = halves && how != activation_order::floats && row_phases_ == 1;
+      if (any_number || x.rows() <= detail::most_fused_rows) order(chosen, how, halves, input);
+    }
     if (affine_) {
       input.sums_stride_ = columns_ + 1;
       input.sums_.resize(x.rows() * (columns_ + 1));
@@ -209,14 +210,25 @@ ECQ_INLINE bool matmul_plan::feeds_product(instruction_set isa) const noexcept {
          row_phases_ == 1 && one_scale;
 }
 
-ECQ_INLINE detail::activation_order matmul_plan::order_of_halves(instruction_set chosen, std::size_t rows) noexcept {
-  using detail::activation_order;
-  if (chosen != instruction_set::avx512) return activation_order::floats;
-  if (rows > 1 && machine_has_amx()) return activation_order::tiles;
-  return machine_has_fast_bf16_dots() ? activation_order::halves : activation_order::floats;
+ECQ_INLINE bool matmul_plan::has_tiny_row(const matmul_input& x) const noexcept {
+  for (std::size_t row = 0; row < x.batch(); ++row) {
+    const std::int32_t most = detail::largest_magnitude(x.row(row), columns_);
+    if (most != 0 && most < std::bit_cast<std::int32_t>(0x1p-60F)) return true;
+  }
+  return false;
 }
 
-ECQ_INLINE void matmul_plan::order(instruction_set chosen, detail::activation_order how, matmul_input& input) const {
+ECQ_INLINE detail::activation_order matmul_plan::order_of(instruction_set chosen, std::size_t rows,
+                                                          bool halves) noexcept {
+  using detail::activation_order;
+  if (chosen != instruction_set::avx512) return activation_order::floats;
+  const std::size_t few = halves ? detail::most_rows_without_tiles_bf16 : detail::most_rows_without_tiles_fp32;
+  if (rows > few && machine_has_amx()) return activation_order::tiles;
+  return halves && machine_has_fast_bf16_dots() ? activation_order::halves : activation_order::floats;
+}
+
+ECQ_INLINE void matmul_plan::order(instruction_set chosen, detail::activation_order how, bool halves,
+                                   matmul_input& input) const {
   input.ordered_for_ = chosen;
   const std::size_t group = detail::group_of(fusion_);
   const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds();
@@ -227,27 +239,48 @@ ECQ_INLINE void matmul_plan::order(instruction_set chosen, detail::activation_or
         rounds ? detail::place_in_rounds(fusion_, column) : detail::place_met(fusion_, chosen, column);
     places[column] = static_cast<std::uint16_t>(floats ? place : detail::place_of_half(place));
   }
-  const detail::row_places of = places_of_rows();
-  const std::size_t stride = of.ordered_columns();
-  // Rows from `first` on, in all their places.
-  const auto fill = [&](auto& ordered, std::size_t first, std::size_t rows, const auto& convert) {
-    ordered.resize(row_phases_ * rows * stride);
+  if (how == detail::activation_order::tiles) return order_tiles(halves, places, input);
+  const auto fill = [&](auto& ordered, const auto& convert) {
+    ordered.resize(row_phases_ * input.batch() * places_of_rows().ordered_columns());
     detail::order_rows<float>(
-        of, rows, [&](std::size_t row) { return input.row(first + row); },
+        places_of_rows(), input.batch(), [&](std::size_t row) { return input.row(row); },
         [&](const float* from, std::size_t at) {
           for (std::size_t i = 0; i < group; ++i) ordered[at + places[i]] = convert(from[i]);
         });
   };
-  if (floats) return fill(input.ordered_, 0, input.batch(), [](float x) { return x; });
-  const auto half_of = [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); };
-  if (how == detail::activation_order::halves) return fill(input.ordered_halves_, 0, input.batch(), half_of);
-  input.tiles_.resize(row_phases_, input.batch(), stride * sizeof(std::uint16_t) / sizeof(std::uint32_t));
-  detail::line_vector<std::uint16_t> some;
-  for (std::size_t row = 0; row < input.batch(); row += detail::activation_tiles::rows_together) {
-    const std::size_t rows = (std::min)(detail::activation_tiles::rows_together, input.batch() - row);
-    fill(some, row, rows, half_of);
-    for (std::size_t phase = 0; phase < row_phases_; ++phase) {
-      input.tiles_.set_rows(phase, row, rows, some.data() + phase * rows * stride, stride * sizeof some[0]);
+  if (floats) return fill(input.ordered_, [](float x) { return x; });
+  fill(input.ordered_halves_,
+       [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); });
+}
+
+ECQ_INLINE void matmul_plan::order_tiles(bool halves, const std::array<std::uint16_t, 256>& places,
+                                         matmul_input& input) const {
+  using detail::activation_tiles;
+  const detail::row_places of = places_of_rows();
+  const std::size_t columns = of.ordered_columns();
+  const std::size_t parts = halves ? 1 : detail::activation_tiles::parts_of_fp32;
+  input.tiles_.resize(row_phases_, input.batch(), columns * sizeof(std::uint16_t) / sizeof(std::uint32_t), parts);
+  const std::size_t together = row_phases_ * (std::min)(activation_tiles::rows_together, input.batch());
+  detail::line_vector<float> rests(together * columns);
+  detail::line_vector<std::uint16_t> upper(together * columns);
+  for (std::size_t row = 0; row < input.batch(); row += activation_tiles::rows_together) {
+    const std::size_t rows = (std::min)(activation_tiles::rows_together, input.batch() - row);
+    detail::order_rows<float>(
+        of, rows, [&](std::size_t index) { return input.row(row + index); },
+        [&](const float* from, std::size_t at) {
+          for (std::size_t i = 0; i < of.group; ++i) rests[at + places[i]] = from[i];
+        });
+    // A number of FP32 is the sum of its upper half, which is one of BF16, and a rest with eight bits less.
+    for (std::size_t which = 0; which < parts; ++which) {
+      for (std::size_t i = 0; i < row_phases_ * rows * columns; ++i) {
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(rests[i]);
+        upper[i] = static_cast<std::uint16_t>(bits >> 16);
+        rests[i] -= std::bit_cast<float>(bits & 0xFFFF0000U);
+      }
+      for (std::size_t phase = 0; phase < row_phases_; ++phase) {
+        input.tiles_.set_rows(phase, row, which, rows, upper.data() + phase * rows * columns,
+                              columns * sizeof upper[0]);
+      }
     }
   }
 }

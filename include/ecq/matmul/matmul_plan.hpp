@@ -5,6 +5,7 @@
 /// with threads of its own calls its tasks itself: prepare(), run() for each of tasks(), join().
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -54,7 +55,9 @@ struct row_selection {
 /// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Values of codes are multiplied
 /// and added before scales are: where such a sum of values times x is beyond FP32, y is infinite or NaN even if scales
 /// would bring it back, and where it is subnormal, the bound does not hold. Where x is BF16 and the machine has fast
-/// dot products of BF16 (machine_has_fast_bf16_dots()), subnormal numbers may count as 0.
+/// dot products of BF16 (machine_has_fast_bf16_dots()) or AMX (machine_has_amx()), subnormal numbers may count as 0.
+/// With AMX, x of FP32 is multiplied as three numbers of BF16, whose sum it is, unless the largest |x| of a row is
+/// below 2^-60; subnormal ones among these, and subnormal products, may count as 0.
 ///
 /// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit per weight where one code in
 /// 2000 is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
@@ -121,7 +124,7 @@ class matmul_plan {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!fuses(chosen)) return (std::numeric_limits<std::size_t>::max)();
     const bool halves =
-        fed || (std::is_same_v<Element, bf16> && order_of_halves(chosen, 2) != detail::activation_order::floats);
+        fed || (std::is_same_v<Element, bf16> && order_of(chosen, 2, true) != detail::activation_order::floats);
     return halves && row_phases_ == 1 ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
   }
 
@@ -272,16 +275,21 @@ class matmul_plan {
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
                                const detail::stored_weights& codes, const matmul_input& x, std::size_t first,
                                std::size_t batch, detail::row_tile& tile) const;
-  /// How products fused by `chosen` meet `rows` rows of activations of BF16.
-  static detail::activation_order order_of_halves(instruction_set chosen, std::size_t rows) noexcept;
+  /// How products fused by `chosen` meet `rows` rows of activations, of BF16 or of FP32.
+  static detail::activation_order order_of(instruction_set chosen, std::size_t rows, bool halves) noexcept;
   detail::row_places places_of_rows() const noexcept { return {columns_, detail::group_of(fusion_), row_phases_}; }
   /// Where a row of a part begins in a group of weights.
   std::size_t place_of_row(const part& source, std::size_t row) const noexcept {
     const std::uint64_t begin = source.begin + std::uint64_t{row - source.first_row} * columns_;
     return static_cast<std::size_t>(begin % detail::group_of(fusion_));
   }
-  /// Puts the rows of `input` in the order in which products fused by `chosen` meet them, and as `how` says.
-  void order(instruction_set chosen, detail::activation_order how, matmul_input& input) const;
+  /// Whether a row is not 0 and so small that its parts, products with them and sums may be subnormal, all of them.
+  bool has_tiny_row(const matmul_input& x) const noexcept;
+  /// Puts the rows of `input`, of BF16 values if `halves`, in the order in which products fused by `chosen` meet them,
+  /// and as `how` says.
+  void order(instruction_set chosen, detail::activation_order how, bool halves, matmul_input& input) const;
+  /// The same for `how` = tiles.
+  void order_tiles(bool halves, const std::array<std::uint16_t, 256>& places, matmul_input& input) const;
   /// Makes the rows of `input` from quantised activations, as the matrices need them.
   template <activation Element>
   result<void> quantize(matrix_view<const Element> x, matmul_input& input) const;

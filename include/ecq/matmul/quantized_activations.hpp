@@ -19,14 +19,20 @@
 
 namespace ecq::detail {
 
+/// The bits of max |x|, whose order is that of magnitudes; at least those of infinity if there is NaN or infinity.
+inline std::int32_t largest_magnitude(const float* x, std::size_t count) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    most = (std::max)(most, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFU));
+  }
+  return most;
+}
+
 /// Sets q[i] to the integer in -127 ... 127 nearest to x[i] * (127 / max |x|) in FP32, ties to even, and returns the
 /// scale max |x| / 127. A row of zeros has scale 0. A row with NaN or infinity becomes zeros, and its scale is NaN.
 ECQ_EXACT_FLOAT inline double quantize_row(const float* x, std::size_t count, std::int8_t* q) {
   ECQ_EXACT_FLOAT_BODY
-  std::int32_t most = 0;  // magnitudes of floats have the order of their bits
-  for (std::size_t i = 0; i < count; ++i) {
-    most = (std::max)(most, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFU));
-  }
+  const std::int32_t most = largest_magnitude(x, count);
   constexpr std::int32_t infinity = 0x7F800000;
   if (most == 0 || most >= infinity) {
     std::fill_n(q, count, std::int8_t{0});
@@ -106,7 +112,7 @@ class quantized_activations {
     for (std::size_t set = 0; set < sets; ++set) {
       for (std::size_t first = 0; first < scales_.size(); first += activation_tiles::rows_together) {
         const std::size_t count = (std::min)(activation_tiles::rows_together, scales_.size() - first);
-        tiles_.set_rows(set, first, count, plain ? row(first) : ordered_bytes(first, set), stride);
+        tiles_.set_rows(set, first, 0, count, plain ? row(first) : ordered_bytes(first, set), stride);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/activation_tiles.hpp"
@@ -60,27 +61,27 @@ class shaped_registers {
 };
 
 /// Sets the sums of `Rows` by `Batch` tiles to the products of `steps` steps. The stride of sums counts bytes.
-template <class Products, std::size_t Rows, std::size_t Batch>
+template <class Products, std::size_t Parts, std::size_t Rows, std::size_t Batch>
 ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std::size_t stride) {
   set_zero<0>();
   if constexpr (Batch == 2) set_zero<1>();
   if constexpr (Rows == 2) set_zero<2>();
   if constexpr (Rows == 2 && Batch == 2) set_zero<3>();
   for (; steps != 0; --steps) {
-    load<6>(of.x, tile_row_bytes);
     load<4>(of.weights, of.weight_stride);
-    Products::template add<0, 4, 6>();
-    if constexpr (Batch == 2) {
-      load<7>(of.x + of.x_stride, tile_row_bytes);
-      Products::template add<1, 4, 7>();
-    }
-    if constexpr (Rows == 2) {
-      load<5>(of.weights + tile_rows * of.weight_stride, of.weight_stride);
-      Products::template add<2, 5, 6>();
-      if constexpr (Batch == 2) Products::template add<3, 5, 7>();
+    if constexpr (Rows == 2) load<5>(of.weights + tile_rows * of.weight_stride, of.weight_stride);
+    for (std::size_t part = 0; part < Parts; ++part) {
+      load<6>(of.x, tile_row_bytes);
+      Products::template add<0, 4, 6>();
+      if constexpr (Rows == 2) Products::template add<2, 5, 6>();
+      if constexpr (Batch == 2) {
+        load<7>(of.x + of.x_stride, tile_row_bytes);
+        Products::template add<1, 4, 7>();
+        if constexpr (Rows == 2) Products::template add<3, 5, 7>();
+      }
+      of.x += activation_tiles::tile_words;
     }
     of.weights += tile_row_bytes;
-    of.x += activation_tiles::tile_words;
   }
   store<0>(sums, stride);
   if constexpr (Batch == 2) store<1>(sums + tile_row_bytes, stride);
@@ -89,11 +90,16 @@ ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std
 }
 
 /// The same for as many tiles as `rows` rows of weights and `batch` of activations fill, up to rows_together each.
-template <class Products>
+template <class Products, std::size_t Parts = 1>
 void set_some_tiles(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                     typename Products::sum* sums, std::size_t stride) {
-  constexpr decltype(&set_tiles<Products, 1, 1>) every[2][2] = {{set_tiles<Products, 1, 1>, set_tiles<Products, 1, 2>},
-                                                                {set_tiles<Products, 2, 1>, set_tiles<Products, 2, 2>}};
+  if constexpr (Parts == 1 && std::is_same_v<Products, half_products>) {
+    if (of.parts != 1)
+      return set_some_tiles<Products, activation_tiles::parts_of_fp32>(of, rows, batch, steps, sums, stride);
+  }
+  constexpr decltype(&set_tiles<Products, Parts, 1, 1>) every[2][2] = {
+      {set_tiles<Products, Parts, 1, 1>, set_tiles<Products, Parts, 1, 2>},
+      {set_tiles<Products, Parts, 2, 1>, set_tiles<Products, Parts, 2, 2>}};
   every[rows > tile_rows ? 1 : 0][batch > tile_rows ? 1 : 0](of, steps, reinterpret_cast<std::byte*>(sums),
                                                              stride * sizeof *sums);
 }

@@ -26,22 +26,24 @@ inline constexpr std::size_t rows_together = 2 * activation_tiles::rows_together
 struct tile_operands {
   const std::byte* weights;   ///< the first row
   std::size_t weight_stride;  ///< bytes from row to row
-  const std::uint32_t* x;     ///< the tile of the first rows
-  std::size_t x_stride;       ///< words to that of the next ones
+  const std::uint32_t* x;     ///< the tiles of the first rows
+  std::size_t x_stride;       ///< words to those of the next ones
+  std::size_t parts;          ///< of activations, 1 or those of FP32
 
   /// Those `row` rows of weights, `b` of activations, a multiple of 16, and `step` steps further on.
   tile_operands behind(std::size_t row, std::size_t b, std::size_t step) const {
     return {weights + row * weight_stride + step * activation_tiles::row_bytes, weight_stride,
-            x + b / activation_tiles::rows_together * x_stride + step * activation_tiles::tile_words, x_stride};
+            x + b / activation_tiles::rows_together * x_stride + step * parts * activation_tiles::tile_words, x_stride,
+            parts};
   }
 };
 
 /// Sets sums[row * stride + b] to the sum of the products of row `row` of weights and row `b` of activations over
-/// `steps` steps, of BF16. Subnormal numbers count as 0.
+/// `steps` steps, of BF16. Subnormal numbers, and parts that are, count as 0.
 void set_half_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps, float* sums,
                        std::size_t stride);
 
-/// The same for weights and activations of 8 bits, of which the latter are signed and the former as told.
+/// The same for weights and activations of 8 bits in one part, of which the latter are signed and the former as told.
 void set_byte_products(bool is_signed, const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                        std::int32_t* sums, std::size_t stride);
 
