@@ -7,15 +7,16 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "ecq/base/config.hpp"
 #include "ecq/format/bf16.hpp"
-#include "ecq/format/fp32.hpp"
 #include "ecq/matmul/fusion.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/pair_escapes.hpp"
+#include "ecq/matmul/quantized_activations.hpp"
 #include "ecq/matmul/thread_tile.hpp"
 #include "ecq/matmul/tile_products_amx.hpp"
 #include "ecq/matmul/weight_tile.hpp"
@@ -129,8 +130,8 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   };
   static_cast<void>(for_each_segment(range, take));
   flush();
-  const bool finite = std::all_of(sums.begin(), sums.end(),
-                                  [](float sum) { return fp32::is_finite(std::bit_cast<std::uint32_t>(sum)); });
+  const bool finite = detail::largest_magnitude(sums.data(), sums.size()) <
+                      std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
   if (!finite) return false;
   const float unit = unit_of(Kernels::isa);
   const bool affine = !matrix.lossless() && matrix.zero != 0;

@@ -124,7 +124,7 @@ class matmul_plan {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (!fuses(chosen)) return (std::numeric_limits<std::size_t>::max)();
     const bool halves =
-        fed || (std::is_same_v<Element, bf16> && order_of(chosen, 2, true) != detail::activation_order::floats);
+        fed || (std::is_same_v<Element, bf16> && order_of(chosen, 2, true) == detail::activation_order::halves);
     return halves && row_phases_ == 1 ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
   }
 
