@@ -130,9 +130,9 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
   return detail::for_dense_tiles<float>(backend, plan, out, multiply);
 }
 
-/// The same in BF16, for units that multiply it fast (AMX; oneDNN chooses them). `product` gets x and weights with rows
-/// that lie in one piece, and a y whose elements for one row of weights do: in other words, it adds weights x^T to a
-/// row-major matrix. Where matmul_plan::feeds_product() says so, weights are exact, come in the order of columns in
+/// The same in BF16, for units that multiply it fast and that ecq has no kernels for. `product` gets x and weights with
+/// rows that lie in one piece, and a y whose elements for one row of weights do: in other words, it adds weights x^T to
+/// a row-major matrix. Where matmul_plan::feeds_product() says so, weights are exact, come in the order of columns in
 /// which they are decoded, and are decoded several times as fast; elsewhere they are weights of FP32 rounded to BF16.
 template <class Output, dense_product<bf16> Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const bf16> x, Output&& y,

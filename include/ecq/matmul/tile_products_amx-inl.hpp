@@ -42,19 +42,23 @@ class shaped_registers {
     step_bytes_ = step_bytes;
     tile_shapes shapes;
     for (std::size_t i = 0; i < 2; ++i) {
-      const std::size_t of_weights = (std::min)(rows - (std::min)(rows, i * tile_rows), tile_rows);
-      const std::size_t of_x = (std::min)(batch - (std::min)(batch, i * tile_rows), tile_rows) * sizeof(float);
+      const std::size_t of_weights = of_tile(rows, i), of_x = of_tile(batch, i);
       if (of_weights != 0) shapes.set(4 + i, of_weights, step_bytes);
-      if (of_x != 0) shapes.set(6 + i, step_bytes / sizeof(float), of_x);
+      if (of_x != 0) shapes.set(6 + i, step_bytes / sizeof(float), of_x * sizeof(float));
       for (std::size_t j = 0; j < 2; ++j) {
-        const std::size_t other = (std::min)(batch - (std::min)(batch, j * tile_rows), tile_rows) * sizeof(float);
-        if (of_weights != 0 && other != 0) shapes.set(2 * i + j, of_weights, other);
+        if (of_weights != 0 && of_tile(batch, j) != 0)
+          shapes.set(2 * i + j, of_weights, of_tile(batch, j) * sizeof(float));
       }
     }
     configure(shapes);
   }
 
  private:
+  /// How many of `rows` rows the first or the second tile has.
+  static std::size_t of_tile(std::size_t rows, std::size_t tile) {
+    return tile == 0 ? (std::min)(rows, tile_rows) : rows - (std::min)(rows, tile_rows);
+  }
+
   std::size_t rows_ = 0;
   std::size_t batch_ = 0;
   std::size_t step_bytes_ = 0;
@@ -90,18 +94,21 @@ ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std
 }
 
 /// The same for as many tiles as `rows` rows of weights and `batch` of activations fill, up to rows_together each.
-template <class Products, std::size_t Parts = 1>
+template <class Products>
 void set_some_tiles(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                     typename Products::sum* sums, std::size_t stride) {
-  if constexpr (Parts == 1 && std::is_same_v<Products, half_products>) {
-    if (of.parts != 1)
-      return set_some_tiles<Products, activation_tiles::parts_of_fp32>(of, rows, batch, steps, sums, stride);
+  const auto set = [&]<std::size_t Parts>(std::integral_constant<std::size_t, Parts>) {
+    constexpr decltype(&set_tiles<Products, Parts, 1, 1>) every[2][2] = {
+        {set_tiles<Products, Parts, 1, 1>, set_tiles<Products, Parts, 1, 2>},
+        {set_tiles<Products, Parts, 2, 1>, set_tiles<Products, Parts, 2, 2>}};
+    every[rows > tile_rows ? 1 : 0][batch > tile_rows ? 1 : 0](of, steps, reinterpret_cast<std::byte*>(sums),
+                                                               stride * sizeof *sums);
+  };
+  if constexpr (std::is_same_v<Products, half_products>) {
+    constexpr std::size_t of_fp32 = activation_tiles::parts_of_fp32;
+    if (of.parts == of_fp32) return set(std::integral_constant<std::size_t, of_fp32>());
   }
-  constexpr decltype(&set_tiles<Products, Parts, 1, 1>) every[2][2] = {
-      {set_tiles<Products, Parts, 1, 1>, set_tiles<Products, Parts, 1, 2>},
-      {set_tiles<Products, Parts, 2, 1>, set_tiles<Products, Parts, 2, 2>}};
-  every[rows > tile_rows ? 1 : 0][batch > tile_rows ? 1 : 0](of, steps, reinterpret_cast<std::byte*>(sums),
-                                                             stride * sizeof *sums);
+  set(std::integral_constant<std::size_t, 1>());
 }
 
 /// set_half_products() or set_byte_products().

@@ -61,34 +61,35 @@ ECQ_AMX [[gnu::always_inline]] inline void store(void* rows, std::size_t stride)
                    : "memory");
 }
 
-/// Products of BF16. To each sum, FP32, of a row of `A` and a column of `B`, which hold pairs, come the products of all
-/// pairs; subnormal numbers count as 0.
+/// Products of BF16. To each sum, FP32, of a row of `Weights` and a column of `Activations`, which hold pairs, come the
+/// products of all pairs; subnormal numbers count as 0.
 struct half_products {
   using sum = float;
 
-  template <std::size_t Sums, std::size_t A, std::size_t B>
+  template <std::size_t Sums, std::size_t Weights, std::size_t Activations>
   ECQ_AMX [[gnu::always_inline]] static void add() {
     __asm__ volatile("{tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbf16ps tmm%c0, tmm%c1, tmm%c2}"
                      :
-                     : "i"(Sums), "i"(A), "i"(B));
+                     : "i"(Sums), "i"(Weights), "i"(Activations));
   }
 };
 
-/// Products of bytes, four at a time, to sums of 32 bits: those of `A` are signed or not, those of `B` signed.
+/// Products of bytes, four at a time, to sums of 32 bits: those of `Weights` are signed or not, those of `Activations`
+/// signed.
 template <bool Signed>
 struct byte_products {
   using sum = std::int32_t;
 
-  template <std::size_t Sums, std::size_t A, std::size_t B>
+  template <std::size_t Sums, std::size_t Weights, std::size_t Activations>
   ECQ_AMX [[gnu::always_inline]] static void add() {
     if constexpr (Signed) {
       __asm__ volatile("{tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbssd tmm%c0, tmm%c1, tmm%c2}"
                        :
-                       : "i"(Sums), "i"(A), "i"(B));
+                       : "i"(Sums), "i"(Weights), "i"(Activations));
     } else {
       __asm__ volatile("{tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0|tdpbusd tmm%c0, tmm%c1, tmm%c2}"
                        :
-                       : "i"(Sums), "i"(A), "i"(B));
+                       : "i"(Sums), "i"(Weights), "i"(Activations));
     }
   }
 };

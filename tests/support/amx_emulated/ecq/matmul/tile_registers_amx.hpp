@@ -116,11 +116,12 @@ struct half_products {
     return std::bit_cast<float>((bits & 0x7F800000U) == 0 ? bits & 0x80000000U : bits);
   }
 
-  template <std::size_t Sums, std::size_t A, std::size_t B>
+  template <std::size_t Sums, std::size_t Weights, std::size_t Activations>
   static void add() {
-    emulated_registers::of_thread().multiply<float>(Sums, A, B, [](float sum, std::uint32_t a, std::uint32_t b) {
-      return sum + half_of(a, false) * half_of(b, false) + half_of(a, true) * half_of(b, true);
-    });
+    emulated_registers::of_thread().multiply<float>(
+        Sums, Weights, Activations, [](float sum, std::uint32_t a, std::uint32_t b) {
+          return sum + half_of(a, false) * half_of(b, false) + half_of(a, true) * half_of(b, true);
+        });
   }
 };
 
@@ -128,7 +129,7 @@ template <bool Signed>
 struct byte_products {
   using sum = std::int32_t;
 
-  template <std::size_t Sums, std::size_t A, std::size_t B>
+  template <std::size_t Sums, std::size_t Weights, std::size_t Activations>
   static void add() {
     const auto add_four = [](std::int32_t sum, std::uint32_t a, std::uint32_t b) {
       for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -138,7 +139,7 @@ struct byte_products {
       }
       return sum;
     };
-    emulated_registers::of_thread().multiply<std::int32_t>(Sums, A, B, add_four);
+    emulated_registers::of_thread().multiply<std::int32_t>(Sums, Weights, Activations, add_four);
   }
 };
 
