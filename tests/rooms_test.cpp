@@ -124,7 +124,7 @@ TEST(Rooms, KernelsOfAnInstructionSetSaySoByName) {
     const bool has_intrinsics = text.find("#include <immintrin.h>") != std::string::npos ||
                                 text.find("#include <arm_neon.h>") != std::string::npos;
     const bool says_so = name.find("avx2") != std::string::npos || name.find("avx512") != std::string::npos ||
-                         name.find("neon") != std::string::npos;
+                         name.find("amx") != std::string::npos || name.find("neon") != std::string::npos;
     EXPECT_TRUE(!has_intrinsics || says_so) << header;
   }
 }
