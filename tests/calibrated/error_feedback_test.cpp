@@ -148,9 +148,9 @@ TYPED_TEST(ErrorFeedback, OfColumnsThatHaveNothingInCommonRoundsToNearest) {
 }
 
 TYPED_TEST(ErrorFeedback, LowersTheErrorOfOutputs) {
-  constexpr std::size_t columns = 256;
+  constexpr std::size_t columns = 160;
   const std::vector<float> weights = ecq_test::gaussian(192, columns);
-  const input_moments moments = moments_of(correlated_inputs(4096, columns, 1), columns);
+  const input_moments moments = moments_of(correlated_inputs(16 * columns, columns, 1), columns);
   const matrix second = matrix_of(moments.second, columns);
   const input_factor factor = factor_of(moments);
   const matrix exact = matrix_of(weights, columns);
@@ -239,7 +239,7 @@ TEST(ErrorFeedbackOfInt8, ColumnsWithoutInputsAreRoundedToNearest) {
 }
 
 TEST(ErrorFeedbackOfInt8, DependsOnNeitherThreadsNorInstructions) {
-  constexpr std::size_t columns = 333;
+  constexpr std::size_t columns = 205;
   const std::vector<float> weights = ecq_test::gaussian(400, columns);
   const std::vector<float> inputs = correlated_inputs(1000, columns, 13), before = correlated_inputs(1000, columns, 14);
   const input_moments moments = moments_of(inputs, columns, before);
@@ -299,7 +299,7 @@ TEST(ErrorFeedbackCorrection, IsTheSolutionOfTheNormalEquations) {
 }
 
 TEST(ErrorFeedbackCorrection, LowersTheErrorOfOutputsForOtherInputs) {
-  constexpr std::size_t columns = 128, tokens = 4096;
+  constexpr std::size_t columns = 128, tokens = 2048;
   const std::vector<float> weights = ecq_test::gaussian(96, columns);
   const std::vector<float> y = correlated_inputs(tokens, columns, 29);
   std::vector<float> x = y;
