@@ -157,6 +157,12 @@ template <typename T>
   }
 }
 
+[[gnu::noinline]] inline __m256 half_of(__m512 a, int which) {
+  __m256 half;
+  std::memcpy(&half, reinterpret_cast<const char*>(&a) + 32 * which, sizeof half);
+  return half;
+}
+
 /// The lowest elements of `a`, one for each bit that is set, at the places of those bits.
 template <typename T>
 [[gnu::noinline]] __m512i expand(__m512i other, std::uint64_t mask, __m512i a) {
@@ -342,6 +348,9 @@ template <class Element, class Register>
 #define _mm512_mask_srli_epi32(other, mask, a, by) \
   ecq_test::avx512::pick<std::uint32_t>(other, mask, simde_mm512_srli_epi32(a, by))
 #define _mm512_mask_storeu_epi16(to, mask, a) ecq_test::avx512::store<std::uint16_t>(to, mask, a)
+#define _mm512_mask_storeu_ps(to, mask, a) ecq_test::avx512::store<std::uint32_t>(to, mask, _mm512_castps_si512(a))
+#undef _mm512_extractf32x8_ps
+#define _mm512_extractf32x8_ps(a, which) ecq_test::avx512::half_of(a, which)
 #define _mm512_mask_sub_epi16(other, mask, a, b) \
   ecq_test::avx512::pick<std::uint16_t>(other, mask, simde_mm512_sub_epi16(a, b))
 #define _mm512_maskz_loadu_epi8(mask, from) ecq_test::avx512::load<std::uint8_t, __m512i>(mask, from)
