@@ -20,7 +20,8 @@ enum class fusion : std::uint8_t {
 };
 
 /// For more rows of activations of FP32, weights are stored in the order of the columns: the activations are reordered
-/// as they are copied, which would take twice their memory.
+/// as they are copied, which would take twice their memory. By AMX, more rows of BF16 are slower each: all tasks read
+/// all of them.
 inline constexpr std::size_t most_fused_rows = 256;
 
 /// Weights that are multiplied together. Chunks hold whole groups of them, and so do most rows.

@@ -46,8 +46,8 @@ class shaped_registers {
       if (of_weights != 0) shapes.set(4 + i, of_weights, step_bytes);
       if (of_x != 0) shapes.set(6 + i, step_bytes / sizeof(float), of_x * sizeof(float));
       for (std::size_t j = 0; j < 2; ++j) {
-        if (of_weights != 0 && of_tile(batch, j) != 0)
-          shapes.set(2 * i + j, of_weights, of_tile(batch, j) * sizeof(float));
+        const std::size_t of_sums = of_tile(batch, j);
+        if (of_weights != 0 && of_sums != 0) shapes.set(2 * i + j, of_weights, of_sums * sizeof(float));
       }
     }
     configure(shapes);
