@@ -203,8 +203,9 @@ TEST_F(TileProducts, TakeScalesOfColumns) {
         const factors<bf16> of(rows, batch, columns);
         const std::size_t scales_across = (columns + of_scale - 1) / of_scale;
         std::vector<bf16> scales;
-        for (std::size_t i = 0; i < rows * scales_across; ++i)
+        for (std::size_t i = 0; i < rows * scales_across; ++i) {
           scales.emplace_back(i % 3 == 0 ? 0.5F : i % 3 == 1 ? 1.0F : 4.0F);
+        }
         const auto scales_of = [&](std::size_t row) { return &scales[row * scales_across]; };
         std::vector<float> sums(rows * batch, 100.0F);
         constexpr std::size_t together = ecq::detail::amx::rows_together;
