@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <new>
 #include <thread>
@@ -13,6 +14,7 @@ namespace {
 using ecq::cpu;
 using ecq::errc;
 using ecq::parallel_in_order;
+using namespace std::chrono_literals;
 
 TEST(ParallelInOrder, TakesWhatWasMadeByAscendingIndex) {
   for (const unsigned threads : {0U, 1U, 2U, 3U, 8U}) {
@@ -70,7 +72,7 @@ TEST(ParallelInOrder, MakesNothingFarAheadOfWhatIsTaken) {
         EXPECT_LT(index, taken.load() + 2 * threads);
         begun.fetch_add(1);
         // Time for the other threads to run ahead, if they would.
-        for (int i = 0; index == 0 && i < 100000 && begun.load() <= 2 * threads; ++i) std::this_thread::yield();
+        for (int i = 0; index == 0 && i < 20 && begun.load() <= 2 * threads; ++i) std::this_thread::sleep_for(1ms);
       },
       [&](std::size_t, const int&) { taken.fetch_add(1); }));
   EXPECT_EQ(taken.load(), 300U);
