@@ -36,9 +36,11 @@ void add_model_options(CLI::App& command, llama_tool::model_options& options) {
       ->check(CLI::IsMember({"dense", "block", "fused"}))
       ->capture_default_str();
   command
-      .add_option("--activations", options.activations,
-                  "With --mode fused, int8: coded weights multiply activations in 8 bits, each row with a scale")
-      ->check(CLI::IsMember({"fp32", "int8"}))
+      .add_option(
+          "--activations", options.activations,
+          "With --mode fused: coded weights multiply activations rounded to BF16, or to 8 bits with a scale for "
+          "each row")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
   tool::add_common_options(command, options.common);
 }

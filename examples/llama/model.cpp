@@ -31,7 +31,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 ecq::result<model> model::open(const std::filesystem::path& path, weight_mode mode, const ecq::cpu& backend,
                                const ecq::progress_callback& report_progress, ecq::activation_type activations) {
   if (activations != ecq::activation_type::fp32 && mode != weight_mode::fused) {
-    return ecq::error(ecq::errc::invalid_argument, "quantised activations are for mode fused");
+    return ecq::error(ecq::errc::invalid_argument, "rounded activations are for mode fused");
   }
   ECQ_TRY(config, read_model_config(folder_of(path)));
   try {

@@ -50,7 +50,7 @@ class model {
   /// Opens the model at `path` (a folder, an index or a file beside config.json) and loads what its mode needs in
   /// memory, on the threads of `backend`. Shapes are checked before memory is allocated. Errors: those of
   /// read_model_config, stored_tensors and tensor_decoder; they name files and tensors. Coded matrices multiply
-  /// quantised activations in mode fused alone; invalid_argument in others.
+  /// rounded activations in mode fused alone; invalid_argument in others.
   static ecq::result<model> open(const std::filesystem::path& path, weight_mode mode, const ecq::cpu& backend,
                                  const ecq::progress_callback& report_progress = {},
                                  ecq::activation_type activations = {});  // fp32

@@ -69,11 +69,13 @@ TEST_F(EcqLlama, GivesTheSameInEveryMode) {
     EXPECT_EQ(dense["coded_bytes"], 0);
     EXPECT_GT(block["coded_bytes"], 0);
     EXPECT_GT(block["peak_bytes"], block["weight_bytes"]);
-    const json fused = answer(
-        {"perplexity", path("packed"), path("text"), "--window", "40", "--mode", "fused", "--activations", "int8"});
-    EXPECT_EQ(fused["activations"], "int8");
-    EXPECT_NE(fused["loss"], dense["loss"]);
-    EXPECT_NEAR(fused["loss"].get<double>() / dense["loss"].get<double>(), 1, 0.05);
+    for (const std::string activations : {"bf16", "int8"}) {
+      const json fused = answer({"perplexity", path("packed"), path("text"), "--window", "40", "--mode", "fused",
+                                 "--activations", activations});
+      EXPECT_EQ(fused["activations"], activations);
+      EXPECT_NE(fused["loss"], dense["loss"]);
+      EXPECT_NEAR(fused["loss"].get<double>() / dense["loss"].get<double>(), 1, 0.05);
+    }
     if (how[0] == "--lossless") {
       EXPECT_EQ(answer({"perplexity", path("model"), path("text"), "--window", "40"})["loss"], dense["loss"]);
     }
@@ -430,7 +432,7 @@ TEST_F(EcqLlama, FailsWithOneLine) {
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("text"), "--window", "49"}), 1,
                     "windows of 49 predictions, not 1 to 48, the context of the model"));
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("text"), "--activations", "int8"}), 1,
-                    "quantised activations are for mode fused"));
+                    "rounded activations are for mode fused"));
   tool_test::write_text(path("tokens"), "abcdef");
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("tokens"), "--tokens-u16", "--window", "2"}), 1,
                     "token 25185 at position 0 of the text, the vocabulary has 271"));

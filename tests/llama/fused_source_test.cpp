@@ -103,7 +103,8 @@ TEST_F(LlamaFusedSource, OnePlanGivesTheBitsOfSeveral) {
   for (const ecq::any_method& method :
        {ecq::any_method(ecq::lossless_weights{}), ecq::any_method(ecq::entquant{.target_bits = 3.0})}) {
     const llama::stored_tensors tensors = packed({.method = method});
-    for (const auto activations : {ecq::activation_type::fp32, ecq::activation_type::int8}) {
+    for (const auto activations :
+         {ecq::activation_type::fp32, ecq::activation_type::bf16, ecq::activation_type::int8}) {
       for (const std::size_t count : {1U, 5U}) {
         expect_same_bits(tensors, projection::query, 3, count, activations);
         expect_same_bits(tensors, projection::gate, 2, count, activations);

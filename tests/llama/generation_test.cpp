@@ -91,6 +91,10 @@ TEST_F(LlamaGeneration, ModesGiveTheSameTokensAndLosses) {
     const auto fused = measured(text, windows, "packed", llama::weight_mode::fused);
     ASSERT_TRUE(fused) << fused.error().to_string();
     EXPECT_NEAR(fused->loss, dense->loss, (*method.get())->lossless() ? 1e-5 : 0.02);
+    const auto rounded = measured(text, windows, "packed", llama::weight_mode::fused, ecq::activation_type::bf16);
+    ASSERT_TRUE(rounded) << rounded.error().to_string();
+    EXPECT_NE(rounded->loss, fused->loss);
+    EXPECT_NEAR(rounded->loss, fused->loss, 0.01);
     const auto quantised = measured(text, windows, "packed", llama::weight_mode::fused, ecq::activation_type::int8);
     ASSERT_TRUE(quantised) << quantised.error().to_string();
     EXPECT_NE(quantised->loss, fused->loss);

@@ -824,17 +824,70 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
         EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(few), out, product).error().code(),
                   errc::invalid_argument);
         const std::vector<ecq::bf16> right(columns);
-        EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(right), out, product,
-                              {.activations = ecq::activation_type::int8})
-                      .error()
-                      .code(),
-                  errc::unsupported);
+        const matrix_view<const ecq::bf16> zeros(right);
+        EXPECT_EQ(
+            ecq::matmul(cpu{}, *plan, zeros, out, product, {.activations = ecq::activation_type::int8}).error().code(),
+            errc::unsupported);
+        EXPECT_TRUE(ecq::matmul(cpu{}, *plan, zeros, out, product, {.activations = ecq::activation_type::bf16}));
       }
     }
   }
   const instruction_set chosen =
       ecq::chosen_instruction_set(instruction_set::automatic);  // ECQ_CPU may say another one
   EXPECT_EQ(fed > 0, chosen == instruction_set::avx512);
+}
+
+/// Those of the first `count` numbers, NaN among them.
+std::vector<std::uint32_t> bits_of(const std::vector<float>& numbers, std::size_t count) {
+  std::vector<std::uint32_t> bits(count);
+  std::memcpy(bits.data(), numbers.data(), count * sizeof bits[0]);
+  return bits;
+}
+
+// Of FP32 that is to be rounded, products are those of BF16, bit for bit: few rows and more than are taken at once,
+// apart, and where y lies on x.
+TEST(MatmulPlan, RoundsActivationsToBf16) {
+  constexpr float beyond = 0x1.FFp127F;  // which becomes infinity
+  for (const kind& each : kinds()) {
+    for (const std::size_t columns : {256U, 300U}) {
+      const packed_block block = packed(each.method, {{20, columns}}, {.chunk_bits = 12}, each.narrow);
+      const auto plan = matmul_plan::of(cpu{}, block);
+      ASSERT_TRUE(plan);
+      for (const std::size_t batch : {1U, 5U, 20U, 300U}) {
+        SCOPED_TRACE(each.name + ", " + std::to_string(columns) + " columns, " + std::to_string(batch) + " rows");
+        std::vector<float> x = same_gaussian(batch, columns, 4, 1.0F);
+        if (batch == 20) x[3 * columns + 7] = beyond, x[5 * columns] = std::numeric_limits<float>::quiet_NaN();
+        const std::vector<ecq::bf16> halves = rounded(x);
+        const matrix_view<const float> plain(x.data(), batch, columns);
+        const matrix_view<const ecq::bf16> of_halves(halves.data(), batch, columns);
+        for (const instruction_set isa : every_set) {
+          const cpu backend{.isa = isa};
+          const auto products = [&](const auto& view, ecq::activation_type type) {
+            std::vector<float> y(batch * plan->rows(), 2);
+            EXPECT_TRUE(ecq::matmul(backend, *plan, view, matrix_view<float>(y.data(), batch, plan->rows()),
+                                    {.accumulate = true, .activations = type}));
+            return bits_of(y, y.size());
+          };
+          const auto expected = products(of_halves, ecq::activation_type::fp32);
+          EXPECT_EQ(products(plain, ecq::activation_type::bf16), expected) << ecq::name_of(isa);
+          EXPECT_EQ(products(of_halves, ecq::activation_type::bf16), expected) << ecq::name_of(isa);
+          if (batch > 20) continue;
+          std::vector<float> apart(2 * x.size());
+          for (std::size_t i = 0; i < x.size(); ++i) apart[2 * i] = x[i];
+          const matrix_view<const float> spread(apart.data(), batch, columns, static_cast<std::ptrdiff_t>(2 * columns),
+                                                2);
+          EXPECT_EQ(products(spread, ecq::activation_type::bf16), expected) << ecq::name_of(isa);
+          std::vector<float> memory = x;
+          std::vector<float> y(batch * plan->rows());
+          ASSERT_TRUE(ecq::matmul(backend, *plan, matrix_view<const float>(memory.data(), batch, columns),
+                                  matrix_view<float>(memory.data(), batch, plan->rows()),
+                                  {.activations = ecq::activation_type::bf16}));
+          ASSERT_TRUE(ecq::matmul(backend, *plan, of_halves, matrix_view<float>(y.data(), batch, plan->rows())));
+          EXPECT_EQ(bits_of(memory, y.size()), bits_of(y, y.size())) << ecq::name_of(isa);
+        }
+      }
+    }
+  }
 }
 
 template <class Element>

@@ -31,7 +31,8 @@ std::uint64_t peak_memory() {
 }  // namespace
 
 ecq::activation_type model_options::activation_type() const {
-  return activations == "int8" ? ecq::activation_type::int8 : ecq::activation_type::fp32;
+  if (activations == "int8") return ecq::activation_type::int8;
+  return activations == "bf16" ? ecq::activation_type::bf16 : ecq::activation_type::fp32;
 }
 
 ecq::result<llama::model> open_model(const model_options& given, const std::string& path,

@@ -66,8 +66,10 @@ result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, 
   if (x.columns() != plan.columns()) {
     return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
   }
-  if (how.activations != activation_type::fp32) {
-    return error(errc::unsupported, "quantised activations in a product of dense matrices");
+  const bool kept = how.activations == activation_type::fp32 ||
+                    (std::is_same_v<Element, bf16> && how.activations == activation_type::bf16);
+  if (!kept) {
+    return error(errc::unsupported, "rounded activations in a product of dense matrices");
   }
   return plan.check_output(x.rows(), y);
 }
@@ -107,14 +109,16 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
     ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa));
     return detail::run_tasks(backend, plan, input, products, how);
   };
-  if (how.activations != activation_type::fp32 || rows.rows() != out.rows()) return multiply(rows, out);
-  return detail::in_turns(rows, out, plan.rows_at_once<element>(backend.isa), multiply);
+  if (how.activations == activation_type::int8 || rows.rows() != out.rows()) return multiply(rows, out);
+  const bool halves = how.activations == activation_type::bf16;
+  const std::size_t most = halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<element>(backend.isa);
+  return detail::in_turns(rows, out, most, multiply);
 }
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
 /// multiplies them, as exactly as it does. All rows of x share the cost of decoding. Strides are those of x and y as
-/// given; y must not overlap x. Quantised activations are errc::unsupported. Errors and everything else: those of
-/// matmul() above.
+/// given; y must not overlap x. Activations that are to be rounded first are errc::unsupported. Errors and everything
+/// else: those of matmul() above.
 template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {

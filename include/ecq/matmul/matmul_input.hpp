@@ -61,6 +61,7 @@ bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
 /// What becomes of activations before they are multiplied.
 enum class activation_type : unsigned char {
   fp32,  ///< nothing
+  bf16,  ///< each of them becomes the nearest number of BF16, ties to even
   /// Each row of x becomes integers q times a scale of its own, max |x| / 127: q is the integer nearest to
   /// x * (127 / max |x|), ties to even. A row of zeros stays one. In a row with NaN or infinity nothing has a value:
   /// all its products are NaN.

@@ -142,9 +142,10 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
   return detail::or_out_of_memory("activations", [&]() -> result<matmul_input> {
     matmul_input input;
     input.batch_ = x.rows();
+    const bool rounds = std::is_same_v<Element, float> && type == activation_type::bf16;
     const auto in_place = [&] {
       if constexpr (std::is_same_v<Element, float>) {
-        if (!x.contiguous_rows() || x.row_stride() < 0 || x.empty()) return false;
+        if (rounds || !x.contiguous_rows() || x.row_stride() < 0 || x.empty()) return false;
         return !detail::may_overlap(x, y);
       }
       return false;
@@ -159,7 +160,11 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
         return error(errc::invalid_argument, x.rows(), " x ", columns_, " activations overflow 64 bits");
       }
       input.copy_.resize(x.rows() * columns_);
-      for (std::size_t row = 0; row < x.rows(); ++row) detail::copy_row(x, row, input.copy_.data() + row * columns_);
+      for (std::size_t row = 0; row < x.rows(); ++row) {
+        float* const to = input.copy_.data() + row * columns_;
+        detail::copy_row(x, row, to);
+        if (rounds) std::transform(to, to + columns_, to, [](float value) { return bf16(value); });
+      }
       input.rows_ = input.copy_.data();
       input.stride_ = columns_;
     }
@@ -172,13 +177,13 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       if (many && machine_has_amx()) input.quantized_.make_tiles(places_of_rows());
       return input;
     }
-    // Quantised activations are FP32, whatever x was.
-    const bool fed = std::is_same_v<Element, bf16> && product && feeds_product(isa);
-    if (fed && type == activation_type::fp32) input.product_ = product;
+    // Multiples of a scale are FP32, whatever x was.
+    const bool halves = rounds || (std::is_same_v<Element, bf16> && type != activation_type::int8);
+    const bool fed = halves && product && feeds_product(isa);
+    if (fed) input.product_ = product;
     using detail::activation_order;
-    const bool halves = std::is_same_v<Element, bf16> && type == activation_type::fp32;
     if (fuses(chosen)) {
-      activation_order how = fed && halves ? activation_order::halves : order_of(chosen, x.rows(), halves);
+      activation_order how = fed ? activation_order::halves : order_of(chosen, x.rows(), halves);
       if (how == activation_order::tiles && !halves && has_tiny_row(input)) how = activation_order::floats;
       const bool any_number = halves && how != activation_order::floats && row_phases_ == 1;
       if (any_number || x.rows() <= detail::most_fused_rows) order(chosen, how, halves, input);

@@ -62,6 +62,9 @@ struct row_selection {
 /// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit per weight where one code in
 /// 2000 is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
 ///
+/// With activation_type::bf16, x of FP32 is rounded first, and all else is as if it had been BF16: an element of y is
+/// off by at most 2^-9 times the sum of |weight| |x| of its row more.
+///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
 /// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
 /// rounded to FP32. So y is the same with every instruction set. Other matrices are multiplied in FP32 as above, by
@@ -103,7 +106,7 @@ class matmul_plan {
 
   /// Activations of `x`, n x columns() with any strides; it must outlive the result. `y` is where the products
   /// will go: if it overlaps x, x is copied. `isa` is what run() will be called with: with another one, it takes
-  /// longer. With feeds_product(isa) and activation_type::fp32, tasks multiply by `product`, which must outlive the
+  /// longer. With feeds_product(isa) and activations in BF16, tasks multiply by `product`, which must outlive the
   /// result. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>
   result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y,
@@ -117,8 +120,8 @@ class matmul_plan {
   bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
   /// The most rows of activations for which tasks order them and keep all sums. They multiply more of them as well, but
-  /// each of them takes several times as long; ecq::matmul takes so many at a time. `fed` says that a product of dense
-  /// matrices does it (feeds_product()).
+  /// each of them takes several times as long; ecq::matmul takes so many at a time. Element is what they are once they
+  /// are rounded. `fed` says that a product of dense matrices multiplies them (feeds_product()).
   template <activation Element>
   std::size_t rows_at_once(instruction_set isa = instruction_set::automatic, bool fed = false) const noexcept {
     const instruction_set chosen = chosen_instruction_set(isa);
