@@ -9,7 +9,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
 # Of what needs no speed: command lines, but for the baselines that the tool computes, and most tests, which take half
 # the time to compile so. The library is optimised in full.
-set(ECQ_PLAIN_OPTIMIZATION -O1 CACHE STRING "Optimisation of command lines")
+set(ECQ_PLAIN_OPTIMIZATION -Og CACHE STRING "Optimisation of command lines")
 set(ECQ_TEST_OPTIMIZATION -O0 CACHE STRING "Optimisation of tests that do not run long")
 
 find_program(CCACHE_PROGRAM ccache)
