@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ecq/base/instruction_set.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -61,7 +62,7 @@ std::vector<std::uint8_t> path_for(const trellis& walk, std::uint64_t position, 
                                    const lane_states& states, instruction_set isa) {
   const path_costs costs(some_bits(), rate_weight);
   std::vector<std::uint8_t> codes(weights.size(), 0x55);
-  path_search(walk, costs, ecq::chosen_instruction_set(isa)).find(position, weights, states, codes);
+  path_search(walk, costs, isa).find(position, weights, states, codes);
   return codes;
 }
 
@@ -102,7 +103,7 @@ TEST(PathSearch, FindsTheCheapestOfAllPaths) {
       for (float& weight : weights) {  // in the middle of cells, where candidates are exact
         weight = (std::floor(static_cast<float>(random.normal() * 48)) + 0.5F) / 16;
       }
-      for (const auto isa : {instruction_set::scalar, instruction_set::avx2}) {
+      for (const auto isa : ecq_test::machine_sets()) {
         const auto codes = path_for(walk, 1024, weights, begin, isa);
         for (const std::size_t lane : {0U, 7U, 13U, 31U}) {
           std::uint8_t state = begin[lane];
@@ -146,8 +147,10 @@ TEST(PathSearch, StaysOnTheTrellisAndIsTheSameWithEveryInstructionSet) {
       for (const std::size_t count : {0U, 1U, 3U, 5U, 127U, 128U, 129U, 300U, 5000U}) {
         const std::vector<float> weights(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
         const auto codes = path_for(walk, position, weights, some_states(walk), instruction_set::scalar);
-        EXPECT_EQ(path_for(walk, position, weights, some_states(walk), instruction_set::avx2), codes)
-            << bits << " bits, " << count << " from " << position;
+        for (const auto isa : ecq_test::machine_sets()) {
+          EXPECT_EQ(path_for(walk, position, weights, some_states(walk), isa), codes)
+              << ecq::name_of(isa) << ", " << bits << " bits, " << count << " from " << position;
+        }
         auto states = some_states(walk);
         for (std::size_t at = 0; at < count; ++at) step(walk, states[trellis::lane(position + at)], codes[at]);
       }
@@ -164,7 +167,7 @@ TEST(PathSearch, KeepsWithinTheIndicesOfAnyWeights) {
     }
   }
   const trellis walk{};
-  for (const auto isa : {instruction_set::scalar, instruction_set::avx2}) {
+  for (const auto isa : ecq_test::machine_sets()) {
     const auto codes = path_for(walk, 0, weights, {}, isa);
     lane_states states{};
     for (std::size_t at = 0; at < codes.size(); ++at) {

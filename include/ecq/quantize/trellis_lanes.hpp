@@ -23,6 +23,24 @@ constexpr unsigned state_before(const trellis& walk, unsigned state, unsigned pa
   return ((rest << 1) | quantizer) & (walk.states() - 1);
 }
 
+/// What a search for paths of some lanes side by side reads and writes (trellis_search.hpp). Arrays for steps have as
+/// many elements a step, one for each lane.
+struct lane_run {
+  const float* cells;         ///< path_costs::cells(), 8 numbers each
+  const std::int32_t* codes;  ///< path_costs::codes()
+  float per_step;             ///< cells in a step of the codes
+  float first_weight;         ///< where the first cell begins
+  float limit;                ///< of the magnitude of weights
+  const float* weights;       ///< of the first lane's first step; a group is group_symbols further
+  std::size_t groups;
+  const std::int32_t* first_steps;  ///< the steps of each lane that exist
+  const std::int32_t* last_steps;
+  const std::uint8_t* states;  ///< where the lanes begin
+  std::int32_t* places;        ///< room for all steps
+  std::int32_t* decisions;     ///< room for all steps
+  std::uint8_t* out;           ///< codes, as weights are
+};
+
 /// The states behind the first codes of a stream. `codes` lie on the trellis.
 inline lane_states states_behind(const trellis& walk, std::span<const std::byte> codes) noexcept {
   lane_states states{};

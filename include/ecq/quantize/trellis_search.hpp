@@ -16,6 +16,7 @@
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 #include "ecq/quantize/trellis_search_avx2.hpp"
+#include "ecq/quantize/trellis_search_neon.hpp"
 
 namespace ecq::detail {
 
@@ -119,35 +120,48 @@ class path_search {
   void search(std::size_t groups, const lane_states& states) {
 #if ECQ_X86
     if (isa_ >= instruction_set::avx2) {
-      const std::size_t steps = groups * rounds_per_group;
-      places_.resize(steps * 8);
-      decisions_.resize(steps * 8);
-      for (std::size_t lane = 0; lane < lane_count; lane += 8) {
-        const avx2::eight_lanes run{costs_->cells()->costs.data(),
-                                    costs_->codes(),
-                                    path_costs::cells_per_step,
-                                    path_costs::first_weight,
-                                    path_costs::limit,
-                                    weights_.data() + lane * rounds_per_group,
-                                    groups,
-                                    first_steps_.data() + lane,
-                                    last_steps_.data() + lane,
-                                    states.data() + lane,
-                                    places_.data(),
-                                    decisions_.data(),
-                                    codes_.data() + lane * rounds_per_group};
-        switch (walk_.state_bits) {
-          case 2: avx2::search_eight_lanes<2>(run, unreachable); break;
-          case 3: avx2::search_eight_lanes<3>(run, unreachable); break;
-          case 4: avx2::search_eight_lanes<4>(run, unreachable); break;
-          default: avx2::search_eight_lanes<5>(run, unreachable); break;
-        }
-      }
-      return;
+      return search_side_by_side<8>(groups, states, []<unsigned StateBits>(const lane_run& run) {
+        avx2::search_eight_lanes<StateBits>(run, unreachable);
+      });
+    }
+#elif ECQ_NEON
+    if (isa_ == instruction_set::neon) {
+      return search_side_by_side<4>(groups, states, []<unsigned StateBits>(const lane_run& run) {
+        neon::search_four_lanes<StateBits>(run, unreachable);
+      });
     }
 #endif
     decisions_.resize(groups * rounds_per_group);
     for (std::size_t lane = 0; lane < lane_count; ++lane) search_lane(lane, groups, states[lane]);
+  }
+
+  /// Searches `Lanes` lanes at a time by kernel<state bits>(run).
+  template <std::size_t Lanes, class Kernel>
+  void search_side_by_side(std::size_t groups, const lane_states& states, const Kernel& kernel) {
+    const std::size_t steps = groups * rounds_per_group;
+    places_.resize(steps * Lanes);
+    decisions_.resize(steps * Lanes);
+    for (std::size_t lane = 0; lane < lane_count; lane += Lanes) {
+      const lane_run run{costs_->cells()->costs.data(),
+                         costs_->codes(),
+                         path_costs::cells_per_step,
+                         path_costs::first_weight,
+                         path_costs::limit,
+                         weights_.data() + lane * rounds_per_group,
+                         groups,
+                         first_steps_.data() + lane,
+                         last_steps_.data() + lane,
+                         states.data() + lane,
+                         places_.data(),
+                         decisions_.data(),
+                         codes_.data() + lane * rounds_per_group};
+      switch (walk_.state_bits) {
+        case 2: kernel.template operator()<2>(run); break;
+        case 3: kernel.template operator()<3>(run); break;
+        case 4: kernel.template operator()<4>(run); break;
+        default: kernel.template operator()<5>(run); break;
+      }
+    }
   }
 
   /// The distance of a weight, within the limits, from the first cell's beginning.

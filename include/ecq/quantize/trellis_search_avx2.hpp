@@ -17,23 +17,6 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx2 {
 
-/// What search_eight_lanes reads and writes. Arrays for steps have eight elements a step, one for each lane.
-struct eight_lanes {
-  const float* cells;         ///< path_costs::cells(), 8 numbers each
-  const std::int32_t* codes;  ///< path_costs::codes()
-  float per_step;             ///< cells in a step of the codes
-  float first_weight;         ///< where the first cell begins
-  float limit;                ///< of the magnitude of weights
-  const float* weights;       ///< of the first lane's first step; a group is group_symbols further
-  std::size_t groups;
-  const std::int32_t* first_steps;  ///< the steps of each lane that exist
-  const std::int32_t* last_steps;
-  const std::uint8_t* states;  ///< where the lanes begin
-  std::int32_t* places;        ///< room for all steps
-  std::int32_t* decisions;     ///< room for all steps
-  std::uint8_t* out;           ///< codes, as weights are
-};
-
 /// Rows a to h become columns.
 ECQ_AVX2 inline void transpose(__m256 (&rows)[8]) {
   __m256 pairs[8], fours[8];
@@ -73,7 +56,7 @@ ECQ_AVX2 inline void load_steps(const float* weights, __m256 (&steps)[4]) {
 }
 
 /// All ones for the lanes that have no step `step`.
-ECQ_AVX2 inline __m256i lanes_without(const eight_lanes& run, std::size_t step) {
+ECQ_AVX2 inline __m256i lanes_without(const lane_run& run, std::size_t step) {
   const __m256i now = _mm256_set1_epi32(static_cast<int>(step));
   const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run.first_steps));
   const __m256i last = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run.last_steps));
@@ -83,7 +66,7 @@ ECQ_AVX2 inline __m256i lanes_without(const eight_lanes& run, std::size_t step) 
 
 /// Forwards: the cheapest path to each state, and from where it came. Returns the best of the last states.
 template <unsigned StateBits>
-ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run, float unreachable) {
+ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const lane_run& run, float unreachable) {
   ECQ_EXACT_FLOAT_BODY
   constexpr trellis walk{.state_bits = StateBits};
   constexpr unsigned states = walk.states();
@@ -168,7 +151,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const eight_lanes& run,
 
 /// The codes of eight lanes, as trellis_search.hpp defines them.
 template <unsigned StateBits>
-ECQ_AVX2 inline void search_eight_lanes(const eight_lanes& run, float unreachable) {
+ECQ_AVX2 inline void search_eight_lanes(const lane_run& run, float unreachable) {
   constexpr trellis walk{.state_bits = StateBits};
   const __m256i one = _mm256_set1_epi32(1);
   const __m256i from_state = _mm256_set1_epi32(static_cast<int>(walk.next(1, 0)));
