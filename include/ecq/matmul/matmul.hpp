@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -110,8 +111,8 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
     return detail::run_tasks(backend, plan, input, products, how);
   };
   if (how.activations == activation_type::int8 || rows.rows() != out.rows()) return multiply(rows, out);
-  const bool halves = how.activations == activation_type::bf16;
-  const std::size_t most = halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<element>(backend.isa);
+  const bool halves = std::is_same_v<element, bf16> || how.activations == activation_type::bf16;
+  const std::size_t most = halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<float>(backend.isa);
   return detail::in_turns(rows, out, most, multiply);
 }
 
