@@ -780,6 +780,18 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
           if (plan->feeds_product()) {
             ++fed;
             expect_products(block, parts, x, y, batch);
+            // An engine's own tasks, of FP32 that is rounded.
+            std::vector<float> own(y.size()), edges(plan->edges(batch));
+            const matrix_view<float> to(own.data(), batch, plan->rows());
+            const auto input =
+                plan->prepare(matrix_view<const float>(values.data(), batch, columns), to, ecq::activation_type::bf16,
+                              instruction_set::automatic, ecq::half_product(product));
+            ASSERT_TRUE(input);
+            for (std::size_t task = 0; task < plan->tasks(); ++task) {
+              ASSERT_TRUE(plan->run(instruction_set::automatic, task, *input, to, edges));
+            }
+            plan->join(batch, to, edges);
+            EXPECT_EQ(own, y);
           }
           std::vector<float> exact(y.size());
           const matrix_view<float> by_ecq(exact.data(), batch, plan->rows());
