@@ -736,6 +736,9 @@ TEST(MatmulPlan, TakesADenseProduct) {
     }
     EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const float>(values.data(), 3, 299), out, plainly).error().code(),
               errc::invalid_argument);
+    for (const auto type : {ecq::activation_type::bf16, ecq::activation_type::int8}) {
+      EXPECT_EQ(ecq::matmul(cpu{}, *plan, x, out, plainly, {.activations = type}).error().code(), errc::unsupported);
+    }
   }
 }
 
@@ -861,14 +864,17 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& numbers, std::size_
 TEST(MatmulPlan, RoundsActivationsToBf16) {
   constexpr float beyond = 0x1.FFp127F;  // which becomes infinity
   for (const kind& each : kinds()) {
-    for (const std::size_t columns : {256U, 300U}) {
+    for (const std::size_t columns : {256U, 300U, 1U}) {
       const packed_block block = packed(each.method, {{20, columns}}, {.chunk_bits = 12}, each.narrow);
       const auto plan = matmul_plan::of(cpu{}, block);
       ASSERT_TRUE(plan);
-      for (const std::size_t batch : {1U, 5U, 20U, 300U}) {
+      for (const std::size_t batch : {0U, 1U, 5U, 20U, 300U}) {
         SCOPED_TRACE(each.name + ", " + std::to_string(columns) + " columns, " + std::to_string(batch) + " rows");
         std::vector<float> x = same_gaussian(batch, columns, 4, 1.0F);
-        if (batch == 20) x[3 * columns + 7] = beyond, x[5 * columns] = std::numeric_limits<float>::quiet_NaN();
+        if (batch == 20) {
+          x[4 * columns - 1] = beyond;
+          x[5 * columns] = std::numeric_limits<float>::quiet_NaN();
+        }
         const std::vector<ecq::bf16> halves = rounded(x);
         const matrix_view<const float> plain(x.data(), batch, columns);
         const matrix_view<const ecq::bf16> of_halves(halves.data(), batch, columns);
@@ -891,6 +897,7 @@ TEST(MatmulPlan, RoundsActivationsToBf16) {
           EXPECT_EQ(products(spread, ecq::activation_type::bf16), expected) << ecq::name_of(isa);
           std::vector<float> memory = x;
           std::vector<float> y(batch * plan->rows());
+          memory.resize((std::max)(memory.size(), y.size()));
           ASSERT_TRUE(ecq::matmul(backend, *plan, matrix_view<const float>(memory.data(), batch, columns),
                                   matrix_view<float>(memory.data(), batch, plan->rows()),
                                   {.activations = ecq::activation_type::bf16}));

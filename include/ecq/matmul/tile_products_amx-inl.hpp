@@ -6,8 +6,6 @@
 
 #if ECQ_X86
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +15,8 @@
 #include "ecq/matmul/activation_tiles.hpp"
 #include "ecq/matmul/tile_products_amx.hpp"
 #include "ecq/matmul/tile_registers_amx.hpp"
+#include "ecq/matmul/unscaled_products_avx512.hpp"
 #include "ecq/matmul/weight_tile.hpp"
-
-ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::amx {
 
@@ -126,26 +123,6 @@ void set_tile_products(const tile_operands& of, std::size_t rows, std::size_t ba
   }
 }
 
-/// Products whose rows have scales of their own, which are not yet in the sums.
-struct unscaled_products {
-  std::size_t number;  ///< of the scale in each row
-  alignas(64) float products[rows_together][rows_together];
-};
-
-/// sums[row * stride + b] += of.products[row][b] * the scale of row `row`.
-ECQ_AMX inline void add_scaled(const unscaled_products& of, const bf16* const* scales, std::size_t rows,
-                               std::size_t batch, float* sums, std::size_t stride) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    const __m512 scale = _mm512_set1_ps(static_cast<float>(scales[row][of.number]));
-    for (std::size_t b = 0; b < batch; b += 16) {
-      const auto there = static_cast<__mmask16>(_bzhi_u32(0xFFFFU, static_cast<unsigned>(batch - b)));
-      float* const to = sums + row * stride + b;
-      const __m512 sum = _mm512_fmadd_ps(_mm512_load_ps(of.products[row] + b), scale, _mm512_maskz_loadu_ps(there, to));
-      _mm512_mask_storeu_ps(to, there, sum);
-    }
-  }
-}
-
 ECQ_INLINE void set_half_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                                   float* sums, std::size_t stride) {
   set_tile_products<half_products>(of, rows, batch, steps, sums, stride);
@@ -186,7 +163,5 @@ ECQ_INLINE void add_scaled_products(const tile_operands& of, const bf16* const* 
 }
 
 }  // namespace ecq::detail::amx
-
-ECQ_KERNELS_END
 
 #endif

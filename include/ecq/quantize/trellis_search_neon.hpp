@@ -69,7 +69,8 @@ ECQ_EXACT_FLOAT inline uint32x4_t walk_four_lanes(const lane_run& run, float unr
   for (std::size_t group = 0; group < run.groups; ++group) {
     const bool at_end = group == 0 || group + 1 == run.groups;
     const float32x4x4_t weights = vld4q_f32(run.weights + group * group_symbols);
-    for (std::size_t step = 0; step < rounds_per_group; ++step) {
+    ECQ_UNROLL  // so that costs of few states stay in registers
+        for (std::size_t step = 0; step < rounds_per_group; ++step) {
       const float32x4_t(&costs)[states] = both[step % 2];
       float32x4_t(&next)[states] = both[1 - step % 2];
       const std::size_t at = (group * rounds_per_group + step) * 4;
