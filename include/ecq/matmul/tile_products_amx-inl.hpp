@@ -13,9 +13,9 @@
 
 #include "ecq/format/bf16.hpp"
 #include "ecq/matmul/activation_tiles.hpp"
+#include "ecq/matmul/scaled_sums_avx512.hpp"
 #include "ecq/matmul/tile_products_amx.hpp"
 #include "ecq/matmul/tile_registers_amx.hpp"
-#include "ecq/matmul/unscaled_products_avx512.hpp"
 #include "ecq/matmul/weight_tile.hpp"
 
 namespace ecq::detail::amx {
@@ -123,6 +123,12 @@ void set_tile_products(const tile_operands& of, std::size_t rows, std::size_t ba
   }
 }
 
+/// Products whose rows have scales of their own, which are not yet in the sums.
+struct unscaled_products {
+  std::size_t number;  ///< of the scale in each row
+  alignas(64) float products[rows_together][rows_together];
+};
+
 ECQ_INLINE void set_half_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                                   float* sums, std::size_t stride) {
   set_tile_products<half_products>(of, rows, batch, steps, sums, stride);
@@ -137,6 +143,9 @@ ECQ_INLINE void set_byte_products(bool is_signed, const tile_operands& of, std::
 ECQ_INLINE void add_scaled_products(const tile_operands& of, const bf16* const* scales, std::size_t rows,
                                     std::size_t batch, const column_range& columns, float* sums, std::size_t stride) {
   unscaled_products both[2];  // one is scaled while the unit works at the other
+  const auto add_scaled = [&](const unscaled_products& some, std::size_t of_batch, float* to) {
+    avx512::add_scaled<rows_together>(some.products[0], scales, some.number, rows, of_batch, to, stride);
+  };
   shaped_registers registers;
   for (std::size_t b = 0; b < batch; b += rows_together) {
     const std::size_t of_batch = (std::min)(batch - b, rows_together);
@@ -155,10 +164,10 @@ ECQ_INLINE void add_scaled_products(const tile_operands& of, const bf16* const* 
         next.number = part == 0 ? run.number : run.second;
         set_some_tiles<half_products>(there, rows, stored, (run.end - run.begin) / halves_of_step, next.products[0],
                                       rows_together);
-        if (done++ != 0) add_scaled(both[done % 2], scales, rows, of_batch, sums + b, stride);
+        if (done++ != 0) add_scaled(both[done % 2], of_batch, sums + b);
       }
     }
-    add_scaled(both[(done + 1) % 2], scales, rows, of_batch, sums + b, stride);
+    add_scaled(both[(done + 1) % 2], of_batch, sums + b);
   }
 }
 
