@@ -855,7 +855,7 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
 /// Those of the first `count` numbers, NaN among them.
 std::vector<std::uint32_t> bits_of(const std::vector<float>& numbers, std::size_t count) {
   std::vector<std::uint32_t> bits(count);
-  std::memcpy(bits.data(), numbers.data(), count * sizeof bits[0]);
+  for (std::size_t i = 0; i < count; ++i) bits[i] = std::bit_cast<std::uint32_t>(numbers[i]);
   return bits;
 }
 
