@@ -15,6 +15,8 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/instruction_set.hpp"
 #include "ecq/calibrated/survivor_paths_avx2.hpp"
+#include "ecq/calibrated/survivor_paths_neon.hpp"
+#include "ecq/calibrated/survivor_run.hpp"
 #include "ecq/entropy/trellis.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 #include "ecq/quantize/trellis_search.hpp"
@@ -158,14 +160,26 @@ class survivor_paths {
 
   template <unsigned StateBits>
   void extend(const lane_weights& some, std::int8_t* codes, std::uint32_t* odd) {
-#if ECQ_X86
+#if ECQ_X86 || ECQ_NEON
     if constexpr (StateBits >= 3) {
-      if (isa_ >= instruction_set::avx2) {
-        avx2::extend_paths<StateBits>({rule_.step, rule_.index_costs.data() - smallest_index, largest_target,
-                                       some.count, some.weights, some.targets, some.importance, some.feedback,
-                                       some.stride, costs_.data(), futures_.data(), codes, odd});
-        return;
-      }
+      const survivor_run run{.step = rule_.step,
+                             .index_costs = rule_.index_costs.data() - smallest_index,
+                             .largest_target = largest_target,
+                             .count = some.count,
+                             .weights = some.weights,
+                             .targets = some.targets,
+                             .importance = some.importance,
+                             .feedback = some.feedback,
+                             .stride = some.stride,
+                             .costs = costs_.data(),
+                             .futures = futures_.data(),
+                             .codes = codes,
+                             .odd = odd};
+#if ECQ_X86
+      if (isa_ >= instruction_set::avx2) return avx2::extend_paths<StateBits>(run);
+#else
+      if (isa_ == instruction_set::neon) return neon::extend_paths<StateBits>(run);
+#endif
     }
 #endif
     extend_paths<StateBits>(rule_, some, costs_.data(), futures_.data(), codes, odd);

@@ -11,28 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ecq/calibrated/survivor_run.hpp"
 #include "ecq/quantize/trellis_lanes.hpp"
 
 ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx2 {
-
-/// What extend_paths reads and writes.
-struct survivors {
-  float step;
-  const float* index_costs;  ///< that of index 0 comes first; others lie before and behind it
-  float largest_target;
-  std::size_t count;
-  const float* weights;
-  const float* targets;
-  const float* importance;
-  const float* feedback;
-  std::size_t stride;
-  float* costs;
-  float* futures;
-  std::int8_t* codes;
-  std::uint32_t* odd;
-};
 
 /// Numbers of all states, 8 to a vector, and where those of the states before them are.
 template <unsigned StateBits>
@@ -72,7 +56,7 @@ struct state_vectors {
 };
 
 template <unsigned StateBits>
-ECQ_EXACT_FLOAT ECQ_AVX2 inline void extend_paths(const survivors& run) {
+ECQ_EXACT_FLOAT ECQ_AVX2 inline void extend_paths(const survivor_run& run) {
   ECQ_EXACT_FLOAT_BODY
   using vectors = state_vectors<StateBits>;
   constexpr std::size_t count = vectors::count, states = 8 * count;
