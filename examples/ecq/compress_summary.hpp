@@ -33,6 +33,9 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
   for (const std::string& pattern : report.unmatched) {
     text += "  no tensor        is called like '" + printable(pattern) + "'\n";
   }
+  for (const std::string& pattern : report.without_effect) {
+    text += "  not compressed   is what is called like '" + printable(pattern) + "': it stays as it is\n";
+  }
   if (report.exact != 0) {
     text += "  exact weights    " + grouped(report.exact) + " at 96 bits each\n";
   }
@@ -93,6 +96,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["of_quantized"] = report.of_quantized;
   totals["non_finite"] = report.non_finite;
   totals["unmatched"] = report.unmatched;
+  totals["without_effect"] = report.without_effect;
   if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;
   totals["megabytes_per_second"] = megabytes_per_second(report, seconds);

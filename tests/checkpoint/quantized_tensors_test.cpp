@@ -292,6 +292,28 @@ TEST_F(QuantizedCheckpoint, ScalesThatCannotBeAppliedAreAnError) {
   EXPECT_NE(not_a_number.error().message().find("layers.0.a.weight"), std::string::npos);
 }
 
+TEST_F(QuantizedCheckpoint, ZeroPointsOfAnyNameAreNotIgnored) {
+  const tensor weight{"layers.0.a.weight", "I8", {64, 96}, some_bytes(64 * 96)};
+  const tensor scale{"layers.0.a.weight_scale", "F32", {64, 1}, bytes_of<float>(std::vector<float>(64, 0.5F))};
+  const tensor plain{"layers.0.b.weight", "BF16", {64, 96}, bytes_of<ecq::bf16>(ecq_test::gaussian(64, 96))};
+  const auto unpacked_beside = [&](const std::string& name) {
+    write_model(model, {weight, scale, {name, "F32", {64, 1}, bytes_of<float>(std::vector<float>(64, 3.0F))}, plain});
+    const auto report = compress();
+    EXPECT_TRUE(report) << name;
+    return report && report->unpacked == 1;
+  };
+  for (const std::string name : {"weight_offset", "offset", "zp", "weight_zp", "weight_zero", "weight_zero_point",
+                                 "weight_zero_points", "weight_zeros", "weight_shift", "zero", "weight.zero_point"}) {
+    EXPECT_FALSE(unpacked_beside("layers.0.a." + name)) << name;
+    ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
+    EXPECT_TRUE(contents(restored, plain.name) == contents(model, plain.name)) << name;
+  }
+  for (const std::string name : {"a.input_offset", "a.input_zero_point", "a.output_shift", "a.c.weight_offset",
+                                 "ab.weight_offset", "a2.zero_point"}) {
+    EXPECT_TRUE(unpacked_beside("layers.0." + name)) << name;
+  }
+}
+
 TEST_F(QuantizedCheckpoint, Fp8WithoutScalesIsPlainOnlyWhereNothingIsQuantised) {
   const auto codes = bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(64, 96));
   const tensor bare{"layers.0.a.weight", "F8_E4M3", {64, 96}, codes};
@@ -325,7 +347,8 @@ TEST_F(QuantizedCheckpoint, Fp8BesideWhatMayBeItsScalesIsAnError) {
     return report.error().code() == errc::unsupported;
   };
   for (const std::string name : {"weight_scales", "scales", "scale_inv", "weight.scale", "weight._scale", "w_scale",
-                                 "fp8_scale", "weight_scale_2", "wscale", "scale_w", "qscale", "weight_scale_1"}) {
+                                 "fp8_scale", "weight_scale_2", "wscale", "scale_w", "qscale", "weight_scale_1",
+                                 "weights_scaling_factor", "scaling_factor", "weight_max", "weight_offset"}) {
     EXPECT_TRUE(refused("layers.0.a." + name)) << name;
   }
   EXPECT_FALSE(refused("layers.0.b.scale_of_something"));

@@ -69,6 +69,23 @@ TEST(Json, StringsSurviveTheRoundTrip) {
   EXPECT_EQ(nlohmann::json::parse(text).get<std::string>(), all);
 }
 
+TEST(Json, OfPythonMayHaveWhatTheStandardRefuses) {
+  for (const std::string_view text : {"NaN", "Infinity", "[0, -Infinity]", R"("\ud800")", R"("\udc00\ud800\u0041")"}) {
+    json_reader reader(text, ecq::json_dialect::python);
+    EXPECT_TRUE(reader.skip() && reader.finish()) << text;
+    EXPECT_FALSE(accepted(text)) << text;
+  }
+  json_reader lone(R"("\ud800\u0041\udc00\ud83d\ude00")", ecq::json_dialect::python);
+  EXPECT_EQ(*lone.string(),
+            "\xef\xbf\xbd"
+            "A"
+            "\xef\xbf\xbd\xf0\x9f\x98\x80");
+  for (const std::string_view text : {"-NaN", "Infinit", "inf", R"("\ud800\u00")", "[NaN", "NaN1"}) {
+    json_reader reader(text, ecq::json_dialect::python);
+    EXPECT_FALSE(reader.skip() && reader.finish()) << text;
+  }
+}
+
 TEST(Json, KnowsUtf8) {
   for (const std::string_view bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
                                      "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "\xff"}) {

@@ -100,10 +100,44 @@ TEST(ModelConfig, IsMarkedAndRestored) {
   }
 }
 
+TEST(ModelConfig, LosesItsMarkWhenItHasBeenWrittenAnew) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"quantization_config": {"format": "ecq"}})", "{}"},
+      {"{\n \"b\": 1,\n \"quantization_config\": {\n  \"format\": \"ecq\"\n }\n}", "{\n \"b\": 1\n}"},
+      {R"({"quantization_config":{"original":{"quant_method":"fp8"},"format":"ecq"},"b":NaN})",
+       R"({"quantization_config":{"quant_method":"fp8"},"b":NaN})"},
+  };
+  for (const auto& [marked, plain] : cases) {
+    const auto restored = ecq::without_mark(marked);
+    ASSERT_TRUE(restored) << marked;
+    EXPECT_EQ(*restored, plain);
+  }
+}
+
+// As configurations of Mamba have them: "time_step_limit": [0.0, Infinity].
+TEST(ModelConfig, HasNumbersOfPython) {
+  const std::string text = R"({"a": [0.0, Infinity, -Infinity, NaN], "b": "\ud800",
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 48], "c": Infinity}})";
+  const auto config = parse_quantization_config(text);
+  ASSERT_TRUE(config && *config);
+  EXPECT_EQ((*config)->block, (std::vector<std::uint64_t>{32, 48}));
+  const auto marked = ecq::marked_as_compressed(text);
+  ASSERT_TRUE(marked);
+  EXPECT_NE(marked->find(R"({"format": "ecq", "original": {"quant_method": "fp8")"), std::string::npos);
+  const auto restored = ecq::without_mark(*marked);
+  ASSERT_TRUE(restored);
+  EXPECT_EQ(*restored, text);
+  for (const std::string wrong : {"{\"a\": -NaN}", "{\"a\": Inf}", "{\"a\": +Infinity}", "{\"a\": nan}"}) {
+    EXPECT_FALSE(parse_quantization_config(wrong)) << wrong;
+  }
+}
+
 TEST(ModelConfig, LosesNoMarkThatIsNotOurs) {
-  for (const std::string text : {R"({})", R"({"b": 1})", R"({"quantization_config": {"quant_method": "fp8"}})",
-                                 R"({"quantization_config": {"format": "ecq"}})", R"({"quantization_config": null})",
-                                 R"({"b": {"quantization_config": {"format": "ecq", "original": 1}}})"}) {
+  for (const std::string text :
+       {R"({})", R"({"b": 1})", R"({"quantization_config": {"quant_method": "fp8"}})",
+        R"({"quantization_config": {"format": "ecq", "bits": 3}})",
+        R"({"quantization_config": {"format": 3, "original": 1}})", R"({"quantization_config": {"original": 1}})",
+        R"({"quantization_config": null})", R"({"b": {"quantization_config": {"format": "ecq", "original": 1}}})"}) {
     const auto same = ecq::without_mark(text);
     ASSERT_TRUE(same) << text;
     EXPECT_EQ(*same, text);

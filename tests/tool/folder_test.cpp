@@ -109,6 +109,7 @@ TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {
   }
   EXPECT_NEAR(bits / weights, 2.5, 0.02);
   EXPECT_EQ(compressed["totals"]["unmatched"], json::array());
+  EXPECT_EQ(compressed["totals"]["without_effect"], json::array());
 }
 
 TEST_F(FolderTool, TellsWhichPatternsMatchNothing) {
@@ -117,6 +118,18 @@ TEST_F(FolderTool, TellsWhichPatternsMatchNothing) {
                                          "--exclude", "*q_proj*",  "--fallback", "*.w4"};
   EXPECT_EQ(ask(with)["totals"]["unmatched"], (json{"typo*", "*.w4"}));
   EXPECT_NE(run(with).out.find("no tensor        is called like 'typo*'"), std::string::npos);
+}
+
+// Vectors are never compressed, and what is excluded has no fallback.
+TEST_F(FolderTool, TellsWhichPatternsHaveNoEffect) {
+  const std::vector<std::string> with = {"compress",   generated(), "-o",        path("packed.safetensors"),
+                                         "--lambda",   "5",         "--include", "*norm*",
+                                         "--include",  "*q_proj*",  "--exclude", "*up_proj*",
+                                         "--fallback", "*up_proj*"};
+  const json totals = ask(with)["totals"];
+  EXPECT_EQ(totals["without_effect"], (json{"*norm*", "*up_proj*"}));
+  EXPECT_EQ(totals["unmatched"], json::array());
+  EXPECT_NE(run(with).out.find("not compressed   is what is called like '*norm*'"), std::string::npos);
 }
 
 }  // namespace

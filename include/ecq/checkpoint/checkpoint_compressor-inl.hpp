@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -222,11 +223,18 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_all(std::span<const st
     writers_.push_back(std::move(created));
   }
   report_ = {};
+  const std::set<const tensor_entry*> kept(selection_->kept().begin(), selection_->kept().end());
   for (const auto* const patterns :
        {&options_.selection.include, &options_.selection.exclude, &options_.fallback_names}) {
     for (const std::string& pattern : *patterns) {
-      const auto matches = [&](const tensor_entry& tensor) { return glob_match(pattern, tensor.name); };
-      if (std::ranges::none_of(model_.tensors(), matches)) report_.unmatched.push_back(pattern);
+      bool matches = false, has_effect = patterns == &options_.selection.exclude;
+      for (const tensor_entry& tensor : model_.tensors()) {
+        if (!glob_match(pattern, tensor.name)) continue;
+        matches = true;
+        has_effect = has_effect || !(kept.contains(&tensor) || selection_->is_applied(tensor));
+      }
+      if (!matches) report_.unmatched.push_back(pattern);
+      if (matches && !has_effect) report_.without_effect.push_back(pattern);
     }
   }
   if (options_.part.count == 1) {

@@ -80,6 +80,8 @@ struct compress_report : checkpoint_report {
   double lambda = 0;                     ///< EntQuant's lambda; the largest if every tensor has its own
   double joint_entropy = 0;              ///< entropy of all codes together, which one code for all of them can reach
   std::vector<std::string> unmatched{};  ///< patterns of the options that match the name of no tensor
+  /// Patterns that ask for compression, or for that of the fallback, of tensors that all stay as they are.
+  std::vector<std::string> without_effect{};
 };
 
 }  // namespace ecq

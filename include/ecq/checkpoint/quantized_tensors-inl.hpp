@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,18 +74,48 @@ ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, s
   return all;
 }
 
-/// Sorted names of tensors that look like scales of FP8 weights, or like what belongs to quantised ones.
-ECQ_INLINE std::vector<std::string_view> scale_like_names(const checkpoint& model) {
+/// Sorted names of tensors for which `like(name)` is true.
+template <class Like>
+std::vector<std::string_view> sorted_names(const checkpoint& model, const Like& like) {
   std::vector<std::string_view> names;
   for (const tensor_entry& tensor : model.tensors()) {
-    const auto has = [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; };
-    if (belongs_to_quantized(tensor.name) || has("scale") || has("dequant") || has("amax") ||
-        tensor.name.ends_with("weight_s")) {
-      names.push_back(tensor.name);
-    }
+    if (like(std::string_view(tensor.name))) names.push_back(tensor.name);
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// Whether a name has one of `parts` in it.
+ECQ_INLINE bool has_any(std::string_view name, std::initializer_list<std::string_view> parts) noexcept {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+/// Names that look like scales of FP8 weights, or like what belongs to quantised ones.
+ECQ_INLINE std::vector<std::string_view> scale_like_names(const checkpoint& model) {
+  return sorted_names(model, [](std::string_view name) {
+    return belongs_to_quantized(name) || has_any(name, {"scal", "dequant", "amax", "weight_max"}) ||
+           name.ends_with("weight_s");
+  });
+}
+
+/// Names that look like zero points.
+ECQ_INLINE std::vector<std::string_view> offset_like_names(const checkpoint& model) {
+  return sorted_names(model, [](std::string_view name) { return has_any(name, {"zero", "zp", "offset", "shift"}); });
+}
+
+/// One of `names` that may be the zero points of the weights: their name and more, or a member of the module whose
+/// `weight` they are. Empty if there is none. What a layer's inputs and outputs have does not count.
+ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const std::string_view> names) {
+  const bool of_module = weights.ends_with(".weight");
+  const std::string_view stem = weights.substr(0, weights.size() - (of_module ? std::string_view("weight").size() : 0));
+  for (auto name = std::lower_bound(names.begin(), names.end(), stem); name != names.end(); ++name) {
+    if (!name->starts_with(stem)) break;
+    const std::string_view rest = name->substr(stem.size());
+    const bool of_other = rest.find('.') != std::string_view::npos && !name->starts_with(std::string(weights) + ".");
+    const bool of_activations = rest.starts_with("input") || rest.starts_with("output") || rest.starts_with("act");
+    if (*name != weights && !of_other && !of_activations) return *name;
+  }
+  return {};
 }
 
 /// One of `names` that is that of the weights with another ending, or in the place of their last part; empty if none
@@ -98,15 +130,17 @@ ECQ_INLINE std::string_view beside(std::string_view weights, std::span<const std
   return {};
 }
 
-/// Looks at FP8 or INT8 weights and their scales.
+/// Looks at FP8 or INT8 weights and their scales. `more` is the name of what may be their zero points, or empty.
 ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const tensor_entry& weights,
-                                              const tensor_entry& scale, std::span<const std::uint64_t> block) {
+                                              const tensor_entry& scale, std::span<const std::uint64_t> block,
+                                              std::string_view more) {
   quantized_tensors::finding found{.scale = &scale};
-  for (const char* const suffix : {"_zero_point", "_scale_2", "_global_scale"}) {
-    if (const tensor_entry* more = model.find(weights.name + suffix)) {
-      found.unusable = text_of("its scales are not all: there is '", more->name, "'");
-      return found;
-    }
+  for (const char* const suffix : {"_scale_2", "_global_scale"}) {
+    if (const tensor_entry* const other = model.find(weights.name + suffix)) more = other->name;
+  }
+  if (!more.empty()) {
+    found.unusable = text_of("its scales are not all: there is '", more, "'");
+    return found;
   }
   found.scales = spread_scales(weights.shape, scale.shape, block);
   const auto type = scale_type_from_safetensors(scale.dtype);
@@ -209,9 +243,11 @@ ECQ_INLINE result<weights_view> quantized_tensors::weights_of(const tensor_entry
 ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
   const auto config = read_quantization_config(model.folder());
   const std::span<const std::uint64_t> block = config ? std::span(config->block) : std::span<const std::uint64_t>();
+  const auto offsets = detail::offset_like_names(model);
   quantized_tensors found;
   found.findings_.resize(model.tensors().size());
   bool scaled_fp8 = config.has_value();
+  std::set<std::string_view> zero_points;
   const auto type_of = [&](std::size_t position) { return dtype_from_safetensors(model.tensors()[position].dtype); };
   const auto is_fp8 = [](std::optional<dtype> type) { return type == dtype::fp8_e4m3 || type == dtype::fp8_e5m2; };
   for (std::size_t position = 0; position < found.findings_.size(); ++position) {
@@ -221,7 +257,9 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     if (what.belongs || !(is_fp8(type_of(position)) || type_of(position) == dtype::int8)) continue;
     const auto scales = detail::scales_of(model, tensor.name);
     if (scales.empty()) continue;
-    what = detail::examine(model, tensor, *scales.front(), block);
+    const std::string_view zero_point = detail::offset_of(tensor.name, offsets);
+    if (!zero_point.empty()) zero_points.insert(zero_point);
+    what = detail::examine(model, tensor, *scales.front(), block, zero_point);
     if (scales.size() > 1) {
       what.scales.reset();
       what.unusable = detail::text_of("it has scales in ", scales[0]->name, " and in ", scales[1]->name);
@@ -231,6 +269,7 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
   const auto names = detail::scale_like_names(model);
   for (std::size_t position = 0; position < found.findings_.size(); ++position) {
     finding& what = found.findings_[position];
+    what.belongs = what.belongs || zero_points.contains(model.tensors()[position].name);
     if (what.belongs || what.scale != nullptr || !is_fp8(type_of(position))) continue;
     if (const auto other = detail::beside(model.tensors()[position].name, names); !other.empty()) {
       what.unusable = detail::text_of("it is not known whether '", other, "' are its scales");

@@ -22,14 +22,15 @@ namespace ecq {
 
 /// Patterns of the names of tensors that hold scales, zero points, indices, tables or packed codes of quantised
 /// weights. Such tensors are no weights themselves, whatever their type: only lossless methods take them. They are the
-/// names of FP8 checkpoints (DeepSeek, FBGEMM, ModelOpt), compressed-tensors, NVFP4 and MXFP4, GPTQ, AWQ, bitsandbytes,
-/// HQQ, MLX and Quanto.
-inline constexpr std::array<std::string_view, 30> quantization_patterns{
-    "*_scale",         "*_scale_inv",    "*_scale_2",     "*_scales",     "*.scale",      "*.scales",
-    "*.scale_inv",     "*.scale_weight", "*.scale_input", "*_zero_point", "*.zero_point", "*.zeros",
-    "*.zero",          "*_zeros",        "*.qweight",     "*.qzeros",     "*.g_idx",      "*_g_idx",
-    "*_packed",        "*_blocks",       "*.biases",      "*.SCB",        "*absmax",      "*quant_map",
-    "*.quant_state.*", "*._scale",       "*._zeropoint",  "*.W_q",        "*._amax",      "*.codebooks"};
+/// names of FP8 checkpoints (DeepSeek, FBGEMM, ModelOpt, TensorRT-LLM), compressed-tensors, NVFP4 and MXFP4, GPTQ, AWQ,
+/// bitsandbytes, HQQ, MLX and Quanto, and common ones of zero points.
+inline constexpr std::array<std::string_view, 36> quantization_patterns{
+    "*_scale",     "*_scale_inv",    "*_scale_2",     "*_scales",     "*.scale",      "*.scales",
+    "*.scale_inv", "*.scale_weight", "*.scale_input", "*_zero_point", "*.zero_point", "*.zeros",
+    "*.zero",      "*_zeros",        "*_zero",        "*_offset",     "*.offset",     "*_zp",
+    "*.zp",        "*.qweight",      "*.qzeros",      "*.g_idx",      "*_g_idx",      "*_packed",
+    "*_blocks",    "*.biases",       "*.SCB",         "*absmax",      "*quant_map",   "*.quant_state.*",
+    "*._scale",    "*._zeropoint",   "*.W_q",         "*._amax",      "*.codebooks",  "*scaling_factor"};
 
 /// How scales are named after their weights: one ending takes the place of another.
 struct scale_name {

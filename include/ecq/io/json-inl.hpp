@@ -149,6 +149,13 @@ ECQ_INLINE result<void> json_reader::number() {
     if (found) ++at_;
     return found;
   };
+  if (dialect_ == json_dialect::python) {
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (!text_.substr(at_).starts_with(word)) continue;
+      at_ += word.size();
+      return {};
+    }
+  }
   take("-");
   const std::size_t whole = at_;
   bool good = digits() > 0 && (text_[whole] != '0' || at_ == whole + 1);
@@ -172,6 +179,21 @@ ECQ_INLINE result<std::uint32_t> json_reader::four_digits() {
   return value;
 }
 
+/// What follows `\u`, a pair of surrogates as one.
+ECQ_INLINE result<std::uint32_t> json_reader::code_point() {
+  ECQ_TRY(unit, four_digits());
+  if (unit < 0xD800 || unit > 0xDFFF) return unit;
+  const std::size_t behind = at_;
+  if (unit < 0xDC00 && text_.substr(at_).starts_with("\\u")) {
+    at_ += 2;
+    ECQ_TRY(low, four_digits());
+    if (low >= 0xDC00 && low <= 0xDFFF) return 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+  }
+  if (dialect_ == json_dialect::standard) return fail("surrogate without its other half");
+  at_ = behind;
+  return 0xFFFD;
+}
+
 ECQ_INLINE result<void> json_reader::escape(std::string& value) {
   constexpr std::string_view names = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
   const char name = at_ < text_.size() ? text_[at_] : '\0';
@@ -182,17 +204,7 @@ ECQ_INLINE result<void> json_reader::escape(std::string& value) {
   }
   if (name != 'u') return fail("unknown escape sequence");
   ++at_;
-  ECQ_TRY(unit, four_digits());
-  std::uint32_t point = unit;
-  if (unit >= 0xD800 && unit < 0xDC00) {
-    if (text_.substr(at_, 2) != "\\u") return fail("surrogate without its other half");
-    at_ += 2;
-    ECQ_TRY(low, four_digits());
-    if (low < 0xDC00 || low > 0xDFFF) return fail("surrogate without its other half");
-    point = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-  } else if (unit >= 0xDC00 && unit <= 0xDFFF) {
-    return fail("surrogate without its other half");
-  }
+  ECQ_TRY(point, code_point());
   const auto append = [&](std::uint32_t byte) { value += static_cast<char>(static_cast<unsigned char>(byte)); };
   if (point < 0x80) {
     append(point);

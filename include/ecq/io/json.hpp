@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A strict reader of JSON (RFC 8259) in other people's files. It builds no document tree: of a hostile text, a caller
+/// A strict reader of JSON in other people's files. It builds no document tree: of a hostile text, a caller
 /// keeps only what its schema has room for.
 
 #include <cstddef>
@@ -19,6 +19,13 @@ namespace ecq {
 /// Appends `text` to `out` as a JSON string; precondition: is_utf8(text).
 void append_json_string(std::string& out, std::string_view text);
 
+/// What a json_reader takes for JSON.
+enum class json_dialect : bool {
+  standard,  ///< RFC 8259
+  python     ///< and what Python's module json writes besides: NaN, Infinity and -Infinity as numbers, and escapes of
+             ///< surrogates that lack their other half, which read as U+FFFD
+};
+
 /// Reads one JSON text from front to back: each call takes the next value and fails if it is of another kind. Duplicate
 /// keys in an object are errors, and so is text that is not UTF-8. Errors are errc::corrupt and name the byte.
 class json_reader {
@@ -27,7 +34,8 @@ class json_reader {
   static constexpr int deepest_nesting = 32;
 
   /// `text` must outlive the reader.
-  explicit json_reader(std::string_view text) noexcept : text_(text) {}
+  explicit json_reader(std::string_view text, json_dialect dialect = json_dialect::standard) noexcept
+      : text_(text), dialect_(dialect) {}
 
   /// Calls `member(key)` for each member of the next object; it must read the value and return result<void>.
   template <class Member>
@@ -100,9 +108,11 @@ class json_reader {
   result<void> expect(char character, std::string_view name);
   result<void> number();
   result<std::uint32_t> four_digits();
+  result<std::uint32_t> code_point();
   result<void> escape(std::string& value);
 
   std::string_view text_;
+  json_dialect dialect_;
   std::size_t at_ = 0;
 };
 

@@ -49,7 +49,7 @@ ECQ_INLINE result<quantization_config> read_members_of_quantization(json_reader&
 
 ECQ_INLINE result<std::optional<quantization_config>> parse_quantization_config(std::string_view text) {
   std::optional<quantization_config> found;
-  json_reader json(text);
+  json_reader json(text, json_dialect::python);
   ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
     if (key != "quantization_config" || !json.next_is('{')) return json.skip();
     ECQ_TRY(config, detail::read_members_of_quantization(json));
@@ -74,7 +74,7 @@ struct quantization_member {
 
 ECQ_INLINE result<quantization_member> find_quantization(std::string_view text) {
   quantization_member member;
-  json_reader json(text);
+  json_reader json(text, json_dialect::python);
   std::size_t before = 0;
   ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
     if (member.is_there()) member.is_last = false;
@@ -116,16 +116,49 @@ ECQ_INLINE result<std::string> marked_as_compressed(std::string_view text) {
                          detail::mark_value, text.substr(last + 1));
 }
 
+namespace detail {
+
+/// What a `quantization_config` is, as a mark: an object of no other members than marks have.
+struct mark {
+  bool is_ours = false;
+  std::string_view original{};  ///< the text of its member of that name, if it has one
+};
+
+ECQ_INLINE result<mark> read_mark(std::string_view value) {
+  json_reader json(value, json_dialect::python);
+  if (!json.next_is('{')) return mark{};
+  mark found;
+  bool others = false;
+  ECQ_CHECK(json.object([&](const std::string& key) -> result<void> {
+    if (key == "format" && json.next_is('"')) {
+      ECQ_TRY(format, json.string());
+      found.is_ours = format == "ecq";
+      return {};
+    }
+    const std::size_t begin = json.position();
+    if (auto skipped = json.skip(); !skipped) return skipped;
+    if (key == "original") {
+      found.original = value.substr(begin, json.position() - begin);
+    } else {
+      others = true;
+    }
+    return {};
+  }));
+  return others ? mark{} : found;
+}
+
+}  // namespace detail
+
 ECQ_INLINE result<std::string> without_mark(std::string_view text) {
   ECQ_TRY(member, detail::find_quantization(text));
+  if (!member.is_there()) return std::string(text);
   const std::string_view value = text.substr(member.value, member.end - member.value);
   const std::string_view behind = text.substr(member.end);
-  if (value.starts_with(detail::mark_around)) {
-    const std::string_view original = value.substr(detail::mark_around.size());
-    return detail::text_of(text.substr(0, member.value), original.substr(0, original.size() - 1), behind);
-  }
+  ECQ_TRY(mark, detail::read_mark(value));
+  if (!mark.is_ours) return std::string(text);
   std::string_view ahead = text.substr(0, member.value);
-  if (value != detail::mark_value || !ahead.ends_with(detail::mark_member)) return std::string(text);
+  if (!mark.original.empty()) return detail::text_of(ahead, mark.original, behind);
+  if (value != detail::mark_value || !ahead.ends_with(detail::mark_member)) return without_quantization_config(text);
   ahead.remove_suffix(detail::mark_member.size());
   if (ahead.ends_with(',')) ahead.remove_suffix(1);
   return detail::text_of(ahead, behind);

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What a model's config.json says of its quantisation.
+/// What a model's config.json says of its quantisation. Programs in Python write such files: NaN and infinity are
+/// numbers in them (json_dialect::python).
 
 #include <cstdint>
 #include <filesystem>
@@ -38,8 +39,8 @@ result<std::string> without_quantization_config(std::string_view text);
 /// is. Errors: errc::corrupt for text that is not JSON.
 result<std::string> marked_as_compressed(std::string_view text);
 
-/// The text that marked_as_compressed() was given, byte for byte; any other text as it is. Errors: errc::corrupt for
-/// text that is not JSON.
+/// The text that marked_as_compressed() was given, byte for byte; what has been written anew since, without its mark;
+/// any other text as it is. Errors: errc::corrupt for text that is not JSON.
 result<std::string> without_mark(std::string_view text);
 
 /// Copies config.json from one folder to another as `change` makes its text, with its permissions; as it is, if
