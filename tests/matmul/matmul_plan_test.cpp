@@ -707,6 +707,15 @@ TEST(MatmulPlan, TakesAnyStridesAndBf16) {
   EXPECT_EQ(std::vector<float>(one.begin() + 10, one.begin() + 60), out);
 }
 
+// A program may name its coders and take all matrices.
+TEST(MatmulPlan, MayKnowOneCoder) {
+  const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{20, 300}, {10, 300}}, {.chunk_bits = 12});
+  const auto plan = matmul_plan::of(cpu{}, block, ecq::coders<ecq::rans>);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->rows(), 30U);
+  EXPECT_EQ(matmul_plan::of(cpu{}, block, ecq::coders<ecq::huffman>).error().code(), errc::unsupported);
+}
+
 // Many rows of activations by a product of dense matrices, Eigen's and one of the user's.
 TEST(MatmulPlan, TakesADenseProduct) {
   const auto plainly = [](matrix_view<const float> x, matrix_view<const float> weights, matrix_view<float> y) {
@@ -731,9 +740,15 @@ TEST(MatmulPlan, TakesADenseProduct) {
     expect_products(block, parts, values, y, batch);
     const matrix_view<float> across(turned.data(), batch, plan->rows(), 1, batch);
     ASSERT_TRUE(ecq::matmul(cpu{}, *plan, x, across, plainly, {.accumulate = true}));
-    for (std::size_t b = 0; b < batch; ++b) {
-      for (std::size_t row = 0; row < plan->rows(); ++row) EXPECT_NEAR(across(b, row), out(b, row) + 2, 1e-3);
-    }
+    const auto expect_two_more = [&] {
+      for (std::size_t b = 0; b < batch; ++b) {
+        for (std::size_t row = 0; row < plan->rows(); ++row) EXPECT_NEAR(across(b, row), out(b, row) + 2, 1e-3);
+      }
+    };
+    expect_two_more();
+    std::fill(turned.begin(), turned.end(), 2.0F);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, x, across, ecq::eigen_product(), {.accumulate = true}));
+    expect_two_more();
     EXPECT_EQ(ecq::matmul(cpu{}, *plan, matrix_view<const float>(values.data(), 3, 299), out, plainly).error().code(),
               errc::invalid_argument);
     for (const auto type : {ecq::activation_type::bf16, ecq::activation_type::int8}) {

@@ -11,23 +11,32 @@ namespace ecq {
 
 namespace detail {
 
-/// A view as Eigen sees it.
-template <class Element>
-auto mapped(matrix_view<Element> view) {
+/// A view as Eigen sees it, with `strides` of rows and columns.
+template <class Element, class Strides>
+auto mapped(matrix_view<Element> view, const Strides& strides) {
   using dense = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using matrix = std::conditional_t<std::is_const_v<Element>, const dense, dense>;
-  using stride = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
-  return Eigen::Map<matrix, Eigen::Unaligned, stride>(view.data(), static_cast<Eigen::Index>(view.rows()),
-                                                      static_cast<Eigen::Index>(view.columns()),
-                                                      stride(view.row_stride(), view.column_stride()));
+  return Eigen::Map<matrix, Eigen::Unaligned, Strides>(view.data(), static_cast<Eigen::Index>(view.rows()),
+                                                       static_cast<Eigen::Index>(view.columns()), strides);
 }
 
 }  // namespace detail
 
-/// Products by Eigen: `ecq::matmul(backend, plan, x, y, ecq::eigen_product())`. Views may have any strides.
+/// Products by Eigen: `ecq::matmul(backend, plan, x, y, ecq::eigen_product())`. Views may have any strides; where
+/// columns of one do not follow one another, Eigen copies x and weights.
 struct eigen_product {
   void operator()(matrix_view<const float> x, matrix_view<const float> weights, matrix_view<float> y) const {
-    detail::mapped(y).noalias() += detail::mapped(x) * detail::mapped(weights).transpose();
+    const auto multiply = [&](const auto& strides_of) {
+      detail::mapped(y, strides_of(y)).noalias() +=
+          detail::mapped(x, strides_of(x)) * detail::mapped(weights, strides_of(weights)).transpose();
+    };
+    if (x.column_stride() == 1 && weights.column_stride() == 1 && y.column_stride() == 1) {
+      multiply([](const auto& view) { return Eigen::OuterStride<>(view.row_stride()); });
+    } else {
+      multiply([](const auto& view) {
+        return Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(view.row_stride(), view.column_stride());
+      });
+    }
   }
 };
 

@@ -72,6 +72,7 @@ struct row_selection {
 /// from rounding.
 class matmul_plan {
  public:
+  /// What has been moved from can be assigned to, and end; nothing else.
   matmul_plan(matmul_plan&&) noexcept = default;  // not copied: nvcc would take tables for copyable
   matmul_plan& operator=(matmul_plan&&) noexcept = default;
 
@@ -85,13 +86,17 @@ class matmul_plan {
     return of(backend, block, parts, Every());
   }
   /// All matrices of the block.
-  template <class Every = every_coder>
-  static result<matmul_plan> of(const cpu& backend, packed_block_view block) {
+  static result<matmul_plan> of(const cpu& backend, packed_block_view block, coder_set accepted) {
     std::vector<row_selection> parts(block.matrices.size());
     for (std::size_t index = 0; index < parts.size(); ++index) parts[index].matrix = index;
-    return of(backend, block, parts, Every());
+    return of(backend, block, parts, accepted);
   }
-  /// A block that ends before its plan.
+  template <class Every = every_coder>
+  static result<matmul_plan> of(const cpu& backend, packed_block_view block) {
+    return of(backend, block, Every());
+  }
+  /// A block that ends before its plan. (So a view of one's own arrays needs its name: packed_block_view{matrices,
+  /// ...}.)
   template <class... More>
   static result<matmul_plan> of(const cpu&, const packed_block&&, const More&...) = delete;
 
@@ -132,8 +137,10 @@ class matmul_plan {
   }
 
   /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
-  /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit. Errors: corrupt, naming
-  /// the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one chunk.
+  /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit, and x is of this plan's
+  /// own prepare(): another plan may meet columns in another order, and its products would be wrong. Errors: corrupt,
+  /// naming the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one chunk, and
+  /// sums of at most 4 MiB.
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
     return detail::or_out_of_memory("a tile of weights", [&]() -> result<void> {
