@@ -35,20 +35,22 @@ ECQ_INLINE result<void> matmul_plan::find_exact_terms(const cpu& backend) {
     const packed_matrix& matrix = *source.matrix;
     const group_layout& layout = matrix.layout;
     const std::uint64_t before = std::uint64_t{source.first_row} * columns_;
-    std::vector<std::uint8_t> codes;  // of row `decoded`
-    std::size_t decoded = layout.rows;
+    std::vector<std::uint8_t> codes;  // of some rows from `first` on
+    std::size_t first = 0, count = 0;
     for (const auto& [position, weight] :
          exact_weights_in(matrix.exact, before, before + (source.end - source.begin))) {
       const auto row = static_cast<std::size_t>(position / columns_);
       const auto column = static_cast<std::size_t>(position % columns_);
-      if (row != decoded) {
-        codes.resize(columns_);
-        ECQ_CHECK(decoder_.decode_codes(backend, source.number, row, 1, codes));
-        decoded = row;
+      if (row >= first + count) {
+        first = row;
+        const auto rows = static_cast<std::size_t>((source.end - source.begin) / columns_);
+        count = rows_decoded_together(source.first_row + rows - row);
+        codes.resize(count * columns_);
+        ECQ_CHECK(decoder_.decode_codes(backend, source.number, first, count, codes));
       }
       const std::size_t group =
           row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
-      const auto value = static_cast<double>(matrix.values_of_codes()[codes[column]]);
+      const auto value = static_cast<double>(matrix.values_of_codes()[codes[(row - first) * columns_ + column]]);
       const auto scale = static_cast<double>(static_cast<float>(matrix.scales[group]));
       const double coded = value * scale + static_cast<double>(matrix.zero);
       const std::uint64_t element = source.begin + (position - before);
@@ -103,17 +105,32 @@ ECQ_INLINE bool matmul_plan::is_infinite_beside_zero_point(std::size_t task, con
   return false;
 }
 
+ECQ_INLINE std::size_t matmul_plan::rows_decoded_together(std::size_t most) const noexcept {
+  return std::clamp<std::size_t>(static_cast<std::size_t>(decoder_.stream().chunk_symbols()) / columns_, 1, most);
+}
+
 /// Does a task by dense weights, one row after another.
 ECQ_INLINE result<void> matmul_plan::run_dense(instruction_set isa, std::size_t task, const matmul_input& x,
                                                matrix_view<float> y, std::span<float> edges, bool accumulate) const {
-  const part& source = parts_[tasks_[task].part];
+  const task_range& range = tasks_[task];
+  const part& source = parts_[range.part];
   const task_output to{task, x.batch(), y, edges, accumulate};
-  std::vector<float> row(columns_);
-  return for_each_segment(tasks_[task], [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
-    ECQ_CHECK(decoder_.decode(cpu{.isa = isa}, source.number, at.row, matrix_view<float>(row)));
+  const std::size_t end = source.first_row + static_cast<std::size_t>((range.end - 1 - source.begin) / columns_) + 1;
+  std::vector<float> weights;  // of some rows from `first` on
+  std::size_t first = 0, count = 0;
+  return for_each_segment(range, [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
+    if (at.row >= first + count) {
+      first = at.row;
+      count = rows_decoded_together(end - first);
+      weights.resize(count * columns_);
+      ECQ_CHECK(
+          decoder_.decode(cpu{.isa = isa}, source.number, first, matrix_view<float>(weights.data(), count, columns_)));
+    }
+    const float* const row = weights.data() + (at.row - first) * columns_ + at.first_column;
     for (std::size_t b = 0; b < x.batch(); ++b) {
+      const float* const activations = x.row(b) + at.first_column;
       float sum = 0;
-      for (std::size_t i = 0; i < at.columns; ++i) sum += row[at.first_column + i] * x.row(b)[at.first_column + i];
+      for (std::size_t i = 0; i < at.columns; ++i) sum += row[i] * activations[i];
       to.put(at.output, edge, b, sum);
     }
     return {};

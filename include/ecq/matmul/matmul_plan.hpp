@@ -254,6 +254,8 @@ class matmul_plan {
                               std::span<float> edges, bool accumulate) const;
   result<void> run_dense(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                          std::span<float> edges, bool accumulate) const;
+  /// How many of `most` rows, at least 1, to decode at once: a chunk's, which is decoded for any of them.
+  std::size_t rows_decoded_together(std::size_t most) const noexcept;
   /// Whether products of codes and of a zero point, which are added, could be infinities of both signs.
   bool is_infinite_beside_zero_point(std::size_t task, const matmul_input& x) const noexcept;
   result<void> find_exact_terms(const cpu& backend);
