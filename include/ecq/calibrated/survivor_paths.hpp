@@ -95,8 +95,6 @@ ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weigh
       for (unsigned state = 0; state < states; ++state) future[state] = before[from[state]] - factor * errors[state];
     }
   }
-  const float least = *std::min_element(costs, costs + states);
-  for (unsigned state = 0; state < states; ++state) costs[state] -= least;
 }
 
 /// The paths of one lane, from a state that is known on. Keeps memory from one search to the next.
@@ -124,6 +122,9 @@ class survivor_paths {
       default: extend<5>(some, codes, odd); break;
     }
     length_ += some.count;
+    // Costs stay near 0, however long paths become.
+    const float least = *std::min_element(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(states));
+    for (std::size_t state = 0; state < states; ++state) costs_[state] -= least;
   }
 
   /// Where a path may end.

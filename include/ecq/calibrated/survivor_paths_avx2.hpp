@@ -126,13 +126,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline void extend_paths(const survivor_run& run) {
       }
     }
   }
-  alignas(32) float all[states];
-  for (std::size_t i = 0; i < count; ++i) _mm256_store_ps(all + 8 * i, costs[i]);
-  float least = all[0];
-  for (std::size_t state = 1; state < states; ++state) least = all[state] < least ? all[state] : least;
-  for (std::size_t i = 0; i < count; ++i) {
-    _mm256_storeu_ps(run.costs + 8 * i, _mm256_sub_ps(costs[i], _mm256_set1_ps(least)));
-  }
+  for (std::size_t i = 0; i < count; ++i) _mm256_storeu_ps(run.costs + 8 * i, costs[i]);
 }
 
 }  // namespace ecq::detail::avx2

@@ -133,11 +133,7 @@ ECQ_EXACT_FLOAT inline void extend_paths(const survivor_run& run) {
       }
     }
   }
-  float all[states];
-  for (std::size_t i = 0; i < count; ++i) vst1q_f32(all + 4 * i, costs[i]);
-  float least = all[0];
-  for (std::size_t state = 1; state < states; ++state) least = all[state] < least ? all[state] : least;
-  for (std::size_t i = 0; i < count; ++i) vst1q_f32(run.costs + 4 * i, vsubq_f32(costs[i], vdupq_n_f32(least)));
+  for (std::size_t i = 0; i < count; ++i) vst1q_f32(run.costs + 4 * i, costs[i]);
 }
 
 }  // namespace ecq::detail::neon
