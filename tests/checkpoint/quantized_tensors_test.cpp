@@ -312,6 +312,14 @@ TEST_F(QuantizedCheckpoint, ZeroPointsOfAnyNameAreNotIgnored) {
                                  "ab.weight_offset", "a2.zero_point"}) {
     EXPECT_TRUE(unpacked_beside("layers.0." + name)) << name;
   }
+  // What a module is called says nothing.
+  const std::string module = "layers.0.zero_shift.";
+  write_model(model, {{module + "weight", weight.dtype, weight.shape, weight.bytes},
+                      {module + "weight_scale", scale.dtype, scale.shape, scale.bytes},
+                      {module + "bias", "F32", {64}, bytes_of<float>(std::vector<float>(64, 3.0F))}});
+  const auto report = compress();
+  ASSERT_TRUE(report) << report.error().to_string();
+  EXPECT_EQ(report->unpacked, 1U);
 }
 
 TEST_F(QuantizedCheckpoint, Fp8WithoutScalesIsPlainOnlyWhereNothingIsQuantised) {
@@ -353,6 +361,9 @@ TEST_F(QuantizedCheckpoint, Fp8BesideWhatMayBeItsScalesIsAnError) {
   }
   EXPECT_FALSE(refused("layers.0.b.scale_of_something"));
   EXPECT_FALSE(refused("layers.0.a.bias"));
+  write_model(model, {{"layers.0.upscale.weight", bare.dtype, bare.shape, bare.bytes},
+                      {"layers.0.upscale.bias", "F32", {1}, bytes_of<float>({0.01F})}});
+  EXPECT_TRUE(compress());
 }
 
 TEST_F(QuantizedCheckpoint, ConfigSaysHowLargeBlocksAre) {

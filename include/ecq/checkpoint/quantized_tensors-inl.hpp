@@ -90,17 +90,14 @@ ECQ_INLINE bool has_any(std::string_view name, std::initializer_list<std::string
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
-/// Names that look like scales of FP8 weights, or like what belongs to quantised ones.
-ECQ_INLINE std::vector<std::string_view> scale_like_names(const checkpoint& model) {
-  return sorted_names(model, [](std::string_view name) {
-    return belongs_to_quantized(name) || has_any(name, {"scal", "dequant", "amax", "weight_max"}) ||
-           name.ends_with("weight_s");
-  });
+/// Whether a name, or what lies behind that of its module, looks like one of scales.
+ECQ_INLINE bool is_like_scales(std::string_view name) noexcept {
+  return has_any(name, {"scal", "dequant", "amax", "weight_max"}) || name.ends_with("weight_s");
 }
 
-/// Names that look like zero points.
-ECQ_INLINE std::vector<std::string_view> offset_like_names(const checkpoint& model) {
-  return sorted_names(model, [](std::string_view name) { return has_any(name, {"zero", "zp", "offset", "shift"}); });
+/// The same of zero points.
+ECQ_INLINE bool is_like_zero_points(std::string_view name) noexcept {
+  return has_any(name, {"zero", "zp", "offset", "shift"});
 }
 
 /// One of `names` that may be the zero points of the weights: their name and more, or a member of the module whose
@@ -113,19 +110,19 @@ ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const 
     const std::string_view rest = name->substr(stem.size());
     const bool of_other = rest.find('.') != std::string_view::npos && !name->starts_with(std::string(weights) + ".");
     const bool of_activations = rest.starts_with("input") || rest.starts_with("output") || rest.starts_with("act");
-    if (*name != weights && !of_other && !of_activations) return *name;
+    if (*name != weights && !of_other && !of_activations && is_like_zero_points(rest)) return *name;
   }
   return {};
 }
 
-/// One of `names` that is that of the weights with another ending, or in the place of their last part; empty if none
-/// is.
+/// One of `names` that looks like scales, or like what belongs to quantised weights, and is that of the weights with
+/// another ending, or in the place of their last part; empty if none is.
 ECQ_INLINE std::string_view beside(std::string_view weights, std::span<const std::string_view> names) {
   const std::size_t dot = weights.rfind('.');
   const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);
   for (auto name = std::lower_bound(names.begin(), names.end(), stem); name != names.end(); ++name) {
     if (!name->starts_with(stem)) break;
-    if (*name != weights) return *name;
+    if (*name != weights && (belongs_to_quantized(*name) || is_like_scales(name->substr(stem.size())))) return *name;
   }
   return {};
 }
@@ -243,7 +240,7 @@ ECQ_INLINE result<weights_view> quantized_tensors::weights_of(const tensor_entry
 ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
   const auto config = read_quantization_config(model.folder());
   const std::span<const std::uint64_t> block = config ? std::span(config->block) : std::span<const std::uint64_t>();
-  const auto offsets = detail::offset_like_names(model);
+  const auto offsets = detail::sorted_names(model, detail::is_like_zero_points);
   quantized_tensors found;
   found.findings_.resize(model.tensors().size());
   bool scaled_fp8 = config.has_value();
@@ -266,7 +263,8 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     }
     scaled_fp8 = scaled_fp8 || is_fp8(type_of(position));
   }
-  const auto names = detail::scale_like_names(model);
+  const auto names = detail::sorted_names(
+      model, [](std::string_view name) { return belongs_to_quantized(name) || detail::is_like_scales(name); });
   for (std::size_t position = 0; position < found.findings_.size(); ++position) {
     finding& what = found.findings_[position];
     what.belongs = what.belongs || zero_points.contains(model.tensors()[position].name);

@@ -12,8 +12,8 @@ namespace ecq {
 
 /// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
 /// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own, and must not
-/// throw. Nor may it multiply by ecq on the thread that calls it, in tasks that it takes over while it waits for others
-/// neither: `weights`, and for matmul_plan::run x and y as well, lie in memory that each thread has once.
+/// throw. Nor may it multiply by ecq on the thread that calls it, not even in tasks that it takes over while it waits
+/// for others: `weights`, and for matmul_plan::run x and y as well, lie in memory that each thread has once.
 template <class Product, class Element = float>
 concept dense_product = requires(const Product& product, matrix_view<const Element> x,
                                  matrix_view<const Element> weights, matrix_view<float> y) { product(x, weights, y); };
