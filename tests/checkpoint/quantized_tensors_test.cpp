@@ -312,6 +312,14 @@ TEST_F(QuantizedCheckpoint, ZeroPointsOfAnyNameAreNotIgnored) {
                                  "ab.weight_offset", "a2.zero_point"}) {
     EXPECT_TRUE(unpacked_beside("layers.0." + name)) << name;
   }
+  // Quanto's names.
+  write_model(model, {{"layers.0.a.weight._data", weight.dtype, weight.shape, weight.bytes},
+                      {"layers.0.a.weight._scale", scale.dtype, scale.shape, scale.bytes},
+                      {"layers.0.a.weight._shift", scale.dtype, scale.shape, scale.bytes},
+                      plain});
+  const auto shifted = compress();
+  ASSERT_TRUE(shifted) << shifted.error().to_string();
+  EXPECT_EQ(shifted->unpacked, 0U);
   // What a module is called says nothing.
   const std::string module = "layers.0.zero_shift.";
   write_model(model, {{module + "weight", weight.dtype, weight.shape, weight.bytes},

@@ -101,10 +101,13 @@ ECQ_INLINE bool is_like_zero_points(std::string_view name) noexcept {
 }
 
 /// One of `names` that may be the zero points of the weights: their name and more, or a member of the module whose
-/// `weight` they are. Empty if there is none. What a layer's inputs and outputs have does not count.
+/// `weight` or `_data` they are. Empty if there is none. What a layer's inputs and outputs have does not count.
 ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const std::string_view> names) {
-  const bool of_module = weights.ends_with(".weight");
-  const std::string_view stem = weights.substr(0, weights.size() - (of_module ? std::string_view("weight").size() : 0));
+  std::string_view stem = weights;
+  for (const scale_name& known : scale_names) {
+    if (known.weights.empty() || !weights.ends_with(known.weights)) continue;
+    stem = weights.substr(0, weights.size() - known.weights.size() + 1);  // with the dot
+  }
   for (auto name = std::lower_bound(names.begin(), names.end(), stem); name != names.end(); ++name) {
     if (!name->starts_with(stem)) break;
     const std::string_view rest = name->substr(stem.size());
