@@ -86,6 +86,18 @@ struct row {
   measurement measured;
 };
 
+/// A rate that a method does not reach with these weights.
+struct missed_rate {
+  std::string method;
+  double target_bits = 0;
+  std::string reason;
+};
+
+struct comparison_result {
+  std::vector<row> rows;
+  std::vector<missed_rate> missed;
+};
+
 /// A tensor or, for a large one, rows at even distances.
 struct source {
   const ecq::tensor_entry* entry = nullptr;
@@ -355,21 +367,30 @@ std::vector<int> whole_bits(const std::vector<double>& bits) {
   return whole;
 }
 
-ecq::result<std::vector<row>> measure_all(const compare_options& given, comparison& work) {
-  std::vector<row> rows;
+/// Fails for rates out of reach only if nothing else is asked for.
+ecq::result<comparison_result> measure_all(const compare_options& given, comparison& work) {
+  comparison_result all;
   const auto keep = [&](ecq::result<std::vector<row>> outcome) -> ecq::result<void> {
     if (!outcome) return std::move(outcome).error();
-    std::move(outcome->begin(), outcome->end(), std::back_inserter(rows));
+    std::move(outcome->begin(), outcome->end(), std::back_inserter(all.rows));
+    return {};
+  };
+  std::optional<ecq::error> why_missed;
+  const auto keep_at = [&](const std::string& method, double bits, const ecq::any_method& chosen) -> ecq::result<void> {
+    auto outcome = work.run_coded(method, chosen);
+    if (outcome || outcome.error().code() != ecq::errc::unreachable_target) return keep(std::move(outcome));
+    all.missed.push_back({method, bits, outcome.error().message()});
+    why_missed = std::move(outcome).error();
     return {};
   };
   for (const std::string& method : given.methods) {
     if (method == "entquant") {
       for (const double bits : given.bits) {
-        ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.target_bits = bits})));
+        ECQ_CHECK(keep_at(method, bits, ecq::entquant{.target_bits = bits}));
       }
     } else if (const auto states = tool::trellis_bits_of(method)) {
       for (const double bits : given.bits) {
-        ECQ_CHECK(keep(work.run_coded(method, ecq::tcq{.state_bits = *states, .target_bits = bits})));
+        ECQ_CHECK(keep_at(method, bits, ecq::tcq{.state_bits = *states, .target_bits = bits}));
       }
     } else if (method == "absmax") {
       ECQ_CHECK(keep(work.run_coded(method, ecq::entquant{.lambda = 0.0})));
@@ -386,7 +407,12 @@ ecq::result<std::vector<row>> measure_all(const compare_options& given, comparis
       }
     }
   }
-  return rows;
+  if (all.rows.empty() && why_missed) return *std::move(why_missed);
+  return all;
+}
+
+tool::json as_json(const missed_rate& missed) {
+  return {{"method", missed.method}, {"target_bits", missed.target_bits}, {"reason", missed.reason}};
 }
 
 tool::json as_json(const row& shown) {
@@ -455,14 +481,20 @@ ecq::result<void> run(const compare_options& given) {
   comparison work(given, model, std::move(blocks), bar);
   auto outcome = measure_all(given, work);
   bar.clear();
-  ECQ_TRY(rows, tool::naming(given.input, std::move(outcome)));
+  ECQ_TRY(all, tool::naming(given.input, std::move(outcome)));
+  const auto& [rows, missed] = all;
   if (picture) ECQ_CHECK(tool::commit(*picture, tool::to_svg(as_plot(given, rows, tensors))));
   if (given.as_json) {
-    tool::json list = tool::json::array();
+    tool::json list = tool::json::array(), out_of_reach = tool::json::array();
     for (const row& each : rows) list.push_back(as_json(each));
-    tool::print({{"input", given.input}, {"rows", list}});
+    for (const missed_rate& each : missed) out_of_reach.push_back(as_json(each));
+    tool::print({{"input", given.input}, {"rows", list}, {"out_of_reach", out_of_reach}});
   } else {
     std::cout << as_table(given, rows);
+    for (const missed_rate& each : missed) {
+      std::cout << "\nout of reach: " << each.method << ": " << each.reason;
+    }
+    if (!missed.empty()) std::cout << '\n';
     if (picture && !given.quiet) std::cout << "\npicture: " << tool::printable(given.picture) << '\n';
   }
   return {};

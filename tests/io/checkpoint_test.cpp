@@ -155,6 +155,9 @@ TEST(Checkpoint, FoldersThatLeaveAChoice) {
   EXPECT_EQ(code_of(folder.path(), "no .safetensors file; name one of its folders that have: 'unet', 'vae'"),
             errc::not_found);
   EXPECT_EQ(code_of(folder / "missing", "missing"), errc::not_found);
+  write_file(folder / "pytorch_model.bin", "x");
+  EXPECT_EQ(code_of(folder.path(), "no .safetensors file, but 'pytorch_model.bin'; docs/using.md shows how to convert"),
+            errc::not_found);
   write_file(folder / "1.safetensors", shard({"a"}, "1"));
   write_file(folder / "2.safetensors", shard({"a"}, "1"));
   EXPECT_EQ(code_of(folder.path(), "0 indexes and 2 .safetensors files; name the one to read: "), errc::not_found);

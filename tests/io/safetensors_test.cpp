@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/files.hpp"
@@ -112,11 +113,25 @@ TEST(Safetensors, LyingHeaderLengths) {
   EXPECT_EQ(code_of(with_length(1)), errc::corrupt);
 }
 
-TEST(Safetensors, PointersOfGitLfsAreNamed) {
-  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 42\n";
-  const auto opened = ecq::parse_safetensors_header(std::as_bytes(std::span(pointer)));
-  ASSERT_FALSE(opened);
-  EXPECT_NE(opened.error().message().find("git lfs pull"), std::string::npos) << opened.error().to_string();
+TEST(Safetensors, FilesOfOtherKindsAreNamed) {
+  const std::pair<std::string, std::string> files[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 42\n", "`git lfs pull`"},
+      {std::string("PK\x03\x04\0\0\x08\x08", 8), "ZIP archive, as PyTorch"},
+      {std::string("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j", 11), "Python pickle, as PyTorch"},
+      {"\x80\x04\x95 frame", "Python pickle;"},
+      {std::string("GGUF\x03\0\0\0\x23", 9), "GGUF file; docs/using.md"},
+      {"\x89HDF\r\n\x1a\n", "HDF5"},
+      {std::string("\x93NUMPY\1\0v", 9), "NumPy array"},
+      {"<!DOCTYPE html>", "HTML page"},
+      {"<html lang=\"en\">", "HTML page"},
+      {"{\"weight_map\": {}}", "JSON"},
+  };
+  for (const auto& [start, words] : files) {
+    const auto opened = ecq::parse_safetensors(std::as_bytes(std::span(start)));
+    ASSERT_FALSE(opened) << words;
+    EXPECT_EQ(opened.error().code(), errc::unsupported) << words;
+    EXPECT_NE(opened.error().message().find(words), std::string::npos) << opened.error().to_string();
+  }
 }
 
 TEST(Safetensors, LyingOffsetsAndShapes) {

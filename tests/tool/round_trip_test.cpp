@@ -416,11 +416,34 @@ TEST_F(Tool, CompressesAShardedCheckpoint) {
                             1, {"input"});
 }
 
+TEST_F(Tool, ComparesWhatIsWithinReach) {
+  std::vector<float> values;
+  for (std::uint32_t index = 0; index < 64 * 16; ++index) {
+    values.push_back(static_cast<float>(index * 2654435761U >> 16) - 32768);
+  }
+  const std::string narrow = path("narrow.safetensors");
+  tool_test::write_safetensors(narrow, {{"w", "F32", {64, 16}, tool_test::f32_bytes(values)}});
+  const json answer = ask({"compare", narrow, "--bits", "1.3,6", "--methods", "entquant,rtn"});
+  ASSERT_EQ(answer["out_of_reach"].size(), 1U) << "scales alone take a bit";
+  EXPECT_EQ(answer["out_of_reach"][0]["method"], "entquant");
+  EXPECT_EQ(answer["out_of_reach"][0]["target_bits"], 1.3);
+  EXPECT_EQ(std::count_if(answer["rows"].begin(), answer["rows"].end(),
+                          [](const json& row) { return row["tensor"] == "*" && row["method"] == "entquant"; }),
+            1);
+  const auto shown = run({"compare", narrow, "--bits", "1.3,6", "--methods", "entquant"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("out of reach: entquant: 1.3 bits per weight were asked for"), std::string::npos)
+      << shown.out;
+  tool_test::expect_failure(run({"compare", narrow, "--bits", "1.3", "--methods", "entquant"}), 1,
+                            {narrow, "1.3 bits per weight were asked for"});
+}
+
 TEST_F(Tool, ComparesMethods) {
   const std::string model = generated(), picture = path("rate.svg");
   const json answer = ask(
       {"compare", model, "--bits", "4,2.1", "--methods", "entquant,tcq8,absmax,rtn,nf4,nf4-dq,hqq", "--svg", picture});
   ASSERT_TRUE(answer["rows"].is_array());
+  EXPECT_EQ(answer["out_of_reach"], json::array());
   std::map<std::string, std::vector<json>> totals;
   std::set<std::string> tensors;
   for (const json& row : answer["rows"]) {

@@ -23,6 +23,7 @@
 #include "ecq/base/text.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/file_kinds.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/safetensors.hpp"
@@ -94,20 +95,22 @@ ECQ_INLINE std::string some_names(std::vector<std::filesystem::path> paths) {
 }
 
 ECQ_INLINE result<std::filesystem::path> model_in_folder(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> indexes, files;
+  std::vector<std::filesystem::path> indexes, files, others;
   std::error_code failure;
   for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
     if (is_index(name)) indexes.push_back(entry->path());
     if (is_shard(name)) files.push_back(entry->path());
+    if (has_weights_of_others(name)) others.push_back(entry->path());
   }
   if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
   if (indexes.size() == 1) return indexes.front();
   if (indexes.empty() && files.size() == 1) return files.front();
   if (indexes.empty() && files.empty()) {
     const auto below = models_below(folder);
-    return error(errc::not_found, quoted(folder), ": has no .safetensors file",
+    return error(errc::not_found, quoted(folder), ": has no .safetensors file", others.empty() ? "" : ", but ",
+                 some_names(others), others.empty() ? "" : conversion_advice,
                  below.empty() ? "" : "; name one of its folders that have: ", some_names(below));
   }
   files.insert(files.end(), indexes.begin(), indexes.end());

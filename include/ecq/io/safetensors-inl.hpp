@@ -17,6 +17,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/io/file_kinds.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
@@ -154,10 +155,8 @@ ECQ_INLINE result<safetensors_header> parse_safetensors(std::span<const std::byt
   for (std::size_t index = prefix; index-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(file[index]);
   // The limit is checked first: in a file of another kind, the "length" is usually a huge number.
   if (length > file_limits::header_bytes) {
-    constexpr std::string_view pointer = "version https://git-lfs";
-    const std::string_view text(reinterpret_cast<const char*>(file.data()), (std::min)(file.size(), pointer.size()));
-    if (text == pointer) {
-      return error(errc::limit_exceeded, "no safetensors file: a pointer of Git LFS, which `git lfs pull` replaces");
+    if (const file_kind* kind = other_kind(file)) {
+      return error(errc::unsupported, "no safetensors file: ", kind->name, kind->advice);
     }
     return error(errc::limit_exceeded, "no safetensors file: header of ", length, " bytes announced, at most ",
                  file_limits::header_bytes, " are allowed");

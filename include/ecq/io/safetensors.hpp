@@ -65,7 +65,8 @@ struct safetensors_header {
 };
 
 /// Reads the header of a whole file in memory and checks every claim against the file's size. Errors: errc::truncated,
-/// errc::corrupt, errc::unsupported (unknown element type) or errc::limit_exceeded (file_limits).
+/// errc::corrupt, errc::unsupported (unknown element type, or a file of another kind that is known) or
+/// errc::limit_exceeded (file_limits).
 result<safetensors_header> parse_safetensors(std::span<const std::byte> file);
 
 /// Reads the header of a file that is not at hand; `bytes` are the header alone, with its length before it. Errors:

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// Files of other kinds that are taken for checkpoints.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace ecq::detail {
+
+/// A kind of file by how it begins.
+struct file_kind {
+  std::string_view start;
+  std::string_view name;
+  std::string_view advice;
+};
+
+inline constexpr std::string_view conversion_advice = "; docs/using.md shows how to convert its tensors";
+
+/// What people hold for a file of weights, and what a download leaves in the place of one.
+inline constexpr std::array<file_kind, 10> other_kinds{{
+    {"version https://git-lfs", "a pointer of Git LFS", ", which `git lfs pull` replaces"},
+    {"PK\x03\x04", "a ZIP archive, as PyTorch writes them", conversion_advice},
+    {"\x80\x02", "a Python pickle, as PyTorch writes them", conversion_advice},
+    {"\x80\x04", "a Python pickle", conversion_advice},
+    {"GGUF", "a GGUF file", conversion_advice},
+    {"\x89HDF\r\n", "an HDF5 file", conversion_advice},
+    {"\x93NUMPY", "a NumPy array", conversion_advice},
+    {"<!DOCTYPE", "an HTML page", ", perhaps of a download that failed"},
+    {"<html", "an HTML page", ", perhaps of a download that failed"},
+    {"{", "JSON", "; the name of an index ends in .json"},
+}};
+
+/// The kind of a file that is no safetensors file, or null.
+constexpr const file_kind* other_kind(std::span<const std::byte> file) noexcept {
+  for (const file_kind& kind : other_kinds) {
+    const auto same = [](std::byte byte, char letter) { return byte == static_cast<std::byte>(letter); };
+    if (file.size() >= kind.start.size() &&
+        std::equal(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(kind.start.size()), kind.start.begin(),
+                   same)) {
+      return &kind;
+    }
+  }
+  return nullptr;
+}
+
+/// Whether a file of this name has weights in a format that is not read.
+constexpr bool has_weights_of_others(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 8> endings{".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".npz", ".msgpack"};
+  return !name.starts_with('.') &&
+         std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+}  // namespace ecq::detail
