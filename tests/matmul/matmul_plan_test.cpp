@@ -1101,6 +1101,22 @@ TEST(MatmulPlan, FindsDamage) {
   EXPECT_EQ(matmul_plan::of(cpu{}, odd).error().code(), errc::corrupt);
 }
 
+TEST(MatmulPlan, ErrorsNumberMatricesWithoutNames) {
+  packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{64, 128}, {64, 128}, {8, 24}}, {.chunk_bits = 12});
+  for (ecq::packed_matrix& matrix : block.matrices) matrix.name.clear();
+  const std::vector<row_selection> mixed = {{0}, {2}}, both = {{0}, {1}};
+  const auto unequal = matmul_plan::of(cpu{}, block, mixed);
+  ASSERT_FALSE(unequal);
+  EXPECT_NE(unequal.error().message().find("matrix 2: 24 columns"), std::string::npos) << unequal.error().to_string();
+  const auto stream = ecq::encoded_stream::parse(block.stream);
+  ASSERT_TRUE(stream);
+  const auto at = static_cast<std::size_t>(stream->chunk(3).words - block.stream.data());
+  block.stream[at] ^= std::byte{0x10};
+  const auto damaged = matmul_plan::of(cpu{}, block, both);
+  ASSERT_FALSE(damaged);
+  EXPECT_NE(damaged.error().message().find("matrix 1: chunk 3"), std::string::npos) << damaged.error().to_string();
+}
+
 // Codes that are no numbers pass every checksum.
 TEST(MatmulPlan, FindsCodesThatAreNoNumbers) {
   for (const std::size_t columns : {96U, 128U}) {

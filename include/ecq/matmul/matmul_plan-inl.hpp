@@ -26,6 +26,7 @@
 #include "ecq/matmul/stored_products-inl.hpp"
 #include "ecq/matmul/stored_weights.hpp"
 #include "ecq/matmul/thread_tile.hpp"
+#include "ecq/packed_check.hpp"
 #include "ecq/stream/chunk_decoder.hpp"
 
 namespace ecq {
@@ -66,7 +67,10 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
     ECQ_CHECK(parallel_for(backend, plan.tasks_.size(), [&](std::size_t task) -> result<void> {
       const std::uint64_t first = plan.tasks_[task].begin >> stream.chunk_bits();
       const std::uint64_t last = (plan.tasks_[task].end - 1) >> stream.chunk_bits();
-      return stream.verify_chunks(first, static_cast<std::size_t>(last - first + 1), backend.isa);
+      auto checked = stream.verify_chunks(first, static_cast<std::size_t>(last - first + 1), backend.isa);
+      const part& source = plan.parts_[plan.tasks_[task].part];
+      if (!checked) return std::move(checked).error().within(detail::label_of(*source.matrix, source.number));
+      return {};
     }));
     ECQ_CHECK(plan.make_tables());
     plan.list_escapes(backend);
@@ -82,7 +86,7 @@ ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
   const packed_matrix& matrix = decoder_.matrices()[rows.matrix];
   const group_layout& layout = matrix.layout;
   const auto wrong = [&](const auto&... why) {
-    return error(errc::invalid_argument, detail::label_of(matrix), ": ", why...);
+    return error(errc::invalid_argument, detail::label_of(matrix, rows.matrix), ": ", why...);
   };
   if (matrix.is_bytes()) return wrong("bytes of ", matrix.element_type, ", no weights");
   if (rows.first_row > layout.rows) return wrong("row ", rows.first_row, " of ", layout.rows);
@@ -383,7 +387,7 @@ ECQ_INLINE result<detail::stored_weights> matmul_plan::decode_task(instruction_s
   for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;
   detail::chunk_decoder decoder(cpu{.isa = isa}, stream, {.verify_checksums = false}, decoders_);
   if (auto decoded = decoder.decode(first, {targets, chunks}); !decoded) {
-    return std::move(decoded).error().within(detail::label_of(*source.matrix));
+    return std::move(decoded).error().within(detail::label_of(*source.matrix, source.number));
   }
   return detail::stored_weights{tile + (range.begin - (first << stream.chunk_bits())) * width, width,
                                 detail::stored_as::elements};

@@ -7,21 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 #include "ecq/base/config.hpp"
 #include "ecq/format/fp16.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/matmul/matmul_plan.hpp"
 #include "ecq/matmul/stored_weights.hpp"
+#include "ecq/packed_check.hpp"
 
 namespace ecq {
 
 namespace detail {
-
-inline std::string label_of(const packed_matrix& matrix) {
-  return matrix.name.empty() ? "a matrix" : "matrix '" + matrix.name + "'";
-}
 
 /// Lossless weights of two or four bytes to FP32.
 inline void convert_weights(dtype format, const std::byte* elements, std::size_t count, float* values) {
@@ -104,7 +100,7 @@ ECQ_INLINE result<void> matmul_plan::check_codes(const part& source, const detai
                                                  const std::byte* codes, std::size_t count) {
   const bool finite = std::all_of(codes, codes + count, [&](std::byte code) { return table.is_finite(code); });
   if (finite) return {};
-  return error(errc::corrupt, detail::label_of(*source.matrix), ": a code that is no finite ",
+  return error(errc::corrupt, detail::label_of(*source.matrix, source.number), ": a code that is no finite ",
                to_string(source.matrix->format));
 }
 
