@@ -1114,7 +1114,7 @@ TEST(MatmulPlan, ErrorsNumberMatricesWithoutNames) {
   block.stream[at] ^= std::byte{0x10};
   const auto damaged = matmul_plan::of(cpu{}, block, both);
   ASSERT_FALSE(damaged);
-  EXPECT_NE(damaged.error().message().find("matrix 1: chunk 3"), std::string::npos) << damaged.error().to_string();
+  EXPECT_NE(damaged.error().message().find("matrix 1: stream: chunk 3"), std::string::npos) << damaged.error().to_string();
 }
 
 // Codes that are no numbers pass every checksum.
