@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace {
@@ -36,6 +37,28 @@ TEST(RateCorrection, MeetsRatesOfAnySlope) {
       }
       EXPECT_NEAR(rate_at(correction.at(8.0)), 3.0, rate_correction::tolerance) << slope << ' ' << start;
       EXPECT_TRUE(correction.check());
+    }
+  }
+}
+
+// Rates of matrices of few columns, where secants go back and forth between two steps.
+TEST(RateCorrection, MeetsRatesThatGoInSteps) {
+  for (const double step : {0.05, 0.1, 0.3}) {
+    for (double target = 2.0; target < 6.0; target += 0.0625) {
+      for (const bool from_absmax : {false, true}) {
+        rate_correction correction(target);
+        const auto pass = [&](double lambda) -> ecq::measured_rate {
+          if (lambda == 0) return {6.6, many, true};
+          const double smooth = 3.0 - 0.5 * std::log2(lambda / 14.5);
+          // Steps with flanks, on which every rate is met.
+          const double part = smooth / step - std::floor(smooth / step);
+          return {step * (std::floor(smooth / step) + std::clamp((part - 0.45) * 10, 0.0, 1.0)), many, false};
+        };
+        int passes = 1;
+        while (correction.again(pass(correction.at(from_absmax ? 0 : 20)))) ++passes;
+        EXPECT_TRUE(correction.check()) << step << ' ' << target;
+        EXPECT_LE(passes, from_absmax ? 20 : 14) << step << ' ' << target;
+      }
     }
   }
 }

@@ -33,6 +33,9 @@ class rate_correction {
   /// The largest number of passes over all weights, including the first; as many again without pairs, if those may go,
   /// and one that comes last, of AbsMax or again the best one.
   static constexpr int most_attempts = 5;
+  /// The largest number where passes above and below the target are known but none meets it: rates of few columns go
+  /// in steps, for a change of a few scales changes the size of all of them. Halving the interval takes these passes.
+  static constexpr int most_attempts_between = 24;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
@@ -59,16 +62,22 @@ class rate_correction {
     }
     const double shown = place_ == previous_place_ ? 0 : (previous_excess_ - excess) / (place_ - previous_place_);
     const bool jumps = shown >= steepest_slope && excess * previous_excess_ < 0;
-    if (++attempts_ >= most_attempts || (jumps && made.pairs_are_optional && !without_pairs())) return next_stage();
+    if (!made.at_absmax) (excess > 0 ? low_ : high_) = place_;
+    const bool between = high_ && (low_ || absmax_takes_more_);
+    const bool may_drop_pairs = made.pairs_are_optional && !without_pairs();
+    const bool met = std::fabs(best_.bits - target_) <= least_step_or(tolerance);
+    const int most = between && !may_drop_pairs && !met ? most_attempts_between : most_attempts;
+    if (++attempts_ >= most || (jumps && may_drop_pairs)) return next_stage();
     if (made.at_absmax) {
+      absmax_takes_more_ = true;
       least_ = detail::expected_lambda(target_);
       return true;
     }
-    // Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
-    const double slope = shown > 0.02 && shown < steepest_slope ? shown : 0.5;
+    if (between && *high_ - low_.value_or(-farthest) < least_interval) return next_stage();
+    const double step = next_step(excess, shown, between);
     previous_place_ = place_;
     previous_excess_ = excess;
-    place_ = std::clamp(place_ + excess / slope, -20.0, 20.0);
+    place_ = std::clamp(place_ + step, -farthest, farthest);
     return true;
   }
 
@@ -84,8 +93,27 @@ class rate_correction {
  private:
   enum class stage : std::uint8_t { as_chosen, single, finest };
 
-  /// Bits by which the rate falls where lambda doubles; anything steeper is a jump.
+  /// Bits by which the rate falls where lambda doubles; anything steeper is a jump, anything flatter a step's top.
   static constexpr double steepest_slope = 4.0;
+  static constexpr double flattest_slope = 0.02;
+  static constexpr double farthest = 20.0;  ///< of place_
+  static constexpr int most_secants = 3;
+  /// Places that are nearer have the same lambda (short_lambda).
+  static constexpr double least_interval = 0x1p-11;
+
+  /// Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
+  /// Where rates go in steps, secants lead from the top of one to that of the next and back: halves of the interval
+  /// follow.
+  double next_step(double excess, double shown, bool between) const noexcept {
+    const double step = excess / (shown > flattest_slope && shown < steepest_slope ? shown : 0.5);
+    if (between) {
+      const double low = low_.value_or(-farthest), next = place_ + step;
+      const bool halves = attempts_ > most_secants || next <= low || next >= *high_;
+      return halves ? (low + *high_) / 2 - place_ : step;
+    }
+    if (attempts_ < 2 || shown > flattest_slope) return step;
+    return std::copysign((std::max)(std::fabs(step), std::exp2(attempts_ - 3)), excess);
+  }
 
   /// Goes back to a pass that met the target, if one did. Begins anew without pairs, or else with the finest codes of
   /// all, which may take fewer bits than the target where few weights, or few values, have rates that jump.
@@ -103,6 +131,8 @@ class rate_correction {
     if (made_.pairs_are_optional && stage_ == stage::as_chosen) {
       stage_ = stage::single;
       place_ = previous_place_ = least_ = 0;
+      low_ = high_ = std::nullopt;
+      absmax_takes_more_ = false;
       attempts_ = 0;
       return true;
     }
@@ -122,6 +152,9 @@ class rate_correction {
   double place_ = 0;           ///< log2 of the factor of all lambdas
   double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
   double previous_excess_ = 0;
+  std::optional<double> low_;   ///< the last place with a rate above the target
+  std::optional<double> high_;  ///< the last place with a rate below the target
+  bool absmax_takes_more_ = false;
   /// The pass that came nearest.
   struct {
     double bits = 0;  ///< a weight
