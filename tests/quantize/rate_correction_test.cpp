@@ -63,6 +63,22 @@ TEST(RateCorrection, MeetsRatesThatGoInSteps) {
   }
 }
 
+// Packed scales of 16 columns are a bit wider or narrower by chance: every target lies near two rates of each lambda.
+TEST(RateCorrection, MeetsRatesOfTwoBranches) {
+  for (double target = 3.0; target < 5.0; target += 0.01) {
+    rate_correction correction(target);
+    std::uint32_t chance = 1;
+    const auto pass = [&](double lambda) -> ecq::measured_rate {
+      if (lambda == 0) return {6.6, many, true};
+      chance = chance * 1664525U + 1013904223U;
+      return {3.0 - 0.5 * std::log2(lambda / 14.5) + (chance >> 31) * 0.0625, many, false};
+    };
+    int passes = 1;
+    while (correction.again(pass(correction.at(11)))) ++passes;
+    EXPECT_TRUE(correction.check()) << target;
+  }
+}
+
 TEST(RateCorrection, TakesLessThanWasAskedForOfAbsmax) {
   rate_correction correction(6.5);
   EXPECT_FALSE(correction.again({6.0, many, true}));

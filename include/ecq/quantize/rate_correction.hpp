@@ -73,7 +73,6 @@ class rate_correction {
       least_ = detail::expected_lambda(target_);
       return true;
     }
-    if (between && *high_ - low_.value_or(-farthest) < least_interval) return next_stage();
     const double step = next_step(excess, shown, between);
     previous_place_ = place_;
     previous_excess_ = excess;
@@ -98,16 +97,20 @@ class rate_correction {
   static constexpr double flattest_slope = 0.02;
   static constexpr double farthest = 20.0;  ///< of place_
   static constexpr int most_secants = 3;
-  /// Places that are nearer have the same lambda (short_lambda).
-  static constexpr double least_interval = 0x1p-11;
+  static constexpr double least_interval = 0x1p-9;
 
   /// Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
   /// Where rates go in steps, secants lead from the top of one to that of the next and back: halves of the interval
-  /// follow.
-  double next_step(double excess, double shown, bool between) const noexcept {
+  /// follow. Where the target lies between two rates of one lambda, as it were, for tiny changes make the scales wider
+  /// or narrower, a rate that meets it is looked for around that lambda.
+  double next_step(double excess, double shown, bool between) noexcept {
     const double step = excess / (shown > flattest_slope && shown < steepest_slope ? shown : 0.5);
     if (between) {
       const double low = low_.value_or(-farthest), next = place_ + step;
+      if (around_ > 0 || *high_ - low < least_interval) {
+        if (around_++ == 0) centre_ = low;
+        return centre_ + (around_ % 2 != 0 ? 1 : -1) * (around_ + 1) / 2 / 32.0 - place_;
+      }
       const bool halves = attempts_ > most_secants || next <= low || next >= *high_;
       return halves ? (low + *high_) / 2 - place_ : step;
     }
@@ -133,7 +136,7 @@ class rate_correction {
       place_ = previous_place_ = least_ = 0;
       low_ = high_ = std::nullopt;
       absmax_takes_more_ = false;
-      attempts_ = 0;
+      attempts_ = around_ = 0;
       return true;
     }
     if (made_.at_absmax) return false;
@@ -155,6 +158,8 @@ class rate_correction {
   std::optional<double> low_;   ///< the last place with a rate above the target
   std::optional<double> high_;  ///< the last place with a rate below the target
   bool absmax_takes_more_ = false;
+  double centre_ = 0;  ///< the place that rates are looked for around
+  int around_ = 0;     ///< how many
   /// The pass that came nearest.
   struct {
     double bits = 0;  ///< a weight
