@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,9 +14,14 @@
 
 #include "ecq/compressor.hpp"
 #include "ecq/decompress.hpp"
+#include "ecq/format/dtype.hpp"
+#include "ecq/format/weights_view.hpp"
+#include "ecq/methods/method.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/granularity.hpp"
+#include "ecq/quantize/scaled_quantizer.hpp"
 #include "support/user_policies.hpp"
 #include "support/weights.hpp"
 
@@ -162,6 +169,94 @@ TEST(UserPolicies, WhatNoDecoderTakesIsNotPacked) {
   EXPECT_NE(answer_to<lie::no_groups>().find("layout"), std::string::npos);
   EXPECT_NE(answer_to<lie::other_shape>().find("layout"), std::string::npos);
   EXPECT_NE(answer_to<lie::no_such_groups>().find("layout"), std::string::npos);
+}
+
+/// Finds what `Scale` says for the sixth group, and 1 for all others.
+template <float Scale>
+struct search_for {
+  static constexpr std::string_view name = "search_for";
+
+  double lambda = 0;
+
+  template <class Format>
+  ecq::result<void> search(const cpu&, const ecq::weights_view&, const ecq::group_layout&,
+                           std::span<float> scales) const {
+    std::ranges::fill(scales, 1.0F);
+    scales[5] = Scale;
+    return {};
+  }
+};
+
+// Nobody would see that 1 took the place of a NaN, and weights might all become zeros.
+TEST(UserPolicies, ScalesHaveToBePositive) {
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto answer = [&](auto search) {
+    const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::basic_entquant<decltype(search)>>{
+        {.lambda = 0.5}}.compress(matrix_view(weights.data(), rows, columns));
+    if (packed) return std::string();
+    EXPECT_EQ(packed.error().code(), ecq::errc::invalid_argument);
+    return packed.error().message();
+  };
+  EXPECT_EQ(answer(search_for<0.5F>()), "");
+  EXPECT_EQ(answer(search_for<-1.0F>()),
+            "matrix 0: the search 'search_for' found a scale of -1.000000 for row 5, column 0");
+  EXPECT_NE(answer(search_for<0.0F>()).find("a scale of 0"), std::string::npos);
+  EXPECT_NE(answer(search_for<std::numeric_limits<float>::quiet_NaN()>()).find("row 5"), std::string::npos);
+  EXPECT_NE(answer(search_for<std::numeric_limits<float>::infinity()>()).find("row 5"), std::string::npos);
+}
+
+/// Fails for matrices of 64 columns.
+struct search_that_fails {
+  static constexpr std::string_view name = "search_that_fails";
+
+  double lambda = 0;
+
+  template <class Format>
+  ecq::result<void> search(const cpu& backend, const ecq::weights_view& weights, const ecq::group_layout& groups,
+                           std::span<float> scales) const {
+    if (weights.columns() == 64) return ecq::error(ecq::errc::unsupported, "refused");
+    return widened_absmax{lambda}.search<Format>(backend, weights, groups, scales);
+  }
+};
+
+TEST(UserPolicies, ErrorsOfASearchNameTheMatrix) {
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const ecq::named_weights matrices[] = {{"first", matrix_view(weights.data(), rows, columns)},
+                                         {"second", matrix_view(weights.data(), 2 * rows, 64)}};
+  using quantizer = ecq::basic_entquant<search_that_fails>;
+  for (const quantizer& how :
+       {quantizer{.lambda = 3.0}, quantizer{.target_bits = 5.0}, quantizer{.target_bits = 5.0, .each_matrix = true}}) {
+    const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, quantizer>{how}.compress(cpu{}, matrices);
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().to_string(), "unsupported: tensor 'second': refused");
+  }
+}
+
+/// A layout of one row too many.
+struct per_row_and_one {
+  constexpr ecq::group_layout layout(std::size_t height, std::size_t width) const noexcept {
+    return {height + 1, width, 1, width};
+  }
+};
+
+TEST(UserPolicies, LayoutsAreThoseOfTheWeights) {
+  const auto weights = ecq_test::row_varying(rows, columns);
+  const auto packed =
+      ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, per_row_and_one>>{}.compress(
+          matrix_view(weights.data(), rows, columns));
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(packed.error().to_string(), "invalid argument: matrix 0: layout of 257 x 512 for weights of 256 x 512");
+}
+
+TEST(UserPolicies, IntegersAreWeightsWithScalesAlone) {
+  const std::vector<std::uint8_t> integers(rows * columns, 200);
+  for (const ecq::dtype type : {ecq::dtype::int8, ecq::dtype::uint8, ecq::dtype::table}) {
+    const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::absmax>{}.compress(
+        ecq::weights_view(type, integers.data(), rows, columns, static_cast<std::ptrdiff_t>(columns)));
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().code(), ecq::errc::invalid_argument);
+    EXPECT_NE(packed.error().message().find("matrix 0: "), std::string::npos) << packed.error().message();
+  }
 }
 
 }  // namespace

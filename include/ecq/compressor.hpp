@@ -40,9 +40,11 @@ struct compressor {
   static_assert(code_format<Format>,
                 "compressor: Format is no number format of one byte a code (ecq/format/number_format.hpp)");
   static_assert(stream_coder<Coder>, "compressor: Coder is no entropy coder (ecq/entropy/entropy_coder.hpp)");
-  static_assert(ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format> ||
-                    detail::has_own_method<Format, Quantizer>,
-                "compressor: Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp)");
+  static_assert(
+      ecq::quantizer<Quantizer, Format> || ecq::affine_quantizer<Quantizer, Format> ||
+          detail::has_own_method<Format, Quantizer>,
+      "compressor: Quantizer makes no codes of Format (ecq/quantize/quantizer.hpp); tcq makes those of int8 and needs "
+      "ecq/methods/tcq_method.hpp");
 
   Quantizer quantizer{};
   stream_options stream{};

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Everything for matrices in memory but products with them (ecq/matmul/matmul.hpp). Files: ecq/checkpoint/*.hpp;
-/// the L-BFGS search: ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
+/// trellises: ecq/methods/tcq_method.hpp; the L-BFGS search: ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
 
 #if defined(__cplusplus) && __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
 #error "ecq needs C++20: compile with -std=c++20"

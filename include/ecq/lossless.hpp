@@ -21,6 +21,8 @@
 #include "ecq/methods/method.hpp"
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
+#include "ecq/packed_check.hpp"
+#include "ecq/stream/coder_set.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "ecq/stream/stream_encoder.hpp"
 
@@ -61,20 +63,24 @@ struct lossless {
   }
 
   /// Decodes matrix `matrix` of a block, bit for bit, into `out`: a matrix_view of `Format`'s elements with the
-  /// matrix's shape and any strides, or anything that converts to one. Errors: those of block_decoder::open and decode;
-  /// invalid_argument for a block of another format.
-  template <class Output>
+  /// matrix's shape and any strides, or anything that converts to one. A coder of the caller's own has to be among
+  /// those that are `accepted`. Errors: those of block_decoder::open and decode; invalid_argument for a block of
+  /// another format.
+  template <class Output, class Every = every_coder>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
-  result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out) const {
-    ECQ_TRY(decoder, block_decoder::open(block));
+  result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out,
+                          coder_set accepted = Every()) const {
+    ECQ_TRY(decoder, block_decoder::open(block, accepted));
     ECQ_CHECK(check(decoder.stream()));
     const auto to = matrix_view(out);
     using element = typename decltype(matrix_view(out))::value_type;
-    const bool fits = matrix < block.matrices.size() && to.rows() == block.matrices[matrix].layout.rows &&
-                      to.columns() == block.matrices[matrix].layout.columns;
-    if (!fits) {
-      return error(errc::invalid_argument, "no matrix ", matrix, " of ", to.rows(), " x ", to.columns(),
-                   " weights in the block");
+    if (matrix >= block.matrices.size()) {
+      return error(errc::not_found, "matrix ", matrix, " of a block that holds ", block.matrices.size());
+    }
+    const group_layout& there = block.matrices[matrix].layout;
+    if (to.rows() != there.rows || to.columns() != there.columns) {
+      return error(errc::invalid_argument, detail::label_of(block.matrices[matrix], matrix), ": room for ", to.rows(),
+                   " x ", to.columns(), " weights, of which there are ", there.rows, " x ", there.columns);
     }
     if (detail::contiguous(to)) {
       return decoder.decode_codes(backend, matrix, 0, to.rows(),
@@ -93,19 +99,20 @@ struct lossless {
   }
 
   /// Decodes the matrix of a block that has only one into `out`.
-  template <class Output>
+  template <class Output, class Every = every_coder>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
-  result<void> decompress(const cpu& backend, packed_block_view block, Output&& out) const {
+  result<void> decompress(const cpu& backend, packed_block_view block, Output&& out,
+                          coder_set accepted = Every()) const {
     ECQ_CHECK(check_single(block));
-    return decompress(backend, block, 0, out);
+    return decompress(backend, block, 0, out, accepted);
   }
 
   /// Decodes the weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors:
   /// those of parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
-  template <element_of<Format> Element>
+  template <element_of<Format> Element, class Every = every_coder>
   result<void> decompress_elements(const cpu& backend, packed_block_view block, std::uint64_t first,
-                                   std::span<Element> out) const {
-    ECQ_TRY(parsed, encoded_stream::parse(block.stream));
+                                   std::span<Element> out, coder_set accepted = Every()) const {
+    ECQ_TRY(parsed, encoded_stream::parse(block.stream, accepted));
     ECQ_CHECK(check(parsed));
     return decode_elements(backend, parsed, first, std::as_writable_bytes(out));
   }

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "ecq/block_decoder.hpp"
+#include "ecq/format/bf16.hpp"
+#include "ecq/lossless.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "support/codes.hpp"
@@ -22,7 +26,7 @@ using ecq_test::code_source;
 /// A coder that no file names: that of the library, under a number of its own.
 struct coder_of_ones_own : ecq::rans {
   static constexpr std::string_view name = "own";
-  static constexpr ecq::coder_id id = static_cast<ecq::coder_id>(1000);
+  static constexpr ecq::coder_id id = static_cast<ecq::coder_id>(32768);
 };
 
 constexpr std::size_t rows = 40, columns = 256;
@@ -88,7 +92,26 @@ TEST(CoderSetErrors, NameTheCoderAndThoseThatAreThere) {
   const auto unknown = ecq::encoded_stream::parse(own.stream);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().message(),
-            "stream: coder 1000 (unknown), where this program decodes raw, rans, tans, huffman, huffman_gaps");
+            "stream: coder 32768 (unknown), where this program decodes raw, rans, tans, huffman, huffman_gaps");
+}
+
+TEST(CoderSetOfLossless, HasAnOwnCoder) {
+  std::vector<ecq::bf16> weights;
+  for (const std::uint8_t code : codes())
+    weights.push_back(ecq::bf16::from_bits(static_cast<std::uint16_t>(code << 7)));
+  const ecq::matrix_view<const ecq::bf16> matrix(weights.data(), rows, columns);
+  const ecq::lossless<ecq::bf16, coder_of_ones_own> codec;
+  const auto packed = codec.compress(cpu{}, matrix);
+  ASSERT_TRUE(packed) << packed.error().to_string();
+  ASSERT_NE(packed->stream[6], std::byte{0}) << "coder raw";
+  std::vector<ecq::bf16> out(weights.size());
+  const ecq::matrix_view<ecq::bf16> back(out.data(), rows, columns);
+  EXPECT_EQ(codec.decompress(cpu{}, *packed, back).error().code(), ecq::errc::unsupported);
+  ASSERT_TRUE(codec.decompress(cpu{}, *packed, back, ecq::coders<coder_of_ones_own>));
+  EXPECT_EQ(std::memcmp(out.data(), weights.data(), weights.size() * sizeof(ecq::bf16)), 0);
+  const std::span<ecq::bf16> some = std::span(out).subspan(0, 100);
+  ASSERT_TRUE(codec.decompress_elements(cpu{}, *packed, 77, some, ecq::coders<coder_of_ones_own>));
+  EXPECT_EQ(std::memcmp(some.data(), weights.data() + 77, some.size_bytes()), 0);
 }
 
 TEST(CoderSetNames, AreTheCodersOwn) {

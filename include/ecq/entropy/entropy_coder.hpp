@@ -16,7 +16,8 @@
 
 namespace ecq {
 
-/// Registered ids of entropy coders (docs/format.md).
+/// Registered ids of entropy coders (docs/format.md). Ids from 32768 on are for coders of users' own and are never
+/// registered.
 enum class coder_id : std::uint16_t { raw = 0, rans = 1, tans = 2, huffman = 3, huffman_gaps = 4 };
 
 /// "rans" for coder_id::rans, and so on.
@@ -52,8 +53,9 @@ struct coding_plan {
 ///    leaves at most `most_raw_bits` (0..7, by default 7) bits raw;
 ///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
 ///    record; reading checks everything and allocates nothing on the record's word;
-///  - an encoder codes one chunk, all of whose symbols are in its table: it writes Coder::state_bytes bytes of states
-///    and writes words to the *end* of `words`, which has room for as many as there are codes, and returns their
+///  - an encoder codes one chunk, all of whose symbols are in its table. It is given whole codes, of which it codes the
+///    symbols: the map says which bits are raw, and the stream stores those. It writes Coder::state_bytes bytes of
+///    states, writes words to the *end* of `words`, which has room for as many as there are codes, and returns their
 ///    number;
 ///  - a decoder writes `coded symbol << raw bits` for each symbol of a chunk. Any bytes are safe to decode: it returns
 ///    errc::corrupt if they are not a chunk that an encoder wrote.

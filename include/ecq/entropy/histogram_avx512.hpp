@@ -72,17 +72,22 @@ ECQ_AVX512 [[gnu::always_inline]] inline void bytes_to_planes(__m512i (&bytes)[8
   for (std::size_t i = 0; i < 4; ++i) swap_bits<1>(bytes[2 * i], bytes[2 * i + 1], eighths);
 }
 
+/// Halves each of the first `Count` of `marks` by the bits of `plane`; the half with bits set goes behind them.
+template <std::size_t Count>
+ECQ_AVX512 [[gnu::always_inline]] inline void split_marks(__m512i plane, __m512i* marks) {
+  ECQ_UNROLL
+  for (std::size_t v = 0; v < Count; ++v) {
+    marks[v + Count] = _mm512_and_si512(marks[v], plane);
+    marks[v] = _mm512_andnot_si512(plane, marks[v]);
+  }
+}
+
 /// Writes eight registers: number v marks those of `all` whose bits in the three planes are v.
 ECQ_AVX512 [[gnu::always_inline]] inline void mark_values(const __m512i* planes, __m512i all, std::uint64_t (*to)[8]) {
   __m512i marks[8] = {all};
-  ECQ_UNROLL
-  for (std::size_t plane = 0; plane < 3; ++plane) {
-    ECQ_UNROLL
-    for (std::size_t v = 0; v < std::size_t{1} << plane; ++v) {
-      marks[v + (std::size_t{1} << plane)] = _mm512_and_si512(marks[v], planes[plane]);
-      marks[v] = _mm512_andnot_si512(planes[plane], marks[v]);
-    }
-  }
+  split_marks<1>(planes[0], marks);
+  split_marks<2>(planes[1], marks);
+  split_marks<4>(planes[2], marks);
   ECQ_UNROLL
   for (std::size_t v = 0; v < 8; ++v) _mm512_store_si512(to[v], marks[v]);
 }

@@ -59,7 +59,10 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
   if (!each_matrix) {
     const auto lambda = find_lambda(
         backend, inputs, target, [&](std::size_t, std::uint64_t count) { return overhead_bits(count); },
-        {.scale_bits = quantizer.packed_scale_bits, .finished_reading = finished}, quantizer);
+        {.scale_bits = quantizer.packed_scale_bits,
+         .finished_reading = finished,
+         .label = [&](std::size_t index) { return label_of(*matrices[index], index); }},
+        quantizer);
     if (!lambda) return name_outlier(backend, matrices, name_non_finite(backend, matrices, lambda.error()));
     return std::vector<double>(inputs.size(), *lambda);
   }
@@ -76,7 +79,9 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
         [&](std::size_t, std::uint64_t count) {
           return overhead_bits(stream) * static_cast<double>(count) / static_cast<double>(stream);
         },
-        {.scale_bits = quantizer.packed_scale_bits, .finished_reading = [&](std::size_t) { finished(index); }},
+        {.scale_bits = quantizer.packed_scale_bits,
+         .finished_reading = [&](std::size_t) { finished(index); },
+         .label = [&](std::size_t) { return label_of(*matrices[index], index); }},
         quantizer);
     if (!lambda && lambda.error().code() == errc::non_finite) {
       return name_non_finite(backend, matrices, lambda.error());

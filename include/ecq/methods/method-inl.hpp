@@ -20,15 +20,15 @@ ECQ_INLINE result<void> check_lambda_factors(const named_weights& matrix, std::s
   const auto fails = [](double factor) { return !(factor > 0) || !(factor < std::numeric_limits<double>::infinity()); };
   const std::span<const double> rows = matrix.row_factors;
   if (fails(matrix.lambda_factor)) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": ", matrix.lambda_factor, " times lambda");
+    return error(errc::invalid_argument, label_of(matrix, index), ": a factor of lambda of ", matrix.lambda_factor);
   }
   if (!rows.empty() && rows.size() != matrix.weights.rows()) {
     return error(errc::invalid_argument, label_of(matrix, index), ": ", rows.size(),
                  " factors of rows, of which there are ", matrix.weights.rows());
   }
   if (const auto wrong = std::ranges::find_if(rows, fails); wrong != rows.end()) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(), ": ", *wrong,
-                 " times lambda");
+    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(),
+                 ": a factor of lambda of ", *wrong);
   }
   return {};
 }

@@ -17,6 +17,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
 #include "ecq/format/fp32.hpp"
 #include "ecq/methods/method.hpp"
@@ -24,6 +25,7 @@
 #include "ecq/methods/pack.hpp"
 #include "ecq/packed.hpp"
 #include "ecq/packed_check.hpp"
+#include "ecq/quantize/granularity.hpp"
 #include "ecq/quantize/rate_correction.hpp"
 #include "ecq/stream/chunked_elements.hpp"
 #include "ecq/stream/stream_encoder.hpp"
@@ -92,6 +94,15 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
       }
       return error(errc::invalid_argument, label_of(matrices[index], index), ": ", weights.rows(), " x ",
                    weights.columns(), " weights for a shape of ", extents);
+    }
+    if (!next.is_bytes() && !next.lossless()) {
+      if (!is_floating_point(next.original)) {
+        return error(errc::invalid_argument, label_of(matrices[index], index), ": ", to_string(next.original),
+                     " without scales, no weights");
+      }
+      if (auto fits = check_layout(weights, next.layout, next.layout.count()); !fits) {
+        return std::move(fits).error().within(label_of(matrices[index], index));
+      }
     }
     if (!layout_in_files(next)) {
       return error(errc::unsupported, label_of(matrices[index], index), ": groups of ", next.layout.rows_per_group,

@@ -41,6 +41,7 @@ ECQ_INLINE std::vector<sampled_weights> sample_model(std::span<const rate_input>
         input.weights.load(from, 0, std::span(part.values).subspan(row * columns, columns));
       }
       part.weights = matrix_view<const float>(part.values.data(), rows, columns);
+      part.input = index;
       part.stream = input.stream;
       part.stands_for = looked_at.stands_for;
       part.lambda_factor = input.lambda_factor;

@@ -34,6 +34,7 @@ struct lambda_factors {
 struct sampled_weights {
   std::vector<float> values;  ///< of `weights`, row-major
   weights_view weights;
+  std::size_t input = 0;  ///< which one they are rows of
   std::size_t stream = 0;
   double stands_for = 1;  ///< how many weights of the stream a weight of the sample stands for
   double lambda_factor = 1;

@@ -70,7 +70,7 @@ inline result<void> check_row_factors(double lambda, std::span<const double> fac
   }
   for (std::size_t row = 0; row < factors.size(); ++row) {
     if (factors[row] > 0.0 && lambda_of(lambda, factors[row]) < 1e30) continue;
-    return error(errc::invalid_argument, "row ", row, ": ", factors[row], " times lambda");
+    return error(errc::invalid_argument, "row ", row, ": a factor of lambda of ", factors[row]);
   }
   return {};
 }

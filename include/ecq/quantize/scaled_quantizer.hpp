@@ -3,6 +3,7 @@
 /// A quantiser made of a scale search and a granularity.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "ecq/base/backend.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
+#include "ecq/format/fp32.hpp"
 #include "ecq/format/weights_view.hpp"
 #include "ecq/quantize/absmax_search.hpp"
 #include "ecq/quantize/finite.hpp"
@@ -72,8 +74,8 @@ struct scaled_quantizer {
   }
 
   /// Writes rows * columns codes, row-major, and layout(rows, columns).count() scales. Errors: errc::invalid_argument
-  /// if the spans have other sizes, errc::non_finite for NaN or infinity among the weights, and those of the search.
-  /// Needs memory for about one row per thread.
+  /// if the spans have other sizes or the search finds a scale that is not positive and finite, errc::non_finite for
+  /// NaN or infinity among the weights, and those of the search. Needs memory for about one row per thread.
   template <code_format Format>
     requires ecq::scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
@@ -96,6 +98,11 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
   std::vector<float> exact_scales(scales.size());
   ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
   for (std::size_t group = 0; group < scales.size(); ++group) {
+    if (!(exact_scales[group] > 0) || !fp32::is_finite(std::bit_cast<std::uint32_t>(exact_scales[group]))) {
+      return error(errc::invalid_argument, "the search '", name, "' found a scale of ", exact_scales[group],
+                   " for row ", group / groups.groups_across() * groups.rows_per_group, ", column ",
+                   group % groups.groups_across() * groups.columns_per_group);
+    }
     scales[group] = stored_scale<Format>(exact_scales[group]);
   }
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {

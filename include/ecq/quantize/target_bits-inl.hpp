@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
+#include "ecq/base/result.hpp"
+#include "ecq/base/text.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
@@ -26,7 +30,7 @@ class rate_of_model {
  public:
   rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,
                 const quantizer_at_lambda& quantizer)
-      : backend_(backend), quantizer_(quantizer) {
+      : backend_(backend), quantizer_(quantizer), label_(options.label) {
     for (const rate_input& input : inputs) {
       if (input.weights.empty()) continue;
       weights_ += input.weights.size();
@@ -58,7 +62,9 @@ class rate_of_model {
     for (const sampled_weights& part : samples_) {
       codes.resize(part.weights.size());
       scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
-      ECQ_CHECK(quantizer_.quantize(lambda, backend_, part, codes, scales));
+      if (auto made = quantizer_.quantize(lambda, backend_, part, codes, scales); !made) {
+        return std::move(made).error().within(label_ ? label_(part.input) : text_of("matrix ", part.input));
+      }
       ECQ_TRY(counts, count_codes(backend_, codes));
       for (std::size_t value = 0; value < 256; ++value) {
         streams[part.stream].counts[value] += count_of_matrix(counts.counts[value], part.stands_for);
@@ -74,6 +80,7 @@ class rate_of_model {
  private:
   const cpu& backend_;
   const quantizer_at_lambda& quantizer_;
+  const std::function<std::string(std::size_t)>& label_;
   std::vector<sampled_weights> samples_;
   std::vector<std::uint64_t> codes_;  ///< by stream
   std::uint64_t weights_ = 0;
@@ -84,7 +91,7 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                                       const std::function<double(std::size_t, std::uint64_t)>& overhead_bits,
                                       const rate_options& options, const quantizer_at_lambda& quantizer) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, target_bits, " bits per weight");
+    return error(errc::invalid_argument, "a target of ", target_bits, " bits per weight, not between 0 and 64");
   }
   for (const rate_input& input : inputs) {
     if (input.stream >= inputs.size()) {

@@ -75,8 +75,12 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
                                                 : (std::max)(default_chunk_bits(chunked.size(), options.goal), fewest);
   ECQ_CHECK(check_chunk_bits(bits));
   if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
-    return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs,
-                        " raw bits: they are for codes of one byte, without pairs, with 0..", max_narrow_raw_bits);
+    return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs, " raw bits ",
+                        format          ? "of weights without loss"
+                        : options.pairs ? "beside pairs"
+                                        : "",
+                        ": they are for codes of one byte, in the place of pairs, with 0..", max_narrow_raw_bits,
+                        " raw bits");
   }
   if (options.few_pairs && (!options.narrow_pairs || options.shared_counts != nullptr)) {
     return stream_error(errc::invalid_argument, "few pairs, which need narrow pairs and counts of their own");
