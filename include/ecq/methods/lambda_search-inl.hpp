@@ -79,9 +79,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
         [&](std::size_t, std::uint64_t count) {
           return overhead_bits(stream) * static_cast<double>(count) / static_cast<double>(stream);
         },
-        {.scale_bits = quantizer.packed_scale_bits,
-         .finished_reading = [&](std::size_t) { finished(index); },
-         .label = [&](std::size_t) { return label_of(*matrices[index], index); }},
+        {.scale_bits = quantizer.packed_scale_bits, .finished_reading = [&](std::size_t) { finished(index); }},
         quantizer);
     if (!lambda && lambda.error().code() == errc::non_finite) {
       return name_non_finite(backend, matrices, lambda.error());

@@ -15,7 +15,6 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/base/text.hpp"
 #include "ecq/entropy/histogram.hpp"
 #include "ecq/format/dtype.hpp"
 #include "ecq/format/exact_weight.hpp"
@@ -63,7 +62,7 @@ class rate_of_model {
       codes.resize(part.weights.size());
       scales.resize(quantizer_.scales(part.weights.rows(), part.weights.columns()));
       if (auto made = quantizer_.quantize(lambda, backend_, part, codes, scales); !made) {
-        return std::move(made).error().within(label_ ? label_(part.input) : text_of("matrix ", part.input));
+        return label_ ? std::move(made).error().within(label_(part.input)) : std::move(made).error();
       }
       ECQ_TRY(counts, count_codes(backend_, codes));
       for (std::size_t value = 0; value < 256; ++value) {

@@ -36,7 +36,7 @@ struct rate_options {
   /// Called when inputs[index] has been read, once for each input that has weights. The search has then copied what it
   /// looks at, so that memory of a mapped file can be given back: a system may map 2 MiB for every row that is touched.
   std::function<void(std::size_t)> finished_reading{};
-  /// What errors call inputs[index]; by its number, if not given.
+  /// What errors call inputs[index], if given.
   std::function<std::string(std::size_t)> label{};
 };
 
