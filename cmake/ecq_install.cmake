@@ -16,7 +16,12 @@ install(
 
 # install_target(target component)
 function(install_target target component)
-  install(TARGETS ${target} EXPORT ${target}Targets ARCHIVE COMPONENT ${component})
+  install(
+    TARGETS ${target}
+    EXPORT ${target}Targets
+    ARCHIVE COMPONENT ${component}
+    INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  )
   install(
     EXPORT ${target}Targets
     NAMESPACE ecq::

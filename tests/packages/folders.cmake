@@ -1,0 +1,13 @@
+# Installs headers alone, in folders that are not the usual ones.
+cmake_minimum_required(VERSION 3.22)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
+
+foreach(headers IN ITEMS include/of "${scratch}/absolute")
+  run("${CMAKE_COMMAND}" -S "${source}" -B "${scratch}/build" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
+      -DECQ_BUILD_BENCHMARKS=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_TOOL=OFF
+      "-DCMAKE_INSTALL_INCLUDEDIR=${headers}"
+  )
+  file(REMOVE_RECURSE "${scratch}/prefix")
+  run("${CMAKE_COMMAND}" --install "${scratch}/build" --prefix "${scratch}/prefix" --component library)
+  require_version_found("${scratch}/prefix")
+endforeach()
