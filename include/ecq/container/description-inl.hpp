@@ -36,7 +36,8 @@ ECQ_INLINE std::optional<std::pair<std::uint64_t, std::uint64_t>> rows_and_colum
     return std::pair(matrix.shape[0], *columns);
   }
   const safetensors_dtype* type = find_safetensors_dtype(matrix.element_type);
-  const auto bytes = type == nullptr ? std::nullopt : tensor_bytes(*type, matrix.shape);
+  if (type == nullptr) return std::nullopt;
+  const auto bytes = tensor_bytes(*type, matrix.shape);
   if (!bytes || *bytes > static_cast<std::uint64_t>((std::numeric_limits<std::ptrdiff_t>::max)())) return std::nullopt;
   return std::pair(*bytes, std::uint64_t{1});
 }
@@ -138,7 +139,7 @@ ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_rea
           }
           default: {
             ECQ_TRY(digits, json.string());
-            const auto bits = digits.size() == 8 ? parse_hex64("00000000" + digits) : std::nullopt;
+            const auto bits = parse_hex64("00000000" + digits);  // of 16 digits alone
             if (!bits) return json.fail("expected 8 hexadecimal digits");
             if (*bits == 0x80000000U) return json.fail("a zero point of -0");
             matrix.zero = std::bit_cast<float>(static_cast<std::uint32_t>(*bits));
