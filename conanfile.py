@@ -49,7 +49,6 @@ class Ecq(ConanFile):
             toolchain.cache_variables[f"ECQ_BUILD_{part}"] = False
         toolchain.cache_variables["ECQ_BUILD_TOOL"] = bool(self.options.tool)
         toolchain.cache_variables["ECQ_INSTALL_COMPILED"] = bool(self.options.compiled)
-        toolchain.cache_variables["ECQ_WARNINGS_AS_ERRORS"] = False
         toolchain.generate()
 
     def build(self):

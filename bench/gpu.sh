@@ -96,7 +96,6 @@ configure() {
   command -v nvcc >/dev/null || { echo "nvcc not found" && return 1; }
   cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$2" -DECQ_BUILD_CUDA=ON \
     -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_TOOL=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_BENCHMARKS=OFF \
-    -DECQ_WARNINGS_AS_ERRORS=OFF \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -s" -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" 2>&1
 }
 

@@ -21,7 +21,6 @@ vcpkg_cmake_configure(
     -DECQ_BUILD_EXAMPLES=OFF
     -DECQ_BUILD_TESTS=OFF
     -DECQ_INSTALL_CMAKEDIR=share/${PORT}
-    -DECQ_WARNINGS_AS_ERRORS=OFF
     ${options}
 )
 vcpkg_cmake_install()
