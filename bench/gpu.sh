@@ -90,13 +90,13 @@ programs=(bench_cuda test_cuda example_layers example_decode_in_kernel)
 # ---- building
 
 built_here=$PWD/build/gpu-here
-# configure <folder> <architecture>: warnings are none of this machine's business, and what is made here may run on
-# another one, whose C++ library is older.
+# configure <folder> <architecture>: what is made here may run on another machine, whose C++ library is older.
 configure() {
   command -v nvcc >/dev/null || { echo "nvcc not found" && return 1; }
   cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$2" -DECQ_BUILD_CUDA=ON \
     -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_TOOL=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_BENCHMARKS=OFF \
-    -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -s" -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" 2>&1
+    -DECQ_USE_CCACHE=ON -DECQ_GOOGLETEST_SOURCE="${googletest:-OFF}" \
+    -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -s" 2>&1
 }
 
 # find_program <name>: sets $program to one that runs here, or fails and says why in $outcome. One that is carried, if it

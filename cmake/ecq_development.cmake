@@ -12,8 +12,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 set(ECQ_PLAIN_OPTIMIZATION -Og CACHE STRING "Optimisation of command lines")
 set(ECQ_TEST_OPTIMIZATION -O0 CACHE STRING "Optimisation of tests that do not run long")
 
-find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+option(ECQ_USE_CCACHE "Compile by ccache, where it is installed (presets: ON)" OFF)
+if(ECQ_USE_CCACHE)
+  find_program(CCACHE_PROGRAM ccache)
+endif()
+if(ECQ_USE_CCACHE AND CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without the sloppiness nothing that uses a precompiled header would be found again; with the folder, what another
   # checkout has compiled is. Depend mode compares the included files themselves. Preprocessed text would hide a changed
   # macro that a precompiled header defines but does not use, and a header of the old macro would be taken; nor is
