@@ -2,7 +2,9 @@
 # its own before 0.2. Defines LBFGSpp::LBFGSpp.
 
 include(CMakeFindDependencyMacro)
-find_dependency(Eigen3 3.3)
+if(NOT TARGET Eigen3::Eigen)
+  find_dependency(Eigen3 3.3)
+endif()
 
 find_path(LBFGSpp_INCLUDE_DIR LBFGS.h DOC "Folder of LBFGS.h")
 mark_as_advanced(LBFGSpp_INCLUDE_DIR)
