@@ -13,9 +13,9 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_COMPONENTS_ALL "")
 
-# debian_package(GROUP component name section description): makes a group of CPack's, and so a package, of a component
-# and the licence, which is installed nowhere else.
-macro(debian_package group component name section description)
+# ecq_debian_package(GROUP component name section description): makes a group of CPack's, and so a package, of a
+# component and the licence, which is installed nowhere else.
+macro(ecq_debian_package group component name section description)
   install(
     FILES "${PROJECT_SOURCE_DIR}/LICENSE"
     DESTINATION share/doc/${name}
@@ -33,11 +33,13 @@ macro(debian_package group component name section description)
   set(CPACK_DEBIAN_${group}_DESCRIPTION "${description}")
 endmacro()
 
-debian_package(HEADERS library libecq-dev libdevel "A C++20 library of headers, and the files by which CMake finds it.")
+ecq_debian_package(
+  HEADERS library libecq-dev libdevel "A C++20 library of headers, and the files by which CMake finds it."
+)
 set(CPACK_DEBIAN_HEADERS_PACKAGE_ARCHITECTURE all)
 
 if(ECQ_INSTALL_COMPILED)
-  debian_package(
+  ecq_debian_package(
     STATIC compiled libecq-compiled-dev libdevel
     "A static library of the kernels of libecq-dev, for programs that compile fast."
   )
@@ -45,7 +47,7 @@ if(ECQ_INSTALL_COMPILED)
 endif()
 
 if(TARGET ecq_tool)
-  debian_package(
+  ecq_debian_package(
     PROGRAM tool ecq utils "Compresses, decompresses, inspects and verifies checkpoints of neural networks."
   )
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)

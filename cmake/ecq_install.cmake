@@ -14,8 +14,8 @@ install(
   PATTERN "*.cuh"
 )
 
-# install_target(target component)
-function(install_target target component)
+# ecq_install_target(target component)
+function(ecq_install_target target component)
   install(
     TARGETS ${target}
     EXPORT ${target}Targets
@@ -30,19 +30,19 @@ function(install_target target component)
   )
 endfunction()
 
-install_target(ecq library)
-install_target(ecq_lbfgs library)
-install_target(ecq_calibrated library)
+ecq_install_target(ecq library)
+ecq_install_target(ecq_lbfgs library)
+ecq_install_target(ecq_calibrated library)
 if(ECQ_INSTALL_COMPILED)
   set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
-  install_target(ecq_compiled compiled)
+  ecq_install_target(ecq_compiled compiled)
 endif()
 if(ECQ_INSTALL_COMPILED_CUDA)
   if(NOT ECQ_INSTALL_COMPILED)
     message(FATAL_ERROR "ECQ_INSTALL_COMPILED_CUDA needs ECQ_INSTALL_COMPILED: ecq::compiled_cuda links ecq::compiled")
   endif()
   set_target_properties(ecq_compiled_cuda PROPERTIES EXCLUDE_FROM_ALL OFF)
-  install_target(ecq_compiled_cuda compiled_cuda)
+  ecq_install_target(ecq_compiled_cuda compiled_cuda)
 endif()
 
 configure_package_config_file(
