@@ -1,4 +1,4 @@
-# Installs headers alone, in folders that are not the usual ones.
+# Installs headers alone, in folders that are not the usual ones. What would be compiled is optimised.
 cmake_minimum_required(VERSION 3.22)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
@@ -11,3 +11,5 @@ foreach(headers IN ITEMS include/of "${scratch}/absolute")
   run("${CMAKE_COMMAND}" --install "${scratch}/build" --prefix "${scratch}/prefix" --component library)
   require_version_found("${scratch}/prefix")
 endforeach()
+load_cache("${scratch}/build" READ_WITH_PREFIX cached_ CMAKE_BUILD_TYPE)
+require_equal("the build type" "${cached_CMAKE_BUILD_TYPE}" Release)
