@@ -36,6 +36,15 @@ ecq_install_target(ecq_calibrated library)
 if(ECQ_INSTALL_COMPILED)
   set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
   ecq_install_target(ecq_compiled compiled)
+  # What the component is for: the files of the headers are the same for all machines.
+  file(WRITE "${PROJECT_BINARY_DIR}/ecq_compiledMachine.cmake"
+       "set(ecq_compiled_processor \"${CMAKE_SYSTEM_PROCESSOR}\")\nset(ecq_compiled_pointer ${CMAKE_SIZEOF_VOID_P})\n"
+  )
+  install(
+    FILES "${PROJECT_BINARY_DIR}/ecq_compiledMachine.cmake"
+    DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
+    COMPONENT compiled
+  )
 endif()
 if(ECQ_INSTALL_COMPILED_CUDA)
   if(NOT ECQ_INSTALL_COMPILED)
