@@ -4,7 +4,7 @@ import re
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain
-from conan.tools.files import copy, load
+from conan.tools.files import copy, load, rmdir
 
 required_conan_version = ">=2.0"
 
@@ -19,8 +19,8 @@ class Ecq(ConanFile):
     options = {"compiled": [True, False], "tool": [True, False]}
     default_options = {"compiled": False, "tool": False}
     options_description = {"compiled": "also the static library ecq::compiled", "tool": "also the ecq program"}
-    exports_sources = ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "examples/*",
-                       "!examples/llama/model/*", "!examples/llama/train.py", "!examples/python/*")
+    exports_sources = ("CMakeLists.txt", "LICENSE", "THIRD_PARTY_NOTICES", "cmake/*", "include/*", "src/*",
+                       "examples/*", "!examples/llama/model/*", "!examples/llama/train.py", "!examples/python/*")
     no_copy_source = True
 
     def set_version(self):
@@ -58,7 +58,9 @@ class Ecq(ConanFile):
 
     def package(self):
         CMake(self).install()
-        copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
+        rmdir(self, os.path.join(self.package_folder, "share", "doc"))
+        for name in ("LICENSE", "THIRD_PARTY_NOTICES") if self.options.tool else ("LICENSE",):
+            copy(self, name, self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
         # ecq brings ecqConfig.cmake, with its components and its own check of versions.

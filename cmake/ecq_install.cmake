@@ -14,6 +14,13 @@ install(
   PATTERN "*.cuh"
 )
 
+# Licences. Where a parent project installs its documentation, it has its own.
+set(ecq_install_docdir "${CMAKE_INSTALL_DOCDIR}")
+if(NOT ecq_is_top_level)
+  set(ecq_install_docdir "${CMAKE_INSTALL_DATAROOTDIR}/doc/ecq")
+endif()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${ecq_install_docdir}" COMPONENT library)
+
 # ecq_install_target(target component)
 function(ecq_install_target target component)
   install(
