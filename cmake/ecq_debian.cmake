@@ -1,5 +1,5 @@
 # Debian packages of what is built, by `cpack -G DEB` in the build folder: libecq-dev (headers and CMake's files),
-# libecq-compiled-dev (the static library) and ecq (the tool).
+# libecq-compiled-dev and libecq-compiled-cuda-dev (the static libraries) and ecq (the tool).
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ecq)
@@ -44,6 +44,14 @@ if(ECQ_INSTALL_COMPILED)
     "A static library of the kernels of libecq-dev, for programs that compile fast."
   )
   set(CPACK_DEBIAN_STATIC_PACKAGE_DEPENDS "libecq-dev (= ${PROJECT_VERSION})")
+endif()
+
+if(ECQ_INSTALL_COMPILED_CUDA)
+  ecq_debian_package(
+    DEVICES compiled_cuda libecq-compiled-cuda-dev libdevel
+    "A static library of what libecq-dev runs on CUDA devices, for programs that compile fast."
+  )
+  set(CPACK_DEBIAN_DEVICES_PACKAGE_DEPENDS "libecq-compiled-dev (= ${PROJECT_VERSION})")
 endif()
 
 if(TARGET ecq_tool)
