@@ -76,3 +76,12 @@ install(
   DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
   COMPONENT library
 )
+
+# For what is not built by CMake. The headers are found from where the file lies, so that all may be moved together.
+set(ecq_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
+if(NOT IS_ABSOLUTE "${ecq_pc_includedir}")
+  file(RELATIVE_PATH ecq_pc_includedir "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+  string(PREPEND ecq_pc_includedir "\${pcfiledir}/")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/ecq.pc.in" "${PROJECT_BINARY_DIR}/ecq.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/ecq.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT library)

@@ -31,7 +31,7 @@ if("tool" IN_LIST FEATURES)
   list(APPEND licences "${SOURCE_PATH}/THIRD_PARTY_NOTICES")
 endif()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share"
-     "${CURRENT_PACKAGES_DIR}/share/doc"
+     "${CURRENT_PACKAGES_DIR}/share/doc" "${CURRENT_PACKAGES_DIR}/share/pkgconfig"
 )
 
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
