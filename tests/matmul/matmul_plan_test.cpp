@@ -980,6 +980,17 @@ TEST(MatmulPlan, RunsTaskByTask) {
     }
     plan->join(2, out, edges);
     EXPECT_EQ(y, expected);
+    // A row of activations as a span.
+    const std::span row(x.data(), 3000);
+    const std::span to(y.data(), 11);
+    ASSERT_TRUE(ecq::matmul(cpu{}, *plan, row, std::span(expected).first(11)));
+    const auto of_row = plan->prepare(row, to);
+    ASSERT_TRUE(of_row);
+    for (std::size_t task = 0; task < plan->tasks(); ++task) {
+      ASSERT_TRUE(plan->run(instruction_set::automatic, task, *of_row, matrix_view(to), edges));
+    }
+    plan->join(1, matrix_view(to), edges);
+    EXPECT_EQ(std::vector(to.begin(), to.end()), std::vector(expected.begin(), expected.begin() + 11));
   }
 }
 
@@ -1114,7 +1125,8 @@ TEST(MatmulPlan, ErrorsNumberMatricesWithoutNames) {
   block.stream[at] ^= std::byte{0x10};
   const auto damaged = matmul_plan::of(cpu{}, block, both);
   ASSERT_FALSE(damaged);
-  EXPECT_NE(damaged.error().message().find("matrix 1: stream: chunk 3"), std::string::npos) << damaged.error().to_string();
+  EXPECT_NE(damaged.error().message().find("matrix 1: stream: chunk 3"), std::string::npos)
+      << damaged.error().to_string();
 }
 
 // Codes that are no numbers pass every checksum.

@@ -118,6 +118,16 @@ class matmul_plan {
                                activation_type type = activation_type::fp32,
                                instruction_set isa = instruction_set::automatic, half_product product = {}) const;
 
+  /// The same of anything that converts to a matrix_view: a std::span for one row, an Eigen matrix.
+  template <class Input, class Output>
+    requires activation<typename decltype(matrix_view(std::declval<Input&>()))::value_type>
+  result<matmul_input> prepare(Input&& x, Output&& y, activation_type type = activation_type::fp32,
+                               instruction_set isa = instruction_set::automatic, half_product product = {}) const {
+    using element = typename decltype(matrix_view(x))::value_type;
+    return prepare<element>(matrix_view<const element>(matrix_view(x)), matrix_view<float>(matrix_view(y)), type, isa,
+                            product);
+  }
+
   /// Whether tasks can hand weights to a product of dense matrices as they leave the decoder: with AVX-512, where rows
   /// are multiples of 128 weights (256 in pairs) and have one scale each. These are the values of codes, exact in BF16,
   /// whose scales are left to sums, and columns have an order of ecq's own, the same in x and W. (A task whose chunks
