@@ -2,7 +2,15 @@
 cmake_minimum_required(VERSION 3.22)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
-foreach(headers IN ITEMS include/of "${scratch}/absolute")
+# CMake refuses to name a folder within the sources, where the build tree may lie.
+set(elsewhere "$ENV{TMPDIR}")
+if(NOT elsewhere)
+  set(elsewhere /tmp)
+endif()
+string(RANDOM LENGTH 12 name)
+string(APPEND elsewhere "/ecq_headers_${name}")
+
+foreach(headers IN ITEMS include/of "${elsewhere}")
   run("${CMAKE_COMMAND}" -S "${source}" -B "${scratch}/build" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
       -DECQ_BUILD_BENCHMARKS=OFF -DECQ_BUILD_EXAMPLES=OFF -DECQ_BUILD_TESTS=OFF -DECQ_BUILD_TOOL=OFF
       "-DCMAKE_INSTALL_INCLUDEDIR=${headers}"
@@ -16,5 +24,6 @@ foreach(headers IN ITEMS include/of "${scratch}/absolute")
   string(REPLACE "\${pcfiledir}" "${scratch}/prefix/share/pkgconfig" of_pkg_config "${of_pkg_config}")
   require_file("${of_pkg_config}" ecq/ecq.hpp)
 endforeach()
+file(REMOVE_RECURSE "${elsewhere}")
 load_cache("${scratch}/build" READ_WITH_PREFIX cached_ CMAKE_BUILD_TYPE)
 require_equal("the build type" "${cached_CMAKE_BUILD_TYPE}" Release)

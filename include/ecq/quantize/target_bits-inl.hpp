@@ -111,9 +111,9 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
       solver.take(rate);
     }
     if (!solver.unreachable()) return solver.lambda();
-    return error(errc::unreachable_target, target_bits, " bits per weight, where ", solver.last_rate(),
-                 " is the least that these weights reach; scales and what streams need besides codes take ",
-                 model.fixed_bits_per_weight());
+    return error(errc::unreachable_target, target_bits, " bits per weight, where scales and what streams need besides ",
+                 "codes take ", model.fixed_bits_per_weight(), ", and ", solver.last_rate(),
+                 " is the least that these weights reach");
   });
 }
 
