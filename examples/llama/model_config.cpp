@@ -27,7 +27,8 @@ ecq::result<void> check_architecture(const json& config) {
   bool known = named == "llama";
   if (const json* all = find_member(config, "architectures"); all != nullptr) {
     known = all->is_array() && all->size() == 1 && (*all)[0] == "LlamaForCausalLM";
-    named = all->is_array() && !all->empty() && (*all)[0].is_string() ? (*all)[0].get<std::string>() : all->dump();
+    const bool one = all->is_array() && all->size() == 1 && (*all)[0].is_string();
+    named = one ? (*all)[0].get<std::string>() : all->dump();
   }
   if (!known) return unsupported("architecture '", named, "', not LlamaForCausalLM");
   if (const json* act = find_member(config, "hidden_act"); act != nullptr && *act != "silu") {

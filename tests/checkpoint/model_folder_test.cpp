@@ -18,9 +18,11 @@
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/checkpoint/model_parts.hpp"
+#include "ecq/checkpoint/progress.hpp"
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/limits.hpp"
 #include "support/files.hpp"
 #include "support/models.hpp"
 #include "support/weights.hpp"
@@ -356,6 +358,52 @@ TEST_F(ModelFolder, IsDealtOutToFilesOfAGivenSize) {
   const auto verified = ecq::verify_checkpoint(cpu{}, folder / "one_each", in);
   ASSERT_TRUE(verified) << verified.error().to_string();
   EXPECT_TRUE(verified->identical());
+}
+
+// What an earlier sharding left, and no index names, is copied like any file, but over nothing.
+TEST_F(ModelFolder, IsNotReplacedByAFileBesideIt) {
+  write_file(in / "model-00001-of-00002.safetensors", "left over");
+  ecq::compress_options how{.method = lossless_weights{}};
+  how.max_file_bytes = 60000;
+  const auto refused = compress(how);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::invalid_argument);
+  EXPECT_NE(refused.error().message().find("model-00001-of-00002.safetensors"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(packed));
+}
+
+// Readers take no more files than that.
+TEST_F(ModelFolder, OfTooManyFilesIsNotMade) {
+  std::filesystem::create_directories(folder / "many");
+  std::vector<tensor> tensors;
+  for (std::size_t i = 0; i <= ecq::file_limits::shards; ++i) tensors.push_back({std::to_string(i), "U8", {1}, "x"});
+  tensors.push_back({"layers.0.up.weight", "BF16", {8, 8}, std::string(128, 'w')});
+  write_model(folder / "many" / "model.safetensors", tensors);
+  ecq::compress_options how{.method = lossless_weights{}};
+  how.max_file_bytes = 1;
+  const auto refused = ecq::compress_folder(cpu{}, folder / "many", packed, how);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), errc::limit_exceeded) << refused.error().to_string();
+  EXPECT_FALSE(std::filesystem::exists(packed));
+}
+
+// Whenever it is interrupted: files that were there stay as they were, and others do not come.
+TEST_F(ModelFolder, LeavesNothingWhereDecompressionIsInterrupted) {
+  ASSERT_TRUE(compress({.method = lossless_weights{}}));
+  int calls = 0;
+  ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored, {}, [&](const ecq::progress&) {
+    ++calls;
+    return true;
+  }));
+  std::filesystem::remove_all(restored);
+  for (int last = 1; last <= calls; ++last) {
+    int call = 0;
+    const auto done =
+        ecq::decompress_folder(cpu{}, packed, restored, {}, [&](const ecq::progress&) { return ++call < last; });
+    ASSERT_FALSE(done) << last;
+    EXPECT_EQ(done.error().message(), "interrupted");
+    EXPECT_FALSE(std::filesystem::exists(restored)) << last;
+  }
 }
 
 // One container of many files gives tensors back in the order of the index, wide elements first.

@@ -374,6 +374,24 @@ TEST_F(QuantizedCheckpoint, Fp8BesideWhatMayBeItsScalesIsAnError) {
   EXPECT_TRUE(compress());
 }
 
+// Each name is read once: a file of less than a megabyte would otherwise keep a reader busy for hours.
+TEST_F(QuantizedCheckpoint, NamesBesideEachOtherAreReadOnce) {
+  std::vector<tensor> tensors;
+  for (int i = 0; i < 50'000; ++i) tensors.push_back({"scaled.w" + std::to_string(i), "F8_E4M3", {1, 1}, "w"});
+  write_model(model, tensors);
+  const auto read = ecq::checkpoint::open(model);
+  ASSERT_TRUE(read);
+  const auto plain = ecq::quantized_tensors::find(*read);
+  EXPECT_TRUE(plain.weights_of(read->tensors()[7], 7, read->bytes(read->tensors()[7])));
+  // All of them, the scale itself included, lie beside one of the others.
+  tensors.push_back({"scaled.w_scale", "F8_E4M3", {1, 1}, "w"});
+  write_model(model, tensors);
+  const auto again = ecq::checkpoint::open(model);
+  ASSERT_TRUE(again);
+  const auto unknown = ecq::quantized_tensors::find(*again);
+  EXPECT_FALSE(unknown.weights_of(again->tensors()[7], 7, again->bytes(again->tensors()[7])));
+}
+
 TEST_F(QuantizedCheckpoint, ConfigSaysHowLargeBlocksAre) {
   quantized_pair pair;
   pair.add<ecq::fp8_e4m3, float>("layers.0.a.weight", "_scale_inv", 300, 300, 100, 100);

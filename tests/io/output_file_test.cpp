@@ -377,4 +377,27 @@ TEST(OutputFile, SignalHandlerRemovesWhatIsUnfinishedAndNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
+TEST(OutputFile, SignalHandlerRemovesAnyNumberOfFiles) {
+  const temporary_folder folder;
+  const int code = in_child([&] {
+    ::signal(SIGTERM, clean_and_leave);
+    std::vector<output_file> files;
+    for (int i = 0; i < 100; ++i) {
+      auto file = output_file::create(folder / std::to_string(i));
+      if (!file) return 1;
+      files.push_back(std::move(*file));
+    }
+    for (int i = 0; i < 50; ++i) files.pop_back();  // places that others take
+    for (int i = 0; i < 20; ++i) {
+      auto file = output_file::create(folder / std::to_string(i));
+      if (!file) return 1;
+      files.push_back(std::move(*file));
+    }
+    ::raise(SIGTERM);
+    return 3;
+  });
+  EXPECT_EQ(code, 42);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "ecq/base/backend.hpp"
 #include "ecq/base/config.hpp"
+#include "ecq/base/kept_threads.hpp"
 #include "ecq/base/out_of_memory.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/base/text.hpp"
@@ -148,7 +149,7 @@ class folder_compression {
                        ? ": parts are counted from 0"
                        : ": a part alone cannot meet a rate; give it a lambda (ecq lambda finds it)");
     }
-    compressor_.emplace(backend_, *model_, options_, report_progress_);
+    compressor_.emplace(threads_.emplace(backend_).backend(), *model_, options_, report_progress_);
     ECQ_CHECK(compressor_->select(*methods_.method, *methods_.fallback, &*files_));
     for (const auto& name : compressor_->outputs()) outs_.push_back(out_ / name);
     std::vector<std::filesystem::path> inputs = model_->inputs();
@@ -172,6 +173,7 @@ class folder_compression {
   std::optional<model_files> files_;
   std::optional<output_folder> folder_;
   std::optional<checkpoint> model_;
+  std::optional<kept_threads> threads_;
   std::optional<checkpoint_compressor> compressor_;
   std::vector<std::filesystem::path> outs_;
 };
@@ -187,10 +189,11 @@ ECQ_INLINE result<compress_report> compress_checkpoint(const cpu& backend, const
     ECQ_TRY(model, open_plain(in));
     ECQ_CHECK(refuse_to_overwrite(out, model.inputs()));
     ECQ_CHECK(refuse_to_overwrite(out, options.other_inputs));
+    const detail::kept_threads threads(backend);
     compress_options alone = options;
     alone.part = {};
     alone.agree = {};
-    detail::checkpoint_compressor compressor(backend, model, alone, report_progress);
+    detail::checkpoint_compressor compressor(threads.backend(), model, alone, report_progress);
     ECQ_CHECK(compressor.select(*methods.method, *methods.fallback, nullptr));
     ECQ_CHECK(compressor.prepare());
     ECQ_CHECK(compressor.write({&out, 1}));
@@ -211,9 +214,10 @@ ECQ_INLINE result<double> find_lambda_of(const cpu& backend, const std::filesyst
     ECQ_TRY(methods, detail::chosen_methods::of(options));
     ECQ_TRY(model, open_plain(in));
     ECQ_TRY(files, model_files::of(in));
+    const detail::kept_threads threads(backend);
     compress_options whole = options;
     whole.part = {};
-    detail::checkpoint_compressor compressor(backend, model, whole, report_progress);
+    detail::checkpoint_compressor compressor(threads.backend(), model, whole, report_progress);
     ECQ_CHECK(compressor.select(*methods.method, *methods.fallback, &files));
     ECQ_CHECK(compressor.prepare());
     return compressor.lambda();

@@ -33,6 +33,7 @@
 #include "ecq/io/safetensors.hpp"
 #include "ecq/io/safetensors_dtype.hpp"
 #include "ecq/io/safetensors_writer.hpp"
+#include "ecq/io/temporary_file.hpp"
 
 namespace ecq {
 
@@ -212,7 +213,8 @@ class checkpoint_decompressor {
                           const progress_callback& report_progress)
       : backend_(backend), container_(container), options_(options), report_progress_(report_progress) {}
 
-  result<decompress_report> run(const std::filesystem::path& out) {
+  /// Writes everything; the file has its name once it is committed.
+  result<safetensors_writer> write(const std::filesystem::path& out) {
     auto outputs = outputs_of(container_, options_);
     ECQ_TRY(writer, create(outputs, out));
     for (const output_tensor& output : outputs) {
@@ -233,11 +235,15 @@ class checkpoint_decompressor {
       }
     }
     ECQ_CHECK(queue.flush());
-    if (report_progress_) report_progress_({"decompressing", "", total_, total_});
-    ECQ_CHECK(writer.commit());
+    if (report_progress_ && !report_progress_({"decompressing", "", total_, total_})) {
+      return error(errc::invalid_argument, "interrupted");
+    }
+    ECQ_CHECK(writer.finish());
     report_.output_bytes = writer.data_begin() + writer.data_size();
-    return report_;
+    return std::move(writer);
   }
+
+  const decompress_report& report() const noexcept { return report_; }
 
  private:
   result<safetensors_writer> create(std::vector<output_tensor>& outputs, const std::filesystem::path& out) {
@@ -290,19 +296,27 @@ class checkpoint_decompressor {
   std::vector<std::byte> scratch_;
 };
 
+inline result<void> check_output_type(const decompress_options& options) {
+  if (!options.type || *options.type == dtype::bf16 || *options.type == dtype::fp16 || *options.type == dtype::fp32) {
+    return {};
+  }
+  return error(errc::invalid_argument, "weights are decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
+}
+
 }  // namespace detail
 
 ECQ_INLINE result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                                            const std::filesystem::path& out,
                                                            const decompress_options& options,
                                                            const progress_callback& report_progress) {
-  if (options.type && *options.type != dtype::bf16 && *options.type != dtype::fp16 && *options.type != dtype::fp32) {
-    return error(errc::invalid_argument, "weights are decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
-  }
+  ECQ_CHECK(detail::check_output_type(options));
   return detail::or_out_of_memory("a few million weights", [&]() -> result<decompress_report> {
     ECQ_TRY(container, container_reader::open(in));
     ECQ_CHECK(refuse_to_overwrite(out, std::span(&container.file().path(), 1)));
-    return detail::checkpoint_decompressor(backend, container, options, report_progress).run(out);
+    detail::checkpoint_decompressor decompressor(backend, container, options, report_progress);
+    ECQ_TRY(writer, decompressor.write(out));
+    ECQ_CHECK(writer.commit());
+    return decompressor.report();
   });
 }
 
@@ -310,7 +324,8 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
                                                        const std::filesystem::path& out,
                                                        const decompress_options& options,
                                                        const progress_callback& report_progress) {
-  return detail::or_out_of_memory("the names of a model's files", [&]() -> result<decompress_report> {
+  ECQ_CHECK(detail::check_output_type(options));
+  return detail::or_out_of_memory("a few million weights", [&]() -> result<decompress_report> {
     ECQ_TRY(files, model_files::of(in));
     ECQ_CHECK(check_apart(files.folder, out));
     ECQ_CHECK(check_output_folder(out, files.names(), {}));
@@ -322,15 +337,22 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
     const auto folder = output_folder::create(out);
     if (!folder) return folder.error();
     decompress_report all{.same_header = true};
+    std::vector<safetensors_writer> written;
     for (const auto& shard : files.shards) {
       ECQ_CHECK(create_folder((out / shard).parent_path()));
-      ECQ_TRY(part, decompress_checkpoint(backend, files.folder / shard, out / shard, options, report_progress));
+      ECQ_TRY(container, container_reader::open(files.folder / shard));
+      detail::checkpoint_decompressor decompressor(backend, container, options, report_progress);
+      ECQ_TRY(writer, decompressor.write(out / shard));
+      written.push_back(std::move(writer));
+      const decompress_report& part = decompressor.report();
       all.weights += part.weights;
       all.output_bytes += part.output_bytes;
       all.tensors += part.tensors;
       all.passed_through += part.passed_through;
       all.same_header = all.same_header && part.same_header;
     }
+    const finishing_output finishing;  // all files get their names together
+    for (safetensors_writer& writer : written) ECQ_CHECK(writer.commit());
     ECQ_CHECK(copy_others(files, out, without_mark));
     return all;
   });

@@ -273,6 +273,10 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     whole.insert(whole.end(), std::make_move_iterator(std::begin(parts)), std::make_move_iterator(std::end(parts)));
   }
   made.files_.emplace(made.plan_files(options, files));
+  if (const std::size_t count = made.files_->files().size(); count > file_limits::shards) {
+    return error(errc::limit_exceeded, count, " files of at most ", options.max_file_bytes, " bytes, more than ",
+                 file_limits::shards);
+  }
   std::size_t tensors[2] = {};                          // of the method, and of the fallback
   std::set<std::pair<std::size_t, std::string>> names;  // by file: a tensor may be called like a block
   for (const selected_block& block : whole) {

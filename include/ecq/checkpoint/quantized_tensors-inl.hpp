@@ -3,14 +3,17 @@
 /// Definition of what is quantised already.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ecq/base/config.hpp"
@@ -90,12 +93,20 @@ ECQ_INLINE bool has_any(std::string_view name, std::initializer_list<std::string
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
-/// Whether a name, or what lies behind that of its module, looks like one of scales.
-ECQ_INLINE bool is_like_scales(std::string_view name) noexcept {
-  return has_any(name, {"scal", "dequant", "amax", "weight_max"}) || name.ends_with("weight_s");
+/// Where that which makes a name look like one of scales begins for the last time, or npos.
+ECQ_INLINE std::size_t last_of_scales(std::string_view name) noexcept {
+  constexpr std::string_view ending = "weight_s";
+  if (name.ends_with(ending)) return name.size() - ending.size();
+  constexpr std::size_t none = std::string_view::npos;
+  std::size_t last = none;
+  for (const std::string_view part : {"scal", "dequant", "amax", "weight_max"}) {
+    const std::size_t found = name.rfind(part);
+    if (found != none && (last == none || found > last)) last = found;
+  }
+  return last;
 }
 
-/// The same of zero points.
+/// Whether a name, or what lies behind that of its module, looks like one of zero points.
 ECQ_INLINE bool is_like_zero_points(std::string_view name) noexcept {
   return has_any(name, {"zero", "zp", "offset", "shift"});
 }
@@ -118,17 +129,44 @@ ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const 
   return {};
 }
 
-/// One of `names` that looks like scales, or like what belongs to quantised weights, and is that of the weights with
-/// another ending, or in the place of their last part; empty if none is.
-ECQ_INLINE std::string_view beside(std::string_view weights, std::span<const std::string_view> names) {
-  const std::size_t dot = weights.rfind('.');
-  const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);
-  for (auto name = std::lower_bound(names.begin(), names.end(), stem); name != names.end(); ++name) {
-    if (!name->starts_with(stem)) break;
-    if (*name != weights && (belongs_to_quantized(*name) || is_like_scales(name->substr(stem.size())))) return *name;
+/// Names that look like scales, or like what belongs to quantised weights, to be found beside those of weights. Each is
+/// read once, however many weights lie beside it: names come from strangers.
+class quantization_names {
+ public:
+  explicit quantization_names(const checkpoint& model) {
+    for (const tensor_entry& tensor : model.tensors()) {
+      const std::string_view name = tensor.name;
+      const std::size_t last = belongs_to_quantized(name) ? name.size() : last_of_scales(name);
+      if (last != std::string_view::npos) names_.emplace_back(name, last);
+    }
+    std::sort(names_.begin(), names_.end());
   }
-  return {};
-}
+
+  /// One of the names that is that of the weights with another ending, or in the place of their last part; empty if
+  /// none is. What the name of their module looks like does not count.
+  std::string_view beside(std::string_view weights) {
+    const std::size_t dot = weights.rfind('.');
+    const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);
+    const auto [found, is_new] = found_.try_emplace(stem);
+    if (is_new) found->second = first_two(stem);
+    return found->second[found->second[0] == weights ? 1 : 0];
+  }
+
+ private:
+  /// The first two names that begin with `stem` and look like scales behind it.
+  std::array<std::string_view, 2> first_two(std::string_view stem) const {
+    std::array<std::string_view, 2> found;
+    std::size_t count = 0;
+    auto name = std::lower_bound(names_.begin(), names_.end(), std::pair(stem, std::size_t{0}));
+    for (; name != names_.end() && count < 2 && name->first.starts_with(stem); ++name) {
+      if (name->second >= stem.size()) found[count++] = name->first;
+    }
+    return found;
+  }
+
+  std::vector<std::pair<std::string_view, std::size_t>> names_;  ///< with last_of_scales()
+  std::map<std::string_view, std::array<std::string_view, 2>> found_;
+};
 
 /// Looks at FP8 or INT8 weights and their scales. `more` is the name of what may be their zero points, or empty.
 ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const tensor_entry& weights,
@@ -266,13 +304,12 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     }
     scaled_fp8 = scaled_fp8 || is_fp8(type_of(position));
   }
-  const auto names = detail::sorted_names(
-      model, [](std::string_view name) { return belongs_to_quantized(name) || detail::is_like_scales(name); });
+  detail::quantization_names names(model);
   for (std::size_t position = 0; position < found.findings_.size(); ++position) {
     finding& what = found.findings_[position];
     what.belongs = what.belongs || zero_points.contains(model.tensors()[position].name);
     if (what.belongs || what.scale != nullptr || !is_fp8(type_of(position))) continue;
-    if (const auto other = detail::beside(model.tensors()[position].name, names); !other.empty()) {
+    if (const auto other = names.beside(model.tensors()[position].name); !other.empty()) {
       what.unusable = detail::text_of("it is not known whether '", other, "' are its scales");
     } else if (scaled_fp8) {
       what.unusable = "the checkpoint is quantised, but there are no scales of its name";

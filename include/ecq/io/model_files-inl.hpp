@@ -140,7 +140,10 @@ ECQ_INLINE result<void> check_output_folder(const std::filesystem::path& folder,
   std::set<std::filesystem::path> written;
   for (const auto& name : names) {
     ECQ_CHECK(refuse_to_overwrite(folder / name, inputs));
-    written.insert(name.lexically_normal());
+    if (!written.insert(name.lexically_normal()).second) {
+      return error(errc::invalid_argument, detail::quoted(folder / name),
+                   ": another file beside the model has the name of one that is to be written; rename or remove it");
+    }
   }
   std::error_code failure;
   std::filesystem::directory_iterator entry(folder, failure);

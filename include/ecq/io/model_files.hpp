@@ -60,8 +60,8 @@ result<void> copy_others(const model_files& model, const std::filesystem::path& 
                          result<std::string> (*change)(std::string_view));
 
 /// Fails with errc::invalid_argument if `names`, relative to `folder`, cannot be written there without harm: if one of
-/// them would replace one of `inputs`, or if the folder holds an index or a .safetensors file that is none of them,
-/// which would be taken for a part of the model.
+/// them would replace one of `inputs`, if two of them are the same, or if the folder holds an index or a .safetensors
+/// file that is none of them, which would be taken for a part of the model.
 result<void> check_output_folder(const std::filesystem::path& folder, std::span<const std::filesystem::path> names,
                                  std::span<const std::filesystem::path> inputs);
 

@@ -12,10 +12,12 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "ecq/base/config.hpp"
 #include "ecq/io/temporary_file.hpp"
@@ -31,16 +33,29 @@ namespace ecq {
 
 namespace detail {
 
-ECQ_INLINE unfinished_file* list_unfinished(const std::string& path) noexcept {
-  for (auto& slot : unfinished_files) {
+/// A slot that nobody else uses; null if there is no memory for it.
+ECQ_INLINE unfinished_file* take_unfinished() noexcept {
+  unfinished_file* const first = unfinished_files.load();
+  for (unfinished_file* slot = first; slot != nullptr; slot = slot->next) {
     auto expected = unfinished_file::state::vacant;
-    if (path.size() >= slot.path.size()) return nullptr;
-    if (!slot.current.compare_exchange_strong(expected, unfinished_file::state::changing)) continue;
-    std::memcpy(slot.path.data(), path.c_str(), path.size() + 1);
-    slot.current.store(unfinished_file::state::listed);
-    return &slot;
+    if (slot->current.compare_exchange_strong(expected, unfinished_file::state::changing)) return slot;
   }
-  return nullptr;
+  unfinished_file* const made = new (std::nothrow) unfinished_file;
+  if (made == nullptr) return nullptr;
+  made->current.store(unfinished_file::state::changing);
+  made->next = first;
+  while (!unfinished_files.compare_exchange_weak(made->next, made)) {
+  }
+  return made;
+}
+
+ECQ_INLINE unfinished_file* list_unfinished(const std::string& path) noexcept {
+  if (path.size() >= std::tuple_size_v<decltype(unfinished_file::path)>) return nullptr;
+  unfinished_file* const slot = take_unfinished();
+  if (slot == nullptr) return nullptr;
+  std::memcpy(slot->path.data(), path.c_str(), path.size() + 1);
+  slot->current.store(unfinished_file::state::listed);
+  return slot;
 }
 
 ECQ_INLINE void unlist_finished(unfinished_file* slot) noexcept {
@@ -51,8 +66,8 @@ ECQ_INLINE void unlist_finished(unfinished_file* slot) noexcept {
 
 ECQ_INLINE void remove_unfinished_files() noexcept {
   const auto each = [](auto&& remove) {
-    for (auto& slot : detail::unfinished_files) {
-      if (slot.current.load() == detail::unfinished_file::state::listed) remove(slot.path.data());
+    for (auto* slot = detail::unfinished_files.load(); slot != nullptr; slot = slot->next) {
+      if (slot->current.load() == detail::unfinished_file::state::listed) remove(slot->path.data());
     }
   };
 #if ECQ_POSIX

@@ -14,17 +14,20 @@ namespace ecq {
 namespace detail {
 
 /// The name of one unfinished file, or of a folder made for such files, stored where a signal handler can read it
-/// without allocation or locks.
+/// without allocation or locks. Once made, it is used again and never freed.
 struct unfinished_file {
   enum class state : int { vacant, changing, listed };
   std::atomic<state> current{state::vacant};
   std::array<char, 4096> path{};
+  unfinished_file* next = nullptr;
 };
 static_assert(std::atomic<unfinished_file::state>::is_always_lock_free);
+static_assert(std::atomic<unfinished_file*>::is_always_lock_free);
 
-inline std::array<unfinished_file, 16> unfinished_files;
+/// All of them, the last one made first.
+inline constinit std::atomic<unfinished_file*> unfinished_files{nullptr};
 
-/// Lists `path` and returns its slot. Returns null if all slots are taken or the path is too long; then only the
+/// Lists `path` and returns its slot. Returns null if there is no memory for one or the path is too long; then only the
 /// destructor will remove the file.
 unfinished_file* list_unfinished(const std::string& path) noexcept;
 

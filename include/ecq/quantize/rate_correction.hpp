@@ -109,7 +109,8 @@ class rate_correction {
       const double low = low_.value_or(-farthest), next = place_ + step;
       if (around_ > 0 || *high_ - low < least_interval) {
         if (around_++ == 0) centre_ = low;
-        return centre_ + (around_ % 2 != 0 ? 1 : -1) * (around_ + 1) / 2 / 32.0 - place_;
+        const int distance = (around_ + 1) / 2;
+        return centre_ + (around_ % 2 != 0 ? distance : -distance) / 32.0 - place_;
       }
       const bool halves = attempts_ > most_secants || next <= low || next >= *high_;
       return halves ? (low + *high_) / 2 - place_ : step;
