@@ -24,9 +24,10 @@ result<compress_report> compress_checkpoint(const cpu& backend, const std::files
 
 /// Compresses the model in the folder `in` into the folder `out`: each of its files becomes a container of the same
 /// name, and all other files are copied, except hidden ones. `in` is a folder or an index. One lambda serves all files,
-/// and a target holds for all of them together. Files appear when all are whole; memory and errors are those of
-/// compress_checkpoint, and invalid_argument for folders one of which lies in the other, and for an `out` that holds
-/// weights which are no earlier result: not compressed, of tensors that the model lacks, or not readable.
+/// and a target holds for all of them together. Files appear when all are whole, and all are open until then; memory
+/// and errors are those of compress_checkpoint, and invalid_argument for folders one of which lies in the other, and
+/// for an `out` that holds weights which are no earlier result: not compressed, of tensors that the model lacks, or not
+/// readable.
 ///
 /// Scales that weights were multiplied by are gone from the index that is written, and what config.json says of them as
 /// `quantization_config`. That names ecq instead (marked_as_compressed).

@@ -44,10 +44,10 @@ result<decompress_report> decompress_checkpoint(const cpu& backend, const std::f
 
 /// Decodes the model in the folder `in`, all of whose files are containers, into the folder `out`: each comes back
 /// under its name, as decompress_checkpoint makes it, and all other files are copied, except hidden ones; config.json
-/// loses its mark (without_mark). Errors: those of decompress_checkpoint, and invalid_argument for folders one of which
-/// lies in the other, and for an `out` that holds weights which are no earlier result: compressed, of tensors that the
-/// container of that name lacks, other than those to be written, of which the first of each block are compared, or not
-/// readable.
+/// loses its mark (without_mark). Files appear when all are whole, and all are open until then. Errors: those of
+/// decompress_checkpoint, and invalid_argument for folders one of which lies in the other, and for an `out` that holds
+/// weights which are no earlier result: compressed, of tensors that the container of that name lacks, other than those
+/// to be written, of which the first of each block are compared, or not readable.
 result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const decompress_options& options = {},
                                             const progress_callback& report_progress = {});
