@@ -48,8 +48,8 @@ class output_file {
   /// Bytes appended so far.
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Appends `bytes`. Errors: errc::io_error (disk full, quota, or, if SIGXFSZ is ignored, a limit of file sizes), naming
-  /// the file; the output can then only be destroyed.
+  /// Appends `bytes`. Errors: errc::io_error (disk full, quota, or, if SIGXFSZ is ignored, a limit of file sizes),
+  /// naming the file; the output can then only be destroyed.
   result<void> append(std::span<const std::byte> bytes) {
     ECQ_CHECK(write(size_, bytes));
     size_ += bytes.size();
