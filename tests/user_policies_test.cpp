@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -171,8 +172,8 @@ TEST(UserPolicies, WhatNoDecoderTakesIsNotPacked) {
   EXPECT_NE(answer_to<lie::no_such_groups>().find("layout"), std::string::npos);
 }
 
-/// Finds what `Scale` says for the sixth group, and 1 for all others.
-template <float Scale>
+/// Finds the float of these bits for the sixth group, and 1 for all others.
+template <std::uint32_t Bits>
 struct search_for {
   static constexpr std::string_view name = "search_for";
 
@@ -182,7 +183,7 @@ struct search_for {
   ecq::result<void> search(const cpu&, const ecq::weights_view&, const ecq::group_layout&,
                            std::span<float> scales) const {
     std::ranges::fill(scales, 1.0F);
-    scales[5] = Scale;
+    scales[5] = std::bit_cast<float>(Bits);
     return {};
   }
 };
@@ -197,12 +198,13 @@ TEST(UserPolicies, ScalesHaveToBePositive) {
     EXPECT_EQ(packed.error().code(), ecq::errc::invalid_argument);
     return packed.error().message();
   };
-  EXPECT_EQ(answer(search_for<0.5F>()), "");
-  EXPECT_EQ(answer(search_for<-1.0F>()),
+  constexpr auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+  EXPECT_EQ(answer(search_for<bits(0.5F)>()), "");
+  EXPECT_EQ(answer(search_for<bits(-1.0F)>()),
             "matrix 0: the search 'search_for' found a scale of -1.000000 for row 5, column 0");
-  EXPECT_NE(answer(search_for<0.0F>()).find("a scale of 0"), std::string::npos);
-  EXPECT_NE(answer(search_for<std::numeric_limits<float>::quiet_NaN()>()).find("row 5"), std::string::npos);
-  EXPECT_NE(answer(search_for<std::numeric_limits<float>::infinity()>()).find("row 5"), std::string::npos);
+  EXPECT_NE(answer(search_for<bits(0.0F)>()).find("a scale of 0"), std::string::npos);
+  EXPECT_NE(answer(search_for<bits(std::numeric_limits<float>::quiet_NaN())>()).find("row 5"), std::string::npos);
+  EXPECT_NE(answer(search_for<bits(std::numeric_limits<float>::infinity())>()).find("row 5"), std::string::npos);
 }
 
 /// Fails for matrices of 64 columns.
