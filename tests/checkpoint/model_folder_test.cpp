@@ -387,7 +387,7 @@ TEST_F(ModelFolder, OfTooManyFilesIsNotMade) {
   EXPECT_FALSE(std::filesystem::exists(packed));
 }
 
-// Whenever it is interrupted: files that were there stay as they were, and others do not come.
+// Whenever it is interrupted, even at the last call.
 TEST_F(ModelFolder, LeavesNothingWhereDecompressionIsInterrupted) {
   ASSERT_TRUE(compress({.method = lossless_weights{}}));
   int calls = 0;
