@@ -73,6 +73,14 @@ TEST(Result, MoveOnlyValuesMoveOut) {
   EXPECT_EQ(*box, 4);
 }
 
+TEST(Result, GivesAnotherValueInsteadOfAnError) {
+  EXPECT_EQ(half(6).value_or(1), 3);
+  EXPECT_EQ(half(7).value_or(1), 1);
+  const result<std::string> failed = error(errc::truncated, "end");
+  EXPECT_EQ(failed.value_or("nothing"), "nothing");
+  EXPECT_EQ(*boxed(8).value_or(nullptr), 4);
+}
+
 TEST(Result, AssignmentGoesBetweenValuesAndErrors) {
   const auto shared = std::make_shared<int>(5);
   result<std::shared_ptr<int>> first = shared;

@@ -48,6 +48,16 @@ class ECQ_NODISCARD result {
   Value* operator->() noexcept { return &value_; }
   const Value* operator->() const noexcept { return &value_; }
 
+  /// The value, or `other` instead of an error.
+  template <class Other>
+  Value value_or(Other&& other) const& {
+    return has_value() ? value_ : static_cast<Value>(std::forward<Other>(other));
+  }
+  template <class Other>
+  Value value_or(Other&& other) && {
+    return has_value() ? std::move(value_) : static_cast<Value>(std::forward<Other>(other));
+  }
+
   ecq::error& error() & noexcept { return *error_; }
   const ecq::error& error() const& noexcept { return *error_; }
   ecq::error&& error() && noexcept { return std::move(*error_); }
