@@ -17,6 +17,7 @@
 #include "command.hpp"
 #include "ecq/version.hpp"
 #include "interrupt.hpp"
+#include "open_files.hpp"
 #include "suggestion.hpp"
 #include "text.hpp"
 
@@ -32,6 +33,7 @@ class program {
   /// Parses the command line and runs what it asks for. Returns the exit code.
   int run(int argc, char** argv, add_commands add) const {
     stop_cleanly_on_signals(name_);
+    open_as_many_files_as_allowed();
     try {
       return parse_and_run(argc, argv, add);
     } catch (const std::bad_alloc&) {

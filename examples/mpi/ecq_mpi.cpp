@@ -20,6 +20,7 @@
 #include "../ecq/compress_arguments.hpp"
 #include "../ecq/compress_summary.hpp"
 #include "../ecq/interrupt.hpp"
+#include "../ecq/open_files.hpp"
 #include "../ecq/progress_bar.hpp"
 #include "../ecq/suggestion.hpp"
 #include "../ecq/text.hpp"
@@ -155,6 +156,7 @@ int run(int argc, char** argv, const processes& all) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   tool::stop_cleanly_on_signals("ecq-mpi", true);
+  tool::open_as_many_files_as_allowed();
   int code = failed;
   try {
     code = run(argc, argv, processes());

@@ -1,5 +1,8 @@
 // Models in folders, parts of them, and layers that are compressed otherwise.
 
+#include <sys/resource.h>
+
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -41,6 +44,33 @@ TEST_F(FolderTool, TakesAndMakesFolders) {
   ask({"compress", model, "-o", path("one.safetensors"), "--bits", "3"});
   EXPECT_TRUE(std::filesystem::is_regular_file(path("one.safetensors")));
   EXPECT_EQ(run({"compress", model, "-o", model, "--bits", "3"}).exit_code, 1);
+}
+
+/// The soft limit of open files, which programs inherit.
+class few_open_files {
+ public:
+  explicit few_open_files(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  few_open_files(const few_open_files&) = delete;
+  few_open_files& operator=(const few_open_files&) = delete;
+  ~few_open_files() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(FolderTool, HasMoreFilesOpenThanShellsAllow) {
+  const std::string model = model_folder(), packed = path("packed"), back = path("back");
+  const few_open_files few(16);
+  ask({"compress", model, "-o", packed, "--lossless", "--max-shard-size", "8KB"});
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(packed)) files += entry.is_regular_file() ? 1U : 0U;
+  EXPECT_GT(files, 20U);
+  ask({"decompress", packed, "-o", back});
+  EXPECT_EQ(ask({"verify", packed, "--against", back})["identical"], true);
 }
 
 TEST_F(FolderTool, PartsShareALambda) {
