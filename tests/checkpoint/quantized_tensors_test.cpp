@@ -77,6 +77,11 @@ TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
       {{192, 192}, {2, 2}, {}, 0, 0, 0},  // squares of 96 or of 128
       {{192, 192}, {2, 2}, {128, 128}, 128, 128, 2},
       {{192, 192}, {2, 2}, {96, 96}, 96, 96, 2},
+      {{192, 192}, {2, 2}, {64, 64}, 0, 0, 0},  // not those blocks
+      {{192, 192}, {3, 2}, {64, 64}, 0, 0, 0},
+      {{192, 192}, {192, 1}, {64, 64}, 1, 192, 1},
+      {{192, 192}, {2, 1}, {64, 64}, 0, 0, 0},
+      {{192, 192}, {192, 192}, {64, 64}, 1, 1, 192},
       {{300, 512}, {3, 2}, {}, 0, 0, 0},  // 100 rows each or 128
       {{5632, 64}, {2}, {}, 0, 0, 0},     // two matrices in one, or blocks of 4096 rows
       {{6144, 64}, {3}, {}, 2048, 64, 1},
@@ -407,6 +412,18 @@ TEST_F(QuantizedCheckpoint, ConfigSaysHowLargeBlocksAre) {
   ASSERT_TRUE(compress());
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = ecq::dtype::bf16}));
   EXPECT_TRUE(contents(restored) == ours);
+}
+
+TEST_F(QuantizedCheckpoint, BlocksOfAnotherSizeThanConfigSaysAreAnError) {
+  quantized_pair pair;
+  pair.add<ecq::fp8_e4m3, float>("layers.0.a.weight", "_scale_inv", 256, 256, 128, 128);
+  ecq_test::write_file(folder / "config.json", R"({"quantization_config": {"weight_block_size": [64, 64]}})");
+  write_model(model, pair.quantized);
+  const auto refused = compress();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ecq::errc::unsupported);
+  EXPECT_NE(refused.error().message().find("config.json tells apart; there it is [64, 64]"), std::string::npos)
+      << refused.error().message();
 }
 
 TEST_F(QuantizedCheckpoint, NothingButPackedWeightsSaysWhatToDo) {

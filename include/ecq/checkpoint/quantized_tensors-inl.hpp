@@ -36,15 +36,17 @@ constexpr bool blocks_fit(std::uint64_t extent, std::uint64_t count, std::uint64
   return size != 0 && (extent - 1) / size + 1 == count;
 }
 
-/// The number of elements of `extent` that share each of `count` scales, or nothing if no number fits. Nothing, too, if
-/// equal parts and blocks of a power of two, the last one smaller, fit and differ: a wrong guess would change the
-/// weights.
+/// The number of elements of `extent` that share each of `count` scales: all, the size of a `block`, or one. Without a
+/// size, a number that fits. Nothing if none fits, or if equal parts and blocks of a power of two, the last one
+/// smaller, fit and differ: a wrong guess would change the weights.
 constexpr std::optional<std::uint64_t> shared_by_each(std::uint64_t extent, std::uint64_t count,
                                                       std::optional<std::uint64_t> block) noexcept {
   if (extent == 0 || count == 0) return std::nullopt;
   const auto fits = [&](std::uint64_t size) { return blocks_fit(extent, count, size); };
   if (count == 1) return extent;
   if (block && fits(*block)) return block;
+  if (count == extent) return 1;
+  if (block) return std::nullopt;
   std::optional<std::uint64_t> found;
   if (extent % count == 0) found = extent / count;
   for (std::uint64_t size = 1; size != 0 && size <= extent; size *= 2) {
@@ -187,6 +189,7 @@ ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const ten
     found.unusable =
         text_of("scales of ", scale.dtype, " ", shape_text(scale.shape), " spread over weights ",
                 shape_text(weights.shape), " in no way, or in two that only a block size in config.json tells apart");
+    if (!block.empty()) found.unusable += text_of("; there it is ", shape_text(block));
     return found;
   }
   found.scales->type = *type;

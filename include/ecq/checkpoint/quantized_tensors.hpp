@@ -56,10 +56,10 @@ constexpr std::optional<scale_type> scale_type_from_safetensors(std::string_view
 }
 
 /// How scales of shape `scale` spread over weights of shape `weights`, which count as a matrix (as_weights): one for
-/// all, one a row, or one for each block of rows and columns, in a stack for each of its matrices alike. Without
-/// `block`, the extents of a block are 128 both ways if that fits, or the power of two that leads to that many scales,
-/// or divide the weights evenly. Nothing if the shapes allow none of this, or if the last two are both possible and
-/// differ. Sets all members but data and type.
+/// all, one a row, or one for each block of rows and columns, in a stack for each of its matrices alike. `block` holds
+/// the extents of a block. Without it, they are 128 both ways if that fits, or the power of two that leads to that many
+/// scales, or divide the weights evenly. Nothing if the shapes allow none of this, or if the last two are both possible
+/// and differ. Sets all members but data and type.
 std::optional<weight_scales> spread_scales(std::span<const std::uint64_t> weights, std::span<const std::uint64_t> scale,
                                            std::span<const std::uint64_t> block = {});
 
