@@ -360,6 +360,22 @@ TEST_F(ModelFolder, IsDealtOutToFilesOfAGivenSize) {
   EXPECT_TRUE(verified->identical());
 }
 
+// An index is JSON, whose strings are UTF-8. Names of files may be anything.
+TEST_F(ModelFolder, OfAnyNameGetsAnIndexThatCanBeRead) {
+  const auto odd = folder / "odd";
+  std::filesystem::create_directories(odd);
+  write_model(odd / "mod\xff.safetensors", {{"layers.0.up.weight", "BF16", {8, 8}, std::string(128, 'w')},
+                                            {"layers.1.up.weight", "BF16", {8, 8}, std::string(128, 'v')}});
+  ecq::compress_options how{.method = lossless_weights{}};
+  how.max_file_bytes = 1;
+  const auto compressed = ecq::compress_folder(cpu{}, odd, packed, how);
+  ASSERT_TRUE(compressed) << compressed.error().to_string();
+  EXPECT_TRUE(std::filesystem::exists(packed / "model-00002-of-00002.safetensors"));
+  const auto files = ecq::model_files::of(packed);
+  ASSERT_TRUE(files) << files.error().to_string();
+  EXPECT_EQ(files->shards.size(), 2U);
+}
+
 // What an earlier sharding left, and no index names, is copied like any file, but over nothing.
 TEST_F(ModelFolder, IsNotReplacedByAFileBesideIt) {
   write_file(in / "model-00001-of-00002.safetensors", "left over");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ecq/base/config.hpp"
+#include "ecq/base/utf8.hpp"
 #include "ecq/checkpoint/file_plan.hpp"
 #include "ecq/checkpoint/model_parts.hpp"
 #include "ecq/io/checkpoint.hpp"
@@ -63,7 +64,7 @@ ECQ_INLINE file_plan file_plan::by_size(const checkpoint& model, const model_fil
   constexpr std::string_view index_ending = ".safetensors.index.json";
   std::string stem = files.index.empty() ? files.shards.front().stem().string() : files.index.string();
   if (!files.index.empty()) stem.resize(stem.ends_with(index_ending) ? stem.size() - index_ending.size() : 0);
-  if (stem.empty()) stem = "model";
+  if (stem.empty() || !is_utf8(stem)) stem = "model";  // an index is JSON
   for (std::size_t number = 0; number < made.files_.size(); ++number) {
     made.files_[number].name = name_of_file(stem, number, made.files_.size());
   }
