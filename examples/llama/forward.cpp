@@ -42,9 +42,9 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::run(std::span<const std
     }
     attention_input(layer);
     ECQ_CHECK(attention(layer, matrices, cache));
-    ECQ_CHECK(add_attention(matrices));
+    ECQ_CHECK(add_attention(layer, matrices));
     feed_forward_input(layer);
-    ECQ_CHECK(gate(matrices));
+    ECQ_CHECK(gate(layer, matrices));
     ECQ_CHECK(add_feed_forward(layer, matrices));
   }
   cache.advance(count);
@@ -69,20 +69,22 @@ void forward_pass::resume(ecq::matrix_view<const float> states, kv_cache& cache)
 ecq::matrix_view<const float> forward_pass::states() const noexcept { return {states_.data(), count_, config_.hidden}; }
 
 ecq::matrix_view<const float> forward_pass::attention_input(std::size_t layer) {
-  return normalize(model_.attention_norm(layer));
+  return normalize(model_.vectors(layer).attention_norm);
 }
 
 ecq::result<ecq::matrix_view<const float>> forward_pass::attention(std::size_t layer, const layer_matrices& matrices,
                                                                    kv_cache& cache) {
   const std::size_t count = count_, query_width = config_.query_width(), key_width = config_.key_width();
   const std::size_t first = cache.length();
-  ECQ_CHECK(multiply(matrices, projection::query, {normed_.data(), count, config_.hidden},
+  ECQ_CHECK(multiply(layer, matrices, projection::query, {normed_.data(), count, config_.hidden},
                      {attention_.data(), count, attention_width()}));
   for (std::size_t token = 0; token < count; ++token) {
     float* const query = &attention_[token * attention_width()];
     float* const key = cache.key(layer, first + token);
     std::copy_n(query + query_width, key_width, key);
     std::copy_n(query + query_width + key_width, key_width, cache.value(layer, first + token));
+    normalize_heads(query, config_.heads, model_.vectors(layer).query_norm);
+    normalize_heads(key, config_.key_heads, model_.vectors(layer).key_norm);
     rotate(query, config_.heads, token);
     rotate(key, config_.key_heads, token);
   }
@@ -94,21 +96,21 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::attention(std::size_t l
   return ecq::matrix_view<const float>(mixed_.data(), count, query_width);
 }
 
-ecq::result<void> forward_pass::add_attention(const layer_matrices& matrices) {
-  ECQ_CHECK(multiply(matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
+ecq::result<void> forward_pass::add_attention(std::size_t layer, const layer_matrices& matrices) {
+  ECQ_CHECK(multiply(layer, matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
                      {delta_.data(), count_, config_.hidden}));
   add_delta();
   return {};
 }
 
 ecq::matrix_view<const float> forward_pass::feed_forward_input(std::size_t layer) {
-  return normalize(model_.feed_forward_norm(layer));
+  return normalize(model_.vectors(layer).feed_forward_norm);
 }
 
-ecq::result<ecq::matrix_view<const float>> forward_pass::gate(const layer_matrices& matrices) {
+ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer, const layer_matrices& matrices) {
   const std::size_t count = count_, wide = config_.intermediate;
-  ECQ_CHECK(
-      multiply(matrices, projection::gate, {normed_.data(), count, config_.hidden}, {gated_.data(), count, 2 * wide}));
+  ECQ_CHECK(multiply(layer, matrices, projection::gate, {normed_.data(), count, config_.hidden},
+                     {gated_.data(), count, 2 * wide}));
   constexpr std::size_t work_of_exponential = 16;
   pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
     float* const gate = &gated_[token * 2 * wide];
@@ -120,7 +122,7 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::gate(const layer_matric
 
 ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
   const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
-  ECQ_CHECK(multiply(matrices, projection::down, down_input(), out));
+  ECQ_CHECK(multiply(layer, matrices, projection::down, down_input(), out));
   if (observe_down_) observe_down_(layer, down_input(), out);
   add_delta();
   return {};
@@ -190,18 +192,29 @@ ecq::matrix_view<const float> forward_pass::down_input() const noexcept {
 ecq::matrix_view<const float> forward_pass::normalize(const std::vector<float>& weight) {
   const std::size_t count = count_, width = config_.hidden;
   pool_.run(count, 2 * count * width, [&](std::size_t token, std::size_t) {
-    const float* const state = &states_[token * width];
-    float square = 0;
-    detail::dot_tile<1, 1>(vectors_, state, width, state, width, width, &square);
-    const float mean = square / static_cast<float>(width);
-    const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
-    for (std::size_t at = 0; at < width; ++at) normed_[token * width + at] = state[at] * scale * weight[at];
+    normalize(&states_[token * width], weight, &normed_[token * width]);
   });
   return {normed_.data(), count, width};
 }
 
-ecq::result<void> forward_pass::multiply(const layer_matrices& matrices, projection which,
+void forward_pass::normalize(const float* from, const std::vector<float>& weight, float* to) const noexcept {
+  const std::size_t width = weight.size();
+  float square = 0;
+  detail::dot_tile<1, 1>(vectors_, from, width, from, width, width, &square);
+  const float mean = square / static_cast<float>(width);
+  const float scale = 1.0F / std::sqrt(mean + static_cast<float>(config_.norm_epsilon));
+  for (std::size_t at = 0; at < width; ++at) to[at] = from[at] * scale * weight[at];
+}
+
+void forward_pass::normalize_heads(float* heads, std::size_t count, const std::vector<float>& weight) const noexcept {
+  for (std::size_t head = 0; head < count && !weight.empty(); ++head) {
+    normalize(heads + head * weight.size(), weight, heads + head * weight.size());
+  }
+}
+
+ecq::result<void> forward_pass::multiply(std::size_t layer, const layer_matrices& matrices, projection which,
                                          ecq::matrix_view<const float> in, ecq::matrix_view<float> out) {
+  const std::vector<float>& bias = model_.vectors(layer).biases[static_cast<std::size_t>(which)];
   std::size_t index = static_cast<std::size_t>(which), column = 0;
   do {
     const linear_layer* const matrix = matrices[index];
@@ -209,6 +222,9 @@ ecq::result<void> forward_pass::multiply(const layer_matrices& matrices, project
     ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
     column += matrix->rows();
   } while (++index < projections && shares_input(index));
+  for (std::size_t token = 0; token < out.rows(); ++token) {
+    for (std::size_t at = 0; at < bias.size(); ++at) out(token, at) += bias[at];
+  }
   return {};
 }
 
@@ -217,23 +233,23 @@ void forward_pass::mix_values(std::size_t layer, kv_cache& cache, std::size_t fi
   const std::size_t width = config_.head_width;
   const float* const query = &attention_[token * attention_width() + head * width];
   const std::size_t shared = head / (config_.heads / config_.key_heads) * width;
-  const std::size_t length = first + token + 1;
+  const std::size_t length = first + token + 1, begin = length - (std::min)(length, config_.window);
   const float scale = 1.0F / std::sqrt(static_cast<float>(width));
   float highest = -std::numeric_limits<float>::infinity();
-  for (std::size_t at = 0; at < length; ++at) {
+  for (std::size_t at = begin; at < length; ++at) {
     const float* const key = cache.key(layer, at) + shared;
     detail::dot_tile<1, 1>(vectors_, key, width, query, width, width, &scores[at]);
     scores[at] *= scale;
     highest = (std::max)(highest, scores[at]);
   }
   float sum = 0;
-  for (std::size_t at = 0; at < length; ++at) {
+  for (std::size_t at = begin; at < length; ++at) {
     scores[at] = std::exp(scores[at] - highest);
     sum += scores[at];
   }
   float* const out = &mixed_[token * config_.query_width() + head * width];
   std::fill(out, out + width, 0.0F);
-  for (std::size_t at = 0; at < length; ++at) {
+  for (std::size_t at = begin; at < length; ++at) {
     const float share = scores[at] / sum;
     const float* const value = cache.value(layer, at) + shared;
     for (std::size_t column = 0; column < width; ++column) out[column] += share * value[column];

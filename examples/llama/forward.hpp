@@ -74,13 +74,13 @@ class forward_pass {
                                                        kv_cache& cache);
 
   /// Multiplies what attention() returned, and adds it to the states.
-  ecq::result<void> add_attention(const layer_matrices& matrices);
+  ecq::result<void> add_attention(std::size_t layer, const layer_matrices& matrices);
 
   /// What gate and up are multiplied with (tokens x hidden).
   ecq::matrix_view<const float> feed_forward_input(std::size_t layer);
 
   /// What SwiGLU makes of them (tokens x intermediate).
-  ecq::result<ecq::matrix_view<const float>> gate(const layer_matrices& matrices);
+  ecq::result<ecq::matrix_view<const float>> gate(std::size_t layer, const layer_matrices& matrices);
 
   /// Multiplies what gate() returned, and adds it to the states.
   ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices);
@@ -105,12 +105,18 @@ class forward_pass {
   /// normed_ = RMSNorm of states_.
   ecq::matrix_view<const float> normalize(const std::vector<float>& weight);
 
-  /// The products of activations and the matrices from `which` on that share an input: side by side, in the order of
-  /// the matrices.
-  ecq::result<void> multiply(const layer_matrices& matrices, projection which, ecq::matrix_view<const float> in,
-                             ecq::matrix_view<float> out);
+  /// to = RMSNorm of from, which may be the same, as wide as `weight`.
+  void normalize(const float* from, const std::vector<float>& weight, float* to) const noexcept;
 
-  /// What a head of a token makes of the values of all positions up to its own. `scores` has room for all of them.
+  /// Normalises each head of a token in place; does nothing without weights.
+  void normalize_heads(float* heads, std::size_t count, const std::vector<float>& weight) const noexcept;
+
+  /// The products of activations and the matrices from `which` on that share an input, with their biases: side by side,
+  /// in the order of the matrices.
+  ecq::result<void> multiply(std::size_t layer, const layer_matrices& matrices, projection which,
+                             ecq::matrix_view<const float> in, ecq::matrix_view<float> out);
+
+  /// What a head of a token makes of the values of its window. `scores` has room for all positions up to its own.
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
                   float* scores) noexcept;
 

@@ -2,8 +2,11 @@
 
 #include "model.hpp"
 
+#include <array>
 #include <new>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +21,12 @@
 namespace llama {
 
 namespace {
+
+constexpr const char* attention_norm_name = "input_layernorm.weight";
+constexpr const char* feed_forward_norm_name = "post_attention_layernorm.weight";
+constexpr const char* query_norm_name = "self_attn.q_norm.weight";
+constexpr const char* key_norm_name = "self_attn.k_norm.weight";
+constexpr const char* final_norm_name = "model.norm.weight";
 
 std::string layer_prefix(std::size_t layer) { return "model.layers." + std::to_string(layer) + "."; }
 
@@ -54,8 +63,8 @@ model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;
 model::~model() = default;
 
-ecq::result<const stored_tensor*> model::vector(const std::string& name) const {
-  const std::array<std::uint64_t, 1> shape{config_.hidden};
+ecq::result<const stored_tensor*> model::vector(const std::string& name, std::size_t size) const {
+  const std::array<std::uint64_t, 1> shape{size};
   return tensors_->expect(name, shape);
 }
 
@@ -77,30 +86,48 @@ ecq::result<std::vector<by_projection<const stored_tensor*>>> model::find_layers
   for (std::size_t layer = 0; layer < size.layers; ++layer) {
     auto& tensors = found.emplace_back();
     for (std::size_t index = 0; index < projections; ++index) {
-      const std::string name = tensor_name(layer, static_cast<projection>(index));
-      ECQ_TRY(tensor, matrix(name, shapes[index].rows, shapes[index].columns));
+      const auto which = static_cast<projection>(index);
+      ECQ_TRY(tensor, matrix(tensor_name(layer, which), shapes[index].rows, shapes[index].columns));
       tensors[index] = tensor;
+      if (size.biases[index]) ECQ_CHECK(vector(bias_name(layer, which), shapes[index].rows));
     }
-    for (const char* const name : {"input_layernorm.weight", "post_attention_layernorm.weight"}) {
-      ECQ_CHECK(vector(layer_prefix(layer) + name));
+    for (const char* const name : {attention_norm_name, feed_forward_norm_name}) {
+      ECQ_CHECK(vector(layer_prefix(layer) + name, size.hidden));
+    }
+    if (!size.head_norms) continue;
+    for (const char* const name : {query_norm_name, key_norm_name}) {
+      ECQ_CHECK(vector(layer_prefix(layer) + name, size.head_width));
     }
   }
-  ECQ_CHECK(vector("model.norm.weight"));
+  ECQ_CHECK(vector(final_norm_name, size.hidden));
   ECQ_CHECK(matrix("model.embed_tokens.weight", size.vocabulary, size.hidden));
   if (!size.tied) ECQ_CHECK(matrix("lm_head.weight", size.vocabulary, size.hidden));
   return found;
 }
 
 ecq::result<void> model::check_others() const {
+  std::set<std::string, std::less<>> known;
+  known.emplace(final_norm_name);
+  for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+    known.insert({layer_prefix(layer) + attention_norm_name, layer_prefix(layer) + feed_forward_norm_name});
+    if (config_.head_norms) known.insert({layer_prefix(layer) + query_norm_name, layer_prefix(layer) + key_norm_name});
+    for (std::size_t index = 0; index < projections; ++index) {
+      if (config_.biases[index]) known.insert(bias_name(layer, static_cast<projection>(index)));
+    }
+  }
   ecq::result<void> outcome;
   const std::string beyond = layer_prefix(config_.layers);
   tensors_->each([&](const stored_tensor& tensor) {
     if (!outcome) return;
-    if (tensor.name.starts_with(beyond)) {
-      outcome =
-          ecq::error(ecq::errc::corrupt, "tensor '", tensor.name, "': config.json has ", config_.layers, " layers");
-    } else if (tensor.name.starts_with("model.") && tensor.name.ends_with(".bias")) {
-      outcome = ecq::error(ecq::errc::unsupported, "tensor '", tensor.name, "': a bias");
+    const std::string_view name = tensor.name;
+    const auto unsupported = [&](const char* what) {
+      return ecq::error(ecq::errc::unsupported, "tensor '", name, "': ", what, " that config.json does not speak of");
+    };
+    if (name.starts_with(beyond)) {
+      outcome = ecq::error(ecq::errc::corrupt, "tensor '", name, "': config.json has ", config_.layers, " layers");
+    } else if ((name.starts_with("model.") || name == "lm_head.bias") && !known.contains(name)) {
+      if (name.ends_with(".bias")) outcome = unsupported("a bias");
+      if (name.ends_with("norm.weight")) outcome = unsupported("a norm");
     }
   });
   return outcome;
@@ -111,6 +138,7 @@ ecq::result<void> model::load(weight_mode mode, const ecq::cpu& backend, const e
   ECQ_TRY(layers, find_layers());
   ECQ_CHECK(check_others());
   ECQ_CHECK(load_outside(backend));
+  ECQ_CHECK(load_vectors(backend));
   auto dense = std::make_unique<dense_source>();
   auto fused = std::make_unique<fused_source>(activations);
   std::vector<stored_layer> stored;
@@ -153,18 +181,32 @@ ecq::result<void> model::load_outside(const ecq::cpu& backend) {
     memory_.dense += head_weights_.size_bytes();
   }
   head_ = std::make_unique<dense_layer>(config_.tied ? embedding_.view() : head_weights_.view());
-  const auto norm = [&](const std::string& name) {
-    memory_.dense += config_.hidden * sizeof(float);
-    return load_floats(backend, *tensors_->find(name));
+  return {};
+}
+
+ecq::result<void> model::load_vectors(const ecq::cpu& backend) {
+  const auto load = [&](const std::string& name, std::vector<float>& to) -> ecq::result<void> {
+    ECQ_TRY(loaded, load_floats(backend, *tensors_->find(name)));
+    memory_.dense += loaded.size() * sizeof(float);
+    to.insert(to.end(), loaded.begin(), loaded.end());
+    return {};
   };
   for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-    ECQ_TRY(attention, norm(layer_prefix(layer) + "input_layernorm.weight"));
-    ECQ_TRY(feed_forward, norm(layer_prefix(layer) + "post_attention_layernorm.weight"));
-    norms_.push_back({std::move(attention), std::move(feed_forward)});
+    layer_vectors& vectors = vectors_.emplace_back();
+    const std::string prefix = layer_prefix(layer);
+    ECQ_CHECK(load(prefix + attention_norm_name, vectors.attention_norm));
+    ECQ_CHECK(load(prefix + feed_forward_norm_name, vectors.feed_forward_norm));
+    if (config_.head_norms) {
+      ECQ_CHECK(load(prefix + query_norm_name, vectors.query_norm));
+      ECQ_CHECK(load(prefix + key_norm_name, vectors.key_norm));
+    }
+    for (std::size_t index = 0, first = 0; index < projections; ++index) {
+      if (!shares_input(index)) first = index;
+      if (!config_.biases[index]) continue;
+      ECQ_CHECK(load(bias_name(layer, static_cast<projection>(index)), vectors.biases[first]));
+    }
   }
-  ECQ_TRY(last, norm("model.norm.weight"));
-  final_norm_ = std::move(last);
-  return {};
+  return load(final_norm_name, final_norm_);
 }
 
 }  // namespace llama

@@ -2,7 +2,6 @@
 /// \file
 /// A Llama-like model from its files, ready for the forward pass.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include "layer_source.hpp"
 #include "linear_layer.hpp"
 #include "model_config.hpp"
+#include "projection.hpp"
 
 namespace ecq {
 enum class activation_type : unsigned char;
@@ -40,6 +40,13 @@ enum class weight_mode : std::uint8_t {
 /// The folder that holds config.json and the tokenizer of the model at `path`.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
+/// What a layer has besides matrices.
+struct layer_vectors {
+  std::vector<float> attention_norm, feed_forward_norm;  ///< hidden
+  std::vector<float> query_norm, key_norm;               ///< a head's width; empty without norms of heads
+  by_projection<std::vector<float>> biases;  ///< of a matrix and those behind it that share its input; or empty
+};
+
 /// The weights of a model. It may be moved, not copied.
 class model {
  public:
@@ -57,8 +64,7 @@ class model {
 
   const model_config& config() const noexcept { return config_; }
   ecq::matrix_view<const ecq::bf16> embedding() const noexcept { return embedding_.view(); }  ///< vocabulary x hidden
-  const std::vector<float>& attention_norm(std::size_t layer) const noexcept { return norms_[layer][0]; }
-  const std::vector<float>& feed_forward_norm(std::size_t layer) const noexcept { return norms_[layer][1]; }
+  const layer_vectors& vectors(std::size_t layer) const noexcept { return vectors_[layer]; }
   const std::vector<float>& final_norm() const noexcept { return final_norm_; }
   const linear_layer& head() const noexcept { return *head_; }
   layer_source& layers() const noexcept { return *layers_; }
@@ -70,7 +76,7 @@ class model {
  private:
   model(model_config config, stored_tensors tensors);
 
-  ecq::result<const stored_tensor*> vector(const std::string& name) const;
+  ecq::result<const stored_tensor*> vector(const std::string& name, std::size_t size) const;
   ecq::result<const stored_tensor*> matrix(const std::string& name, std::size_t rows, std::size_t columns) const;
 
   /// Finds all tensors and checks their shapes.
@@ -82,13 +88,16 @@ class model {
   ecq::result<void> load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress,
                          ecq::activation_type activations);
 
-  /// Loads what belongs to no layer, and the norms.
+  /// Loads what belongs to no layer.
   ecq::result<void> load_outside(const ecq::cpu& backend);
+
+  /// Loads vectors, those of layers and the last norm.
+  ecq::result<void> load_vectors(const ecq::cpu& backend);
 
   model_config config_;
   std::unique_ptr<stored_tensors> tensors_;  ///< first, as others refer to the files that it maps
   bf16_matrix embedding_, head_weights_;
-  std::vector<std::array<std::vector<float>, 2>> norms_;
+  std::vector<layer_vectors> vectors_;
   std::vector<float> final_norm_;
   std::unique_ptr<linear_layer> head_;
   std::unique_ptr<layer_source> layers_;

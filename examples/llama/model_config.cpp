@@ -2,8 +2,11 @@
 
 #include "model_config.hpp"
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace llama {
@@ -20,46 +23,78 @@ struct config_limits {
   static constexpr std::uint64_t positions = std::uint64_t{1} << 31;
 };
 
-/// Refuses what would give other numbers than a plain Llama decoder.
-ecq::result<void> check_architecture(const json& config) {
-  const auto unsupported = [](const auto&... parts) { return ecq::error(ecq::errc::unsupported, parts...); };
-  std::string named(text_member(config, "model_type"));
-  bool known = named == "llama";
-  if (const json* all = find_member(config, "architectures"); all != nullptr) {
-    known = all->is_array() && all->size() == 1 && (*all)[0] == "LlamaForCausalLM";
+/// Decoders that differ from Llama's by little.
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
+
+ecq::result<family> family_of(const json& config) {
+  struct names {
+    family which;
+    std::string_view type, architecture;
+  };
+  constexpr std::array<names, 4> known{{{family::llama, "llama", "LlamaForCausalLM"},
+                                        {family::mistral, "mistral", "MistralForCausalLM"},
+                                        {family::qwen2, "qwen2", "Qwen2ForCausalLM"},
+                                        {family::qwen3, "qwen3", "Qwen3ForCausalLM"}}};
+  const std::string_view type = text_member(config, "model_type");
+  const json* const all = find_member(config, "architectures");
+  std::string named(type);
+  if (all != nullptr) {
     const bool one = all->is_array() && all->size() == 1 && (*all)[0].is_string();
     named = one ? (*all)[0].get<std::string>() : all->dump();
   }
-  if (!known) return unsupported("architecture '", named, "', not LlamaForCausalLM");
-  if (const json* act = find_member(config, "hidden_act"); act != nullptr && *act != "silu") {
-    return unsupported("hidden_act ", act->dump(), ", not \"silu\"");
+  for (const names& one : known) {
+    if (named == (all != nullptr ? one.architecture : one.type)) return one.which;
   }
-  for (const char* const bias : {"attention_bias", "mlp_bias"}) {
-    ECQ_TRY(has, flag_member(config, bias));
-    if (has) return unsupported(bias);
+  return ecq::error(ecq::errc::unsupported, "architecture '", named,
+                    "', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM");
+}
+
+/// Reads what sets families and their members apart, each as its own config has it.
+ecq::result<void> read_variant(const json& from, family which, model_config& to) {
+  if (const json* act = find_member(from, "hidden_act"); act != nullptr && *act != "silu") {
+    return ecq::error(ecq::errc::unsupported, "hidden_act ", act->dump(), ", not \"silu\"");
+  }
+  ECQ_TRY(of_attention, flag_member(from, "attention_bias"));
+  ECQ_TRY(of_feed_forward, flag_member(from, "mlp_bias"));
+  const bool takes_attention_bias = which == family::llama || which == family::qwen3;
+  if (of_attention && !takes_attention_bias) return ecq::error(ecq::errc::unsupported, "attention_bias");
+  if (of_feed_forward && which != family::llama) return ecq::error(ecq::errc::unsupported, "mlp_bias");
+  const bool inputs = of_attention || which == family::qwen2;
+  to.biases = {inputs, inputs, inputs, of_attention, of_feed_forward, of_feed_forward, of_feed_forward};
+  to.head_norms = which == family::qwen3;
+  to.window = to.positions;
+  ECQ_TRY(slides, flag_member(from, "use_sliding_window"));
+  if (slides) return ecq::error(ecq::errc::unsupported, "use_sliding_window");
+  // Mistral's own default; null means that there is none.
+  if (which == family::mistral && (!from.contains("sliding_window") || !from["sliding_window"].is_null())) {
+    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, 4096));
+    to.window = window;
   }
   return {};
 }
 
-ecq::result<void> read_sizes(const json& from, model_config& to) {
+ecq::result<void> read_sizes(const json& from, family which, model_config& to) {
   using limits = config_limits;
   ECQ_TRY(hidden, integer_member(from, "hidden_size", 1, limits::width));
   ECQ_TRY(intermediate, integer_member(from, "intermediate_size", 1, limits::width));
   ECQ_TRY(layers, integer_member(from, "num_hidden_layers", 1, limits::layers));
   ECQ_TRY(heads, integer_member(from, "num_attention_heads", 1, limits::heads));
-  ECQ_TRY(key_heads, integer_member(from, "num_key_value_heads", 1, limits::heads, heads));
+  std::optional<std::uint64_t> usual_key_heads;
+  if (which == family::llama) usual_key_heads = heads;
+  ECQ_TRY(key_heads, integer_member(from, "num_key_value_heads", 1, limits::heads, usual_key_heads));
   ECQ_TRY(vocabulary, integer_member(from, "vocab_size", 1, limits::vocabulary));
   ECQ_TRY(positions, integer_member(from, "max_position_embeddings", 1, limits::positions));
   if (heads % key_heads != 0) {
     return ecq::error(ecq::errc::corrupt, "num_attention_heads: ", heads, ", not a multiple of ", key_heads,
                       " num_key_value_heads");
   }
-  const bool has_width = find_member(from, "head_dim") != nullptr;
+  const bool has_width = which == family::qwen3 || find_member(from, "head_dim") != nullptr;
   if (!has_width && hidden % heads != 0) {
     return ecq::error(ecq::errc::corrupt, "hidden_size: ", hidden, ", not a multiple of ", heads,
                       " num_attention_heads, and there is no head_dim");
   }
-  ECQ_TRY(head_width, integer_member(from, "head_dim", 1, limits::head_width, hidden / heads));
+  ECQ_TRY(head_width,
+          integer_member(from, "head_dim", 1, limits::head_width, which == family::qwen3 ? 128 : hidden / heads));
   if (head_width % 2 != 0 || head_width > limits::head_width) {
     return ecq::error(ecq::errc::corrupt, "heads of width ", head_width, ", not an even number up to ",
                       limits::head_width);
@@ -95,9 +130,10 @@ ecq::result<void> read_special_tokens(const json& from, model_config& to) {
 }  // namespace
 
 ecq::result<model_config> parse_model_config(const json& from) {
-  ECQ_CHECK(check_architecture(from));
+  ECQ_TRY(which, family_of(from));
   model_config config;
-  ECQ_CHECK(read_sizes(from, config));
+  ECQ_CHECK(read_sizes(from, which, config));
+  ECQ_CHECK(read_variant(from, which, config));
   ECQ_CHECK(read_special_tokens(from, config));
   ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", config.norm_epsilon));
   ECQ_TRY(rotary, parse_rotary_embedding(from));

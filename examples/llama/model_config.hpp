@@ -10,6 +10,7 @@
 
 #include "ecq/base/result.hpp"
 #include "json_file.hpp"
+#include "projection.hpp"
 #include "rotary.hpp"
 
 namespace llama {
@@ -26,7 +27,10 @@ struct model_config {
   std::size_t positions = 0;  ///< the longest context
   double norm_epsilon = 1e-6;
   rotary_embedding rotary{};
-  bool tied = false;  ///< whether the embedding is the output head, too
+  bool tied = false;             ///< whether the embedding is the output head, too
+  by_projection<bool> biases{};  ///< whether products have a bias added; those that share an input all do, or none
+  bool head_norms = false;       ///< whether each head of queries and keys is normalised before it is rotated
+  std::size_t window = 0;        ///< tokens that a token attends to, of which it is the last; at least 1
   std::optional<std::uint32_t> begin_token{};
   std::vector<std::uint32_t> end_tokens{};
 
@@ -34,9 +38,10 @@ struct model_config {
   std::size_t key_width() const noexcept { return key_heads * head_width; }
 };
 
-/// Reads the shape of a decoder from the text of a config.json. Errors name the member: ecq::errc::unsupported for
-/// another architecture, rotary embeddings of another type, biases or another activation, ecq::errc::not_found for a
-/// size that is missing, ecq::errc::corrupt for values that are wrong or contradict each other.
+/// Reads the shape of a decoder from the text of a config.json: Llama's, or one that differs from it by little
+/// (Mistral, Qwen2, Qwen3). Errors name the member: ecq::errc::unsupported for another architecture, rotary embeddings
+/// of another type or another activation, ecq::errc::not_found for a size that is missing, ecq::errc::corrupt for
+/// values that are wrong or contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
 
 /// Reads config.json in `folder`. Errors name the file, and are those of parse_model_config.

@@ -108,7 +108,7 @@ ecq::result<ecq::matrix_view<const float>> text_calibration::input_of(side& one,
   if (stage_ >= 2) {
     const auto input = one.pass.feed_forward_input(layer_);
     if (stage_ == 2) return input;
-    return one.pass.gate(one.matrices);
+    return one.pass.gate(layer_, one.matrices);
   }
   const auto input = one.pass.attention_input(layer_);
   if (stage_ == 0) return input;
@@ -119,7 +119,8 @@ ecq::result<void> text_calibration::add_to_states() {
   return each_text([&](std::size_t begin, std::size_t count) -> ecq::result<void> {
     for (side& one : sides_) {
       ECQ_CHECK(input_of(one, begin, count));
-      ECQ_CHECK(stage_ == 1 ? one.pass.add_attention(one.matrices) : one.pass.add_feed_forward(layer_, one.matrices));
+      ECQ_CHECK(stage_ == 1 ? one.pass.add_attention(layer_, one.matrices)
+                            : one.pass.add_feed_forward(layer_, one.matrices));
       const auto states = one.pass.states();
       std::copy_n(states.data(), states.size(), &one.states[begin * hidden()]);
     }

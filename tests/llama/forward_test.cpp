@@ -63,6 +63,7 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
 class LlamaForward : public testing::Test {
  protected:
   std::filesystem::path compressed(const tiny_model& model, const ecq::compress_options& how) {
+    std::filesystem::remove_all(folder / "packed");
     model.write(folder / "plain");
     const auto report = ecq::compress_folder(ecq::cpu{.threads = 2}, folder / "plain", folder / "packed", how);
     EXPECT_TRUE(report) << report.error().to_string();
@@ -70,25 +71,49 @@ class LlamaForward : public testing::Test {
     return folder / "packed";
   }
 
+  /// That logits differ, but by no more than `bound` times the largest.
+  static void expect_close(const std::vector<float>& logits, const std::vector<float>& expected, float bound) {
+    ASSERT_EQ(logits.size(), expected.size());
+    float largest = 0, apart = 0;
+    for (std::size_t at = 0; at < logits.size(); ++at) {
+      largest = (std::max)(largest, std::fabs(expected[at]));
+      apart = (std::max)(apart, std::fabs(logits[at] - expected[at]));
+    }
+    EXPECT_GT(largest, 3.0F);
+    EXPECT_LT(apart, bound * largest);
+    EXPECT_GT(apart, 0.0F);
+  }
+
+  void expect_reference(const tiny_model& model) {
+    std::filesystem::remove_all(folder / "plain");
+    model.write(folder / "plain");
+    std::vector<float> expected;
+    for (const auto& row : llama_test::reference_decoder(model).logits(tokens)) {
+      for (const double logit : row) expected.push_back(static_cast<float>(logit));
+    }
+    expect_close(logits_of(opened(folder / "plain"), tokens, tokens.size()), expected, 1e-5F);
+  }
+
   ecq_test::temporary_folder folder;
   std::vector<std::uint32_t> tokens = some_tokens(tiny_model::positions);
 };
 
 TEST_F(LlamaForward, IsThatOfTheReference) {
-  for (const bool tied : {false, true}) {
-    const tiny_model model(tied);
-    model.write(folder.path());
-    const std::vector<float> logits = logits_of(opened(folder.path()), tokens, tokens.size());
-    const auto expected = llama_test::reference_decoder(model).logits(tokens);
-    ASSERT_EQ(logits.size(), tokens.size() * tiny_model::vocabulary);
-    double largest = 0, apart = 0;
-    for (std::size_t at = 0; at < logits.size(); ++at) {
-      const double value = expected[at / tiny_model::vocabulary][at % tiny_model::vocabulary];
-      largest = (std::max)(largest, std::fabs(value));
-      apart = (std::max)(apart, std::fabs(static_cast<double>(logits[at]) - value));
-    }
-    EXPECT_GT(largest, 3.0);
-    EXPECT_LT(apart, 1e-5 * largest);
+  for (const bool tied : {false, true}) expect_reference(tiny_model(tied));
+}
+
+// A window, biases and norms of heads.
+TEST_F(LlamaForward, IsThatOfTheReferenceForOtherArchitectures) {
+  for (const char* const architecture :
+       {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    SCOPED_TRACE(architecture);
+    tiny_model model;
+    model.become(architecture);
+    expect_reference(model);
+    const auto packed = compressed(model, {.method = ecq::entquant{.target_bits = 6.0}});
+    const std::vector<float> dense = logits_of(opened(packed), tokens, 16);
+    EXPECT_TRUE(same_bits(logits_of(opened(packed, weight_mode::block), tokens, 3), dense));
+    expect_close(logits_of(opened(packed, weight_mode::fused), tokens, 16), dense, 0.02F);
   }
 }
 
@@ -142,18 +167,10 @@ TEST_F(LlamaForward, FusedIsThatOfDecodedWeightsHoweverMatricesShareBlocks) {
   plain_keys.selection.exclude = {"*k_proj*", "*gate_proj*"};
   own_values.selection.block_pattern = R"(layers\.[0-9]+\.(self_attn\.v_proj|mlp\.up_proj)?)";
   for (const auto& how : {all, plain_keys, own_values}) {
-    std::filesystem::remove_all(folder / "packed");
     const auto packed = compressed(tiny_model(), how);
     const std::vector<float> dense = logits_of(opened(packed), tokens, 16);
     const std::vector<float> fused = logits_of(opened(packed, weight_mode::fused), tokens, 16);
-    ASSERT_EQ(fused.size(), dense.size());
-    float largest = 0, apart = 0;
-    for (std::size_t at = 0; at < dense.size(); ++at) {
-      largest = (std::max)(largest, std::fabs(dense[at]));
-      apart = (std::max)(apart, std::fabs(fused[at] - dense[at]));
-    }
-    EXPECT_LT(apart, 0.02F * largest);  // weights are not rounded to BF16
-    EXPECT_GT(apart, 0.0F);
+    expect_close(fused, dense, 0.02F);  // weights are not rounded to BF16
   }
 }
 

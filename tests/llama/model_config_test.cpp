@@ -56,13 +56,54 @@ TEST(LlamaConfig, MissingMembersHaveTheUsualMeaning) {
 }
 
 TEST(LlamaConfig, RefusesOtherArchitectures) {
-  EXPECT_EQ(error_with({{"architectures", {"MistralForCausalLM"}}}),
-            "unsupported: architecture 'MistralForCausalLM', not LlamaForCausalLM");
+  EXPECT_EQ(error_with({{"architectures", {"GemmaForCausalLM"}}}),
+            "unsupported: architecture 'GemmaForCausalLM', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM "
+            "or Qwen3ForCausalLM");
   EXPECT_NE(error_with({{"architectures", nullptr}, {"model_type", "gpt2"}}), "");
   EXPECT_EQ(error_with({{"architectures", nullptr}}), "");
   EXPECT_EQ(error_with({{"hidden_act", "gelu"}}), "unsupported: hidden_act \"gelu\", not \"silu\"");
-  EXPECT_EQ(error_with({{"attention_bias", true}}), "unsupported: attention_bias");
+  for (const char* const other : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    EXPECT_EQ(error_with({{"architectures", {other}}, {"mlp_bias", true}}), "unsupported: mlp_bias");
+    EXPECT_EQ(error_with({{"architectures", {other}}, {"use_sliding_window", true}}),
+              "unsupported: use_sliding_window");
+    EXPECT_EQ(error_with({{"architectures", {other}}, {"num_key_value_heads", nullptr}}),
+              "not found: num_key_value_heads is missing");
+  }
+  EXPECT_EQ(error_with({{"architectures", {"Qwen2ForCausalLM"}}, {"attention_bias", true}}),
+            "unsupported: attention_bias");
   EXPECT_EQ(error_with({{"mlp_bias", 1}}), "corrupt: mlp_bias: neither true nor false");
+}
+
+TEST(LlamaConfig, FamiliesDifferAsTheirsDo) {
+  using biases = llama::by_projection<bool>;
+  const auto config_of = [](const char* architecture, const json& changes) {
+    json from = json::parse(tiny_model().config_text());
+    from["architectures"] = {architecture};
+    from.erase("model_type");
+    from.update(changes);
+    auto config = llama::parse_model_config(from);
+    EXPECT_TRUE(config) << config.error().to_string();
+    return std::move(*config);
+  };
+  const auto plain = config_of("LlamaForCausalLM", {{"sliding_window", 7}});
+  EXPECT_EQ(plain.biases, biases{});
+  EXPECT_EQ(plain.window, tiny_model::positions);
+  EXPECT_FALSE(plain.head_norms);
+  EXPECT_EQ(config_of("LlamaForCausalLM", {{"attention_bias", true}}).biases, (biases{true, true, true, true}));
+  EXPECT_EQ(config_of("LlamaForCausalLM", {{"mlp_bias", true}}).biases,
+            (biases{false, false, false, false, true, true, true}));
+
+  EXPECT_EQ(config_of("MistralForCausalLM", {{"sliding_window", 7}}).window, 7U);
+  EXPECT_EQ(config_of("MistralForCausalLM", {{"sliding_window", nullptr}}).window, tiny_model::positions);
+  EXPECT_EQ(config_of("MistralForCausalLM", json::object()).window, 4096U);
+
+  EXPECT_EQ(config_of("Qwen2ForCausalLM", {{"sliding_window", 7}}).biases, (biases{true, true, true}));
+  EXPECT_EQ(config_of("Qwen2ForCausalLM", {{"sliding_window", 7}}).window, tiny_model::positions);
+
+  const auto qwen3 = config_of("Qwen3ForCausalLM", {{"attention_bias", true}, {"head_dim", nullptr}});
+  EXPECT_EQ(qwen3.biases, (biases{true, true, true, true}));
+  EXPECT_TRUE(qwen3.head_norms);
+  EXPECT_EQ(qwen3.head_width, 128U);
 }
 
 TEST(LlamaConfig, RefusesOddSizes) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 #include "ecq/container/reader.hpp"
@@ -43,10 +44,15 @@ class LlamaModel : public testing::Test {
 };
 
 TEST_F(LlamaModel, MissingTensorsAreNamed) {
-  for (const auto& tensor : tiny_model().tensors) {
-    tiny_model model;
-    std::erase_if(model.tensors, [&](const auto& other) { return other.name == tensor.name; });
-    EXPECT_TRUE(error_of(model).ends_with("tensor '" + tensor.name + "' is missing")) << error_of(folder.path());
+  tiny_model whole, with_norms;
+  whole.become("LlamaForCausalLM");
+  with_norms.become("Qwen3ForCausalLM");
+  for (const auto& each : {whole, with_norms}) {
+    for (const auto& tensor : each.tensors) {
+      tiny_model model = each;
+      std::erase_if(model.tensors, [&](const auto& other) { return other.name == tensor.name; });
+      EXPECT_TRUE(error_of(model).ends_with("tensor '" + tensor.name + "' is missing")) << error_of(folder.path());
+    }
   }
 }
 
@@ -80,9 +86,14 @@ TEST_F(LlamaModel, MoreThanTheConfigSaysIsRefused) {
   tiny_model model;
   model.config["num_hidden_layers"] = "1";
   EXPECT_NE(error_of(model).find("config.json has 1 layers"), std::string::npos);
-  model = tiny_model();
-  model.tensors.push_back({"model.layers.0.self_attn.q_proj.bias", "BF16", {48}, std::string(96, '\0')});
-  EXPECT_TRUE(error_of(model).ends_with("tensor 'model.layers.0.self_attn.q_proj.bias': a bias"));
+  for (const auto& [name, what] : {std::pair("model.layers.0.self_attn.q_proj.bias", "a bias"),
+                                   {"lm_head.bias", "a bias"},
+                                   {"model.layers.0.self_attn.q_norm.weight", "a norm"}}) {
+    model = tiny_model();
+    model.tensors.push_back({name, "BF16", {48}, std::string(96, '\0')});
+    EXPECT_TRUE(error_of(model).ends_with("tensor '" + std::string(name) + "': " + what +
+                                          " that config.json does not speak of"));
+  }
 }
 
 TEST_F(LlamaModel, DamagedFilesAreRefused) {

@@ -1,5 +1,6 @@
 #include "reference_decoder.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace llama_test {
@@ -41,6 +42,10 @@ vector reference_decoder::product(const std::string& name, const vector& in) con
       out[row] += static_cast<double>(matrix[row * in.size() + column]) * in[column];
     }
   }
+  const auto bias = model_.values.find(name.substr(0, name.rfind('.')) + ".bias");
+  for (std::size_t row = 0; row < out.size() && bias != model_.values.end(); ++row) {
+    out[row] += static_cast<double>(bias->second[row]);
+  }
   return out;
 }
 
@@ -51,6 +56,16 @@ vector reference_decoder::normalized(const vector& state, const std::string& nam
   vector out = state;
   for (std::size_t at = 0; at < out.size(); ++at) out[at] *= scale * static_cast<double>(weights(name)[at]);
   return out;
+}
+
+vector reference_decoder::normalized_heads(const vector& heads, const std::string& name) const {
+  if (model_.values.count(name) == 0) return heads;
+  vector all;
+  for (auto head = heads.begin(); head != heads.end(); head += tiny_model::head_width) {
+    const vector normed = normalized(vector(head, head + tiny_model::head_width), name);
+    all.insert(all.end(), normed.begin(), normed.end());
+  }
+  return all;
 }
 
 void reference_decoder::add(vector& to, const vector& what) {
@@ -73,11 +88,15 @@ vector reference_decoder::rotated_head(const vector& all, std::size_t head, std:
 
 void reference_decoder::attend(const std::string& prefix, std::vector<vector>& states) const {
   constexpr std::size_t width = tiny_model::head_width;
+  const auto sliding = model_.config.find("sliding_window");
+  const std::size_t window = sliding != model_.config.end() ? std::stoul(sliding->second) : tiny_model::positions;
   std::vector<vector> queries, keys, values;
   for (const vector& state : states) {
     const vector normed = normalized(state, prefix + "input_layernorm.weight");
-    queries.push_back(product(prefix + "self_attn.q_proj.weight", normed));
-    keys.push_back(product(prefix + "self_attn.k_proj.weight", normed));
+    queries.push_back(
+        normalized_heads(product(prefix + "self_attn.q_proj.weight", normed), prefix + "self_attn.q_norm.weight"));
+    keys.push_back(
+        normalized_heads(product(prefix + "self_attn.k_proj.weight", normed), prefix + "self_attn.k_norm.weight"));
     values.push_back(product(prefix + "self_attn.v_proj.weight", normed));
   }
   for (std::size_t position = 0; position < states.size(); ++position) {
@@ -87,16 +106,17 @@ void reference_decoder::attend(const std::string& prefix, std::vector<vector>& s
       const vector query = rotated_head(queries[position], head, position);
       vector shares;
       double sum = 0;
-      for (std::size_t at = 0; at <= position; ++at) {
+      const std::size_t begin = position + 1 - std::min(position + 1, window);
+      for (std::size_t at = begin; at <= position; ++at) {
         const vector key = rotated_head(keys[at], shared, at);
         double score = 0;
         for (std::size_t column = 0; column < width; ++column) score += query[column] * key[column];
         shares.push_back(std::exp(score / std::sqrt(static_cast<double>(width))));
         sum += shares.back();
       }
-      for (std::size_t at = 0; at <= position; ++at) {
+      for (std::size_t at = begin; at <= position; ++at) {
         for (std::size_t column = 0; column < width; ++column) {
-          mixed[head * width + column] += shares[at] / sum * values[at][shared * width + column];
+          mixed[head * width + column] += shares[at - begin] / sum * values[at][shared * width + column];
         }
       }
     }

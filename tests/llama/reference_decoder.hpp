@@ -22,8 +22,11 @@ class reference_decoder {
 
  private:
   const std::vector<float>& weights(const std::string& name) const;
+  /// With the bias that belongs to the matrix.
   vector product(const std::string& name, const vector& in) const;
   vector normalized(const vector& state, const std::string& name) const;
+  /// Each head by itself, where the model has such a norm.
+  vector normalized_heads(const vector& heads, const std::string& name) const;
   static void add(vector& to, const vector& what);
 
   /// One head of `all`, turned by its position: elements j and j + width / 2 are a point in the plane.

@@ -37,6 +37,33 @@ tiny_model::tiny_model(bool tied)
   if (!tied) add("lm_head.weight", {vocabulary, hidden}, 0.2F);
 }
 
+void tiny_model::become(std::string_view architecture) {
+  const bool mistral = architecture == "MistralForCausalLM", qwen2 = architecture == "Qwen2ForCausalLM",
+             qwen3 = architecture == "Qwen3ForCausalLM";
+  config["architectures"] = "[\"" + std::string(architecture) + "\"]";
+  config["model_type"] = mistral ? R"("mistral")" : qwen2 ? R"("qwen2")" : qwen3 ? R"("qwen3")" : R"("llama")";
+  if (mistral) config["sliding_window"] = "7";
+  if (!mistral && !qwen2) config["attention_bias"] = "true";
+  if (!mistral && !qwen2 && !qwen3) config["mlp_bias"] = "true";
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto bias = [&](const std::string& name) {
+      add(prefix + name + ".bias", {tensor_named(prefix + name + ".weight").shape[0]}, 0.5F);
+    };
+    if (!mistral) {
+      for (const char* const name : {"q_proj", "k_proj", "v_proj"}) bias(std::string("self_attn.") + name);
+    }
+    if (config.count("attention_bias") != 0) bias("self_attn.o_proj");
+    if (config.count("mlp_bias") != 0) {
+      for (const char* const name : {"gate_proj", "up_proj", "down_proj"}) bias(std::string("mlp.") + name);
+    }
+    if (!qwen3) continue;
+    for (const char* const name : {"q_norm", "k_norm"}) {
+      add(prefix + "self_attn." + name + ".weight", {head_width}, 0.3F, 1.0F);
+    }
+  }
+}
+
 ecq_test::tensor& tiny_model::tensor_named(std::string_view name) {
   return *std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) { return tensor.name == name; });
 }

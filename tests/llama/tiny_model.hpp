@@ -30,6 +30,10 @@ struct tiny_model {
 
   explicit tiny_model(bool tied = false);
 
+  /// Makes it one of another architecture, with a window of 7 tokens, biases or norms of heads where that has some:
+  /// MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM. LlamaForCausalLM gets all biases.
+  void become(std::string_view architecture);
+
   ecq_test::tensor& tensor_named(std::string_view name);
 
   /// Multiplies row `row` of a matrix by `factor`, rounded to BF16.
