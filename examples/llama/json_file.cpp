@@ -12,8 +12,36 @@
 
 namespace llama {
 
+namespace {
+
+/// The text with the numbers that are not JSON's as strings: members that need a number then refuse them by name, and
+/// all others stay readable.
+std::string with_quoted_words(std::string_view text) {
+  std::string quoted;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto rest = text.substr(at);
+    std::size_t length = in_string && rest[0] == '\\' ? 2 : 1;
+    bool is_word = false;
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (in_string || !rest.starts_with(word)) continue;
+      length = word.size();
+      is_word = true;
+    }
+    if (rest[0] == '"') in_string = !in_string;
+    if (is_word) quoted += '"';
+    quoted += rest.substr(0, length);
+    if (is_word) quoted += '"';
+    at += length;
+  }
+  return quoted;
+}
+
+}  // namespace
+
 ecq::result<json> parse_json_object(std::string_view text) {
   json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) parsed = json::parse(with_quoted_words(text), nullptr, false);
   if (parsed.is_discarded()) return ecq::error(ecq::errc::corrupt, "is not JSON");
   if (!parsed.is_object()) return ecq::error(ecq::errc::corrupt, "is not a JSON object");
   return parsed;
@@ -59,9 +87,9 @@ ecq::result<double> positive_member(const json& object, const char* name, double
   return ecq::error(ecq::errc::corrupt, name, ": not a finite number above 0");
 }
 
-ecq::result<bool> flag_member(const json& object, const char* name) {
+ecq::result<bool> flag_member(const json& object, const char* name, bool otherwise) {
   const json* found = find_member(object, name);
-  if (found == nullptr) return false;
+  if (found == nullptr) return otherwise;
   if (found->is_boolean()) return found->get<bool>();
   return ecq::error(ecq::errc::corrupt, name, ": neither true nor false");
 }

@@ -14,7 +14,8 @@ namespace llama {
 
 using json = nlohmann::json;
 
-/// Parses an object. Errors: ecq::errc::corrupt for anything else, NaN and infinity included, which JSON does not have.
+/// Parses an object. NaN, Infinity and -Infinity, which programs in Python write, become strings of that text. Errors:
+/// ecq::errc::corrupt for anything else.
 ecq::result<json> parse_json_object(std::string_view text);
 
 /// Reads the JSON object in the file at `path`. Errors name the file.
@@ -34,8 +35,8 @@ ecq::result<std::uint64_t> integer_member(const json& object, const char* name, 
 /// The member `name`, a finite number above zero; `otherwise` if it is missing. Errors name the member.
 ecq::result<double> positive_member(const json& object, const char* name, double otherwise);
 
-/// The member `name`, true or false; false if it is missing. Errors name the member.
-ecq::result<bool> flag_member(const json& object, const char* name);
+/// The member `name`, true or false; `otherwise` if it is missing. Errors name the member.
+ecq::result<bool> flag_member(const json& object, const char* name, bool otherwise = false);
 
 /// The member `name`, a string; empty if it is missing or something else.
 std::string_view text_member(const json& object, const char* name);

@@ -2,11 +2,13 @@
 
 #include "model_config.hpp"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace llama {
@@ -23,52 +25,80 @@ struct config_limits {
   static constexpr std::uint64_t positions = std::uint64_t{1} << 31;
 };
 
+template <class... Parts>
+ecq::error unsupported(const Parts&... parts) {
+  return ecq::error(ecq::errc::unsupported, parts...);
+}
+
 /// Decoders that differ from Llama's by little.
 enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
 
+/// Programs choose a decoder by either of two members, so both have to name the same one.
 ecq::result<family> family_of(const json& config) {
   struct names {
     family which;
-    std::string_view type, architecture;
+    const char *type, *architecture;
   };
   constexpr std::array<names, 4> known{{{family::llama, "llama", "LlamaForCausalLM"},
                                         {family::mistral, "mistral", "MistralForCausalLM"},
                                         {family::qwen2, "qwen2", "Qwen2ForCausalLM"},
                                         {family::qwen3, "qwen3", "Qwen3ForCausalLM"}}};
-  const std::string_view type = text_member(config, "model_type");
   const json* const all = find_member(config, "architectures");
-  std::string named(type);
-  if (all != nullptr) {
-    const bool one = all->is_array() && all->size() == 1 && (*all)[0].is_string();
-    named = one ? (*all)[0].get<std::string>() : all->dump();
+  const json* const type = find_member(config, "model_type");
+  const auto found = std::ranges::find_if(known, [&](const names& one) {
+    return all != nullptr ? *all == json::array({one.architecture}) : type != nullptr && *type == one.type;
+  });
+  if (found == known.end()) {
+    const bool one = all != nullptr && all->is_array() && all->size() == 1 && (*all)[0].is_string();
+    const std::string named = one              ? (*all)[0].get<std::string>()
+                              : all != nullptr ? all->dump()
+                                               : std::string(text_member(config, "model_type"));
+    return unsupported("architecture '", named,
+                       "', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM");
   }
-  for (const names& one : known) {
-    if (named == (all != nullptr ? one.architecture : one.type)) return one.which;
+  if (type != nullptr && *type != found->type) {
+    return unsupported("model_type '", text_member(config, "model_type"), "', not ", found->type);
   }
-  return ecq::error(ecq::errc::unsupported, "architecture '", named,
-                    "', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM");
+  return found->which;
+}
+
+/// Reads how many tokens attention reaches back.
+ecq::result<void> read_window(const json& from, family which, model_config& to) {
+  to.window = to.positions;
+  const bool has_window = find_member(from, "sliding_window") != nullptr;
+  if (which == family::mistral) {
+    if (from.contains("sliding_window") && !has_window) return {};  // null, not Mistral's own default
+    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, 4096));
+    to.window = window;
+    return {};
+  }
+  ECQ_TRY(slides, flag_member(from, "use_sliding_window", which == family::llama && has_window));
+  if (slides) return unsupported("sliding_window");
+  const json* types = find_member(from, "layer_types");
+  if (types == nullptr) return {};
+  if (!types->is_array()) return ecq::error(ecq::errc::corrupt, "layer_types: no array");
+  for (const json& one : *types) {
+    if (one != "full_attention") return unsupported("layer_types: ", one.dump(), ", not \"full_attention\"");
+  }
+  return {};
 }
 
 /// Reads what sets families and their members apart, each as its own config has it.
 ecq::result<void> read_variant(const json& from, family which, model_config& to) {
   if (const json* act = find_member(from, "hidden_act"); act != nullptr && *act != "silu") {
-    return ecq::error(ecq::errc::unsupported, "hidden_act ", act->dump(), ", not \"silu\"");
+    return unsupported("hidden_act ", act->dump(), ", not \"silu\"");
   }
   ECQ_TRY(of_attention, flag_member(from, "attention_bias"));
   ECQ_TRY(of_feed_forward, flag_member(from, "mlp_bias"));
   const bool takes_attention_bias = which == family::llama || which == family::qwen3;
-  if (of_attention && !takes_attention_bias) return ecq::error(ecq::errc::unsupported, "attention_bias");
-  if (of_feed_forward && which != family::llama) return ecq::error(ecq::errc::unsupported, "mlp_bias");
+  if (of_attention && !takes_attention_bias) return unsupported("attention_bias");
+  if (of_feed_forward && which != family::llama) return unsupported("mlp_bias");
   const bool inputs = of_attention || which == family::qwen2;
   to.biases = {inputs, inputs, inputs, of_attention, of_feed_forward, of_feed_forward, of_feed_forward};
   to.head_norms = which == family::qwen3;
-  to.window = to.positions;
-  ECQ_TRY(slides, flag_member(from, "use_sliding_window"));
-  if (slides) return ecq::error(ecq::errc::unsupported, "use_sliding_window");
-  // Mistral's own default; null means that there is none.
-  if (which == family::mistral && (!from.contains("sliding_window") || !from["sliding_window"].is_null())) {
-    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, 4096));
-    to.window = window;
+  const json* quantization = find_member(from, "quantization_config");
+  if (quantization != nullptr && text_member(*quantization, "format") != "ecq") {
+    return unsupported("quantization_config: quant_method '", text_member(*quantization, "quant_method"), "'");
   }
   return {};
 }
@@ -119,6 +149,7 @@ ecq::result<void> read_special_tokens(const json& from, model_config& to) {
   }
   const json* end = find_member(from, "eos_token_id");
   if (end == nullptr) return {};
+  to.end_tokens.clear();
   const json all = end->is_array() ? *end : json::array({*end});
   for (const json& one : all) {
     ECQ_TRY(token, integer_member(json{{"eos_token_id", one}}, "eos_token_id", 0, highest));
@@ -134,6 +165,7 @@ ecq::result<model_config> parse_model_config(const json& from) {
   model_config config;
   ECQ_CHECK(read_sizes(from, which, config));
   ECQ_CHECK(read_variant(from, which, config));
+  ECQ_CHECK(read_window(from, which, config));
   ECQ_CHECK(read_special_tokens(from, config));
   ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", config.norm_epsilon));
   ECQ_TRY(rotary, parse_rotary_embedding(from));
@@ -149,6 +181,12 @@ ecq::result<model_config> read_model_config(const std::filesystem::path& folder)
   ECQ_TRY(parsed, read_json_object(path));
   auto config = parse_model_config(parsed);
   if (!config) return std::move(config).error().within("'", path.string(), "'");
+  const auto beside = folder / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(beside, ignored)) return config;
+  ECQ_TRY(generation, read_json_object(beside));
+  auto read = read_special_tokens(generation, *config);
+  if (!read) return std::move(read).error().within("'", beside.string(), "'");
   return config;
 }
 

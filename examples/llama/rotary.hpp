@@ -23,8 +23,9 @@ struct rotary_embedding {
 };
 
 /// Reads the members of a config.json for rotary embeddings: rope_theta, and rope_scaling or rope_parameters of the
-/// types default, linear and llama3. Errors name the member: ecq::errc::unsupported for another type,
-/// ecq::errc::not_found and ecq::errc::corrupt for numbers that are missing or wrong.
+/// types default, linear and llama3, as Hugging Face transformers 5 reads them. Errors name the member:
+/// ecq::errc::unsupported for another type, ecq::errc::not_found and ecq::errc::corrupt for numbers that are missing or
+/// wrong.
 ecq::result<rotary_embedding> parse_rotary_embedding(const json& config);
 
 }  // namespace llama

@@ -24,6 +24,11 @@ std::string error_with(const json& changes) {
   return parsed ? "" : parsed.error().to_string();
 }
 
+json with(json changes, const char* name, const json& value) {
+  changes[name] = value;
+  return changes;
+}
+
 TEST(LlamaConfig, GivesShapeAndConstants) {
   json from = json::parse(tiny_model().config_text());
   from["bos_token_id"] = 3;
@@ -63,14 +68,15 @@ TEST(LlamaConfig, RefusesOtherArchitectures) {
   EXPECT_EQ(error_with({{"architectures", nullptr}}), "");
   EXPECT_EQ(error_with({{"hidden_act", "gelu"}}), "unsupported: hidden_act \"gelu\", not \"silu\"");
   for (const char* const other : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
-    EXPECT_EQ(error_with({{"architectures", {other}}, {"mlp_bias", true}}), "unsupported: mlp_bias");
-    EXPECT_EQ(error_with({{"architectures", {other}}, {"use_sliding_window", true}}),
-              "unsupported: use_sliding_window");
-    EXPECT_EQ(error_with({{"architectures", {other}}, {"num_key_value_heads", nullptr}}),
-              "not found: num_key_value_heads is missing");
+    const json of_other{{"architectures", {other}}, {"model_type", nullptr}};
+    EXPECT_EQ(error_with(with(of_other, "mlp_bias", true)), "unsupported: mlp_bias");
+    EXPECT_EQ(error_with(with(of_other, "num_key_value_heads", nullptr)), "not found: num_key_value_heads is missing");
   }
-  EXPECT_EQ(error_with({{"architectures", {"Qwen2ForCausalLM"}}, {"attention_bias", true}}),
-            "unsupported: attention_bias");
+  const json qwen2{{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}};
+  EXPECT_EQ(error_with(with(qwen2, "attention_bias", true)), "unsupported: attention_bias");
+  EXPECT_EQ(error_with(with(qwen2, "use_sliding_window", true)), "unsupported: sliding_window");
+  EXPECT_EQ(error_with({{"model_type", "mistral"}}), "unsupported: model_type 'mistral', not llama");
+  EXPECT_EQ(error_with({{"model_type", nullptr}}), "");
   EXPECT_EQ(error_with({{"mlp_bias", 1}}), "corrupt: mlp_bias: neither true nor false");
 }
 
@@ -85,7 +91,7 @@ TEST(LlamaConfig, FamiliesDifferAsTheirsDo) {
     EXPECT_TRUE(config) << config.error().to_string();
     return std::move(*config);
   };
-  const auto plain = config_of("LlamaForCausalLM", {{"sliding_window", 7}});
+  const auto plain = config_of("LlamaForCausalLM", {{"sliding_window", nullptr}});
   EXPECT_EQ(plain.biases, biases{});
   EXPECT_EQ(plain.window, tiny_model::positions);
   EXPECT_FALSE(plain.head_norms);
@@ -104,6 +110,38 @@ TEST(LlamaConfig, FamiliesDifferAsTheirsDo) {
   EXPECT_EQ(qwen3.biases, (biases{true, true, true, true}));
   EXPECT_TRUE(qwen3.head_norms);
   EXPECT_EQ(qwen3.head_width, 128U);
+}
+
+TEST(LlamaConfig, RefusesAttentionToLessThanAll) {
+  EXPECT_EQ(error_with({{"sliding_window", 16}}), "unsupported: sliding_window");
+  EXPECT_EQ(error_with({{"sliding_window", 16}, {"use_sliding_window", false}}), "");
+  EXPECT_EQ(error_with({{"layer_types", {"full_attention", "full_attention"}}}), "");
+  EXPECT_EQ(error_with({{"layer_types", {"full_attention", "sliding_attention"}}}),
+            "unsupported: layer_types: \"sliding_attention\", not \"full_attention\"");
+  EXPECT_EQ(error_with({{"layer_types", "full_attention"}}), "corrupt: layer_types: no array");
+}
+
+TEST(LlamaConfig, RefusesWeightsThatOthersHaveQuantised) {
+  EXPECT_EQ(error_with({{"quantization_config", {{"quant_method", "gptq"}}}}),
+            "unsupported: quantization_config: quant_method 'gptq'");
+  EXPECT_EQ(error_with({{"quantization_config", {{"format", "ecq"}}}}), "");
+}
+
+TEST(LlamaConfig, TokensThatEndTextsAreThoseOfGeneration) {
+  const ecq_test::temporary_folder folder;
+  tiny_model model;
+  model.config["eos_token_id"] = "4";
+  model.config["bos_token_id"] = "5";
+  ecq_test::write_file(folder / "config.json", model.config_text());
+  EXPECT_EQ(llama::read_model_config(folder.path())->end_tokens, (std::vector<std::uint32_t>{4}));
+  ecq_test::write_file(folder / "generation_config.json", R"({"eos_token_id": [6, 7]})");
+  EXPECT_EQ(llama::read_model_config(folder.path())->end_tokens, (std::vector<std::uint32_t>{6, 7}));
+  EXPECT_EQ(llama::read_model_config(folder.path())->begin_token, 5U);
+  ecq_test::write_file(folder / "generation_config.json", R"({"eos_token_id": 271})");
+  EXPECT_TRUE(llama::read_model_config(folder.path())
+                  .error()
+                  .message()
+                  .ends_with("generation_config.json': eos_token_id: not an integer from 0 to 270"));
 }
 
 TEST(LlamaConfig, RefusesOddSizes) {
@@ -139,7 +177,12 @@ TEST(LlamaConfig, RefusesFilesThatAreNoObject) {
   };
   std::string nan = tiny_model().config_text();
   nan.replace(nan.find("500.0"), 5, "NaN");
-  EXPECT_TRUE(error_of(nan).ends_with("config.json': is not JSON")) << error_of(nan);
+  EXPECT_TRUE(error_of(nan).ends_with("config.json': rope_theta: not a finite number above 0")) << error_of(nan);
+  for (const char* const number : {"NaN", "[Infinity, -Infinity]", R"("\\\"NaN")"}) {
+    tiny_model elsewhere;
+    elsewhere.config["initializer_range"] = number;
+    EXPECT_EQ(error_of(elsewhere.config_text()), "") << number;
+  }
   std::string huge = tiny_model().config_text();
   huge.replace(huge.find("500.0"), 5, "1e999");
   EXPECT_NE(error_of(huge), "");

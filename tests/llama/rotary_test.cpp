@@ -60,17 +60,54 @@ TEST(LlamaRotary, AreDividedOrStay) {
   }
 }
 
+// Where transformers 5 looks first.
+TEST(LlamaRotary, OlderMembersCountBeforeNewerOnes) {
+  json config = {{"rope_theta", 100.0}, {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}};
+  const auto frequency = [&](std::size_t pair) { return llama::parse_rotary_embedding(config)->frequency(pair, 4); };
+  EXPECT_EQ(frequency(1), 0.1 / 2);
+  config["rope_parameters"]["rope_theta"] = 10000.0;
+  EXPECT_EQ(frequency(1), 0.01 / 2);
+  config["rope_scaling"] = json::object();
+  EXPECT_EQ(frequency(1), 0.01 / 2);
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(frequency(1), 0.1 / 4);
+  config = {{"rope_parameters", {{"rope_theta", 100.0}}}};
+  EXPECT_EQ(frequency(1), 0.1);
+}
+
+TEST(LlamaRotary, TheOriginalContextMayLieBeside) {
+  json config = llama3();
+  const auto kept = [&] { return llama::parse_rotary_embedding(config)->kept_wavelength; };
+  EXPECT_EQ(kept(), 8192 / 4.0);
+  config["original_max_position_embeddings"] = 1024;
+  EXPECT_EQ(kept(), 1024 / 4.0);
+  config.erase("original_max_position_embeddings");
+  config["rope_scaling"].erase("original_max_position_embeddings");
+  config["max_position_embeddings"] = 512;
+  EXPECT_EQ(kept(), 512 / 4.0);
+}
+
 TEST(LlamaRotary, RefusesOtherTypesAndOddNumbers) {
   EXPECT_EQ(error_of({{"rope_scaling", {{"type", "yarn"}}}}), "unsupported: rotary embeddings of type 'yarn'");
-  EXPECT_EQ(error_of({{"rope_parameters", {{"rope_theta", 1.0}}}}), "unsupported: rotary embeddings of type ''");
+  for (const char* const type : {"dynamic", "longrope"}) {
+    EXPECT_EQ(error_of({{"rope_parameters", {{"rope_type", type}, {"factor", 2.0}}}}),
+              std::string("unsupported: rotary embeddings of type '") + type + "'");
+  }
+  for (const json& config : {json{{"partial_rotary_factor", 0.5}},
+                             json{{"rope_parameters", {{"rope_type", "linear"}, {"partial_rotary_factor", 0.5}}}}}) {
+    EXPECT_EQ(error_of(config), "unsupported: partial_rotary_factor 0.5");
+  }
+  EXPECT_EQ(error_of({{"partial_rotary_factor", 1.0}}), "");
+  EXPECT_EQ(error_of({{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}}),
+            "unsupported: rotary embeddings of 'full_attention' alone");
   EXPECT_EQ(error_of({{"rope_scaling", "linear"}}), "unsupported: rotary embeddings of type ''");
-  for (const char* const name : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+  for (const std::string name : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     json config = llama3();
     config["rope_scaling"].erase(name);
-    EXPECT_EQ(error_of(config), "not found: " + std::string(name) + " is missing");
+    EXPECT_EQ(error_of(config), name == "original_max_position_embeddings" ? "" : "not found: " + name + " is missing");
     for (const json& odd : {json(0), json(-1.0), json("8"), json(true)}) {
       config["rope_scaling"][name] = odd;
-      EXPECT_EQ(error_of(config), "corrupt: " + std::string(name) + ": not a finite number above 0") << odd;
+      EXPECT_EQ(error_of(config), "corrupt: " + name + ": not a finite number above 0") << odd;
     }
   }
   json equal = llama3();
