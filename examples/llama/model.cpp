@@ -2,6 +2,7 @@
 
 #include "model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <set>
@@ -105,6 +106,13 @@ ecq::result<std::vector<by_projection<const stored_tensor*>>> model::find_layers
   return found;
 }
 
+bool model::has_own_head() const noexcept {
+  const stored_tensor* head = tensors_->find("lm_head.weight");
+  const stored_tensor* embedding = tensors_->find("model.embed_tokens.weight");
+  if (head == nullptr || embedding == nullptr) return head != nullptr;
+  return head->coded() || embedding->coded() || !std::ranges::equal(head->bytes, embedding->bytes);
+}
+
 ecq::result<void> model::check_others() const {
   std::set<std::string, std::less<>> known;
   known.emplace(final_norm_name);
@@ -135,6 +143,7 @@ ecq::result<void> model::check_others() const {
 
 ecq::result<void> model::load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress,
                               ecq::activation_type activations) {
+  config_.tied = config_.tied && !has_own_head();
   ECQ_TRY(layers, find_layers());
   ECQ_CHECK(check_others());
   ECQ_CHECK(load_outside(backend));

@@ -82,6 +82,10 @@ class model {
   /// Finds all tensors and checks their shapes.
   ecq::result<std::vector<by_projection<const stored_tensor*>>> find_layers() const;
 
+  /// Whether the files have a head that is not the embedding. It counts then, whatever config.json says of tying them,
+  /// as in transformers.
+  bool has_own_head() const noexcept;
+
   /// Refuses tensors that say that the model is another one than config.json describes.
   ecq::result<void> check_others() const;
 

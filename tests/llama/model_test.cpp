@@ -82,6 +82,24 @@ TEST_F(LlamaModel, OtherElementsAreRefused) {
       both_end_with(model, "tensor 'model.layers.1.mlp.up_proj.weight': elements of type I16, not BF16, F16 or F32"));
 }
 
+TEST_F(LlamaModel, AHeadOfItsOwnIsNotTied) {
+  tiny_model model;
+  model.config["tie_word_embeddings"] = "true";
+  const auto is_tied = [&](const std::filesystem::path& path) {
+    const auto opened = llama::model::open(path, weight_mode::dense, ecq::cpu{});
+    EXPECT_TRUE(opened) << opened.error().to_string();
+    return opened->config().tied;
+  };
+  model.write(folder / "plain");
+  EXPECT_FALSE(is_tied(folder / "plain"));
+  ASSERT_TRUE(ecq::compress_folder(ecq::cpu{}, folder / "plain", folder / "packed",
+                                   {.method = ecq::entquant{.target_bits = 4.0}}));
+  EXPECT_FALSE(is_tied(folder / "packed"));
+  model.tensor_named("lm_head.weight").bytes = model.tensor_named("model.embed_tokens.weight").bytes;
+  model.write(folder / "equal");
+  EXPECT_TRUE(is_tied(folder / "equal"));
+}
+
 TEST_F(LlamaModel, MoreThanTheConfigSaysIsRefused) {
   tiny_model model;
   model.config["num_hidden_layers"] = "1";
