@@ -26,7 +26,7 @@ std::uint64_t key(std::uint32_t left, std::uint32_t right) noexcept { return std
 }  // namespace
 
 void byte_pairs::add(std::uint32_t left, std::uint32_t right, std::uint32_t merged) {
-  merges_.emplace(key(left, right), merge{static_cast<std::uint32_t>(merges_.size()), merged});
+  merges_.insert_or_assign(key(left, right), merge{next_rank_++, merged});
 }
 
 void byte_pairs::encode(std::span<const std::uint32_t> tokens, std::vector<std::uint32_t>& out) const {

@@ -13,7 +13,7 @@ namespace llama {
 /// Merges of neighbouring tokens, by rank: those of lower rank come first.
 class byte_pairs {
  public:
-  /// Adds the merge of the next rank: `left` and `right` become `merged`. A pair keeps its first rank.
+  /// Adds the merge of the next rank: `left` and `right` become `merged`. A pair that is added again has its last rank.
   void add(std::uint32_t left, std::uint32_t right, std::uint32_t merged);
 
   std::size_t size() const noexcept { return merges_.size(); }
@@ -28,6 +28,7 @@ class byte_pairs {
   };
 
   std::unordered_map<std::uint64_t, merge> merges_;
+  std::uint32_t next_rank_ = 0;
 };
 
 }  // namespace llama

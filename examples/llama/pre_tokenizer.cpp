@@ -14,7 +14,7 @@ namespace {
 class piece_matcher {
  public:
   piece_matcher(std::string_view text, split_pattern pattern)
-      : text_(text), llama3_(pattern == split_pattern::llama3), all_(detail::characters_of(text)) {}
+      : text_(text), pattern_(pattern), llama3_(pattern == split_pattern::llama3), all_(detail::characters_of(text)) {}
 
   std::size_t characters() const noexcept { return all_.size(); }
   /// The byte at which character `index` begins; the size of the text for the one behind the last.
@@ -24,6 +24,7 @@ class piece_matcher {
 
   /// The character behind the piece that begins at `from`. Alternatives are tried in the order of the pattern.
   std::size_t end_of(std::size_t from) const {
+    if (pattern_ == split_pattern::numbers || pattern_ == split_pattern::digits) return end_by_numbers(from);
     if (const std::size_t length = contraction(from); length != 0) return from + length;
     const std::size_t word = from + (may_lead_word(from) ? 1 : 0);
     if (is(word, character_class::letter)) return run(word, character_class::letter);
@@ -64,6 +65,7 @@ class piece_matcher {
     const auto letter = [&](std::size_t index) -> char {
       const std::uint32_t point = index < all_.size() ? all_[index].point : 0;
       if (llama3_ && point >= 'A' && point <= 'Z') return static_cast<char>(point + 32);
+      if (llama3_ && point == 0x17F) return 's';  // the long s, which only cases tell apart from s
       return point < 0x80 ? static_cast<char>(point) : '\0';
     };
     const char one = letter(from + 1);
@@ -81,7 +83,16 @@ class piece_matcher {
     return end == all_.size() || end - from < 2 ? end : end - 1;
   }
 
+  std::size_t end_by_numbers(std::size_t from) const noexcept {
+    if (is(from, character_class::number)) {
+      return pattern_ == split_pattern::digits ? from + 1 : run(from, character_class::number);
+    }
+    while (from < all_.size() && !is(from, character_class::number)) ++from;
+    return from;
+  }
+
   std::string_view text_;
+  split_pattern pattern_;
   bool llama3_;
   std::vector<detail::character> all_;
 };

@@ -12,11 +12,13 @@
 
 namespace llama {
 
-/// The patterns that byte-level tokenizers split by.
+/// What byte-level tokenizers split text by.
 enum class split_pattern : std::uint8_t {
-  none,   ///< text stays whole
-  gpt2,   ///< that of GPT-2, which `ByteLevel` applies with `use_regex`
-  llama3  ///< that of Llama 3
+  none,     ///< text stays whole
+  gpt2,     ///< that of GPT-2, which `ByteLevel` applies with `use_regex`
+  llama3,   ///< that of Llama 3
+  numbers,  ///< runs of \p{N}, and what lies between them
+  digits    ///< each \p{N}, and what lies between them
 };
 
 /// The regular expression of split_pattern::llama3, as tokenizer.json spells it.

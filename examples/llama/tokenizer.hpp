@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "added_tokens.hpp"
 #include "byte_pairs.hpp"
 #include "ecq/base/result.hpp"
 #include "json_file.hpp"
@@ -28,13 +29,14 @@ class tokenizer {
   static tokenizer of_bytes();
 
   /// A byte-level BPE tokenizer from the members of a tokenizer.json, for a model whose vocabulary has `vocabulary`
-  /// tokens. Errors: ecq::errc::unsupported for other tokenizers, normalizers and ways to split text;
-  /// ecq::errc::corrupt for tokens beyond the vocabulary, merges of tokens that do not exist, and members of another
-  /// type than they should have.
+  /// tokens. Errors: ecq::errc::unsupported for other tokenizers, normalizers, ways to split text and tokens behind
+  /// it; ecq::errc::corrupt for tokens beyond the vocabulary, merges of tokens that do not exist, and members of
+  /// another type than they should have.
   static ecq::result<tokenizer> parse(const json& from, std::size_t vocabulary);
 
-  /// Reads tokenizer.json in `folder`; without one, tokens are bytes, if `vocabulary` has 256 of them. Errors name the
-  /// file, and are those of parse().
+  /// Reads tokenizer.json in `folder`, and from tokenizer_config.json which tokens begin texts; where no file is a
+  /// tokenizer's, tokens are bytes, if `vocabulary` has 256 of them. Errors name the file, and are those of parse(),
+  /// and ecq::errc::unsupported for a tokenizer in other files.
   static ecq::result<tokenizer> load(const std::filesystem::path& folder, std::size_t vocabulary);
 
   /// The tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for.
@@ -47,11 +49,6 @@ class tokenizer {
   const std::vector<std::uint32_t>& begin() const noexcept { return begin_; }
 
  private:
-  struct added_token {
-    std::string text;
-    std::uint32_t token;
-  };
-
   tokenizer() = default;
 
   /// Reads one member of pre_tokenizer, or all of a sequence.
@@ -60,32 +57,36 @@ class tokenizer {
   ecq::result<void> read_splitting(const json& from);
   ecq::result<void> add_text(std::uint64_t token, std::string text, std::string_view name, std::size_t vocabulary);
   ecq::result<void> read_vocabulary(const json& bpe, std::size_t vocabulary);
-  std::optional<std::uint32_t> token_of(const std::string& text) const;
+  std::optional<std::uint32_t> token_of(const std::string& name) const;
 
   /// Reads merges: "left right", or [left, right].
   ecq::result<void> read_merges(const json& bpe);
 
   ecq::result<void> read_added(const json& from, std::size_t vocabulary);
+  std::optional<std::uint32_t> added_token(std::string_view text) const;
 
   /// Reads which tokens a text begins with: those before it in the template of post_processor.
-  ecq::result<void> read_begin(const json& from);
+  ecq::result<void> read_begin(const json& from, std::size_t vocabulary);
+  ecq::result<void> read_template(const json& from, std::size_t vocabulary);
 
-  /// The longest added token that `text` begins with, or null.
-  const added_token* added_at(std::string_view text) const noexcept;
+  /// Reads tokenizer_config.json, which may say otherwise.
+  ecq::result<void> read_config(const json& from);
 
-  /// Appends the tokens of text without added tokens.
-  ecq::result<void> encode_plain(std::string_view text, std::vector<std::uint32_t>& out) const;
+  /// Appends the tokens of text without added tokens, split by the patterns from `level` on.
+  ecq::result<void> encode_plain(std::string_view text, std::size_t level, std::vector<std::uint32_t>& out) const;
   ecq::result<void> encode_pieces(std::string_view text, std::vector<std::uint32_t>& out) const;
 
-  std::vector<std::optional<std::string>> texts_;  ///< the bytes of each token
-  std::unordered_map<std::string, std::uint32_t> tokens_;
+  std::vector<std::optional<std::string>> texts_;         ///< the bytes of each token
+  std::unordered_map<std::string, std::uint32_t> names_;  ///< tokens of the vocabulary by what the file calls them
   std::array<std::optional<std::uint32_t>, 256> byte_tokens_{};
-  std::array<std::vector<added_token>, 256> added_{};  ///< by first byte, the longest first
+  added_tokens added_;             ///< are looked for first
+  added_tokens normalized_added_;  ///< are looked for in what these leave
   std::vector<std::uint32_t> begin_;
   byte_pairs pairs_;
-  split_pattern pattern_ = split_pattern::none;
+  std::vector<split_pattern> patterns_;               ///< each splits the pieces of the one before it
+  split_pattern last_pattern_ = split_pattern::none;  ///< splits pieces that have got their space
   bool byte_level_ = false;
-  bool space_before_ = false;
+  bool space_before_ = false;  ///< a space leads each piece of patterns_
   bool whole_pieces_ = false;  ///< a piece that is a token is not made of merges
 };
 

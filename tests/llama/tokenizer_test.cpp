@@ -112,14 +112,109 @@ TEST(LlamaTokenizer, LongRunsTakeNoQuadraticTime) {
 
 TEST(LlamaTokenizer, AddedTokensAreOne) {
   json from = tokenizer_json();
-  from["added_tokens"] = {{{"id", 300}, {"content", "<|end|>"}}, {{"id", 301}, {"content", "<|end|>>"}}};
-  from["post_processor"] = {{"type", "TemplateProcessing"},
-                            {"single", {{{"SpecialToken", {{"id", "<|end|>"}}}}, {{"Sequence", {{"id", "A"}}}}}}};
+  from["added_tokens"] = {{{"id", 256}, {"content", "<|end|>"}}, {{"id", 257}, {"content", "<|end|>>"}}};
   const auto words = parsed(from);
-  EXPECT_EQ(*words.encode("a<|end|>b<|end|>>"), (tokens{'a', 300, 'b', 301}));
+  EXPECT_EQ(*words.encode("a<|end|>b<|end|>>"), (tokens{'a', 256, 'b', 257}));
   EXPECT_EQ(words.decode(*words.encode("<|end|>x")), "<|end|>x");
-  EXPECT_EQ(words.begin(), (tokens{300}));
   EXPECT_EQ(words.decode(tokens{'a', 299, 5000}), "a\uFFFD\uFFFD");
+}
+
+TEST(LlamaTokenizer, AddedTokensHaveTheNumbersThatOthersGiveThem) {
+  const auto with = [](const json& added) {
+    json from = tokenizer_json();
+    from["model"]["vocab"]["<v>"] = 256;
+    from["added_tokens"] = added;
+    return error_of(from);
+  };
+  const auto token = [](unsigned number, const char* text) { return json{{"id", number}, {"content", text}}; };
+  EXPECT_EQ(with({token(256, "<v>"), token(257, "<x>"), token(258, "<y>")}), "");
+  EXPECT_EQ(with(json::array({token(300, "<x>")})),
+            "unsupported: added_tokens: token '<x>': its number is 300, not 257");
+  EXPECT_EQ(with(json::array({token(257, "<v>")})),
+            "unsupported: added_tokens: token '<v>': its number is 257, not 256");
+  EXPECT_EQ(with({token(258, "<x>"), token(257, "<y>")}),
+            "unsupported: added_tokens: token '<x>': its number is 258, not 257");
+  EXPECT_EQ(with({token(256, "<v>"), token(256, "<v>")}), "corrupt: added_tokens: token '<v>' is there twice");
+}
+
+TEST(LlamaTokenizer, NormalizedAddedTokensTakeWhatOthersLeave) {
+  json from = tokenizer_json();
+  from["added_tokens"] = {{{"id", 256}, {"content", "ab"}, {"normalized", true}}, {{"id", 257}, {"content", "bc"}}};
+  EXPECT_EQ(*parsed(from).encode("abc ab"), (tokens{'a', 257, ' ', 256}));
+}
+
+TEST(LlamaTokenizer, TemplatesSayHowTextsBegin) {
+  const auto begin_of = [](const json& single, const json& special) {
+    json from = tokenizer_json();
+    from["post_processor"] = {
+        {"type", "Sequence"},
+        {"processors",
+         {{{"type", "ByteLevel"}}, {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special}}}}};
+    const auto made = llama::tokenizer::parse(from, 300);
+    return made ? json(made->begin()).dump() : made.error().to_string();
+  };
+  const json start = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}};
+  const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const json special = {{"<s>", {{"id", "<s>"}, {"ids", {7, 8}}, {"tokens", {"x", "y"}}}}};
+  EXPECT_EQ(begin_of({start, text}, special), "[7,8]");
+  EXPECT_EQ(begin_of(json::array({text}), special), "[]");
+  EXPECT_EQ(begin_of({text, start}, special), "unsupported: post_processor: '<s>' behind the text");
+  EXPECT_EQ(begin_of({text, text}, special), "unsupported: post_processor: single: the text twice");
+  EXPECT_EQ(begin_of({start, text}, nullptr), "corrupt: post_processor: special_tokens: '<s>': no ids");
+  EXPECT_EQ(begin_of({start, text}, {{"<s>", {{"ids", {300}}}}}),
+            "corrupt: post_processor: special_tokens: '<s>': 300, not a token below 300");
+  EXPECT_EQ(begin_of("$A", special), "corrupt: post_processor: single: no array");
+}
+
+TEST(LlamaTokenizer, ItsConfigSaysHowTextsBegin) {
+  const ecq_test::temporary_folder folder;
+  json from = tokenizer_json();
+  from["added_tokens"] = {{{"id", 256}, {"content", "<s>"}}};
+  from["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+                            {"special_tokens", {{"<s>", {{"ids", {256}}}}}}};
+  ecq_test::write_file(folder / "tokenizer.json", from.dump());
+  const auto begin_with = [&](const std::string& config) {
+    ecq_test::write_file(folder / "tokenizer_config.json", config);
+    const auto made = llama::tokenizer::load(folder.path(), 300);
+    return made ? json(made->begin()).dump() : made.error().message();
+  };
+  EXPECT_EQ(begin_with(R"({"bos_token": "<s>"})"), "[256]");
+  EXPECT_EQ(begin_with(R"({"bos_token": "<s>", "add_bos_token": false})"), "[]");
+  EXPECT_EQ(begin_with(R"({"bos_token": "<s>", "add_eos_token": false})"), "[]");
+  EXPECT_EQ(begin_with(R"({"bos_token": null, "add_bos_token": true})"), "[]");
+  EXPECT_EQ(begin_with(R"({"bos_token": "A", "add_bos_token": true})"), "[65]");
+  EXPECT_EQ(begin_with(R"({"bos_token": {"content": "<s>"}, "add_bos_token": true})"), "[256]");
+  EXPECT_TRUE(begin_with(R"({"bos_token": "<t>", "add_bos_token": true})")
+                  .ends_with("tokenizer_config.json': bos_token '<t>' is not in tokenizer.json"));
+  EXPECT_TRUE(begin_with(R"({"eos_token": "A", "add_eos_token": true})").ends_with("config.json': add_eos_token"));
+}
+
+TEST(LlamaTokenizer, RefusesOtherPostProcessors) {
+  json from = tokenizer_json();
+  from["post_processor"] = {{"type", "RobertaProcessing"}, {"cls", {"<s>", 1}}};
+  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'RobertaProcessing', not one TemplateProcessing");
+  const json begin = {{"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}}}}}}};
+  from["post_processor"] = {{"type", "Sequence"}, {"processors", {begin, begin}}};
+  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'TemplateProcessing', not one TemplateProcessing");
+}
+
+TEST(LlamaTokenizer, CharactersOfFilesAreNotThoseOfText) {
+  json from = tokenizer_json();
+  json& vocabulary = from["model"]["vocab"];
+  from["model"]["ignore_merges"] = true;
+  vocabulary[" a"] = 256;
+  vocabulary
+      ["\xC4\xA0"
+       "a"] = 257;
+  vocabulary["\xE4\xBD\xA0"] = 258;  // three bytes of a text, each another character in files
+  EXPECT_EQ(*parsed(from).encode("x a"), (tokens{'x', 257}));
+  EXPECT_EQ(*parsed(from).encode("\xE4\xBD\xA0"), (tokens{0xE4, 0xBD, 0xA0}));
+}
+
+TEST(LlamaTokenizer, RepeatedMergesHaveTheirLastRank) {
+  const auto words = parsed(tokenizer_json({{"a", "b"}, {"b", "c"}, {"a", "b"}}));
+  EXPECT_EQ(*words.encode("abc"), (tokens{'a', 257}));
 }
 
 TEST(LlamaTokenizer, SplitsLikeGpt2) {
@@ -137,6 +232,8 @@ TEST(LlamaTokenizer, SplitsLikeGpt2) {
 TEST(LlamaTokenizer, SplitsLikeLlama3) {
   EXPECT_EQ(split("I'LL pay 12345 (now)!\n\n  x\ty \n z  ", llama::split_pattern::llama3),
             (pieces{"I", "'LL", " pay", " ", "123", "45", " (", "now", ")!\n\n", " ", " x", "\ty", " \n", " z", "  "}));
+  EXPECT_EQ(split("I'\xC5\xBFx", llama::split_pattern::llama3), (pieces{"I", "'\xC5\xBF", "x"}));  // a long s
+  EXPECT_EQ(split("I'\xC5\xBFx", llama::split_pattern::gpt2), (pieces{"I", "'", "\xC5\xBFx"}));
   json from = tokenizer_json();
   from["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers",
@@ -148,7 +245,46 @@ TEST(LlamaTokenizer, SplitsLikeLlama3) {
   EXPECT_EQ(error_of(from), "");
   from["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\s+";
   EXPECT_EQ(error_of(from),
-            "unsupported: pre_tokenizer: type 'Split' by this pattern, not ByteLevel or Llama 3's Split");
+            "unsupported: pre_tokenizer: type 'Split' by this pattern, not ByteLevel, Digits or Llama 3's Split");
+}
+
+TEST(LlamaTokenizer, SplitsByNumbers) {
+  EXPECT_EQ(split("a12 \xD9\xA3.4", llama::split_pattern::digits), (pieces{"a", "1", "2", " ", "\xD9\xA3", ".", "4"}));
+  EXPECT_EQ(split("a12 \xD9\xA3.4", llama::split_pattern::numbers), (pieces{"a", "12", " ", "\xD9\xA3", ".", "4"}));
+  json from = tokenizer_json({{"1", "2"}, {"\xC4\xA0", "1"}, {"\xC4\xA0", "\xC4\xA0"}});
+  const json bytes = from["pre_tokenizer"];
+  const auto split_by = [&](const json& all) {
+    from["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", all}};
+    return parsed(from);
+  };
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  const json numbers = {{"type", "Digits"}, {"individual_digits", false}};
+  EXPECT_EQ(*split_by({digits, bytes}).encode("x  12"), (tokens{'x', 258, '1', '2'}));
+  EXPECT_EQ(*split_by({numbers, bytes}).encode("x  12"), (tokens{'x', 258, 256}));
+  EXPECT_EQ(*split_by(json::array({bytes})).encode("x  12"), (tokens{'x', ' ', ' ', 256}));
+  from["pre_tokenizer"]["pretokenizers"] = {bytes, digits};
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'Digits' behind ByteLevel");
+  from["pre_tokenizer"]["pretokenizers"] = {bytes, bytes};
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel");
+}
+
+// Counted in UnicodeData.txt, Unicode 16.0.0.
+TEST(LlamaTokenizer, ClassesAreThoseOfUnicode16) {
+  std::size_t letters = 0, numbers = 0, spaces = 0;
+  for (std::uint32_t point = 0; point < 0x110000; ++point) {
+    const auto kind = llama::class_of(point);
+    letters += kind == llama::character_class::letter;
+    numbers += kind == llama::character_class::number;
+    spaces += kind == llama::character_class::space;
+  }
+  EXPECT_EQ(letters, 141028U);
+  EXPECT_EQ(numbers, 1911U);
+  EXPECT_EQ(spaces, 25U);
+  using llama::character_class;
+  EXPECT_EQ(llama::class_of(0x558), character_class::other);     // not assigned, between letters
+  EXPECT_EQ(llama::class_of(0x105C0), character_class::letter);  // since Unicode 16
+  EXPECT_EQ(llama::class_of(0x10D40), character_class::number);
+  EXPECT_EQ(llama::class_of(0x11DE0), character_class::other);  // a number since Unicode 17
 }
 
 TEST(LlamaTokenizer, AddsASpaceWhereAsked) {
@@ -156,6 +292,10 @@ TEST(LlamaTokenizer, AddsASpaceWhereAsked) {
   from["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_EQ(*parsed(from).encode("a"), (tokens{' ', 'a'}));
   EXPECT_EQ(*parsed(from).encode(" a"), (tokens{' ', 'a'}));
+  // Each piece of what splits before gets its own.
+  const json bytes = from["pre_tokenizer"];
+  from["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}}, bytes}}};
+  EXPECT_EQ(*parsed(from).encode("a1 b"), (tokens{' ', 'a', ' ', '1', ' ', 'b'}));
 }
 
 TEST(LlamaTokenizer, RefusesOtherKinds) {
@@ -195,9 +335,12 @@ TEST(LlamaTokenizer, RefusesWhatIsBroken) {
   EXPECT_NE(with({{"added_tokens", {3}}}), "");
   EXPECT_NE(with({{"added_tokens", {{{"id", 300}, {"content", "x"}}}}}), "");
   EXPECT_NE(with({{"added_tokens", {{{"id", 3}, {"content", ""}}}}}), "");
-  EXPECT_NE(
-      with({{"post_processor", {{"type", "TemplateProcessing"}, {"single", {{{"SpecialToken", {{"id", "<s>"}}}}}}}}}),
-      "");
+  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", 65}}}}}}), "corrupt: token 'zz': another one has its number 65");
+  EXPECT_NE(with({{"model", {{"merges", {"a b c"}}}}}), "");
+  for (const char* const option : {"single_word", "lstrip", "rstrip"}) {
+    EXPECT_EQ(with({{"added_tokens", {{{"id", 257}, {"content", "<x>"}, {option, true}}}}}),
+              std::string("unsupported: added_tokens: token '<x>': ") + option);
+  }
 }
 
 TEST(LlamaTokenizer, BytesWithoutATokenAreNamed) {
@@ -210,6 +353,13 @@ TEST(LlamaTokenizer, FoldersWithoutOneHaveBytes) {
   const ecq_test::temporary_folder folder;
   EXPECT_EQ(*llama::tokenizer::load(folder.path(), 256)->encode("a"), (tokens{'a'}));
   EXPECT_EQ(llama::tokenizer::load(folder.path(), 255).error().code(), errc::not_found);
+  for (const char* const other : {"tokenizer.model", "vocab.json", "tokenizer_config.json"}) {
+    const ecq_test::temporary_folder of_other;
+    ecq_test::write_file(of_other / other, "{}");
+    EXPECT_EQ(llama::tokenizer::load(of_other.path(), 300).error().to_string(),
+              "unsupported: '" + (of_other / other).string() +
+                  "': a tokenizer without tokenizer.json, the only file that is read");
+  }
   ecq_test::write_file(folder / "tokenizer.json", "{\"model\":");
   EXPECT_TRUE(llama::tokenizer::load(folder.path(), 256).error().message().ends_with("tokenizer.json': is not JSON"));
   ecq_test::write_file(folder / "tokenizer.json", tokenizer_json().dump());
