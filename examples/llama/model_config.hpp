@@ -41,8 +41,8 @@ struct model_config {
 /// Reads the shape of a decoder from the text of a config.json: Llama's, or one that differs from it by little
 /// (Mistral, Qwen2, Qwen3). Errors name the member: ecq::errc::unsupported for another architecture, rotary embeddings
 /// of another type, another activation, other windows of attention than Mistral's, or weights that another program has
-/// quantised; ecq::errc::not_found for a size that is missing; ecq::errc::corrupt for values that are wrong or contradict
-/// each other.
+/// quantised; ecq::errc::not_found for a size that is missing; ecq::errc::corrupt for values that are wrong or
+/// contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
 
 /// Reads config.json in `folder`, and the tokens that begin and end texts from generation_config.json if it has them.

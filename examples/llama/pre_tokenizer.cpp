@@ -14,7 +14,10 @@ namespace {
 class piece_matcher {
  public:
   piece_matcher(std::string_view text, split_pattern pattern)
-      : text_(text), pattern_(pattern), llama3_(pattern == split_pattern::llama3), all_(detail::characters_of(text)) {}
+      : text_(text),
+        pattern_(pattern),
+        llama3_(pattern == split_pattern::llama3 || pattern == split_pattern::qwen2),
+        all_(detail::characters_of(text)) {}
 
   std::size_t characters() const noexcept { return all_.size(); }
   /// The byte at which character `index` begins; the size of the text for the one behind the last.
@@ -33,7 +36,7 @@ class piece_matcher {
     const std::size_t number = llama3_ ? from : spaced;
     if (is(number, character_class::number)) {
       const std::size_t end = run(number, character_class::number);
-      return llama3_ ? (std::min)(end, number + 3) : end;
+      return llama3_ ? (std::min)(end, number + (pattern_ == split_pattern::qwen2 ? 1 : 3)) : end;
     }
     if (is(spaced, character_class::other)) {
       std::size_t end = run(spaced, character_class::other);
@@ -93,7 +96,7 @@ class piece_matcher {
 
   std::string_view text_;
   split_pattern pattern_;
-  bool llama3_;
+  bool llama3_;  ///< or like it
   std::vector<detail::character> all_;
 };
 

@@ -17,14 +17,19 @@ enum class split_pattern : std::uint8_t {
   none,     ///< text stays whole
   gpt2,     ///< that of GPT-2, which `ByteLevel` applies with `use_regex`
   llama3,   ///< that of Llama 3
+  qwen2,    ///< that of Qwen2, which has Llama 3's but for single digits
   numbers,  ///< runs of \p{N}, and what lies between them
   digits    ///< each \p{N}, and what lies between them
 };
 
-/// The regular expression of split_pattern::llama3, as tokenizer.json spells it.
-inline constexpr std::string_view llama3_expression =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+/// The regular expression of split_pattern::llama3 or qwen2, as tokenizer.json spells it.
+constexpr std::string_view expression_of(split_pattern pattern) noexcept {
+  return pattern == split_pattern::llama3
+             ? "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+             : "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+}
 
 namespace detail {
 

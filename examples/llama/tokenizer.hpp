@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Text to tokens and back: byte-level BPE from a tokenizer.json, or bytes.
+/// Text to tokens and back: BPE from a tokenizer.json, or bytes.
 
 #include <array>
 #include <cstddef>
@@ -18,6 +18,7 @@
 #include "ecq/base/result.hpp"
 #include "json_file.hpp"
 #include "pre_tokenizer.hpp"
+#include "spelling.hpp"
 
 namespace llama {
 
@@ -28,10 +29,10 @@ class tokenizer {
   /// Tokens are bytes: those of models without a tokenizer.
   static tokenizer of_bytes();
 
-  /// A byte-level BPE tokenizer from the members of a tokenizer.json, for a model whose vocabulary has `vocabulary`
-  /// tokens. Errors: ecq::errc::unsupported for other tokenizers, normalizers, ways to split text and tokens behind
-  /// it; ecq::errc::corrupt for tokens beyond the vocabulary, merges of tokens that do not exist, and members of
-  /// another type than they should have.
+  /// A BPE tokenizer from the members of a tokenizer.json, of bytes (as Llama 3 and Qwen2 have it) or of characters (as
+  /// Llama 2 and Mistral have it), for a model whose vocabulary has `vocabulary` tokens. Errors: ecq::errc::unsupported
+  /// for other tokenizers, normalizers, ways to split text and tokens behind it; ecq::errc::corrupt for tokens beyond
+  /// the vocabulary, merges of tokens that do not exist, and members of another type than they should have.
   static ecq::result<tokenizer> parse(const json& from, std::size_t vocabulary);
 
   /// Reads tokenizer.json in `folder`, and from tokenizer_config.json which tokens begin texts; where no file is a
@@ -39,7 +40,8 @@ class tokenizer {
   /// and ecq::errc::unsupported for a tokenizer in other files.
   static ecq::result<tokenizer> load(const std::filesystem::path& folder, std::size_t vocabulary);
 
-  /// The tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for.
+  /// The tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for, and for text that may
+  /// not be in normal form C (may_normalize) where the tokenizer would normalize it.
   ecq::result<std::vector<std::uint32_t>> encode(std::string_view text) const;
 
   /// The text of `tokens`; those that are no token of this tokenizer become U+FFFD.
@@ -53,6 +55,11 @@ class tokenizer {
 
   /// Reads one member of pre_tokenizer, or all of a sequence.
   ecq::result<void> read_pre_tokenizer(const json& from);
+
+  ecq::result<void> read_metaspace(const json& from);
+
+  /// Reads one member of normalizer, or all of a sequence.
+  ecq::result<void> read_normalizer(const json& from);
 
   ecq::result<void> read_splitting(const json& from);
   ecq::result<void> add_text(std::uint64_t token, std::string text, std::string_view name, std::size_t vocabulary);
@@ -72,9 +79,22 @@ class tokenizer {
   /// Reads tokenizer_config.json, which may say otherwise.
   ecq::result<void> read_config(const json& from);
 
-  /// Appends the tokens of text without added tokens, split by the patterns from `level` on.
-  ecq::result<void> encode_plain(std::string_view text, std::size_t level, std::vector<std::uint32_t>& out) const;
+  static ecq::result<void> check_composed(std::string_view text);
+
+  /// Appends the tokens of text without added tokens, split by the patterns from `level` on. `first`: it begins a text.
+  ecq::result<void> encode_plain(std::string_view text, std::size_t level, bool first,
+                                 std::vector<std::uint32_t>& out) const;
   ecq::result<void> encode_pieces(std::string_view text, std::vector<std::uint32_t>& out) const;
+
+  /// Whether a space is put in front of a piece of patterns_.
+  bool needs_space(std::string_view text, bool first) const noexcept;
+
+  /// Appends what merges begin with: the tokens of bytes, or of the characters of a name.
+  ecq::result<void> add_bytes(std::string_view text, std::vector<std::uint32_t>& out) const;
+  ecq::result<void> add_characters(std::string_view name, std::vector<std::uint32_t>& out) const;
+
+  /// Where a space is put in front of a piece.
+  enum class lead : std::uint8_t { none, always, unless_there, of_text };
 
   std::vector<std::optional<std::string>> texts_;         ///< the bytes of each token
   std::unordered_map<std::string, std::uint32_t> names_;  ///< tokens of the vocabulary by what the file calls them
@@ -85,8 +105,11 @@ class tokenizer {
   byte_pairs pairs_;
   std::vector<split_pattern> patterns_;               ///< each splits the pieces of the one before it
   split_pattern last_pattern_ = split_pattern::none;  ///< splits pieces that have got their space
-  bool byte_level_ = false;
-  bool space_before_ = false;  ///< a space leads each piece of patterns_
+  spelling spelling_ = spelling::bytes;
+  lead lead_ = lead::none;
+  bool has_spelling_ = false;  ///< some member says how names spell text
+  bool marks_early_ = false;   ///< spaces become marks before normalized added tokens are looked for
+  bool composed_ = false;      ///< text has to be in normal form C
   bool whole_pieces_ = false;  ///< a piece that is a token is not made of merges
 };
 

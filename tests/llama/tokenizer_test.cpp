@@ -238,14 +238,15 @@ TEST(LlamaTokenizer, SplitsLikeLlama3) {
   from["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers",
                             {{{"type", "Split"},
-                              {"pattern", {{"Regex", llama::llama3_expression}}},
+                              {"pattern", {{"Regex", llama::expression_of(llama::split_pattern::llama3)}}},
                               {"behavior", "Isolated"},
                               {"invert", false}},
                              {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
   EXPECT_EQ(error_of(from), "");
   from["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\s+";
   EXPECT_EQ(error_of(from),
-            "unsupported: pre_tokenizer: type 'Split' by this pattern, not ByteLevel, Digits or Llama 3's Split");
+            "unsupported: pre_tokenizer: type 'Split' by this pattern, not ByteLevel, Metaspace, Digits or the Split "
+            "of Llama 3 or Qwen2");
 }
 
 TEST(LlamaTokenizer, SplitsByNumbers) {
@@ -263,9 +264,9 @@ TEST(LlamaTokenizer, SplitsByNumbers) {
   EXPECT_EQ(*split_by({numbers, bytes}).encode("x  12"), (tokens{'x', 258, 256}));
   EXPECT_EQ(*split_by(json::array({bytes})).encode("x  12"), (tokens{'x', ' ', ' ', 256}));
   from["pre_tokenizer"]["pretokenizers"] = {bytes, digits};
-  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'Digits' behind ByteLevel");
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'Digits' behind ByteLevel or Metaspace");
   from["pre_tokenizer"]["pretokenizers"] = {bytes, bytes};
-  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel");
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel or Metaspace");
 }
 
 // Counted in UnicodeData.txt, Unicode 16.0.0.
@@ -298,6 +299,93 @@ TEST(LlamaTokenizer, AddsASpaceWhereAsked) {
   EXPECT_EQ(*parsed(from).encode("a1 b"), (tokens{' ', 'a', ' ', '1', ' ', 'b'}));
 }
 
+TEST(LlamaTokenizer, SplitsLikeQwen2) {
+  EXPECT_EQ(split("I'LL pay 123 (now)!\n", llama::split_pattern::qwen2),
+            (pieces{"I", "'LL", " pay", " ", "1", "2", "3", " (", "now", ")!\n"}));
+  json from = tokenizer_json();
+  from["normalizer"] = {{"type", "NFC"}};
+  from["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers",
+                            {{{"type", "Split"},
+                              {"pattern", {{"Regex", llama::expression_of(llama::split_pattern::qwen2)}}},
+                              {"behavior", "Isolated"}},
+                             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  from["added_tokens"] = {{{"id", 256}, {"content", "e\u0301"}}};
+  const auto words = parsed(from);
+  EXPECT_EQ(*words.encode("\u00E9"), (tokens{0xC3, 0xA9}));
+  EXPECT_EQ(*words.encode("ae\u0301"), (tokens{'a', 256}));
+  EXPECT_EQ(words.encode("o\u0301").error().message(),
+            "text with character 769, which the normalizer NFC may change: normalize the text before");
+}
+
+/// Marks for spaces, and bytes of characters that are no tokens.
+json tokenizer_of_characters() {
+  json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    constexpr const char* digits = "0123456789ABCDEF";
+    vocabulary[std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">"] = byte + 3;
+  }
+  for (const char* const name : {"\u2581", "a", "b", "\u00E9", "ab", "\u2581ab", "\u2581\u2581"}) {
+    vocabulary[name] = vocabulary.size();
+  }
+  const json merges = {"a b", "\u2581 ab", "\u2581 \u2581"};
+  const json marks = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  const json lead = {{"type", "Prepend"}, {"prepend", "\u2581"}};
+  return {{"model", {{"type", "BPE"}, {"byte_fallback", true}, {"vocab", vocabulary}, {"merges", merges}}},
+          {"normalizer", {{"type", "Sequence"}, {"normalizers", {lead, marks}}}},
+          {"added_tokens", {{{"id", 1}, {"content", "<s>"}}}}};
+}
+
+TEST(LlamaTokenizer, CharactersMayBeTokens) {
+  const std::uint32_t bytes = 3, space = 259, a = 260, b = 261, e = 262, ab = 263, word = 264, spaces = 265;
+  json from = tokenizer_of_characters();
+  const auto words = parsed(from);
+  EXPECT_EQ(*words.encode("ab ab"), (tokens{word, word}));
+  EXPECT_EQ(*words.encode(" ba"), (tokens{spaces, b, a}));
+  EXPECT_EQ(*words.encode("ab<s>ab\u2581"), (tokens{word, 1, word, space}));
+  EXPECT_EQ(*words.encode("\u00E9\u00E8\xFFn"),
+            (tokens{space, e, bytes + 0xC3, bytes + 0xA8, bytes + 0xFF, bytes + 'n'}));
+  EXPECT_EQ(*words.encode(""), tokens{});
+  for (const std::string text : {"", "a b", "\u00E9\u00E8\xFF <0x41>\n"}) {
+    EXPECT_EQ(words.decode(*words.encode(text)), text.empty() ? "" : " " + text);
+  }
+  from["normalizer"] = nullptr;
+  const auto with_scheme = [&](const char* scheme, const char* text) {
+    from["pre_tokenizer"] = {
+        {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}, {"split", false}};
+    return *parsed(from).encode(text);
+  };
+  EXPECT_EQ(with_scheme("always", "ab<s>ab<s> ab"), (tokens{word, 1, word, 1, word}));
+  EXPECT_EQ(with_scheme("first", "ab<s>ab"), (tokens{word, 1, ab}));
+  EXPECT_EQ(with_scheme("first", "<s>ab"), (tokens{1, ab}));
+  EXPECT_EQ(with_scheme("never", "ab ab"), (tokens{ab, word}));
+}
+
+TEST(LlamaTokenizer, RefusesOtherTokenizersOfCharacters) {
+  const auto with = [](const json& changes) {
+    json from = tokenizer_of_characters();
+    from.merge_patch(changes);
+    return error_of(from);
+  };
+  EXPECT_EQ(with(json::object()), "");
+  EXPECT_EQ(with({{"model", {{"byte_fallback", false}}}}), "unsupported: model: no byte_fallback");
+  EXPECT_EQ(with({{"added_tokens", {{{"id", 1}, {"content", "<s>"}, {"normalized", true}}}}}),
+            "unsupported: added_tokens: token '<s>': normalized");
+  json spaces = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}, {"split", false}};
+  EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
+            "unsupported: pre_tokenizer: Metaspace by this mark");
+  spaces["replacement"] = "\u2581";
+  spaces.erase("split");
+  EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
+            "unsupported: pre_tokenizer: Metaspace that splits");
+  spaces["split"] = false;
+  spaces["prepend_scheme"] = "sometimes";
+  EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
+            "corrupt: pre_tokenizer: prepend_scheme: 'sometimes', not always, first or never");
+  EXPECT_EQ(with({{"normalizer", {{"type", "Sequence"}, {"normalizers", nullptr}}}}),
+            "corrupt: normalizer: normalizers: no array");
+}
+
 TEST(LlamaTokenizer, RefusesOtherKinds) {
   const auto with = [](const json& changes) {
     json from = tokenizer_json({{"a", "b"}});
@@ -309,9 +397,14 @@ TEST(LlamaTokenizer, RefusesOtherKinds) {
   EXPECT_EQ(with({{"model", {{"type", "Unigram"}}}}), "unsupported: model of type 'Unigram', not BPE");
   EXPECT_EQ(with({{"model", {{"byte_fallback", true}}}}), "unsupported: model: byte_fallback");
   EXPECT_EQ(with({{"model", {{"dropout", 0.1}}}}), "unsupported: model: dropout");
-  EXPECT_EQ(with({{"normalizer", {{"type", "NFC"}}}}), "unsupported: normalizer of type 'NFC'");
-  EXPECT_EQ(with({{"pre_tokenizer", nullptr}}), "unsupported: pre_tokenizer: is not byte-level");
-  EXPECT_NE(with({{"pre_tokenizer", {{"type", "Metaspace"}}}}), "");
+  EXPECT_EQ(with({{"normalizer", {{"type", "NFKC"}}}}),
+            "unsupported: normalizer: type 'NFKC', not NFC, or marks for spaces");
+  EXPECT_EQ(with({{"normalizer", {{"type", "Prepend"}, {"prepend", "\u2581"}}}}),
+            "unsupported: normalizer: Prepend alone");
+  EXPECT_EQ(with({{"normalizer", {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}),
+            "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel or Metaspace");
+  EXPECT_EQ(with({{"pre_tokenizer", nullptr}}),
+            "unsupported: pre_tokenizer: is not byte-level, and no spaces become marks");
 }
 
 TEST(LlamaTokenizer, RefusesWhatIsBroken) {
