@@ -15,9 +15,9 @@ void added_tokens::add(std::string text, std::uint32_t token) {
   all.insert(place, {std::move(text), token});
 }
 
-std::optional<std::uint32_t> added_tokens::find(std::string_view text) const noexcept {
-  const added_token* const longest = text.empty() ? nullptr : at(text);
-  return longest != nullptr && longest->text == text ? std::optional(longest->token) : std::nullopt;
+bool added_tokens::has(std::string_view text) const noexcept {
+  const added_token* const longest = at(text);
+  return longest != nullptr && longest->text == text;
 }
 
 void added_tokens::split(std::string_view text,

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +17,8 @@ class added_tokens {
   /// Precondition: `text` is not empty.
   void add(std::string text, std::uint32_t token);
 
-  /// The token of exactly this text.
-  std::optional<std::uint32_t> find(std::string_view text) const noexcept;
+  /// Whether exactly this text was added. Precondition: it is not empty.
+  bool has(std::string_view text) const noexcept;
 
   /// Calls `use(piece, token)` for all parts of `text` in order: with the token where an added text stands, and with
   /// null for what lies between. Of texts that begin at one place, the longest counts.

@@ -149,7 +149,6 @@ ecq::result<void> read_special_tokens(const json& from, model_config& to) {
   }
   const json* end = find_member(from, "eos_token_id");
   if (end == nullptr) return {};
-  to.end_tokens.clear();
   const json all = end->is_array() ? *end : json::array({*end});
   for (const json& one : all) {
     ECQ_TRY(token, integer_member(json{{"eos_token_id", one}}, "eos_token_id", 0, highest));
@@ -185,6 +184,8 @@ ecq::result<model_config> read_model_config(const std::filesystem::path& folder)
   std::error_code ignored;
   if (!std::filesystem::exists(beside, ignored)) return config;
   ECQ_TRY(generation, read_json_object(beside));
+  config->begin_token.reset();
+  config->end_tokens.clear();
   auto read = read_special_tokens(generation, *config);
   if (!read) return std::move(read).error().within("'", beside.string(), "'");
   return config;

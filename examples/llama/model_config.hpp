@@ -45,8 +45,8 @@ struct model_config {
 /// contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
 
-/// Reads config.json in `folder`, and the tokens that begin and end texts from generation_config.json if it has them.
-/// Errors name the file, and are those of parse_model_config.
+/// Reads config.json in `folder`; the tokens that begin and end texts are those of generation_config.json alone, where
+/// there is one. Errors name the file, and are those of parse_model_config.
 ecq::result<model_config> read_model_config(const std::filesystem::path& folder);
 
 }  // namespace llama

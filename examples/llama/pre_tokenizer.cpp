@@ -87,11 +87,17 @@ class piece_matcher {
   }
 
   std::size_t end_by_numbers(std::size_t from) const noexcept {
-    if (is(from, character_class::number)) {
-      return pattern_ == split_pattern::digits ? from + 1 : run(from, character_class::number);
-    }
-    while (from < all_.size() && !is(from, character_class::number)) ++from;
+    const bool number = is_number(from);
+    if (number && pattern_ == split_pattern::digits) return from + 1;
+    while (from < all_.size() && is_number(from) == number) ++from;
     return from;
+  }
+
+  /// Whether `Digits` sees a number: it knows those of Unicode 17, unlike the expressions.
+  bool is_number(std::size_t index) const noexcept {
+    const std::uint32_t point = all_[index].point;
+    return is(index, character_class::number) || (point >= 0x11DE0 && point <= 0x11DE9) ||
+           (point >= 0x16FF4 && point <= 0x16FF6);
   }
 
   std::string_view text_;

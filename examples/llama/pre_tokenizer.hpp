@@ -18,8 +18,8 @@ enum class split_pattern : std::uint8_t {
   gpt2,     ///< that of GPT-2, which `ByteLevel` applies with `use_regex`
   llama3,   ///< that of Llama 3
   qwen2,    ///< that of Qwen2, which has Llama 3's but for single digits
-  numbers,  ///< runs of \p{N}, and what lies between them
-  digits    ///< each \p{N}, and what lies between them
+  numbers,  ///< runs of numbers, and what lies between them: `Digits`
+  digits    ///< each number, and what lies between them: `Digits` with `individual_digits`
 };
 
 /// The regular expression of split_pattern::llama3 or qwen2, as tokenizer.json spells it.

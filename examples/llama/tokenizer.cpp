@@ -35,11 +35,6 @@ ecq::result<tokenizer> tokenizer::load(const std::filesystem::path& folder, std:
   ECQ_TRY(parsed, read_json_object(path));
   auto made = parse(parsed, vocabulary);
   if (!made) return std::move(made).error().within("'", path.string(), "'");
-  const auto beside = folder / "tokenizer_config.json";
-  if (!std::filesystem::exists(beside, ignored)) return made;
-  ECQ_TRY(config, read_json_object(beside));
-  auto read = made->read_config(config);
-  if (!read) return std::move(read).error().within("'", beside.string(), "'");
   return made;
 }
 

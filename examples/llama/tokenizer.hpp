@@ -35,9 +35,8 @@ class tokenizer {
   /// the vocabulary, merges of tokens that do not exist, and members of another type than they should have.
   static ecq::result<tokenizer> parse(const json& from, std::size_t vocabulary);
 
-  /// Reads tokenizer.json in `folder`, and from tokenizer_config.json which tokens begin texts; where no file is a
-  /// tokenizer's, tokens are bytes, if `vocabulary` has 256 of them. Errors name the file, and are those of parse(),
-  /// and ecq::errc::unsupported for a tokenizer in other files.
+  /// Reads tokenizer.json in `folder`; where no file is a tokenizer's, tokens are bytes, if `vocabulary` has 256 of
+  /// them. Errors name the file, and are those of parse(), and ecq::errc::unsupported for a tokenizer in other files.
   static ecq::result<tokenizer> load(const std::filesystem::path& folder, std::size_t vocabulary);
 
   /// The tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for, and for text that may
@@ -70,14 +69,10 @@ class tokenizer {
   ecq::result<void> read_merges(const json& bpe);
 
   ecq::result<void> read_added(const json& from, std::size_t vocabulary);
-  std::optional<std::uint32_t> added_token(std::string_view text) const;
 
   /// Reads which tokens a text begins with: those before it in the template of post_processor.
   ecq::result<void> read_begin(const json& from, std::size_t vocabulary);
   ecq::result<void> read_template(const json& from, std::size_t vocabulary);
-
-  /// Reads tokenizer_config.json, which may say otherwise.
-  ecq::result<void> read_config(const json& from);
 
   static ecq::result<void> check_composed(std::string_view text);
 

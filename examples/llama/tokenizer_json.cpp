@@ -1,4 +1,4 @@
-// The members of tokenizer.json and tokenizer_config.json, one after another.
+// The members of tokenizer.json, one after another.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -215,18 +215,15 @@ ecq::result<void> tokenizer::read_added(const json& from, std::size_t vocabulary
       return ecq::error(ecq::errc::unsupported, "added_tokens: token '", text, "': its number is ", token, ", not ",
                         known ? *known : next);
     }
-    if (added_token(text)) return ecq::error(ecq::errc::corrupt, "added_tokens: token '", text, "' is there twice");
+    if (added_.has(text) || normalized_added_.has(text)) {
+      return ecq::error(ecq::errc::corrupt, "added_tokens: token '", text, "' is there twice");
+    }
     if (known) texts_[token].reset();  // it stands for itself in text
     ECQ_CHECK(add_text(token, text, text, vocabulary));
     next = (std::max)(next, token + 1);
     (normalized ? normalized_added_ : added_).add(text, static_cast<std::uint32_t>(token));
   }
   return {};
-}
-
-std::optional<std::uint32_t> tokenizer::added_token(std::string_view text) const {
-  const auto literal = added_.find(text);
-  return literal ? literal : normalized_added_.find(text);
 }
 
 ecq::result<void> tokenizer::read_begin(const json& from, std::size_t vocabulary) {
@@ -275,22 +272,6 @@ ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabul
       begin_.push_back(static_cast<std::uint32_t>(*number));
     }
   }
-  return {};
-}
-
-ecq::result<void> tokenizer::read_config(const json& from) {
-  if (!from.contains("add_bos_token") && !from.contains("add_eos_token")) return {};
-  ECQ_TRY(begins, flag_member(from, "add_bos_token"));
-  ECQ_TRY(ends, flag_member(from, "add_eos_token"));
-  if (ends && find_member(from, "eos_token") != nullptr) return ecq::error(ecq::errc::unsupported, "add_eos_token");
-  begin_.clear();
-  const json* bos = find_member(from, "bos_token");
-  if (!begins || bos == nullptr) return {};
-  const std::string name(bos->is_string() ? bos->get_ref<const std::string&>() : text_member(*bos, "content"));
-  const auto added = added_token(name);
-  const auto token = added ? added : token_of(name);
-  if (!token) return ecq::error(ecq::errc::corrupt, "bos_token '", name, "' is not in tokenizer.json");
-  begin_.push_back(*token);
   return {};
 }
 

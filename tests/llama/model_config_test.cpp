@@ -136,7 +136,10 @@ TEST(LlamaConfig, TokensThatEndTextsAreThoseOfGeneration) {
   EXPECT_EQ(llama::read_model_config(folder.path())->end_tokens, (std::vector<std::uint32_t>{4}));
   ecq_test::write_file(folder / "generation_config.json", R"({"eos_token_id": [6, 7]})");
   EXPECT_EQ(llama::read_model_config(folder.path())->end_tokens, (std::vector<std::uint32_t>{6, 7}));
-  EXPECT_EQ(llama::read_model_config(folder.path())->begin_token, 5U);
+  EXPECT_FALSE(llama::read_model_config(folder.path())->begin_token);
+  ecq_test::write_file(folder / "generation_config.json", R"({"bos_token_id": 8})");
+  EXPECT_EQ(llama::read_model_config(folder.path())->begin_token, 8U);
+  EXPECT_TRUE(llama::read_model_config(folder.path())->end_tokens.empty());
   ecq_test::write_file(folder / "generation_config.json", R"({"eos_token_id": 271})");
   EXPECT_TRUE(llama::read_model_config(folder.path())
                   .error()
