@@ -202,6 +202,35 @@ TEST_F(EmulatedDevice, DoesNothingBeforeSomebodyWaits) {
   EXPECT_EQ(value, 2U);
 }
 
+TEST_F(EmulatedDevice, RefusesWhatAGraphCannotHold) {
+  const ecq_test::device_memory memory(4);
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  /// What `call` returns while `stream` is captured, whose graph is lost if that is an error.
+  const auto captured = [&](auto&& call) {
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    const cudaError_t told = call();
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), told == cudaSuccess ? told : cudaErrorStreamCaptureInvalidated);
+    EXPECT_EQ(graph == nullptr, told != cudaSuccess);
+    delete graph;
+    static_cast<void>(cudaGetLastError());
+    return told;
+  };
+  void* place = nullptr;
+  std::uint32_t word = 0;
+  EXPECT_EQ(captured([&] { return cudaMemsetAsync(memory.data(), 0, 4, stream); }), cudaSuccess);
+  EXPECT_EQ(captured([&] { return cudaMemsetAsync(memory.data(), 0, 4); }), cudaErrorStreamCaptureImplicit);
+  EXPECT_EQ(captured([&] { return cudaMemcpyAsync(&word, memory.data(), 4, cudaMemcpyDeviceToHost, stream); }),
+            cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(captured([&] { return cudaStreamSynchronize(stream); }), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(captured([&] { return cudaMalloc(&place, 4); }), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(captured([&] { return cudaFree(memory.data()); }), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeThreadLocal), cudaErrorStreamCaptureUnsupported);
+  static_cast<void>(cudaGetLastError());
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 TEST_F(EmulatedDevice, CopiesNoMoreThanIsThere) {
   const ecq_test::device_memory memory(300);
   std::byte host[2000];

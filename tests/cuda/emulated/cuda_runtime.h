@@ -43,7 +43,10 @@ enum cudaError_t {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorNotReady = 600,
-  cudaErrorLaunchFailure = 719
+  cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureImplicit = 906
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -107,6 +110,29 @@ class device {
     failure_.clear();
     last_ = cudaSuccess;
   }
+
+  cudaError_t begin_capture(cudaStream_t stream) {
+    if (captured_ != nullptr) return told(cudaErrorInvalidValue);
+    if (stream == nullptr) return told(cudaErrorStreamCaptureUnsupported);
+    captured_ = new std::vector<std::function<void()>>;
+    capturing_ = stream;
+    spoilt_ = false;
+    return cudaSuccess;
+  }
+  cudaError_t end_capture(cudaGraph_t* graph) {
+    *graph = std::exchange(captured_, nullptr);
+    if (*graph == nullptr) return told(cudaErrorInvalidValue);
+    if (!spoilt_) return cudaSuccess;
+    delete std::exchange(*graph, nullptr);
+    return told(cudaErrorStreamCaptureInvalidated);
+  }
+  /// An error while a stream is captured, whose graph is then lost: for whatever waits, allocates, or copies memory
+  /// of the host, which a graph would read when it is launched. Devices allow some of it, depending on mode and driver.
+  cudaError_t refuse_in_capture(cudaError_t error = cudaErrorStreamCaptureUnsupported) {
+    if (captured_ == nullptr) return cudaSuccess;
+    spoilt_ = true;
+    return told(error);
+  }
   /// Keeps the error for cudaGetLastError.
   cudaError_t told(cudaError_t error) {
     if (error != cudaSuccess) last_ = error;
@@ -114,11 +140,17 @@ class device {
   }
   cudaError_t last() { return std::exchange(last_, cudaSuccess); }
 
-  cudaError_t enqueue(std::function<void()> work) {
-    if (failure_.empty()) (captured != nullptr ? captured->emplace_back() : waiting_.emplace_back()) = std::move(work);
+  cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
+    if (stream == nullptr) {  // which waits for all other streams
+      if (const cudaError_t error = refuse_in_capture(cudaErrorStreamCaptureImplicit); error != cudaSuccess)
+        return error;
+    }
+    const bool captures = captured_ != nullptr && stream == capturing_;
+    if (failure_.empty()) (captures ? captured_->emplace_back() : waiting_.emplace_back()) = std::move(work);
     return told(status());
   }
   cudaError_t synchronize() {
+    if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return error;
     if (waiting_.empty()) return told(status());
     device_heap::only().open(true);
     while (!waiting_.empty() && failure_.empty()) {
@@ -130,7 +162,6 @@ class device {
     return told(status());
   }
 
-  cudaGraph_t captured = nullptr;                       ///< where work goes while a stream is captured
   std::size_t shared_of_block = most_shared_bytes;      ///< that kernels may ask for; tests may make it less
   std::map<const void*, std::size_t> shared_of_kernel;  ///< where more than is plain was asked for
 
@@ -162,6 +193,9 @@ class device {
   }
 
   std::deque<std::function<void()>> waiting_;
+  cudaGraph_t captured_ = nullptr;  ///< where work goes while a stream is captured
+  cudaStream_t capturing_ = nullptr;
+  bool spoilt_ = false;  ///< the graph
   std::string failure_;
   cudaError_t last_ = cudaSuccess;
   unsigned long kernels_ = 0;
@@ -211,17 +245,20 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
 }
 
 inline cudaError_t cudaMalloc(void** memory, std::size_t size) {
+  *memory = nullptr;
+  if (const auto error = ecq_emulated::device::only().refuse_in_capture(); error != cudaSuccess) return error;
   *memory = size == 0 ? nullptr : ecq_emulated::device_heap::only().allocate(size);
   return ecq_emulated::device::only().told(size != 0 && *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 inline cudaError_t cudaFree(void* memory) {
+  if (const auto error = ecq_emulated::device::only().refuse_in_capture(); error != cudaSuccess) return error;
   const cudaError_t status = cudaDeviceSynchronize();
   if (memory == nullptr || ecq_emulated::device_heap::only().release(static_cast<std::byte*>(memory))) return status;
   return ecq_emulated::device::only().told(cudaErrorInvalidValue);
 }
 
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind,
-                                   cudaStream_t = nullptr) {
+                                   cudaStream_t stream = nullptr) {
   const auto& heap = ecq_emulated::device_heap::only();
   const bool to_device = heap.holds(to, size);
   const bool from_device = heap.holds(from, size);
@@ -229,7 +266,10 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size,
                     (to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) &&
                      from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice));
   if (size != 0 && !fits) return ecq_emulated::device::only().told(cudaErrorInvalidValue);
-  return ecq_emulated::device::only().enqueue([=] {
+  if (!to_device || !from_device) {
+    if (const auto error = ecq_emulated::device::only().refuse_in_capture(); error != cudaSuccess) return error;
+  }
+  return ecq_emulated::device::only().enqueue(stream, [=] {
     if (size != 0) std::memcpy(to, from, size);
   });
 }
@@ -237,11 +277,11 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t size, cuda
   const cudaError_t status = cudaMemcpyAsync(to, from, size, kind);
   return status == cudaSuccess ? cudaDeviceSynchronize() : status;
 }
-inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t = nullptr) {
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t stream = nullptr) {
   if (size != 0 && !ecq_emulated::device_heap::only().holds(to, size)) {
     return ecq_emulated::device::only().told(cudaErrorInvalidValue);
   }
-  return ecq_emulated::device::only().enqueue([=] {
+  return ecq_emulated::device::only().enqueue(stream, [=] {
     if (size != 0) std::memset(to, value, size);
   });
 }
@@ -256,8 +296,8 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const cudaError_t status = cudaDeviceSynchronize();
   return delete event, status;
 }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
-  return ecq_emulated::device::only().enqueue([=] { event->when = std::chrono::steady_clock::now(); });
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
+  return ecq_emulated::device::only().enqueue(stream, [=] { event->when = std::chrono::steady_clock::now(); });
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaDeviceSynchronize(); }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -265,15 +305,11 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
   return cudaSuccess;
 }
 
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  auto& device = ecq_emulated::device::only();
-  if (device.captured != nullptr) return device.told(cudaErrorInvalidValue);
-  device.captured = new std::vector<std::function<void()>>;
-  return cudaSuccess;
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return ecq_emulated::device::only().begin_capture(stream);
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = std::exchange(ecq_emulated::device::only().captured, nullptr);
-  return *graph != nullptr ? cudaSuccess : cudaErrorInvalidValue;
+  return ecq_emulated::device::only().end_capture(graph);
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   *made = new std::vector<std::function<void()>>(*graph);
@@ -281,9 +317,10 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return delete graph, cudaSuccess; }
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   for (const auto& work : *graph) {
-    if (const cudaError_t status = ecq_emulated::device::only().enqueue(work); status != cudaSuccess) return status;
+    if (const cudaError_t status = ecq_emulated::device::only().enqueue(stream, work); status != cudaSuccess)
+      return status;
   }
   return cudaSuccess;
 }
@@ -343,7 +380,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 #if __has_builtin(__builtin_clear_padding)
   std::apply([&](const auto&... parameters) { (check(parameters), ...); }, made.parameters);
 #endif
-  return device.enqueue([&device, config = *config, made] {
+  return device.enqueue(config->stream, [&device, config = *config, made] {
     const auto body = [](void* context) {
       const auto& one = *static_cast<const call*>(context);
       std::apply(one.kernel, one.parameters);
