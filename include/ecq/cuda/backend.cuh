@@ -14,7 +14,12 @@
 namespace ecq {
 
 /// The CUDA backend: work goes to `stream` of the current device, in order, and calls return before it is done. No
-/// function waits for the device or allocates memory there unless its documentation says so.
+/// function allocates memory of the device, and none waits for the device unless its documentation says so.
+///
+/// Calls that do not wait may be captured into a CUDA graph: device_verdict::clear, decode_elements, decompress,
+/// encode_elements, quantize, lambda_for_bits and compress. Each launch of the graph works on what lies in their device
+/// memory at that time; what they were told by value, such as sizes, places and options, stays as it was.
+/// device_verdict::wait, all `open` and `fetch`, and all `upload`, which copy memory of the host, cannot be captured.
 struct cuda {
   cudaStream_t stream = nullptr;
 };
