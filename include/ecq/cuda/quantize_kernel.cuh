@@ -2,6 +2,7 @@
 /// \file
 /// Kernels of EntQuant, with one block per row.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,12 +25,19 @@ struct quantize_work {
   unsigned long long* verdict;
 };
 
+// The most blocks that a multiprocessor holds: ptxas ignores a limit beyond that, with a warning.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 890
+inline constexpr unsigned most_side_by_side = 16;
+#else
+inline constexpr unsigned most_side_by_side = 24;
+#endif
+
 /// Blocks of summarize_kernel, and of quantize_kernel, for which a multiprocessor has registers. Without these limits,
 /// ptxas uses so few registers that it spills.
 template <unsigned Threads>
-inline constexpr unsigned blocks_side_by_side = Threads == 32 ? 24 : 5;
+inline constexpr unsigned blocks_side_by_side = Threads == 32 ? most_side_by_side : 5;
 template <unsigned Threads>
-inline constexpr unsigned quantizing_blocks = Threads == 32 ? 20 : 4;
+inline constexpr unsigned quantizing_blocks = Threads == 32 ? (std::min)(20U, most_side_by_side) : 4;
 
 /// Rows of one launch, one block per row.
 struct row_range {
