@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/device_memory.cuh"
+#include "ecq/base/host_group.hpp"
 #include "ecq/stream/encoded_stream.hpp"
 #include "support/codes.hpp"
 #include "support/elements.hpp"
@@ -79,10 +80,63 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHost) {
   }
 }
 
-// The last record of the index, which is no chunk's, is in a run of records of its own, or not.
-TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForMoreChunksThanThreads) {
+TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForMoreChunksThanWarps) {
   for (const std::size_t beyond : {0U, 2000U}) {
-    expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(5).bell((1U << 20) + beyond, 2)), 10);
+    expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(5).bell((1U << 18) + beyond, 2)), 10);
+  }
+}
+
+// The index alone, of chunks that nobody has encoded: its last record, which is no chunk's, is the first one of a run,
+// the last one, or neither.
+TEST_F(EncodeOnDevice, WritesTheIndexOfTheHostForManyChunks) {
+  for (const std::uint64_t chunks : {1U, 3U, 4094U, 4095U, 4096U, 9001U}) {
+    std::vector<std::uint64_t> counts(256);
+    counts[7] = chunks * 1000;
+    counts[8] = chunks * 24;
+    std::vector<std::uint32_t> word_counts(chunks);
+    ecq_test::code_source random(chunks);
+    for (std::uint32_t& words : word_counts) words = static_cast<std::uint32_t>(random.next() % 9);
+    std::vector<std::uint16_t> slots(ecq::alias_slot_count);
+    ecq::encode_plan plan{};
+    bytes expected(chunks * 200 + 4096, std::byte{0x5A});
+    std::uint64_t stream_bytes = 0;
+    ecq::encode_job job{};
+    job.size = chunks << 10;
+    job.chunks = chunks;
+    job.out = expected.data();
+    job.out_bytes = expected.size();
+    job.stream_bytes = &stream_bytes;
+    job.counts = counts.data();
+    job.plan = &plan;
+    job.slots = slots.data();
+    job.word_counts = word_counts.data();
+    job.chunk_bits = 10;
+    job.element_bytes = 1;
+    const ecq::host_group group;
+    std::vector<ecq::rans_split_work> works(ecq::rans_splits);
+    ecq::detail::alias_work aliases;
+    ecq::weigh_rans_split(group, job.counts, 0, false, works[0]);
+    ecq::choose_encoding(group, *reinterpret_cast<ecq::rans_split_work(*)[ecq::rans_splits]>(works.data()), aliases,
+                         job);
+    const device_memory plan_there(sizeof plan);
+    const device_memory words_there(chunks * sizeof(std::uint32_t));
+    const device_memory out(expected.size());
+    const device_memory size(8);
+    const device_memory flag(8);
+    ASSERT_EQ(cudaMemcpy(plan_there.data(), &plan, sizeof plan, cudaMemcpyHostToDevice), cudaSuccess);
+    ASSERT_EQ(cudaMemcpy(words_there.data(), word_counts.data(), words_there.size(), cudaMemcpyHostToDevice),
+              cudaSuccess);
+    ASSERT_LE(ecq::lay_out_stream(group, job), expected.size());
+    job.out = out.data();
+    job.stream_bytes = reinterpret_cast<std::uint64_t*>(size.data());
+    job.counts = nullptr;
+    job.plan = reinterpret_cast<ecq::encode_plan*>(plan_there.data());
+    job.slots = nullptr;
+    job.word_counts = reinterpret_cast<std::uint32_t*>(words_there.data());
+    ASSERT_TRUE(ecq::detail::launch({}, "testing", &ecq::layout_kernel<ecq::detail::layout_threads>,
+                                    {1, ecq::detail::layout_threads}, job,
+                                    reinterpret_cast<unsigned long long*>(flag.data())));
+    ASSERT_TRUE(out.read() == expected) << chunks;
   }
 }
 

@@ -257,21 +257,36 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
                               table.count, table.symbols, table.frequencies, group.rank(), group.size());
   }
   std::byte* const index = job.at(section_kind::chunk_index);
-  // Neighbouring threads write neighbouring records: of a run of chunks, then of the next one, whose counts are on
-  // their way meanwhile.
-  const auto words_of = [&](std::uint64_t chunk) { return coded && chunk < job.chunks ? job.word_counts[chunk] : 0U; };
+  // Neighbouring threads write neighbouring records, a few each: of a run of chunks, then of the next one, whose counts
+  // are on their way meanwhile. A device waits for the sums of a run, so a run is long.
+  constexpr std::uint32_t together = 4;
+  std::uint32_t next[together];
+  const auto load = [&](std::uint64_t first) {
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) {
+      next[i] = coded && first + i < job.chunks ? job.word_counts[first + i] : 0U;
+    }
+  };
   std::uint64_t before = 0;
-  std::uint64_t next = words_of(group.rank());
-  for (std::uint64_t run = 0; run <= job.chunks; run += group.size()) {
-    const std::uint64_t chunk = run + group.rank();
-    const std::uint64_t count = next;
-    next = words_of(chunk + group.size());
+  load(together * group.rank());
+  for (std::uint64_t run = 0; run <= job.chunks; run += together * group.size()) {
+    const std::uint64_t first = run + together * group.rank();
+    std::uint32_t counts[together];
+    std::uint64_t here = 0;
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) here += counts[i] = next[i];
+    load(first + together * group.size());
     std::uint64_t of_run = 0;
-    const std::uint64_t word = before + group.exclusive_sum(count, of_run);
+    std::uint64_t word = before + group.exclusive_sum(here, of_run);
     before += of_run;
-    if (chunk > job.chunks) continue;
-    const auto half = [&](unsigned at) { return static_cast<std::uint32_t>(word >> at & 0xFFFFFFFFU); };
-    memory::store_16_bytes(index + chunk * chunk_record::bytes, {half(0), half(32), 0, 0});
+    ECQ_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i) {
+      const auto half = [&](unsigned at) { return static_cast<std::uint32_t>(word >> at & 0xFFFFFFFFU); };
+      if (first + i <= job.chunks) {
+        memory::store_16_bytes(index + (first + i) * chunk_record::bytes, {half(0), half(32), 0, 0});
+      }
+      word += counts[i];
+    }
   }
   std::uint64_t end = fixed_header_bytes + plan.directory_bytes;
   const auto clear = [&](std::uint64_t from, std::uint64_t to) {
