@@ -205,7 +205,7 @@ TEST_F(EncodeOnDevice, SaysHowMuchRoomItNeeds) {
 // As devices of compute capability 12.0 have it: alias slots stay in global memory.
 TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostWithLittleSharedMemory) {
   std::size_t& most = ecq_emulated::device::only().shared_of_block;
-  const std::size_t before = std::exchange(most, std::size_t{99} << 10);
+  const std::size_t before = std::exchange(most, ecq::detail::least_shared_bytes);
   EXPECT_LT(most, ecq::detail::encode_shared_bytes<true>);
   for (const auto format : ecq_test::stream_formats) {
     for (const std::size_t count : {1U, 1025U, 9003U}) {

@@ -34,6 +34,7 @@ struct plan_memory {
   rans_split_work works[rans_splits];
   alias_work aliases;
 };
+static_assert(sizeof(plan_memory) <= least_shared_bytes);
 
 /// Bytes of shared memory of encode_kernel.
 template <bool SharedSlots>

@@ -16,6 +16,10 @@ namespace ecq::detail {
 /// Bytes of shared memory that a block may have without a request.
 inline constexpr std::size_t plain_shared_bytes = std::size_t{48} << 10;
 
+/// Bytes of shared memory that a block gets on request from every device of compute capability 8.0 and later: those of
+/// 8.6, 8.9 and 12.0 have least.
+inline constexpr std::size_t least_shared_bytes = std::size_t{99} << 10;
+
 /// Number of blocks (less than 2^31; with 0, nothing happens), threads per block, and bytes of dynamic shared memory
 /// per block.
 struct launch_shape {
