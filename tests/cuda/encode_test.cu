@@ -240,6 +240,9 @@ TEST_F(EncodeOnDevice, NamesWhatCannotBe) {
   EXPECT_EQ(attempt(0, 4096 + 128, needed, 1024, 2056), errc::invalid_argument);
   EXPECT_EQ(attempt(0, 4096, needed, 1024 + 32, 2056), errc::invalid_argument);
   EXPECT_EQ(attempt(0, 4096, needed, 1024, 2060), errc::invalid_argument);
+  EXPECT_EQ(code_of(ecq::encode_elements({}, {}, {at, 100}, {}, {at + 4096, needed}, {at + 1024, 1024}, nullptr,
+                                         ecq::device_verdict(at + 2048))),
+            errc::invalid_argument);
   EXPECT_EQ(code_of(ecq::encode_elements({}, {}, {at, 100}, {}, {at + 4096, needed}, {at + 1024, 1024},
                                          reinterpret_cast<std::uint64_t*>(at + 2056), ecq::device_verdict(at + 2052))),
             errc::invalid_argument);

@@ -136,11 +136,11 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
   const auto misaligned = [](const void* memory, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment != 0;
   };
-  if (misaligned(elements.data(), 16) || misaligned(workspace.data(), 256) || misaligned(out.data(), 64) ||
-      misaligned(device_size, 8)) {
+  if (misaligned(elements.data(), 16) || misaligned(workspace.data(), 256) || misaligned(out.data(), 64)) {
     return error(errc::invalid_argument,
-                 "memory for encoding is not aligned: elements to 16 bytes, workspace to 256, stream to 64, size to 8");
+                 "memory for encoding is not aligned: elements to 16 bytes, workspace to 256, stream to 64");
   }
+  ECQ_CHECK(detail::check_aligned(device_size, 8, "the place for the size"));
   ECQ_CHECK(detail::check_aligned(verdict.memory(), 8, "the verdict"));
   std::byte* const memory = workspace.data();
   const encode_job job = {
