@@ -55,7 +55,9 @@ class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
                                            ring_in(stream, static_cast<std::byte*>(shared))) {}
 
   /// Bytes of shared memory that a block of `threads` threads needs, for a stream whose one table has `entries`
-  /// entries.
+  /// entries: at most 24 KiB for the table, and 1280 bytes a warp. Beyond 48 KiB, which blocks of 20 warps and more may
+  /// reach, and smaller ones that need other shared memory too, a kernel is launched only once its attribute
+  /// cudaFuncAttributeMaxDynamicSharedMemorySize allows it.
   static constexpr std::size_t shared_bytes(std::uint32_t entries, unsigned threads) {
     return table_bytes(entries) + std::size_t{threads / lane_count} * word_ring_bytes;
   }
