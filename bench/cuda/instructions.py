@@ -96,8 +96,8 @@ def blocks_of(code):
         if one.kind in ("BRA", "JMP") and one.target in index:
             to.append(number[index[one.target]])
         leaves = one.kind in ("BRA", "BRX", "EXIT", "RET", "JMP") and one.predicate in ("", "@PT")
-        if one.kind == "BRA" and re.match(r"U?P", one.operands):
-            leaves = False  # a condition besides the predicate
+        if one.kind == "BRA" and "," in one.operands:
+            leaves = False  # a condition besides the predicate: P0, !UP0 or, of BRA.DIV, UR4
         if not leaves and end < len(code):
             to.append(number[end])
         followers.append(to)
@@ -148,8 +148,18 @@ def looks_up(one):
     return one.kind == "LDS"
 
 
+def left_out(last, address):
+    """The predicate that is false if `address` follows the last instruction of a block, where a branch tells."""
+    if last.kind != "BRA" or last.predicate == "" or "," in last.operands:
+        return None
+    if last.target != address:
+        return last.predicate
+    return last.predicate.replace("@!", "@") if "!" in last.predicate else last.predicate.replace("@", "@!")
+
+
 def hot_way(code, blocks, followers, head, body, wanted):
-    """Of the ways once round a loop that meet `wanted` most often the shortest: its instructions."""
+    """Of the ways once round a loop that meet `wanted` most often the shortest: its instructions. What has
+    the predicate under which the block's branch would go elsewhere is not met."""
     order, back = in_depth(head, followers, body)
     # best[meets] = (instructions, block before, meets before) on the way to a block
     best = {block: {} for block in order}
@@ -158,9 +168,10 @@ def hot_way(code, blocks, followers, head, body, wanted):
     for block in order:
         part = code[slice(*blocks[block])]
         for meets, (count, _, _) in list(best[block].items()):
-            now = meets + sum(map(wanted, part))
             value = (count + len(part), block, meets)
             for to in followers[block]:
+                false = left_out(part[-1], code[blocks[to][0]].address)
+                now = meets + sum(wanted(one) and one.predicate != false for one in part)
                 if to == head:
                     ends.append((-now, value))
                 elif to in body and (block, to) not in back and (now not in best[to] or value[0] < best[to][now][0]):
