@@ -104,8 +104,9 @@ class resident_stream {
  public:
   /// Opens the stream at the beginning of `stream`, which is memory of the current device, aligned to 64 bytes, and may
   /// be longer than the stream. Waits for gpu.stream, twice. Checks all that encoded_stream::parse checks. Kernels
-  /// check again what they read from the index later, so bytes that change cannot lead them out of the stream. Takes as
-  /// much of the host's address space as the stream is long, and as much memory as its header, tables, index and decode
+  /// check again what they read from the index later, so bytes that change between calls cannot lead them out of the
+  /// stream. Bytes that change while a kernel decodes them may: its threads would see different streams. Takes as much
+  /// of the host's address space as the stream is long, and as much memory as its header, tables, index and decode
   /// tables.
   /// Errors: those of encoded_stream::parse and device_image::of, invalid_argument, device_error.
   static result<resident_stream> open(const cuda& gpu, std::span<const std::byte> stream) {
