@@ -8,8 +8,8 @@ import instructions  # noqa: E402
 
 def hot_loop(*lines):
     """Addresses of the instructions of the loop that does the work; 16 bytes each."""
-    listing = "\t\tFunction : kernel\n" + "".join(f"        /*{16 * i:04x}*/   {line} ;\n" for i, line in enumerate(lines))
-    code = instructions.functions_of(listing)["kernel"]
+    listing = "".join(f"        /*{16 * i:04x}*/   {line} ;\n" for i, line in enumerate(lines))
+    code = instructions.functions_of("\t\tFunction : kernel\n" + listing)["kernel"]
     return [one.address for one in instructions.hot_loop(code, lambda one: one.kind == "STG")]
 
 

@@ -18,8 +18,9 @@ namespace ecq {
 ///
 /// Calls that do not wait may be captured into a CUDA graph: device_verdict::clear, decode_elements, decompress,
 /// encode_elements, quantize, lambda_for_bits and compress. Each launch of the graph works on what lies in their device
-/// memory at that time; what they were told by value, such as sizes, places and options, stays as it was.
-/// device_verdict::wait, all `open` and `fetch`, and all `upload`, which copy memory of the host, cannot be captured.
+/// memory at that time; what they were told by value, such as sizes, places and options, stays as it was. Every `open`,
+/// `fetch` and `wait` needs the answer of the device at once, and `upload` copies memory of the host: a graph holds
+/// none of them.
 struct cuda {
   cudaStream_t stream = nullptr;
 };
