@@ -249,15 +249,14 @@ ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabul
   const json* single = find_member(from, "single");
   const json* tokens = find_member(from, "special_tokens");
   if (single == nullptr || !single->is_array()) return ecq::error(ecq::errc::corrupt, "single: no array");
-  bool has_text = false;
+  std::size_t texts = 0;
   for (const json& part : *single) {
     const json* special = part.is_object() ? find_member(part, "SpecialToken") : nullptr;
-    if (special == nullptr && std::exchange(has_text, true)) {
-      return ecq::error(ecq::errc::unsupported, "single: the text twice");
-    }
+    const json* text = part.is_object() ? find_member(part, "Sequence") : nullptr;
+    texts += text != nullptr && text_member(*text, "id") == "A";
     if (special == nullptr) continue;
     const std::string name(text_member(*special, "id"));
-    if (has_text) return ecq::error(ecq::errc::unsupported, "'", name, "' behind the text");
+    if (texts != 0) return ecq::error(ecq::errc::unsupported, "'", name, "' behind the text");
     const json* token = tokens == nullptr ? nullptr : find_member(*tokens, name.c_str());
     const json* numbers = token == nullptr ? nullptr : find_member(*token, "ids");
     if (numbers == nullptr || !numbers->is_array()) {
@@ -272,6 +271,7 @@ ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabul
       begin_.push_back(static_cast<std::uint32_t>(*number));
     }
   }
+  if (texts != 1) return ecq::error(ecq::errc::unsupported, "single: the text ", texts, " times");
   return {};
 }
 

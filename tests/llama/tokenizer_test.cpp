@@ -98,6 +98,9 @@ TEST(LlamaTokenizer, MergesMayBePairsAndPiecesTokens) {
     merge = {text.substr(0, text.find(' ')), text.substr(text.find(' ') + 1)};
   }
   EXPECT_EQ(*parsed(pairs).encode("abc"), (tokens{'a', 256}));
+  json versioned = tokenizer_json({{"b", "c"}});
+  versioned["model"]["merges"].insert(versioned["model"]["merges"].begin(), "#version: 0.2");
+  EXPECT_EQ(*parsed(versioned).encode("abc"), (tokens{'a', 256}));
   pairs["model"]["ignore_merges"] = true;
   EXPECT_EQ(*parsed(pairs).encode("abc"), (tokens{258}));
 }
@@ -159,7 +162,10 @@ TEST(LlamaTokenizer, TemplatesSayHowTextsBegin) {
   EXPECT_EQ(begin_of({start, text}, special), "[7,8]");
   EXPECT_EQ(begin_of(json::array({text}), special), "[]");
   EXPECT_EQ(begin_of({text, start}, special), "unsupported: post_processor: '<s>' behind the text");
-  EXPECT_EQ(begin_of({text, text}, special), "unsupported: post_processor: single: the text twice");
+  EXPECT_EQ(begin_of({text, text}, special), "unsupported: post_processor: single: the text 2 times");
+  EXPECT_EQ(begin_of({start, start}, special), "unsupported: post_processor: single: the text 0 times");
+  EXPECT_EQ(begin_of({start, {{"Sequence", {{"id", "B"}}}}}, special),
+            "unsupported: post_processor: single: the text 0 times");
   EXPECT_EQ(begin_of({start, text}, nullptr), "corrupt: post_processor: special_tokens: '<s>': no ids");
   EXPECT_EQ(begin_of({start, text}, {{"<s>", {{"ids", {300}}}}}),
             "corrupt: post_processor: special_tokens: '<s>': 300, not a token below 300");
