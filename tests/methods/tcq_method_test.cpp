@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 #include "ecq/compressor.hpp"
+#include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/methods/any_method.hpp"
@@ -272,6 +274,27 @@ TEST_F(Tcq, CompressesCheckpoints) {
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, out));
   const auto model = ecq::checkpoint::open(out);
   ASSERT_TRUE(model);
+  // A zero is a weight of 0, not one of 1 step, whose index is 0 as well; values are codes, not indices.
+  const auto of_first = ecq::as_weights(*model->find("layers.0.a"), model->bytes(*model->find("layers.0.a")));
+  ASSERT_TRUE(of_first);
+  std::vector<float> row(1030);
+  std::size_t zeros = 0;
+  for (std::size_t number = 0; number < 100; ++number) {
+    of_first->load(number, 0, row);
+    zeros += static_cast<std::size_t>(std::ranges::count(row, 0.0F));
+  }
+  EXPECT_EQ(report->tensors[0].sparsity, static_cast<double>(zeros) / (100 * 1030));
+  EXPECT_EQ(seen->tensors[0].sparsity, report->tensors[0].sparsity);
+  EXPECT_EQ(seen->tensors[0].unique_values, report->tensors[0].unique_values);
+  std::set<std::uint8_t> codes;
+  const auto container = ecq::container_reader::open(packed);
+  ASSERT_TRUE(container);
+  const auto block = container->load(0);
+  ASSERT_TRUE(block);
+  std::vector<std::byte> elements(100 * 1030);
+  ASSERT_TRUE(ecq::decode_elements(cpu{}, ecq::block_decoder::open(*block)->stream(), 0, elements));
+  for (const std::byte element : elements) codes.insert(std::to_integer<std::uint8_t>(element));
+  EXPECT_EQ(report->tensors[0].unique_values, codes.size());
   const auto weights = ecq::as_weights(*model->find("layers.0.b"), model->bytes(*model->find("layers.0.b")));
   ASSERT_TRUE(weights);
   const auto error = ecq::measure_error(cpu{}, matrix_view<const float>(third.data(), 192, 250), *weights);

@@ -23,8 +23,7 @@ struct inspect_report : checkpoint_report {
 };
 
 /// Decodes all codes of a container and counts them; reads only the header of a plain checkpoint. Errors are those of
-/// opening and decoding, and name file, block and matrix. Of codes on a trellis, of which a coder sees the indices, the
-/// entropy exceeds what a stream needs.
+/// opening and decoding, and name file, block and matrix.
 result<inspect_report> inspect_checkpoint(const cpu& backend, const std::filesystem::path& in,
                                           const progress_callback& report_progress = {});
 

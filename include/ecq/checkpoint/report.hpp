@@ -75,13 +75,15 @@ inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
 
 inline void checkpoint_report::add_block(const std::string& name, packed_block_view block,
                                          std::span<const histogram> counts) {
+  // A coder sees the indices of a trellis, each of which stands for two codes: only one of index 0's is zero.
   std::vector<histogram> indices;
+  std::span<const histogram> coded = counts;
   if (const auto header = stream_header::read(block.stream); header && header->trellis) {
     std::transform(counts.begin(), counts.end(), std::back_inserter(indices), counts_of_indices);
-    counts = indices;
+    coded = indices;
   }
   histogram all;
-  for (const histogram& part : counts) all += part;
+  for (const histogram& part : coded) all += part;
   const auto symbols = static_cast<double>(all.total());
   const bool lossless = !block.matrices.empty() && block.matrices.front().lossless();
   const bool exponents = lossless && block.matrices.front().codes_exponents();
@@ -104,14 +106,15 @@ inline void checkpoint_report::add_block(const std::string& name, packed_block_v
     weights_of_block += report.weights;
     const double symbols_per_weight =
         report.weights == 0 ? 0 : static_cast<double>(codes.count) / static_cast<double>(report.weights);
-    report.entropy = codes.count == 0 ? 0 : (codes.entropy + never_coded) * symbols_per_weight;
-    report.exponent_entropy = exponents ? codes.entropy : 0;
+    const double entropy_here = entropy_of(coded[index]);
+    report.entropy = codes.count == 0 ? 0 : (entropy_here + never_coded) * symbols_per_weight;
+    report.exponent_entropy = exponents ? entropy_here : 0;
     report.sparsity = lossless ? 0 : codes.sparsity;
     report.unique_values = codes.unique_values;
     if (codes.count == 0) continue;
     double information = never_coded * static_cast<double>(codes.count);
     for (std::size_t code = 0; code < 256; ++code) {
-      const std::uint64_t count = counts[index].counts[code];
+      const std::uint64_t count = coded[index].counts[code];
       if (count == 0) continue;
       information += static_cast<double>(count) * std::log2(symbols / static_cast<double>(all.counts[code]));
     }
