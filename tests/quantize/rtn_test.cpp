@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "support/weights.hpp"
@@ -44,6 +46,19 @@ TEST(Rtn, ByHand) {
   const auto rounded = rtn{.bits = 4}.apply(cpu{}, matrix_view<const float>(weights.data(), 2, 5));
   EXPECT_EQ(rounded->weights, (std::vector<float>{7, -7, 4, 2, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(rounded->codes, (std::vector<std::uint8_t>{7, 249, 4, 2, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(Rtn, LargestWeightsStayFinite) {
+  constexpr float largest = (std::numeric_limits<float>::max)();
+  const std::vector<float> weights = {largest, -largest, 3.4e38F, 1e37F};
+  for (int bits = 2; bits <= 8; ++bits) {
+    const auto rounded = rtn{.bits = bits}.apply(cpu{}, matrix_view<const float>(weights.data(), 1, 4));
+    ASSERT_TRUE(rounded);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LE(std::abs(rounded->weights[i]), largest) << bits;
+      EXPECT_NEAR(rounded->weights[i] / weights[i], 1, 0.01) << bits;
+    }
+  }
 }
 
 TEST(Rtn, BitsOutOfRange) {

@@ -3,9 +3,11 @@
 /// Definition of rounding to nearest.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -20,7 +22,11 @@ ECQ_EXACT_FLOAT inline void round_row(int bits, std::span<float> weights, std::u
   const auto largest = static_cast<float>((1 << (bits - 1)) - 1);
   float most = 0;
   for (const float weight : weights) most = (std::max)(most, std::fabs(weight));
-  const float scale = bf16((std::min)(most / largest, bf16::largest));
+  // With the largest scale, the largest code is still within FP32.
+  constexpr float end = (std::numeric_limits<float>::max)();
+  const float coarsest =
+      bf16::from_bits(static_cast<bf16::code_type>(std::bit_cast<std::uint32_t>(end / largest) >> 16));
+  const float scale = bf16((std::min)(most / largest, coarsest));
   for (std::size_t column = 0; column < weights.size(); ++column) {
     // A row of zeros, or of weights below BF16's range, has scale 0.
     const float exact = scale == 0.0F ? 0.0F : weights[column] / scale;
