@@ -145,6 +145,9 @@ TEST(InputMoments, CheckNamesWhatIsWrong) {
   bad.second[3] = std::nan("");
   EXPECT_EQ(code_of(bad), errc::non_finite);
   bad = good;
+  bad.second[2] = std::nan("");
+  EXPECT_EQ(code_of(bad), errc::non_finite) << "below the diagonal";
+  bad = good;
   bad.cross = {0, 0, std::numeric_limits<double>::infinity(), 0};
   EXPECT_EQ(code_of(bad), errc::non_finite);
 }

@@ -88,7 +88,9 @@ inline result<void> input_moments::check(const cpu& backend) const {
     for (std::size_t column = 0; column < width; ++column) {
       const std::size_t at = row * width + column;
       const double moment = second[at], of_row = second[row * width + row], of_column = second[column * width + column];
-      if (not_finite(second, at) || not_finite(cross, at) || !std::isfinite(of_row) || !std::isfinite(of_column)) {
+      const double mirrored = second[column * width + row];
+      if (not_finite(second, at) || not_finite(cross, at) || !std::isfinite(mirrored) || !std::isfinite(of_row) ||
+          !std::isfinite(of_column)) {
         return error(errc::non_finite, "moments of columns ", row, " and ", column, " are NaN or infinite");
       }
       const double most = std::sqrt(of_row) * std::sqrt(of_column);
@@ -96,9 +98,9 @@ inline result<void> input_moments::check(const cpu& backend) const {
         return error(errc::invalid_argument, "E[a b] = ", moment, " of columns ", row, " and ", column,
                      ", for which E[a^2] and E[b^2] are ", of_row, " and ", of_column);
       }
-      if (!(std::fabs(moment - second[column * width + row]) <= most * 1e-6)) {
+      if (!(std::fabs(moment - mirrored) <= most * 1e-6)) {
         return error(errc::invalid_argument, "the moments of columns ", row, " and ", column,
-                     " are not symmetric: ", moment, " and ", second[column * width + row]);
+                     " are not symmetric: ", moment, " and ", mirrored);
       }
     }
     return {};
