@@ -75,6 +75,35 @@ TEST(RowRoot, IsARootOfTheStraightThroughGradient) {
   }
 }
 
+// Sums over few weights go in leaps, so the search halves intervals. On the way it meets roots.
+TEST(RowRoot, KeepsTheRootThatItMeets) {
+  constexpr std::size_t rows = 200, columns = 32;
+  constexpr double lambda = 256;
+  const auto weights = ecq_test::gaussian(rows, columns);
+  const auto layout = ecq::per_channel{}.layout(rows, columns);
+  const auto scales = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{lambda}, weights, layout);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto near = [&](int thousandths) {
+      const double scale = static_cast<double>(scales[row]) * (1 + thousandths / 1000.0);
+      return gradient<ecq::fp8_e4m3, ecq::relative_l1>(weights, columns, row, lambda, scale);
+    };
+    int changes = 0;
+    for (int at = -10; at < 10; ++at) changes += (near(at) < 0) != (near(at + 1) < 0) ? 1 : 0;
+    EXPECT_GT(changes, 0) << "row " << row << ": " << near(0);
+  }
+}
+
+TEST(RowRoot, KeepsAScaleAtWhichBothSidesAreAsGoodAsEqual) {
+  ecq::detail::balanced_scale_search search(1.0F, 0x1p-10F, 1, 1.0);
+  while (!search.finished()) {
+    const auto scale = static_cast<double>(search.scale());
+    const double ratio = scale < 1.15 ? 0.5 : scale > 1.3 ? 2 : 1 + 1e-7;
+    search.take({.distortion = ratio / scale, .kept = 1});
+  }
+  EXPECT_GE(search.scale(), 1.15F);
+  EXPECT_LE(search.scale(), 1.3F);
+}
+
 TEST(RowRoot, TakesFewEvaluations) {
   const auto weights = ecq_test::student_t4(100, 1024);
   const ecq::weights_view view = matrix_view<const float>(weights.data(), 100, 1024);

@@ -185,7 +185,9 @@ class balanced_scale_search {
     }
     const double half_step = bounded(excess / (2.0 * slope), -octave, octave);
     float next = with_short_significand(static_cast<float>(scale * ((1.0 - half_step) / (1.0 + half_step))));
-    if (below_ != 0.0F && above_ != 0.0F && (round_ > 8 || next <= below_ || next >= above_)) {
+    const bool close = half_step > -0x1p-10 && half_step < 0x1p-10;
+    // Halving the interval would lead away from a root that is this near.
+    if (!close && below_ != 0.0F && above_ != 0.0F && (round_ > 8 || next <= below_ || next >= above_)) {
       next = with_short_significand(0.5F * below_ + 0.5F * above_);  // exact; a quotient may not be
       if (next <= below_ || next >= above_ || above_ - below_ < below_ * 0x1p-9F) return finish(next);
     }
@@ -193,7 +195,7 @@ class balanced_scale_search {
     previous_ = scale_;
     previous_excess_ = excess;
     scale_ = next;
-    finished_ = ++round_ == 48 || (half_step > -0x1p-10 && half_step < 0x1p-10);
+    finished_ = ++round_ == 48 || close;
   }
 
  private:
