@@ -44,9 +44,12 @@ ecq::result<std::vector<std::uint32_t>> tokenizer::encode(std::string_view text)
   added_.split(text, [&](std::string_view part, const std::uint32_t* added) {
     if (added != nullptr) return tokens.push_back(*added);
     if (outcome && composed_) outcome = check_composed(part);
-    normalized_added_.split(part, [&](std::string_view piece, const std::uint32_t* token) {
-      if (token != nullptr) return tokens.push_back(*token);
-      if (outcome) outcome = encode_plain(piece, 0, piece.data() == text.data(), tokens);
+    const std::string normal = normalize(part);
+    bool first = part.data() == text.data();
+    normalized_added_.split(normal, [&](std::string_view piece, const std::uint32_t* token) {
+      if (token != nullptr) tokens.push_back(*token);
+      if (token == nullptr && outcome) outcome = encode_plain(piece, 0, first, tokens);
+      first = false;
     });
   });
   if (!outcome) return std::move(outcome).error();
@@ -66,6 +69,13 @@ ecq::result<void> tokenizer::check_composed(std::string_view text) {
                     ", which the normalizer NFC may change: normalize the text before");
 }
 
+std::string tokenizer::normalize(std::string_view text) const {
+  if (!marks_early_ || text.empty()) return std::string(text);
+  std::string normal = lead_ == lead::normalizer ? " " : "";
+  normal += text;
+  return name_of(spelling_, normal);
+}
+
 ecq::result<void> tokenizer::encode_plain(std::string_view text, std::size_t level, bool first,
                                           std::vector<std::uint32_t>& out) const {
   if (level < patterns_.size()) {
@@ -81,8 +91,7 @@ ecq::result<void> tokenizer::encode_plain(std::string_view text, std::size_t lev
 }
 
 bool tokenizer::needs_space(std::string_view text, bool first) const noexcept {
-  if (lead_ == lead::none || text.empty()) return false;
-  if (lead_ == lead::always) return true;
+  if (lead_ == lead::none || lead_ == lead::normalizer || text.empty()) return false;
   const bool there = text[0] == ' ' || (spelling_ == spelling::characters && text.starts_with(space_mark));
   return !there && (first || lead_ == lead::unless_there);
 }

@@ -76,6 +76,9 @@ class tokenizer {
 
   static ecq::result<void> check_composed(std::string_view text);
 
+  /// What the normalizer makes of text without the added tokens that are looked for first.
+  std::string normalize(std::string_view text) const;
+
   /// Appends the tokens of text without added tokens, split by the patterns from `level` on. `first`: it begins a text.
   ecq::result<void> encode_plain(std::string_view text, std::size_t level, bool first,
                                  std::vector<std::uint32_t>& out) const;
@@ -88,8 +91,13 @@ class tokenizer {
   ecq::result<void> add_bytes(std::string_view text, std::vector<std::uint32_t>& out) const;
   ecq::result<void> add_characters(std::string_view name, std::vector<std::uint32_t>& out) const;
 
-  /// Where a space is put in front of a piece.
-  enum class lead : std::uint8_t { none, always, unless_there, of_text };
+  /// Where a space is put in front.
+  enum class lead : std::uint8_t {
+    none,
+    normalizer,    ///< of what the normalizer gets
+    unless_there,  ///< of pieces of patterns_
+    of_text        ///< of the first of them, unless it is there
+  };
 
   std::vector<std::optional<std::string>> texts_;         ///< the bytes of each token
   std::unordered_map<std::string, std::uint32_t> names_;  ///< tokens of the vocabulary by what the file calls them
@@ -103,7 +111,7 @@ class tokenizer {
   spelling spelling_ = spelling::bytes;
   lead lead_ = lead::none;
   bool has_spelling_ = false;  ///< some member says how names spell text
-  bool marks_early_ = false;   ///< spaces become marks before normalized added tokens are looked for
+  bool marks_early_ = false;   ///< the normalizer makes marks of spaces
   bool composed_ = false;      ///< text has to be in normal form C
   bool whole_pieces_ = false;  ///< a piece that is a token is not made of merges
 };

@@ -90,7 +90,7 @@ ecq::result<void> tokenizer::read_normalizer(const json& from) {
     return {};
   }
   if (type == "Prepend" && text_member(from, "prepend") == space_mark) {
-    lead_ = lead::always;
+    lead_ = lead::normalizer;
     return {};
   }
   const json* pattern = find_member(from, "pattern");
@@ -207,21 +207,19 @@ ecq::result<void> tokenizer::read_added(const json& from, std::size_t vocabulary
       if (given) return ecq::error(ecq::errc::unsupported, "added_tokens: token '", text, "': ", option);
     }
     ECQ_TRY(normalized, flag_member(one, "normalized"));
-    if (normalized && marks_early_) {
-      return ecq::error(ecq::errc::unsupported, "added_tokens: token '", text, "': normalized");
-    }
     const auto known = token_of(text);
     if (token != (known ? *known : next)) {
       return ecq::error(ecq::errc::unsupported, "added_tokens: token '", text, "': its number is ", token, ", not ",
                         known ? *known : next);
     }
-    if (added_.has(text) || normalized_added_.has(text)) {
+    if (added_.has(text) || normalized_added_.has(normalize(text))) {
       return ecq::error(ecq::errc::corrupt, "added_tokens: token '", text, "' is there twice");
     }
     if (known) texts_[token].reset();  // it stands for itself in text
     ECQ_CHECK(add_text(token, text, text, vocabulary));
     next = (std::max)(next, token + 1);
-    (normalized ? normalized_added_ : added_).add(text, static_cast<std::uint32_t>(token));
+    (normalized ? normalized_added_ : added_)
+        .add(normalized ? normalize(text) : text, static_cast<std::uint32_t>(token));
   }
   return {};
 }

@@ -332,6 +332,11 @@ TEST(LlamaTokenizer, CharactersMayBeTokens) {
   for (const std::string text : {"", "a b", "\u00E9\u00E8\xFF <0x41>\n"}) {
     EXPECT_EQ(words.decode(*words.encode(text)), text.empty() ? "" : " " + text);
   }
+  // Normalized added tokens are looked for as the normalizer makes them.
+  json normalized = from;
+  normalized["added_tokens"][0]["normalized"] = true;
+  EXPECT_EQ(*parsed(normalized).encode("<s>ab ab <s>ab"), (tokens{1, ab, word, 1, ab}));
+  EXPECT_EQ(parsed(normalized).decode(tokens{1}), "<s>");
   from["normalizer"] = nullptr;
   const auto with_scheme = [&](const char* scheme, const char* text) {
     from["pre_tokenizer"] = {
@@ -352,8 +357,6 @@ TEST(LlamaTokenizer, RefusesOtherTokenizersOfCharacters) {
   };
   EXPECT_EQ(with(json::object()), "");
   EXPECT_EQ(with({{"model", {{"byte_fallback", false}}}}), "unsupported: model: no byte_fallback");
-  EXPECT_EQ(with({{"added_tokens", {{{"id", 1}, {"content", "<s>"}, {"normalized", true}}}}}),
-            "unsupported: added_tokens: token '<s>': normalized");
   json spaces = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}, {"split", false}};
   EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
             "unsupported: pre_tokenizer: Metaspace by this mark");
