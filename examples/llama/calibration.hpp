@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ecq/base/result.hpp"
-#include "layer_source.hpp"
 #include "own_texts.hpp"
+#include "projection.hpp"
 
 namespace llama {
 

@@ -12,8 +12,8 @@
 #include "../../ecq/progress_bar.hpp"
 #include "../../ecq/text.hpp"
 #include "../forward.hpp"
-#include "../layer_source.hpp"
 #include "../model.hpp"
+#include "../projection.hpp"
 #include "../thread_pool.hpp"
 #include "../tokenizer.hpp"
 

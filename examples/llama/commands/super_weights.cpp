@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "../../ecq/text.hpp"
-#include "../layer_source.hpp"
 #include "../model.hpp"
+#include "../projection.hpp"
 #include "../thread_pool.hpp"
 #include "../tokenizer.hpp"
 
