@@ -22,14 +22,13 @@ enum class split_pattern : std::uint8_t {
   digits    ///< each number, and what lies between them: `Digits` with `individual_digits`
 };
 
-/// The regular expression of split_pattern::llama3 or qwen2, as tokenizer.json spells it.
-constexpr std::string_view expression_of(split_pattern pattern) noexcept {
-  return pattern == split_pattern::llama3
-             ? "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-             : "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-}
+/// The regular expressions of split_pattern::llama3 and qwen2, as tokenizer.json spells them.
+inline constexpr std::string_view llama3_expression =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+inline constexpr std::string_view qwen2_expression =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 namespace detail {
 

@@ -23,7 +23,7 @@
 namespace llama {
 
 /// Text as tokens. Every text, be it UTF-8 or not, comes back from its tokens byte for byte, but for the space in front
-/// of it that some tokenizers add.
+/// of it that some tokenizers add, and for U+2581, which comes back as a space where it marks spaces.
 class tokenizer {
  public:
   /// Tokens are bytes: those of models without a tokenizer.

@@ -8,6 +8,22 @@
 
 namespace llama {
 
+namespace {
+
+/// Reads the members of a sequence, which has no other in it.
+template <class Read>
+ecq::result<void> each_of(const json& sequence, const char* name, const Read& read) {
+  const json* all = find_member(sequence, name);
+  if (all == nullptr || !all->is_array()) return ecq::error(ecq::errc::corrupt, name, ": no array");
+  for (const json& one : *all) {
+    if (text_member(one, "type") == "Sequence") return ecq::error(ecq::errc::unsupported, "a sequence in another");
+    ECQ_CHECK(read(one));
+  }
+  return {};
+}
+
+}  // namespace
+
 ecq::result<tokenizer> tokenizer::parse(const json& from, std::size_t vocabulary) {
   tokenizer made;
   ECQ_CHECK(made.read_splitting(from));
@@ -23,13 +39,7 @@ ecq::result<tokenizer> tokenizer::parse(const json& from, std::size_t vocabulary
 ecq::result<void> tokenizer::read_pre_tokenizer(const json& from) {
   const std::string_view type = text_member(from, "type");
   if (type == "Sequence") {
-    const json* all = find_member(from, "pretokenizers");
-    if (all == nullptr || !all->is_array()) return ecq::error(ecq::errc::corrupt, "pretokenizers: no array");
-    for (const json& one : *all) {
-      if (text_member(one, "type") == "Sequence") return ecq::error(ecq::errc::unsupported, "a sequence in another");
-      ECQ_CHECK(read_pre_tokenizer(one));
-    }
-    return {};
+    return each_of(from, "pretokenizers", [&](const json& one) { return read_pre_tokenizer(one); });
   }
   if (has_spelling_) return ecq::error(ecq::errc::unsupported, "type '", type, "' behind ByteLevel or Metaspace");
   if (type == "ByteLevel") {
@@ -49,9 +59,8 @@ ecq::result<void> tokenizer::read_pre_tokenizer(const json& from) {
   const json* pattern = find_member(from, "pattern");
   if (type == "Split" && pattern != nullptr && text_member(from, "behavior") == "Isolated") {
     const std::string_view expression = text_member(*pattern, "Regex");
-    for (const split_pattern known : {split_pattern::llama3, split_pattern::qwen2}) {
-      if (expression != expression_of(known)) continue;
-      patterns_.push_back(known);
+    if (expression == llama3_expression || expression == qwen2_expression) {
+      patterns_.push_back(expression == llama3_expression ? split_pattern::llama3 : split_pattern::qwen2);
       return {};
     }
   }
@@ -77,13 +86,7 @@ ecq::result<void> tokenizer::read_metaspace(const json& from) {
 ecq::result<void> tokenizer::read_normalizer(const json& from) {
   const std::string_view type = text_member(from, "type");
   if (type == "Sequence") {
-    const json* all = find_member(from, "normalizers");
-    if (all == nullptr || !all->is_array()) return ecq::error(ecq::errc::corrupt, "normalizers: no array");
-    for (const json& one : *all) {
-      if (text_member(one, "type") == "Sequence") return ecq::error(ecq::errc::unsupported, "a sequence in another");
-      ECQ_CHECK(read_normalizer(one));
-    }
-    return {};
+    return each_of(from, "normalizers", [&](const json& one) { return read_normalizer(one); });
   }
   if (type == "NFC") {
     composed_ = true;

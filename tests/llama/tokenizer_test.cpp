@@ -220,7 +220,7 @@ TEST(LlamaTokenizer, SplitsLikeLlama3) {
   from["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers",
                             {{{"type", "Split"},
-                              {"pattern", {{"Regex", llama::expression_of(llama::split_pattern::llama3)}}},
+                              {"pattern", {{"Regex", llama::llama3_expression}}},
                               {"behavior", "Isolated"},
                               {"invert", false}},
                              {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
@@ -287,12 +287,11 @@ TEST(LlamaTokenizer, SplitsLikeQwen2) {
             (pieces{"I", "'LL", " pay", " ", "1", "2", "3", " (", "now", ")!\n"}));
   json from = tokenizer_json();
   from["normalizer"] = {{"type", "NFC"}};
-  from["pre_tokenizer"] = {{"type", "Sequence"},
-                           {"pretokenizers",
-                            {{{"type", "Split"},
-                              {"pattern", {{"Regex", llama::expression_of(llama::split_pattern::qwen2)}}},
-                              {"behavior", "Isolated"}},
-                             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  from["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", llama::qwen2_expression}}}, {"behavior", "Isolated"}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
   from["added_tokens"] = {{{"id", 256}, {"content", "e\u0301"}}};
   const auto words = parsed(from);
   EXPECT_EQ(*words.encode("\u00E9"), (tokens{0xC3, 0xA9}));
@@ -332,6 +331,7 @@ TEST(LlamaTokenizer, CharactersMayBeTokens) {
   for (const std::string text : {"", "a b", "\u00E9\u00E8\xFF <0x41>\n"}) {
     EXPECT_EQ(words.decode(*words.encode(text)), text.empty() ? "" : " " + text);
   }
+  EXPECT_EQ(words.decode(*words.encode("a\u2581b")), " a b");
   // Normalized added tokens are looked for as the normalizer makes them.
   json normalized = from;
   normalized["added_tokens"][0]["normalized"] = true;
