@@ -64,6 +64,8 @@ void expect_agreement(const std::vector<float>& weights, std::size_t rows, doubl
   const auto by_lbfgs =
       outcome_of<Format>(ecq::scaled_quantizer<ecq::lbfgs<>, Granularity>{{lambda}, {}}, weights, rows);
   EXPECT_NEAR(by_lbfgs.bits, by_root.bits, 0.02);
+  testing::Test::RecordProperty(std::string(Format::name) + "_at_" + std::to_string(lambda),
+                                std::to_string(by_lbfgs.bits - by_root.bits));
   EXPECT_LE(by_lbfgs.loss, by_root.loss * 1.002);
   EXPECT_GE(by_lbfgs.loss, by_root.loss * 0.995);
   double octaves = 0;
