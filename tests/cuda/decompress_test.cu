@@ -263,6 +263,141 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesInPairs) {
   }
 }
 
+/// Uploads `image`, whose block's buffer the host makes `expected`, and decodes rows of each matrix alone.
+template <class Output>
+void expect_rows_alone(const auto& image, const ecq::packed_block& block, const std::vector<std::byte>& expected) {
+  const ecq_test::device_memory memory(image.bytes());
+  const ecq_test::device_memory flag(8);
+  const ecq::cuda gpu;
+  const ecq::device_verdict verdict(flag.data());
+  const auto on_device = image.upload(gpu, memory.data());
+  ASSERT_TRUE(on_device);
+  ASSERT_TRUE(verdict.clear(gpu));
+  for (std::size_t i = 0; i < block.matrices.size(); ++i) {
+    const std::size_t all = block.matrices[i].layout.rows;
+    for (const auto& [first, rows] :
+         {std::pair(std::size_t{0}, all), std::pair(std::size_t{0}, std::size_t{1}), std::pair(all - 1, std::size_t{1}),
+          std::pair(all / 3, all - all / 3), std::pair(all / 2, all / 4), std::pair(all, std::size_t{0})}) {
+      const ecq_test::device_memory description(image.rows_bytes);
+      const auto part = image.upload_rows(gpu, *on_device, i, first, rows, description.data());
+      ASSERT_TRUE(part) << part.error().to_string();
+      const ecq_test::device_memory out(part->template bytes<Output>());
+      const auto done = ecq::decompress<Output>(gpu, *part, {out.data(), out.size()}, verdict);
+      ASSERT_TRUE(done) << done.error().to_string();
+      ASSERT_TRUE(verdict.wait(gpu));
+      const auto& [offset, stride] = image.places()[i];
+      const auto begin = expected.begin() + static_cast<std::ptrdiff_t>((offset + first * stride) * sizeof(Output));
+      ASSERT_EQ(out.read(), std::vector<std::byte>(begin, begin + static_cast<std::ptrdiff_t>(out.size())))
+          << "rows " << first << " + " << rows << " of matrix " << i;
+    }
+  }
+}
+
+template <class Output>
+void expect_rows_alone(const ecq::packed_block& block, std::size_t padding) {
+  const auto image = padding == 0 ? ecq::device_block_image::of(block)
+                                  : ecq::device_block_image::of(block, padded_places(block, padding));
+  ASSERT_TRUE(image) << image.error().to_string();
+  const auto elements = *ecq::elements_at(block.matrices, image->places());
+  expect_rows_alone<Output>(*image, block, weights_of_the_host<Output>(block, image->places(), elements));
+}
+
+TEST_F(DecompressOnDevice, DecodesRowsAlone) {
+  const std::vector<extent> extents = {{12, 64}, {3, 5}, {1, 1}, {5, 300}, {6, 128}, {1, 3000}};
+  const auto expect_rows_by = [&]<class Coder>(bool pairs) {
+    for (const std::size_t padding : {0U, 3U, 4U}) {
+      expect_rows_alone<ecq::bf16>(made_block<Coder>(extents, pairs), padding);
+    }
+  };
+  expect_rows_by.operator()<ecq::rans>(false);
+  expect_rows_by.operator()<ecq::rans>(true);
+  expect_rows_by.operator()<ecq::huffman_gaps>(false);
+  expect_rows_alone<float>(made_block<ecq::tans>(extents, true, 2U), 0);
+  expect_rows_alone<ecq::fp16>(made_block(extents, false, {}, ecq::trellis{3, 10}), 3);
+}
+
+TEST_F(DecompressOnDevice, DecodesRowsThatShareScalesAlone) {
+  for (const auto& [rows, columns] : {std::pair(2U, 64U), std::pair(5U, 4U), std::pair(3U, 10U), std::pair(99U, 99U)}) {
+    ecq::packed_block block = made_block({{12, 64}, {7, 30}, {11, 128}});
+    for (ecq::packed_matrix& matrix : block.matrices) {
+      matrix.layout.rows_per_group = rows;
+      matrix.layout.columns_per_group = columns;
+      matrix.scales.clear();
+      while (matrix.scales.size() < matrix.layout.count()) {
+        matrix.scales.push_back(ecq::bf16(static_cast<float>(matrix.scales.size() + 1)));
+      }
+      for (std::uint64_t at = 0; at < matrix.layout.rows * matrix.layout.columns; at += 23) {
+        matrix.exact.push_back({at, -static_cast<float>(at)});
+      }
+    }
+    for (const std::size_t padding : {0U, 3U}) {
+      expect_rows_alone<ecq::bf16>(block, padding);
+      expect_rows_alone<float>(block, padding);
+    }
+  }
+}
+
+TEST_F(DecompressOnDevice, DecodesRowsOfAStreamOnTheDeviceAlone) {
+  const ecq::packed_block block = made_block<ecq::tans>({{12, 64}, {3, 5}, {5, 300}});
+  const ecq_test::device_memory stream(block.stream.size() + ecq::stream_tail_bytes);
+  ASSERT_EQ(cudaMemcpy(stream.data(), block.stream.data(), block.stream.size(), cudaMemcpyHostToDevice), cudaSuccess);
+  const auto image = ecq::resident_block::open({}, block.matrices, {stream.data(), block.stream.size()});
+  ASSERT_TRUE(image) << image.error().to_string();
+  const auto elements = *ecq::elements_at(block.matrices, image->places());
+  expect_rows_alone<ecq::bf16>(*image, block, weights_of_the_host<ecq::bf16>(block, image->places(), elements));
+}
+
+// Chunks of other rows are not decoded, nor is what lies in them damage.
+TEST_F(DecompressOnDevice, DecodesNoOtherChunksThanThoseOfRows) {
+  ecq::packed_block block = made_block({{3, 3000}});
+  block.matrices[0].format = ecq::dtype::fp8_e4m3;
+  std::vector<std::uint8_t> codes(9000, 0x38);
+  codes[7000] = 0x7F;  // no number
+  block.stream = *ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10});
+  const auto image = ecq::device_block_image::of(block);
+  ASSERT_TRUE(image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory description(image->rows_bytes);
+  const ecq_test::device_memory flag(8);
+  const ecq_test::device_memory out(6000 * sizeof(float));
+  const ecq::device_verdict verdict(flag.data());
+  const auto whole = image->upload({}, memory.data());
+  ASSERT_TRUE(whole);
+  for (const std::uint64_t first : {0U, 1U}) {
+    const auto rows = image->upload_rows({}, *whole, 0, first, 2, description.data());
+    ASSERT_TRUE(rows);
+    ASSERT_TRUE(verdict.clear({}));
+    ASSERT_TRUE(ecq::decompress<float>({}, *rows, {out.data(), out.size()}, verdict));
+    EXPECT_EQ(verdict.wait({}).has_value(), first == 0) << first;
+  }
+}
+
+TEST_F(DecompressOnDevice, NamesRowsThatThereAreNot) {
+  const ecq::packed_block block = made_block({{12, 64}, {3, 5}});
+  const ecq::packed_block other = made_block({{12, 64}});
+  const auto image = ecq::device_block_image::of(block);
+  const auto other_image = ecq::device_block_image::of(other);
+  ASSERT_TRUE(image && other_image);
+  const ecq_test::device_memory memory(image->bytes());
+  const ecq_test::device_memory description(image->rows_bytes + 4);
+  const auto whole = image->upload({}, memory.data());
+  ASSERT_TRUE(whole);
+  const auto refusal = [&](const ecq::device_block_image& of, const ecq::device_block& from, std::size_t index,
+                           std::uint64_t first, std::uint64_t rows, std::size_t shift = 0) {
+    const auto got = of.upload_rows({}, from, index, first, rows, description.data() + shift);
+    return got ? "none" : got.error().to_string();
+  };
+  EXPECT_EQ(refusal(*image, *whole, 2, 0, 1), "invalid argument: matrix 2 of a block of 2");
+  EXPECT_EQ(refusal(*image, *whole, 1, 2, 2), "invalid argument: rows 2 + 2 of matrix 1, which has 3");
+  EXPECT_EQ(refusal(*image, *whole, 1, 3, ~std::uint64_t{0}),
+            "invalid argument: rows 3 + 18446744073709551615 of matrix 1, which has 3");
+  EXPECT_NE(refusal(*image, *whole, 1, 1, 2, 4), "none");
+  const auto part = image->upload_rows({}, *whole, 0, 1, 2, description.data());
+  ASSERT_TRUE(part);
+  EXPECT_EQ(refusal(*image, *part, 0, 0, 1), "invalid argument: rows of a block that is not this image's");
+  EXPECT_EQ(refusal(*other_image, *whole, 0, 0, 1), "invalid argument: rows of a block that is not this image's");
+}
+
 TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
   expect_the_weights_of_the_host<ecq::bf16>(made_block({{64, 64}, {3, 5}}), 0, ecq::coders<ecq::rans>);
   const auto refused = [&]<class Coder>() {
@@ -347,6 +482,7 @@ TEST_F(DecompressOnDevice, GivesBackLosslessWeights) {
     std::vector<std::byte> expected(2 * shift, std::byte{0x5A});
     expected.insert(expected.end(), elements.begin(), elements.end());
     ASSERT_EQ(out.read(), expected);
+    expect_rows_alone<ecq::bf16>(*image, block, expected);
     const auto other = ecq::decompress<ecq::fp16>({}, *on_device, {out.data(), out.size()}, verdict);
     ASSERT_FALSE(other);
     EXPECT_EQ(other.error().code(), ecq::errc::unsupported);

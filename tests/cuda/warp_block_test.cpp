@@ -44,6 +44,29 @@ TEST(WarpBlock, CountsTheLastRowWithoutWhatFollowsIt) {
   EXPECT_EQ(*ecq::elements_at(two, std::vector<matrix_place>{{5, 200}, {0, 2}}), 5U + 200U + 129U);
 }
 
+TEST(WarpBlock, CutsRowsWhereAGroupOfScalesBegins) {
+  auto matrix = matrix_of(10, 8, 4);
+  matrix.layout.rows_per_group = 4;
+  matrix.scales.resize(matrix.layout.count());
+  const auto block = ecq::warp_block::of({&matrix, 1}, std::vector<matrix_place>{{3, 12}});
+  ASSERT_TRUE(block);
+  EXPECT_FALSE(block->matrices[0].by_four);
+  const auto rows = ecq::rows_of(block->matrices[0], 3, 6);
+  ASSERT_EQ(rows.count, 2U);
+  EXPECT_EQ(rows.pieces[0].rows, 1U);
+  EXPECT_EQ(rows.pieces[0].first_symbol, 4U + 3 * 8);
+  EXPECT_EQ(rows.pieces[0].first_scale, 0U);
+  EXPECT_EQ(rows.pieces[0].offset, 0U);
+  EXPECT_TRUE(rows.pieces[0].by_four);
+  EXPECT_EQ(rows.pieces[1].rows, 5U);
+  EXPECT_EQ(rows.pieces[1].first_symbol, 4U + 4 * 8);
+  EXPECT_EQ(rows.pieces[1].first_scale, matrix.layout.groups_across());
+  EXPECT_EQ(rows.pieces[1].offset, 12U);
+  EXPECT_EQ(ecq::rows_of(block->matrices[0], 4, 6).count, 1U);
+  EXPECT_EQ(ecq::rows_of(block->matrices[0], 1, 3).count, 1U);
+  EXPECT_EQ(ecq::rows_of(block->matrices[0], 9, 0).count, 0U);
+}
+
 TEST(WarpBlock, KnowsWhichCodesAreFinite) {
   std::vector<ecq::packed_matrix> matrices = {matrix_of(2, 2, 0)};
   const auto finite = [&](const std::bitset<256>& codes) {

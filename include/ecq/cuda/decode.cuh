@@ -61,6 +61,11 @@ struct elements_to {
   }
 };
 
+/// The chunks that hold elements first, ..., last - 1 of a stream, of which there is at least one.
+inline chunk_range chunks_of(const warp_stream& stream, std::uint64_t first, std::uint64_t last) {
+  return {first >> stream.chunk_bits, ((last - 1) >> stream.chunk_bits) + 1};
+}
+
 /// decode_elements of a stream whose elements `Split` splits.
 template <element_split Split, coder_names Coders>
 result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, std::uint64_t first,
@@ -73,9 +78,8 @@ result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, st
                  width, " bytes each");
   }
   if (count == 0) return {};
-  const unsigned bits = stream.view.chunk_bits;
   const std::uint64_t last = first + count;
-  const chunk_range chunks = {first >> bits, ((last - 1) >> bits) + 1};
+  const chunk_range chunks = chunks_of(stream.view, first, last);
   if (stream.view.pairs != 0) {
     return launch_decode<Coders>(gpu, stream, chunks, elements_to<Split, true>{first, last, out.data()}, verdict);
   }

@@ -71,9 +71,10 @@ struct weights_to {
 
 }  // namespace detail
 
-/// Decodes all weights of a block into `out`, in order of gpu.stream. `out` is device memory of at least
-/// block.bytes<Output>() bytes, aligned to 16 bytes; memory between the matrices is left as it is. `verdict` reports
-/// errors in the block's bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
+/// Decodes all weights of a block, or those rows of a matrix that block_image::upload_rows gave, into `out`, in order
+/// of gpu.stream. `out` is device memory of at least block.bytes<Output>() bytes, aligned to 16 bytes; memory between
+/// the matrices, and between rows, is left as it is. Of a stream, chunks that hold these weights are decoded. `verdict`
+/// reports errors in their bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
 /// unsupported if the weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
 /// Coders may be named, as for decode_elements().
 template <device_output Output, coder_names Coders = every_coder>
@@ -88,22 +89,23 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
     if (block.stream.format != dtype_of<Output>) {
       return error(errc::unsupported, "lossless weights in another format than their own");
     }
-    const std::uint64_t begin = block.first * sizeof(Output);
+    const std::uint64_t first = block.first * sizeof(Output);
+    const std::uint64_t size = (block.end - block.begin) * sizeof(Output);
     using split = exponent_split<std::conditional_t<std::is_same_v<Output, float>, fp32, Output>>;
-    return detail::decode_elements_of<split, Coders>(
-        gpu, block.stream, 0, out.subspan(begin, block.stream.view.elements * sizeof(Output)), verdict);
+    return detail::decode_elements_of<split, Coders>(gpu, block.stream, block.begin, out.subspan(first, size), verdict);
   }
   if constexpr (weight_output<Output>) {
     const warp_weights weights = {block.matrices, block.count, block.values, block.scales, out.data(), block.finite};
-    const chunk_range all = {0, block.stream.view.chunks};
+    const chunk_range chunks = detail::chunks_of(block.stream.view, block.begin, block.end);
     if (block.stream.view.pairs != 0) {
       ECQ_CHECK(
-          detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, true>{weights}, verdict));
+          detail::launch_decode<Coders>(gpu, block.stream, chunks, detail::weights_to<Output, true>{weights}, verdict));
     } else {
-      ECQ_CHECK(
-          detail::launch_decode<Coders>(gpu, block.stream, all, detail::weights_to<Output, false>{weights}, verdict));
+      ECQ_CHECK(detail::launch_decode<Coders>(gpu, block.stream, chunks, detail::weights_to<Output, false>{weights},
+                                              verdict));
     }
-    return detail::launch_exact(gpu, block.exact, block.exact_count, reinterpret_cast<Output*>(out.data()));
+    return detail::launch_exact(gpu, block.exact, block.exact_count, block.exact_origin,
+                                reinterpret_cast<Output*>(out.data()));
   } else {
     return error(errc::unsupported, "quantised weights as FP8");
   }

@@ -2,6 +2,7 @@
 /// \file
 /// Blocks in device memory, and their upload.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/device_stream.cuh"
 #include "ecq/cuda/resident_stream.cuh"
+#include "ecq/cuda/rows_kernel.cuh"
 #include "ecq/cuda/warp_block.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/format/exact_weight.hpp"
@@ -22,19 +24,22 @@
 
 namespace ecq {
 
-/// A block in device memory, which it does not own. Trivially copyable.
+/// A block in device memory, or rows of one of its matrices. It does not own the memory. Trivially copyable.
 struct device_block {
   device_stream stream;
   const warp_matrix* matrices = nullptr;
   const float* values = nullptr;
   const std::uint16_t* scales = nullptr;
-  std::uint32_t count = 0;              ///< number of matrices
-  bool finite = false;                  ///< as in warp_weights
-  std::uint64_t elements = 0;           ///< of the buffer for all matrices
+  std::uint32_t count = 0;     ///< number of matrices
+  bool finite = false;         ///< as in warp_weights
+  std::uint64_t elements = 0;  ///< of the buffer for the weights
+  std::uint64_t begin = 0;     ///< symbols begin, ..., end - 1 of the stream are decoded
+  std::uint64_t end = 0;
   bool lossless = false;                ///< the stream's elements are the weights, in order; there are no matrices
-  std::uint64_t first = 0;              ///< lossless: element of the buffer where the stream's first one goes
-  const exact_weight* exact = nullptr;  ///< weights that take the place of decoded ones, by elements of the buffer
+  std::uint64_t first = 0;              ///< lossless: element of the buffer where that of symbol `begin` goes
+  const exact_weight* exact = nullptr;  ///< weights that take the place of decoded ones, by elements of a buffer
   std::uint64_t exact_count = 0;
+  std::uint64_t exact_origin = 0;  ///< position that is element 0 of the buffer
 
   /// Bytes of the buffer for weights of type `Output`.
   template <class Output>
@@ -74,10 +79,59 @@ class block_image {
                         .count = static_cast<std::uint32_t>(block_.matrices.size()),
                         .finite = finite_,
                         .elements = elements_,
+                        .end = stream.view.elements,
                         .lossless = lossless_,
                         .first = first_,
                         .exact = reinterpret_cast<const exact_weight*>(to + exact_offset()),
                         .exact_count = exact_.size()};
+  }
+
+  /// Bytes of device memory that upload_rows() fills.
+  static constexpr std::uint64_t rows_bytes = sizeof(warp_rows::pieces);
+
+  /// Rows first, ..., first + rows - 1 of matrix `index` of `whole`, which upload() returned: what decompress() then
+  /// decodes, into a buffer that begins with the first of these rows; rows begin as far apart as places()[index] says.
+  /// In a stack of matrices, such as experts, a row is a whole matrix. A description of them goes to `memory`,
+  /// rows_bytes bytes of device memory, aligned to 16 bytes, in order of gpu.stream; lossless rows need none, and
+  /// `memory` may then be null. Errors: invalid_argument for rows that the matrix does not have, for a block of another
+  /// image and for memory that is not aligned; device_error.
+  result<device_block> upload_rows(const cuda& gpu, const device_block& whole, std::size_t index, std::uint64_t first,
+                                   std::uint64_t rows, void* memory) const {
+    if (index >= extents_.size()) {
+      return error(errc::invalid_argument, "matrix ", index, " of a block of ", extents_.size());
+    }
+    const extent& matrix = extents_[index];
+    if (first > matrix.rows || rows > matrix.rows - first) {
+      return error(errc::invalid_argument, "rows ", first, " + ", rows, " of matrix ", index, ", which has ",
+                   matrix.rows);
+    }
+    if (whole.begin != 0 || whole.count != block_.matrices.size() || whole.elements != elements_ ||
+        whole.exact_count != exact_.size()) {
+      return error(errc::invalid_argument, "rows of a block that is not this image's");
+    }
+    device_block found = whole;
+    found.begin = matrix.first_symbol + first * matrix.columns;
+    found.end = found.begin + rows * matrix.columns;
+    found.first = 0;
+    const auto& [offset, stride] = places_[index];
+    found.elements = found.begin == found.end ? 0 : (rows - 1) * stride + matrix.columns;
+    if (lossless_ || found.elements == 0) return found;
+
+    const auto is_it = [&](const warp_matrix& other) { return other.first_symbol == matrix.first_symbol; };
+    const warp_rows pieces = rows_of(*std::ranges::find_if(block_.matrices, is_it), static_cast<std::uint32_t>(first),
+                                     static_cast<std::uint32_t>(rows));
+    auto* const to = static_cast<warp_matrix*>(memory);
+    ECQ_CHECK(launch_rows(gpu, pieces, to));
+    found.matrices = to;
+    found.count = pieces.count;
+
+    const std::uint64_t origin = offset + first * stride;
+    const auto own = std::span(exact_).subspan(matrix.first_exact, matrix.exact_count);
+    const auto exact = exact_weights_in(own, origin, origin + found.elements);
+    found.exact = whole.exact + (exact.data() - exact_.data());
+    found.exact_count = exact.size();
+    found.exact_origin = origin;
+    return found;
   }
 
  protected:
@@ -92,6 +146,18 @@ class block_image {
                                : dense_places(matrices);
     ECQ_TRY(elements, elements_at(matrices, image.places_));
     image.elements_ = elements;
+    for (const packed_matrix& matrix : matrices) {
+      image.extents_.push_back({.first_symbol = matrix.first_symbol,
+                                .rows = matrix.layout.rows,
+                                .columns = matrix.layout.columns,
+                                .first_exact = image.exact_.size(),
+                                .exact_count = matrix.exact.size()});
+      const auto& [offset, stride] = image.places_[image.extents_.size() - 1];
+      for (const auto& [position, weight] : matrix.exact) {
+        const std::uint64_t columns = matrix.layout.columns;
+        image.exact_.push_back({offset + position / columns * stride + position % columns, weight});
+      }
+    }
     if (lossless) {
       ECQ_TRY(first, shift_of(matrices, image.places_));
       image.lossless_ = true;
@@ -102,19 +168,20 @@ class block_image {
     ECQ_TRY(block, warp_block::of(matrices, image.places_));
     image.block_ = std::move(block);
     image.finite_ = image.block_.finite(image.stream_.symbols());
-    for (std::size_t i = 0; i < matrices.size(); ++i) {
-      const auto& [offset, stride] = image.places_[i];
-      const std::uint64_t columns = matrices[i].layout.columns;
-      for (const auto& [position, weight] : matrices[i].exact) {
-        image.exact_.push_back({offset + position / columns * stride + position % columns, weight});
-      }
-    }
     return image;
   }
 
   static error no_memory() { return error(errc::out_of_memory, "no memory for the matrices of a block"); }
 
  private:
+  struct extent {
+    std::uint64_t first_symbol = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t columns = 0;
+    std::size_t first_exact = 0;  ///< of exact_
+    std::size_t exact_count = 0;
+  };
+
   explicit block_image(Stream stream) : stream_(std::move(stream)) {}
 
   static std::vector<matrix_place> stream_places(std::span<const packed_matrix> matrices) {
@@ -148,6 +215,7 @@ class block_image {
 
   Stream stream_;
   warp_block block_;
+  std::vector<extent> extents_;  ///< of all matrices, in their order
   std::vector<exact_weight> exact_;
   std::vector<matrix_place> places_;
   std::uint64_t elements_ = 0;
@@ -166,6 +234,9 @@ class block_image {
 ///   // as often as the weights are wanted, into any buffer of on_device.bytes<bf16>() bytes:
 ///   ECQ_CHECK(decompress<bf16>(ecq::cuda{queue}, on_device, out, verdict));
 ///   // matrix i then begins at element image.places()[i].offset of it
+///   // or rows of matrix i alone, into a buffer of some.bytes<bf16>() bytes:
+///   ECQ_TRY(some, image.upload_rows(ecq::cuda{queue}, on_device, i, first, rows, rows_memory));
+///   ECQ_CHECK(decompress<bf16>(ecq::cuda{queue}, some, out, verdict));
 class device_block_image : public detail::block_image<device_image> {
  public:
   /// Makes an image with matrix i at places[i]; places must not overlap. Without places, matrices go to dense_places,

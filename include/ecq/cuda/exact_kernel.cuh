@@ -21,25 +21,26 @@ inline constexpr unsigned exact_threads = 128;
 
 }  // namespace detail
 
-/// Writes `count` weights; the position of each is an element of `out`.
+/// Writes `count` weights; position `origin` is element 0 of `out`.
 template <class Output>
 __global__ void __launch_bounds__(detail::exact_threads)
-    exact_kernel(const exact_weight* weights, std::uint64_t count, Output* out) {
+    exact_kernel(const exact_weight* weights, std::uint64_t count, std::uint64_t origin, Output* out) {
   const std::uint64_t index = std::uint64_t{blockIdx.x} * detail::exact_threads + threadIdx.x;
-  if (index < count) out[weights[index].position] = nearest_finite<Output>(weights[index].weight);
+  if (index < count) out[weights[index].position - origin] = nearest_finite<Output>(weights[index].weight);
 }
 
 namespace detail {
 
 /// Launches exact_kernel in order of gpu.stream. Errors: limit_exceeded for 2^37 and more weights, device_error.
 template <class Output>
-result<void> launch_exact(const cuda& gpu, const exact_weight* weights, std::uint64_t count, Output* out) {
+result<void> launch_exact(const cuda& gpu, const exact_weight* weights, std::uint64_t count, std::uint64_t origin,
+                          Output* out) {
   if (count >= std::uint64_t{exact_threads} << 30U) {
     return error(errc::limit_exceeded, count, " exact weights in one launch");
   }
   const auto blocks = static_cast<std::size_t>((count + exact_threads - 1) / exact_threads);
   return launch(gpu, "writing exact weights", exact_kernel<Output>, {.blocks = blocks, .threads = exact_threads},
-                weights, count, out);
+                weights, count, origin, out);
 }
 
 }  // namespace detail

@@ -69,6 +69,43 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
   return end;
 }
 
+namespace detail {
+
+/// What warp_matrix::by_four says of the other members.
+inline bool goes_by_four(const warp_matrix& matrix) noexcept {
+  constexpr std::uint32_t most = (std::numeric_limits<std::uint32_t>::max)();
+  const bool groups = matrix.columns_per_group % 4 == 0 || matrix.columns_per_group >= matrix.columns;
+  return groups && matrix.first_symbol % 4 == 0 && matrix.columns % 4 == 0 && matrix.offset % 4 == 0 &&
+         matrix.row_stride % 4 == 0 && matrix.columns <= most - group_symbols;  // a lane's column may be a group beyond
+}
+
+}  // namespace detail
+
+/// Rows of a matrix, as one or two matrices.
+struct warp_rows {
+  warp_matrix pieces[2] = {};
+  std::uint32_t count = 0;
+};
+
+/// Rows first, ..., first + rows - 1 of `matrix`, which has them, the first one at element 0 of the output. Two pieces
+/// where the first row lies within a group of rows that share scales, and the last one in another.
+inline warp_rows rows_of(const warp_matrix& matrix, std::uint32_t first, std::uint32_t rows) noexcept {
+  warp_rows found;
+  for (std::uint32_t done = 0; done < rows; ++found.count) {
+    const std::uint32_t row = first + done;
+    const std::uint32_t within = row % matrix.rows_per_group;
+    warp_matrix& piece = found.pieces[found.count];
+    piece = matrix;
+    piece.first_symbol += std::uint64_t{row} * matrix.columns;
+    piece.rows = within == 0 ? rows - done : (std::min)(rows - done, matrix.rows_per_group - within);
+    piece.first_scale += std::uint64_t{row / matrix.rows_per_group} * matrix.groups_across;
+    piece.offset = done * matrix.row_stride;
+    piece.by_four = detail::goes_by_four(piece);
+    done += piece.rows;
+  }
+  return found;
+}
+
 /// What a sink needs to know about a block of quantised matrices.
 struct warp_block {
   std::array<float, 256> values{};    ///< by code; infinity if the code is not a finite number
@@ -124,13 +161,11 @@ struct warp_block {
                         .groups_across = static_cast<std::uint32_t>(layout.groups_across()),
                         .zero = from.zero,
                         .affine = is_affine(from.format),
-                        .by_four = from.first_symbol % 4 == 0 && layout.columns % 4 == 0 &&
-                                   layout.columns_per_group % 4 == 0 && place.offset % 4 == 0 &&
-                                   place.row_stride % 4 == 0 &&
-                                   layout.columns <= most - group_symbols,  // a lane's column may be a group beyond
+                        .by_four = false,
                         .first_scale = scales.size(),
                         .offset = place.offset,
                         .row_stride = place.row_stride});
+    matrices.back().by_four = detail::goes_by_four(matrices.back());
     for (const bf16 scale : from.scales) scales.push_back(scale.bits);
     return {};
   }
