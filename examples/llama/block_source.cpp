@@ -17,7 +17,10 @@ block_source::block_source(const ecq::cpu& backend, std::vector<stored_layer> la
     memory_.dense += layer.plain_bytes();
     memory_.coded += layer.coded_bytes();
   }
-  for (slot& one : slots_) one.memory.resize(largest);
+  for (slot& one : slots_) {
+    one.memory.resize(largest);
+    one.matrices = std::vector<dense_layer>(layers_.front().size());
+  }
   memory_.buffers = std::uint64_t{slots_.size()} * largest * sizeof(ecq::bf16);
   decoder_ = std::thread([this] { serve(); });
 }
@@ -31,7 +34,7 @@ block_source::~block_source() {
   decoder_.join();
 }
 
-ecq::result<by_projection<const linear_layer*>> block_source::layer(std::size_t index) {
+ecq::result<layer_matrices> block_source::layer(std::size_t index) {
   std::unique_lock lock(guard_);
   if (slots_[current_].layer != index) current_ = 1 - current_;
   if (slots_[current_].layer != index) request(lock, current_, index);

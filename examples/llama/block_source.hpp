@@ -29,7 +29,7 @@ class block_source final : public layer_source {
   block_source(const block_source&) = delete;
   block_source& operator=(const block_source&) = delete;
 
-  ecq::result<by_projection<const linear_layer*>> layer(std::size_t index) override;
+  ecq::result<layer_matrices> layer(std::size_t index) override;
   memory_use memory() const noexcept override { return memory_; }
 
  private:
@@ -39,7 +39,7 @@ class block_source final : public layer_source {
     std::vector<ecq::bf16> memory;
     std::size_t layer = none;  ///< that is in the memory, or on its way there
     ecq::result<void> outcome;
-    by_projection<dense_layer> matrices;
+    std::vector<dense_layer> matrices;
   };
 
   /// Has the thread decode a layer, once it has finished its last one.

@@ -98,6 +98,7 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how,
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress) {
   const model_config& config = from.config();
+  ECQ_CHECK(check_without_experts(config));
   if (!(how.lambda >= 0)) return ecq::error(ecq::errc::invalid_argument, "a lambda of ", how.lambda);
   forward_pass pass(from, pool);
   ECQ_TRY(texts, own_texts(pass, config, prompt, how.texts, [&](std::size_t done) {

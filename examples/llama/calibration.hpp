@@ -36,7 +36,8 @@ struct matrix_sensitivity {
 /// model then reads texts that it has written itself behind `prompt`. So it takes a forward pass over the texts for
 /// each matrix and one for each layer, memory for a layer more than the model has, and no data. Calls `progress(stage,
 /// done, total)`. Errors: ecq::errc::invalid_argument for options out of range, an empty prompt, one as long as the
-/// window, and another mode; ecq::errc::non_finite; those of forward_pass::run.
+/// window, and another mode; ecq::errc::unsupported for a mixture of experts; ecq::errc::non_finite; those of
+/// forward_pass::run.
 ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how = {},
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress = {});

@@ -34,7 +34,9 @@ ecq::result<void> check_same_shape(const model_config& original, const model_con
         size{"num_hidden_layers", original.layers, other.layers},
         size{"num_attention_heads", original.heads, other.heads},
         size{"num_key_value_heads", original.key_heads, other.key_heads},
-        size{"head_dim", original.head_width, other.head_width}}) {
+        size{"head_dim", original.head_width, other.head_width},
+        size{"num_local_experts", original.mixture.experts, other.mixture.experts},
+        size{"num_experts_per_tok", original.mixture.chosen, other.mixture.chosen}}) {
     if (of_original == of_other) continue;
     return ecq::error(ecq::errc::invalid_argument, name, " is ", of_other, ", that of the original is ", of_original);
   }
@@ -110,13 +112,12 @@ ecq::result<ecq::weight_error> compare_layers(const ecq::cpu& backend, const mod
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (progress) progress(layer, layers);
     decoded_layer before, after;
-    by_projection<extents> sizes;
-    for (std::size_t index = 0; index < projections; ++index) {
-      const std::string name = tensor_name(layer, static_cast<projection>(index));
-      const stored_tensor& found = *original.tensors().find(name);
-      sizes[index] = extents_of(found);
+    std::vector<extents> sizes;
+    for (std::size_t index = 0; index < original.config().mixture.matrices(); ++index) {
+      const stored_tensor& found = *original.tensors().find(tensor_name(original.config().mixture, layer, index));
+      sizes.push_back(extents_of(found));
       ECQ_CHECK(before.add(found));
-      ECQ_CHECK(after.add(*other.tensors().find(name)));
+      ECQ_CHECK(after.add(*other.tensors().find(tensor_name(other.config().mixture, layer, index))));
     }
     ECQ_CHECK(before.decode(backend));
     ECQ_CHECK(after.decode(backend));

@@ -13,14 +13,13 @@ ecq::result<void> dense_source::add(const ecq::cpu& backend, stored_layer layer)
   next->decoded.resize(next->stored.buffer_weights());
   ECQ_CHECK(next->stored.decode(backend, next->decoded.data()));
   next->stored.close();
+  next->matrices = std::vector<dense_layer>(next->stored.size());
   next->stored.set(next->matrices, next->decoded.data());
   memory_.dense += next->stored.plain_bytes() + std::uint64_t{next->decoded.size()} * sizeof(ecq::bf16);
   layers_.push_back(std::move(next));
   return {};
 }
 
-ecq::result<by_projection<const linear_layer*>> dense_source::layer(std::size_t index) {
-  return pointers_to(layers_[index]->matrices);
-}
+ecq::result<layer_matrices> dense_source::layer(std::size_t index) { return pointers_to(layers_[index]->matrices); }
 
 }  // namespace llama

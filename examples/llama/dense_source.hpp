@@ -20,14 +20,14 @@ class dense_source final : public layer_source {
   /// Adds the next layer, decoded by `backend`. Errors: those of ecq::block_decoder::decode.
   ecq::result<void> add(const ecq::cpu& backend, stored_layer layer);
 
-  ecq::result<by_projection<const linear_layer*>> layer(std::size_t index) override;
+  ecq::result<layer_matrices> layer(std::size_t index) override;
   memory_use memory() const noexcept override { return memory_; }
 
  private:
   struct decoded_layer {
     stored_layer stored;
     std::vector<ecq::bf16> decoded;
-    by_projection<dense_layer> matrices;
+    std::vector<dense_layer> matrices;
   };
 
   std::vector<std::unique_ptr<decoded_layer>> layers_;

@@ -44,6 +44,10 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::run(std::span<const std
     ECQ_CHECK(attention(layer, matrices, cache));
     ECQ_CHECK(add_attention(layer, matrices));
     feed_forward_input(layer);
+    if (config_.mixture.experts != 0) {
+      ECQ_CHECK(add_experts(layer, matrices));
+      continue;
+    }
     ECQ_CHECK(gate(layer, matrices));
     ECQ_CHECK(add_feed_forward(layer, matrices));
   }
@@ -76,7 +80,7 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::attention(std::size_t l
                                                                    kv_cache& cache) {
   const std::size_t count = count_, query_width = config_.query_width(), key_width = config_.key_width();
   const std::size_t first = cache.length();
-  ECQ_CHECK(multiply(layer, matrices, projection::query, {normed_.data(), count, config_.hidden},
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::query), {normed_.data(), count, config_.hidden},
                      {attention_.data(), count, attention_width()}));
   for (std::size_t token = 0; token < count; ++token) {
     float* const query = &attention_[token * attention_width()];
@@ -97,7 +101,7 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::attention(std::size_t l
 }
 
 ecq::result<void> forward_pass::add_attention(std::size_t layer, const layer_matrices& matrices) {
-  ECQ_CHECK(multiply(layer, matrices, projection::output, {mixed_.data(), count_, config_.query_width()},
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::output), {mixed_.data(), count_, config_.query_width()},
                      {delta_.data(), count_, config_.hidden}));
   add_delta();
   return {};
@@ -108,22 +112,64 @@ ecq::matrix_view<const float> forward_pass::feed_forward_input(std::size_t layer
 }
 
 ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer, const layer_matrices& matrices) {
-  const std::size_t count = count_, wide = config_.intermediate;
-  ECQ_CHECK(multiply(layer, matrices, projection::gate, {normed_.data(), count, config_.hidden},
-                     {gated_.data(), count, 2 * wide}));
+  ECQ_CHECK(gate(layer, matrices, 0, {normed_.data(), count_, config_.hidden}));
+  return down_input(count_);
+}
+
+ecq::result<void> forward_pass::gate(std::size_t layer, const layer_matrices& matrices, std::size_t expert,
+                                     ecq::matrix_view<const float> in) {
+  const std::size_t count = in.rows(), wide = config_.intermediate;
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::gate, expert), in, {gated_.data(), count, 2 * wide}));
   constexpr std::size_t work_of_exponential = 16;
   pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
     float* const gate = &gated_[token * 2 * wide];
     const float* const up = gate + wide;
     for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
   });
-  return down_input();
+  return {};
 }
 
 ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
   const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
-  ECQ_CHECK(multiply(layer, matrices, projection::down, down_input(), out));
-  if (observe_down_) observe_down_(layer, down_input(), out);
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down), down_input(count_), out));
+  if (observe_down_) observe_down_(layer, down_input(count_), out);
+  add_delta();
+  return {};
+}
+
+ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matrices& matrices) {
+  const expert_mixture& mixture = config_.mixture;
+  const std::size_t hidden = config_.hidden;
+  routes_.resize(count_ * mixture.experts);
+  ECQ_CHECK(model_.router(layer).multiply(pool_, {normed_.data(), count_, hidden},
+                                          {routes_.data(), count_, mixture.experts}));
+  chosen_.resize(count_ * mixture.chosen);
+  for (std::size_t token = 0; token < count_; ++token) {
+    choose_experts(mixture, std::span(routes_).subspan(token * mixture.experts, mixture.experts),
+                   std::span(chosen_).subspan(token * mixture.chosen, mixture.chosen));
+  }
+  std::fill(delta_.begin(), delta_.end(), 0.0F);
+  std::vector<std::pair<std::size_t, float>> takers;  // tokens, and their shares
+  for (std::size_t expert = 0; expert < mixture.experts; ++expert) {
+    takers.clear();
+    taken_.clear();
+    for (std::size_t at = 0; at < chosen_.size(); ++at) {
+      if (chosen_[at].expert != expert) continue;
+      const std::size_t token = at / mixture.chosen;
+      takers.emplace_back(token, chosen_[at].share);
+      const auto state = normed_.begin() + static_cast<std::ptrdiff_t>(token * hidden);
+      taken_.insert(taken_.end(), state, state + static_cast<std::ptrdiff_t>(hidden));
+    }
+    if (takers.empty()) continue;
+    ECQ_CHECK(gate(layer, matrices, expert, {taken_.data(), takers.size(), hidden}));
+    output_.resize(takers.size() * hidden);
+    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), down_input(takers.size()),
+                       {output_.data(), takers.size(), hidden}));
+    for (std::size_t row = 0; row < takers.size(); ++row) {
+      const auto [token, share] = takers[row];
+      for (std::size_t at = 0; at < hidden; ++at) delta_[token * hidden + at] += share * output_[row * hidden + at];
+    }
+  }
   add_delta();
   return {};
 }
@@ -185,8 +231,8 @@ void forward_pass::rotate(float* heads, std::size_t count, std::size_t token) co
   }
 }
 
-ecq::matrix_view<const float> forward_pass::down_input() const noexcept {
-  return {gated_.data(), count_, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
+ecq::matrix_view<const float> forward_pass::down_input(std::size_t count) const noexcept {
+  return {gated_.data(), count, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
 }
 
 ecq::matrix_view<const float> forward_pass::normalize(const std::vector<float>& weight) {
@@ -212,16 +258,17 @@ void forward_pass::normalize_heads(float* heads, std::size_t count, const std::v
   }
 }
 
-ecq::result<void> forward_pass::multiply(std::size_t layer, const layer_matrices& matrices, projection which,
+ecq::result<void> forward_pass::multiply(std::size_t layer, const layer_matrices& matrices, std::size_t index,
                                          ecq::matrix_view<const float> in, ecq::matrix_view<float> out) {
-  const std::vector<float>& bias = model_.vectors(layer).biases[static_cast<std::size_t>(which)];
-  std::size_t index = static_cast<std::size_t>(which), column = 0;
+  const auto which = static_cast<std::size_t>(projection_at(index));  // experts have no biases
+  const std::vector<float>& bias = model_.vectors(layer).biases[which];
+  std::size_t column = 0;
   do {
     const linear_layer* const matrix = matrices[index];
     if (matrix == nullptr) continue;
     ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
     column += matrix->rows();
-  } while (++index < projections && shares_input(index));
+  } while (++index < matrices.size() && shares_input(index));
   for (std::size_t token = 0; token < out.rows(); ++token) {
     for (std::size_t at = 0; at < bias.size(); ++at) out(token, at) += bias[at];
   }

@@ -12,6 +12,8 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "layer_source.hpp"
+#include "mixture.hpp"
+#include "projection.hpp"
 
 namespace llama {
 
@@ -37,11 +39,11 @@ class forward_pass {
   using down_observer =
       std::function<void(std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out)>;
 
-  /// Has run() call `observer` in each layer from now on.
+  /// Has run() call `observer` in each layer without experts from now on.
   void observe_down(down_observer observer) { observe_down_ = std::move(observer); }
 
   /// Has run() multiply by `other`, which outlives the pass, in the place of a matrix from now on; with null, by the
-  /// model's own. One matrix at a time, in the modes dense and block.
+  /// model's own. One matrix at a time, in the modes dense and block, of models without experts.
   void replace(std::size_t layer, projection which, const linear_layer* other) noexcept;
 
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
@@ -53,10 +55,8 @@ class forward_pass {
   /// The logits (rows of `states` x vocabulary) of final states that run() has returned, valid until the next call.
   ecq::result<ecq::matrix_view<const float>> logits(ecq::matrix_view<const float> states);
 
-  // The steps of run(), for whoever has to see what matrices are multiplied with: resume() begins, and each layer takes
-  // the six others in their order. What they return is valid until the next step.
-
-  using layer_matrices = by_projection<const linear_layer*>;
+  // The steps of run() without experts, for whoever has to see what matrices are multiplied with: resume() begins, and
+  // each layer takes the six others in their order. What they return is valid until the next step.
 
   /// Takes up the states (tokens x hidden) that the tokens of a text, from its beginning on, have before a layer. Its
   /// other layers leave the cache, which becomes empty, alone. Precondition: at most most_tokens, and the context.
@@ -100,7 +100,8 @@ class forward_pass {
   /// Rotates the heads of a token in place. Pairs are elements of the lower and the upper half of a head.
   void rotate(float* heads, std::size_t count, std::size_t token) const noexcept;
 
-  ecq::matrix_view<const float> down_input() const noexcept;
+  /// What SwiGLU has made of `count` tokens (count x intermediate).
+  ecq::matrix_view<const float> down_input(std::size_t count) const noexcept;
 
   /// normed_ = RMSNorm of states_.
   ecq::matrix_view<const float> normalize(const std::vector<float>& weight);
@@ -111,10 +112,18 @@ class forward_pass {
   /// Normalises each head of a token in place; does nothing without weights.
   void normalize_heads(float* heads, std::size_t count, const std::vector<float>& weight) const noexcept;
 
-  /// The products of activations and the matrices from `which` on that share an input, with their biases: side by side,
+  /// The products of activations and the matrices from `index` on that share an input, with their biases: side by side,
   /// in the order of the matrices.
-  ecq::result<void> multiply(std::size_t layer, const layer_matrices& matrices, projection which,
+  ecq::result<void> multiply(std::size_t layer, const layer_matrices& matrices, std::size_t index,
                              ecq::matrix_view<const float> in, ecq::matrix_view<float> out);
+
+  /// Multiplies `in` (tokens x hidden) by gate and up of a network, and lets SwiGLU make down_input() of them.
+  ecq::result<void> gate(std::size_t layer, const layer_matrices& matrices, std::size_t expert,
+                         ecq::matrix_view<const float> in);
+
+  /// Sends each token through the experts that it chooses by feed_forward_input(), and adds the sum of what they
+  /// return, in the order of the experts, to the states.
+  ecq::result<void> add_experts(std::size_t layer, const layer_matrices& matrices);
 
   /// What a head of a token makes of the values of its window. `scores` has room for all positions up to its own.
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
@@ -133,6 +142,9 @@ class forward_pass {
   std::vector<float> gated_;                    ///< tokens x 2 intermediate: gate, up
   std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
   std::vector<float> scores_, logits_;
+  std::vector<float> routes_;          ///< tokens x experts: logits
+  std::vector<expert_share> chosen_;   ///< tokens x experts of a token
+  std::vector<float> taken_, output_;  ///< tokens of one expert x hidden: what it gets, what it returns
   down_observer observe_down_;
   std::size_t replaced_layer_ = 0;
   projection replaced_{};

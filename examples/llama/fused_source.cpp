@@ -10,6 +10,7 @@
 #include "ecq/container/reader.hpp"
 #include "ecq/decompress.hpp"
 #include "ecq/matmul/matmul.hpp"
+#include "projection.hpp"
 #include "stored_tensors.hpp"
 #include "thread_pool.hpp"
 
@@ -44,13 +45,13 @@ bool together(const stored_tensor& first, const stored_tensor& second) noexcept 
 
 }  // namespace
 
-ecq::result<void> fused_source::add(const ecq::cpu& backend, const by_projection<const stored_tensor*>& tensors) {
-  by_projection<std::unique_ptr<const linear_layer>> matrices;
-  for (std::size_t index = 0, end = 0; index < projections; index = end) {
+ecq::result<void> fused_source::add(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors) {
+  std::vector<std::unique_ptr<const linear_layer>> matrices(tensors.size());
+  for (std::size_t index = 0, end = 0; index < tensors.size(); index = end) {
     const stored_tensor& tensor = *tensors[index];
-    for (end = index + 1; end < projections && together(tensor, *tensors[end]) && shares_input(end);) ++end;
+    for (end = index + 1; end < tensors.size() && together(tensor, *tensors[end]) && shares_input(end);) ++end;
     if (tensor.coded()) {
-      ECQ_TRY(plan, plan_of(backend, std::span(tensors).subspan(index, end - index)));
+      ECQ_TRY(plan, plan_of(backend, tensors.subspan(index, end - index)));
       matrices[index] = std::make_unique<coded_layer>(std::move(plan), activations_);
       continue;
     }
@@ -63,9 +64,9 @@ ecq::result<void> fused_source::add(const ecq::cpu& backend, const by_projection
   return {};
 }
 
-ecq::result<by_projection<const linear_layer*>> fused_source::layer(std::size_t index) {
-  by_projection<const linear_layer*> pointers{};
-  for (std::size_t each = 0; each < projections; ++each) pointers[each] = layers_[index][each].get();
+ecq::result<layer_matrices> fused_source::layer(std::size_t index) {
+  layer_matrices pointers;
+  for (const auto& matrix : layers_[index]) pointers.push_back(matrix.get());
   return pointers;
 }
 

@@ -34,9 +34,9 @@ class fused_source final : public layer_source {
   explicit fused_source(ecq::activation_type activations) : activations_(activations) {}
 
   /// Adds the next layer. Errors: those of opening blocks and of ecq::matmul_plan::of.
-  ecq::result<void> add(const ecq::cpu& backend, const by_projection<const stored_tensor*>& tensors);
+  ecq::result<void> add(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors);
 
-  ecq::result<by_projection<const linear_layer*>> layer(std::size_t index) override;
+  ecq::result<layer_matrices> layer(std::size_t index) override;
   memory_use memory() const noexcept override { return memory_; }
 
  private:
@@ -47,7 +47,7 @@ class fused_source final : public layer_source {
   std::map<std::pair<const ecq::container_reader*, std::size_t>, std::shared_ptr<const ecq::detail::open_block>>
       blocks_;
   std::vector<std::unique_ptr<const bf16_matrix>> plain_;
-  std::vector<by_projection<std::unique_ptr<const linear_layer>>> layers_;
+  std::vector<std::vector<std::unique_ptr<const linear_layer>>> layers_;
   memory_use memory_;
 };
 

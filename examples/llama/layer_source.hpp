@@ -4,13 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ecq/base/result.hpp"
-#include "projection.hpp"
 
 namespace llama {
 
 class linear_layer;
+
+/// The matrices of a layer, in the order of expert_mixture::matrices.
+using layer_matrices = std::vector<const linear_layer*>;
 
 /// Bytes of weights as they lie in memory, mapped files included.
 struct memory_use {
@@ -32,7 +35,7 @@ class layer_source {
   /// The matrices of layer `index`, valid until the next call. One that is multiplied together with those behind it,
   /// which share its input, has their rows behind its own; in their places is null. Calls come in the order of the
   /// layers, and begin again at 0 after the last. Errors are those of decoding.
-  virtual ecq::result<by_projection<const linear_layer*>> layer(std::size_t index) = 0;
+  virtual ecq::result<layer_matrices> layer(std::size_t index) = 0;
 
   virtual memory_use memory() const noexcept = 0;
 };

@@ -29,8 +29,6 @@ constexpr const char* query_norm_name = "self_attn.q_norm.weight";
 constexpr const char* key_norm_name = "self_attn.k_norm.weight";
 constexpr const char* final_norm_name = "model.norm.weight";
 
-std::string layer_prefix(std::size_t layer) { return "model.layers." + std::to_string(layer) + "."; }
-
 }  // namespace
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -74,7 +72,7 @@ ecq::result<const stored_tensor*> model::matrix(const std::string& name, std::si
   return tensors_->expect(name, shape);
 }
 
-ecq::result<std::vector<by_projection<const stored_tensor*>>> model::find_layers() const {
+ecq::result<std::vector<std::vector<const stored_tensor*>>> model::find_layers() const {
   const model_config& size = config_;
   const by_projection<extents> shapes{{{size.query_width(), size.hidden},
                                        {size.key_width(), size.hidden},
@@ -83,21 +81,27 @@ ecq::result<std::vector<by_projection<const stored_tensor*>>> model::find_layers
                                        {size.intermediate, size.hidden},
                                        {size.intermediate, size.hidden},
                                        {size.hidden, size.intermediate}}};
-  std::vector<by_projection<const stored_tensor*>> found;
+  std::vector<std::vector<const stored_tensor*>> found;
   for (std::size_t layer = 0; layer < size.layers; ++layer) {
     auto& tensors = found.emplace_back();
+    for (std::size_t index = 0; index < size.mixture.matrices(); ++index) {
+      const extents& shape = shapes[static_cast<std::size_t>(projection_at(index))];
+      ECQ_TRY(tensor, matrix(tensor_name(size.mixture, layer, index), shape.rows, shape.columns));
+      tensors.push_back(tensor);
+    }
     for (std::size_t index = 0; index < projections; ++index) {
-      const auto which = static_cast<projection>(index);
-      ECQ_TRY(tensor, matrix(tensor_name(layer, which), shapes[index].rows, shapes[index].columns));
-      tensors[index] = tensor;
-      if (size.biases[index]) ECQ_CHECK(vector(bias_name(layer, which), shapes[index].rows));
+      if (!size.biases[index]) continue;
+      ECQ_CHECK(vector(bias_name(layer, static_cast<projection>(index)), shapes[index].rows));
+    }
+    if (size.mixture.experts != 0) {
+      ECQ_CHECK(matrix(router_name(size.mixture, layer), size.mixture.experts, size.hidden));
     }
     for (const char* const name : {attention_norm_name, feed_forward_norm_name}) {
-      ECQ_CHECK(vector(layer_prefix(layer) + name, size.hidden));
+      ECQ_CHECK(vector(layer_name(layer) + name, size.hidden));
     }
     if (!size.head_norms) continue;
     for (const char* const name : {query_norm_name, key_norm_name}) {
-      ECQ_CHECK(vector(layer_prefix(layer) + name, size.head_width));
+      ECQ_CHECK(vector(layer_name(layer) + name, size.head_width));
     }
   }
   ECQ_CHECK(vector(final_norm_name, size.hidden));
@@ -117,14 +121,14 @@ ecq::result<void> model::check_others() const {
   std::set<std::string, std::less<>> known;
   known.emplace(final_norm_name);
   for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-    known.insert({layer_prefix(layer) + attention_norm_name, layer_prefix(layer) + feed_forward_norm_name});
-    if (config_.head_norms) known.insert({layer_prefix(layer) + query_norm_name, layer_prefix(layer) + key_norm_name});
+    known.insert({layer_name(layer) + attention_norm_name, layer_name(layer) + feed_forward_norm_name});
+    if (config_.head_norms) known.insert({layer_name(layer) + query_norm_name, layer_name(layer) + key_norm_name});
     for (std::size_t index = 0; index < projections; ++index) {
       if (config_.biases[index]) known.insert(bias_name(layer, static_cast<projection>(index)));
     }
   }
   ecq::result<void> outcome;
-  const std::string beyond = layer_prefix(config_.layers);
+  const std::string beyond = layer_name(config_.layers);
   tensors_->each([&](const stored_tensor& tensor) {
     if (!outcome) return;
     const std::string_view name = tensor.name;
@@ -154,7 +158,7 @@ ecq::result<void> model::load(weight_mode mode, const ecq::cpu& backend, const e
   std::uint64_t done = 0, each = 0;
   for (const stored_tensor* tensor : layers.front()) each += extents_of(*tensor).size() * sizeof(ecq::bf16);
   for (std::size_t index = 0; index < layers.size(); ++index, done += each) {
-    if (report_progress) report_progress({"loading", layer_prefix(index), done, each * layers.size()});
+    if (report_progress) report_progress({"loading", layer_name(index), done, each * layers.size()});
     if (mode == weight_mode::fused) {
       ECQ_CHECK(fused->add(backend, layers[index]));
       continue;
@@ -190,6 +194,12 @@ ecq::result<void> model::load_outside(const ecq::cpu& backend) {
     memory_.dense += head_weights_.size_bytes();
   }
   head_ = std::make_unique<dense_layer>(config_.tied ? embedding_.view() : head_weights_.view());
+  for (std::size_t layer = 0; layer < config_.layers && config_.mixture.experts != 0; ++layer) {
+    ECQ_TRY(router, bf16_matrix::load(backend, *tensors_->find(router_name(config_.mixture, layer))));
+    memory_.dense += router.size_bytes();
+    const auto view = router.view();
+    routers_.push_back({std::move(router), std::make_unique<dense_layer>(view)});
+  }
   return {};
 }
 
@@ -202,7 +212,7 @@ ecq::result<void> model::load_vectors(const ecq::cpu& backend) {
   };
   for (std::size_t layer = 0; layer < config_.layers; ++layer) {
     layer_vectors& vectors = vectors_.emplace_back();
-    const std::string prefix = layer_prefix(layer);
+    const std::string prefix = layer_name(layer);
     ECQ_CHECK(load(prefix + attention_norm_name, vectors.attention_norm));
     ECQ_CHECK(load(prefix + feed_forward_norm_name, vectors.feed_forward_norm));
     if (config_.head_norms) {

@@ -67,6 +67,8 @@ class model {
   const layer_vectors& vectors(std::size_t layer) const noexcept { return vectors_[layer]; }
   const std::vector<float>& final_norm() const noexcept { return final_norm_; }
   const linear_layer& head() const noexcept { return *head_; }
+  /// The matrix (experts x hidden) by which the tokens of a layer choose experts, if the model has some.
+  const linear_layer& router(std::size_t layer) const noexcept { return *routers_[layer].matrix; }
   layer_source& layers() const noexcept { return *layers_; }
   /// The weights as they are stored.
   const stored_tensors& tensors() const noexcept { return *tensors_; }
@@ -74,13 +76,18 @@ class model {
   memory_use memory() const noexcept { return memory_; }
 
  private:
+  struct router_weights {
+    bf16_matrix weights;
+    std::unique_ptr<linear_layer> matrix;
+  };
+
   model(model_config config, stored_tensors tensors);
 
   ecq::result<const stored_tensor*> vector(const std::string& name, std::size_t size) const;
   ecq::result<const stored_tensor*> matrix(const std::string& name, std::size_t rows, std::size_t columns) const;
 
   /// Finds all tensors and checks their shapes.
-  ecq::result<std::vector<by_projection<const stored_tensor*>>> find_layers() const;
+  ecq::result<std::vector<std::vector<const stored_tensor*>>> find_layers() const;
 
   /// Whether the files have a head that is not the embedding. It counts then, whatever config.json says of tying them,
   /// as in transformers.
@@ -92,7 +99,7 @@ class model {
   ecq::result<void> load(weight_mode mode, const ecq::cpu& backend, const ecq::progress_callback& report_progress,
                          ecq::activation_type activations);
 
-  /// Loads what belongs to no layer.
+  /// Loads embedding, head and routers.
   ecq::result<void> load_outside(const ecq::cpu& backend);
 
   /// Loads vectors, those of layers and the last norm.
@@ -104,6 +111,7 @@ class model {
   std::vector<layer_vectors> vectors_;
   std::vector<float> final_norm_;
   std::unique_ptr<linear_layer> head_;
+  std::vector<router_weights> routers_;
   std::unique_ptr<layer_source> layers_;
   memory_use memory_;
 };

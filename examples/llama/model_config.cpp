@@ -20,6 +20,7 @@ struct config_limits {
   static constexpr std::uint64_t width = 1 << 22;
   static constexpr std::uint64_t layers = 1 << 12;
   static constexpr std::uint64_t heads = 1 << 12;
+  static constexpr std::uint64_t experts = 1 << 12;
   static constexpr std::uint64_t head_width = 1 << 12;
   static constexpr std::uint64_t vocabulary = 1 << 24;
   static constexpr std::uint64_t positions = std::uint64_t{1} << 31;
@@ -31,7 +32,9 @@ ecq::error unsupported(const Parts&... parts) {
 }
 
 /// Decoders that differ from Llama's by little.
-enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
+enum class family : std::uint8_t { llama, mistral, mixtral, qwen2, qwen3, qwen3_moe };
+
+constexpr bool has_experts(family which) noexcept { return which == family::mixtral || which == family::qwen3_moe; }
 
 /// Programs choose a decoder by either of two members, so both have to name the same one.
 ecq::result<family> family_of(const json& config) {
@@ -39,10 +42,12 @@ ecq::result<family> family_of(const json& config) {
     family which;
     const char *type, *architecture;
   };
-  constexpr std::array<names, 4> known{{{family::llama, "llama", "LlamaForCausalLM"},
+  constexpr std::array<names, 6> known{{{family::llama, "llama", "LlamaForCausalLM"},
                                         {family::mistral, "mistral", "MistralForCausalLM"},
+                                        {family::mixtral, "mixtral", "MixtralForCausalLM"},
                                         {family::qwen2, "qwen2", "Qwen2ForCausalLM"},
-                                        {family::qwen3, "qwen3", "Qwen3ForCausalLM"}}};
+                                        {family::qwen3, "qwen3", "Qwen3ForCausalLM"},
+                                        {family::qwen3_moe, "qwen3_moe", "Qwen3MoeForCausalLM"}}};
   const json* const all = find_member(config, "architectures");
   const json* const type = find_member(config, "model_type");
   const auto found = std::ranges::find_if(known, [&](const names& one) {
@@ -54,7 +59,7 @@ ecq::result<family> family_of(const json& config) {
                               : all != nullptr ? all->dump()
                                                : std::string(text_member(config, "model_type"));
     return unsupported("architecture '", named,
-                       "', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or Qwen3ForCausalLM");
+                       "', not that of Llama, Mistral, Mixtral, Qwen2, Qwen3 or Qwen3Moe (ForCausalLM)");
   }
   if (type != nullptr && *type != found->type) {
     return unsupported("model_type '", text_member(config, "model_type"), "', not ", found->type);
@@ -69,6 +74,11 @@ ecq::result<void> read_window(const json& from, family which, model_config& to) 
   if (which == family::mistral) {
     if (from.contains("sliding_window") && !has_window) return {};  // null, not Mistral's own default
     ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, 4096));
+    to.window = window;
+    return {};
+  }
+  if (which == family::mixtral) {
+    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, to.window));
     to.window = window;
     return {};
   }
@@ -90,16 +100,48 @@ ecq::result<void> read_variant(const json& from, family which, model_config& to)
   }
   ECQ_TRY(of_attention, flag_member(from, "attention_bias"));
   ECQ_TRY(of_feed_forward, flag_member(from, "mlp_bias"));
-  const bool takes_attention_bias = which == family::llama || which == family::qwen3;
+  const bool is_qwen3 = which == family::qwen3 || which == family::qwen3_moe;
+  const bool takes_attention_bias = which == family::llama || is_qwen3;
   if (of_attention && !takes_attention_bias) return unsupported("attention_bias");
   if (of_feed_forward && which != family::llama) return unsupported("mlp_bias");
   const bool inputs = of_attention || which == family::qwen2;
   to.biases = {inputs, inputs, inputs, of_attention, of_feed_forward, of_feed_forward, of_feed_forward};
-  to.head_norms = which == family::qwen3;
+  to.head_norms = is_qwen3;
   const json* quantization = find_member(from, "quantization_config");
   if (quantization != nullptr && text_member(*quantization, "format") != "ecq") {
     return unsupported("quantization_config: quant_method '", text_member(*quantization, "quant_method"), "'");
   }
+  return {};
+}
+
+/// Reads what says which experts layers have. Precondition: read_sizes() has read the other sizes.
+ecq::result<void> read_mixture(const json& from, family which, model_config& to) {
+  if (!has_experts(which)) return {};
+  const bool is_mixtral = which == family::mixtral;
+  const auto chosen_by_default = is_mixtral ? 2U : 8U;
+  // transformers takes either name.
+  const bool local = find_member(from, "num_local_experts") != nullptr;
+  const char* const name = local ? "num_local_experts" : "num_experts";
+  ECQ_TRY(experts, integer_member(from, name, 1, config_limits::experts, is_mixtral ? 8U : 128U));
+  if (local && find_member(from, "num_experts") != nullptr) {
+    ECQ_TRY(same, integer_member(from, "num_experts", 1, config_limits::experts));
+    if (same != experts) return ecq::error(ecq::errc::corrupt, "num_experts: ", same, ", num_local_experts: ", experts);
+  }
+  ECQ_TRY(chosen, integer_member(from, "num_experts_per_tok", 1, experts, chosen_by_default));
+  if (chosen > experts) {
+    return ecq::error(ecq::errc::corrupt, "num_experts_per_tok: ", chosen, " of ", experts, " experts");
+  }
+  to.mixture = {experts, chosen, true, expert_names::mixtral};
+  if (is_mixtral) return {};
+  to.mixture.names = expert_names::qwen3;
+  ECQ_TRY(sum_to_one, flag_member(from, "norm_topk_prob"));
+  to.mixture.shares_sum_to_one = sum_to_one;
+  ECQ_TRY(intermediate, integer_member(from, "moe_intermediate_size", 1, config_limits::width, 768));
+  to.intermediate = intermediate;
+  ECQ_TRY(step, integer_member(from, "decoder_sparse_step", 1, config_limits::layers, 1));
+  if (step != 1) return unsupported("decoder_sparse_step ", step, ", not 1: layers without experts");
+  const json* const dense = find_member(from, "mlp_only_layers");
+  if (dense != nullptr && !dense->empty()) return unsupported("mlp_only_layers ", dense->dump());
   return {};
 }
 
@@ -163,16 +205,23 @@ ecq::result<model_config> parse_model_config(const json& from) {
   ECQ_TRY(which, family_of(from));
   model_config config;
   ECQ_CHECK(read_sizes(from, which, config));
+  ECQ_CHECK(read_mixture(from, which, config));
   ECQ_CHECK(read_variant(from, which, config));
   ECQ_CHECK(read_window(from, which, config));
   ECQ_CHECK(read_special_tokens(from, config));
-  ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", config.norm_epsilon));
-  ECQ_TRY(rotary, parse_rotary_embedding(from));
+  const bool is_mixtral = which == family::mixtral;
+  ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", is_mixtral ? 1e-5 : config.norm_epsilon));
+  ECQ_TRY(rotary, is_mixtral ? parse_rotary_embedding(from, 1e6) : parse_rotary_embedding(from));
   ECQ_TRY(tied, flag_member(from, "tie_word_embeddings"));
   config.norm_epsilon = epsilon;
   config.rotary = rotary;
   config.tied = tied;
   return config;
+}
+
+ecq::result<void> check_without_experts(const model_config& config) {
+  if (config.mixture.experts == 0) return {};
+  return unsupported("a mixture of experts: only models without one are measured");
 }
 
 ecq::result<model_config> read_model_config(const std::filesystem::path& folder) {

@@ -10,6 +10,7 @@
 
 #include "ecq/base/result.hpp"
 #include "json_file.hpp"
+#include "mixture.hpp"
 #include "projection.hpp"
 #include "rotary.hpp"
 
@@ -18,7 +19,7 @@ namespace llama {
 /// The shape of a decoder and its constants. Every size is at least 1.
 struct model_config {
   std::size_t hidden = 0;        ///< width of the residual stream
-  std::size_t intermediate = 0;  ///< width of the gated layer
+  std::size_t intermediate = 0;  ///< width of the gated layer, of an expert's if there are experts
   std::size_t layers = 0;
   std::size_t heads = 0;       ///< of queries; a multiple of key_heads
   std::size_t key_heads = 0;   ///< of keys and of values, each shared by heads / key_heads queries
@@ -30,7 +31,8 @@ struct model_config {
   bool tied = false;             ///< whether the embedding is the output head, too
   by_projection<bool> biases{};  ///< whether products have a bias added; those that share an input all do, or none
   bool head_norms = false;       ///< whether each head of queries and keys is normalised before it is rotated
-  std::size_t window = 0;        ///< tokens that a token attends to, of which it is the last; at least 1
+  expert_mixture mixture{};
+  std::size_t window = 0;  ///< tokens that a token attends to, of which it is the last; at least 1
   std::optional<std::uint32_t> begin_token{};
   std::vector<std::uint32_t> end_tokens{};
 
@@ -39,11 +41,14 @@ struct model_config {
 };
 
 /// Reads the shape of a decoder from the text of a config.json: Llama's, or one that differs from it by little
-/// (Mistral, Qwen2, Qwen3). Errors name the member: ecq::errc::unsupported for another architecture, rotary embeddings
-/// of another type, another activation, other windows of attention than Mistral's, or weights that another program has
-/// quantised; ecq::errc::not_found for a size that is missing; ecq::errc::corrupt for values that are wrong or
-/// contradict each other.
+/// (Mistral, Mixtral, Qwen2, Qwen3, its mixture of experts). Errors name the member: ecq::errc::unsupported for another
+/// architecture, rotary embeddings of another type, another activation, other windows of attention than Mistral's,
+/// layers with and without experts, or weights that another program has quantised; ecq::errc::not_found for a size that
+/// is missing; ecq::errc::corrupt for values that are wrong or contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
+
+/// Refuses, with ecq::errc::unsupported, a model with experts: for what watches the one network of each layer.
+ecq::result<void> check_without_experts(const model_config& config);
 
 /// Reads config.json in `folder`; the tokens that begin and end texts are those of generation_config.json alone, where
 /// there is one. Errors name the file, and are those of parse_model_config.

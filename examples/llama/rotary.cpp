@@ -55,14 +55,14 @@ ecq::result<double> original_context(const json& config, const json& parameters)
 
 }  // namespace
 
-ecq::result<rotary_embedding> parse_rotary_embedding(const json& config) {
+ecq::result<rotary_embedding> parse_rotary_embedding(const json& config, double usual_theta) {
   rotary_embedding rotary;
   const json& parameters = parameters_in(config);
   ECQ_CHECK(check_whole(config));
   ECQ_CHECK(check_whole(parameters));
   ECQ_CHECK(check_shared(parameters));
   const bool inside = find_member(parameters, "rope_theta") != nullptr;
-  ECQ_TRY(theta, positive_member(inside ? parameters : config, "rope_theta", rotary.theta));
+  ECQ_TRY(theta, positive_member(inside ? parameters : config, "rope_theta", usual_theta));
   rotary.theta = theta;
   const char* const name = find_member(parameters, "rope_type") != nullptr ? "rope_type" : "type";
   const bool is_default = parameters.is_object() && find_member(parameters, name) == nullptr;

@@ -26,6 +26,7 @@ struct rotary_embedding {
 /// types default, linear and llama3, as Hugging Face transformers 5 reads them. Errors name the member:
 /// ecq::errc::unsupported for another type, ecq::errc::not_found and ecq::errc::corrupt for numbers that are missing or
 /// wrong.
-ecq::result<rotary_embedding> parse_rotary_embedding(const json& config);
+/// Without a rope_theta, it is `usual_theta`.
+ecq::result<rotary_embedding> parse_rotary_embedding(const json& config, double usual_theta = 10000);
 
 }  // namespace llama

@@ -8,12 +8,11 @@
 
 namespace llama {
 
-ecq::result<stored_layer> stored_layer::open(const ecq::cpu& backend,
-                                             const by_projection<const stored_tensor*>& tensors) {
+ecq::result<stored_layer> stored_layer::open(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors) {
   stored_layer layer;
-  for (std::size_t index = 0; index < projections; ++index) {
-    const stored_tensor& tensor = *tensors[index];
-    matrix& one = layer.matrices_[index];
+  for (const stored_tensor* each : tensors) {
+    const stored_tensor& tensor = *each;
+    matrix& one = layer.matrices_.emplace_back();
     one.size = extents_of(tensor);
     one.coded = tensor.coded();
     if (one.coded) {
@@ -35,17 +34,17 @@ ecq::result<void> stored_layer::decode(const ecq::cpu& backend, ecq::bf16* buffe
 
 void stored_layer::close() { decoder_ = {}; }
 
-void stored_layer::set(by_projection<dense_layer>& layers, const ecq::bf16* buffer) const noexcept {
-  for (std::size_t index = 0; index < projections; ++index) {
+void stored_layer::set(std::span<dense_layer> layers, const ecq::bf16* buffer) const noexcept {
+  for (std::size_t index = 0; index < matrices_.size(); ++index) {
     const matrix& one = matrices_[index];
     layers[index].set(one.coded ? ecq::matrix_view(buffer + one.place, one.size.rows, one.size.columns)
                                 : one.plain.view());
   }
 }
 
-by_projection<const linear_layer*> pointers_to(const by_projection<dense_layer>& layers) noexcept {
-  by_projection<const linear_layer*> pointers{};
-  for (std::size_t index = 0; index < projections; ++index) pointers[index] = &layers[index];
+layer_matrices pointers_to(std::span<const dense_layer> layers) {
+  layer_matrices pointers;
+  for (const dense_layer& layer : layers) pointers.push_back(&layer);
   return pointers;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "dense_weights.hpp"
 #include "ecq/base/result.hpp"
@@ -18,7 +20,7 @@ namespace llama {
 class stored_layer {
  public:
   /// Opens the blocks that hold coded matrices, and loads plain ones. Errors: those of tensor_decoder.
-  static ecq::result<stored_layer> open(const ecq::cpu& backend, const by_projection<const stored_tensor*>& tensors);
+  static ecq::result<stored_layer> open(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors);
 
   /// The number of weights that decode() writes.
   std::size_t buffer_weights() const noexcept { return buffer_weights_; }
@@ -30,8 +32,11 @@ class stored_layer {
   /// Closes the blocks: nothing is decoded any more.
   void close();
 
-  /// Sets the matrices of a layer that was decoded to `buffer`.
-  void set(by_projection<dense_layer>& layers, const ecq::bf16* buffer) const noexcept;
+  /// The number of matrices.
+  std::size_t size() const noexcept { return matrices_.size(); }
+
+  /// Sets the matrices, size() of them, of a layer that was decoded to `buffer`.
+  void set(std::span<dense_layer> layers, const ecq::bf16* buffer) const noexcept;
 
  private:
   struct matrix {
@@ -41,13 +46,13 @@ class stored_layer {
     bf16_matrix plain;
   };
 
-  by_projection<matrix> matrices_;
+  std::vector<matrix> matrices_;
   tensor_decoder<ecq::bf16> decoder_;
   std::size_t buffer_weights_ = 0;
   std::uint64_t plain_bytes_ = 0;
 };
 
 /// Pointers to the matrices of a layer.
-by_projection<const linear_layer*> pointers_to(const by_projection<dense_layer>& layers) noexcept;
+layer_matrices pointers_to(std::span<const dense_layer> layers);
 
 }  // namespace llama

@@ -82,6 +82,7 @@ ecq::result<super_weights> find_super_weights(const model& from, thread_pool& po
     return ecq::error(ecq::errc::invalid_argument, "a threshold of ", how.threshold, ", not 0 or more");
   }
   if (tokens.empty()) return ecq::error(ecq::errc::invalid_argument, "no tokens");
+  ECQ_CHECK(check_without_experts(from.config()));
   struct peaks {
     std::vector<float> in, out;
   };

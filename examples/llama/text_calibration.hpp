@@ -27,8 +27,8 @@ class thread_pool;
 /// about twice, as what it does before and behind a matrix is.
 class text_calibration final : public ecq::calibration_pass {
  public:
-  /// `original`, opened in mode dense, and `pool` must outlive the calibration. Precondition: texts of 1 to
-  /// forward_pass::most_tokens tokens, within context and vocabulary.
+  /// `original`, opened in mode dense and without experts, and `pool` must outlive the calibration. Precondition: texts
+  /// of 1 to forward_pass::most_tokens tokens, within context and vocabulary.
   text_calibration(const model& original, thread_pool& pool, std::vector<std::vector<std::uint32_t>> texts);
 
   ecq::result<void> restart() override;
@@ -53,7 +53,7 @@ class text_calibration final : public ecq::calibration_pass {
   struct side {
     forward_pass pass;
     std::vector<float> states{};  ///< of all tokens x hidden, before the half of the layer
-    forward_pass::layer_matrices matrices{};
+    layer_matrices matrices{};
     ecq::matrix_view<const float> input{};
   };
 

@@ -102,6 +102,9 @@ TEST_F(LlamaCalibration, RefusesWhatItCannotMeasure) {
   tiny_model damaged;
   damaged.set_weight("model.layers.1.mlp.up_proj.weight", 3, 4, std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(measured(damaged).error().code(), errc::non_finite);
+  tiny_model of_experts;
+  of_experts.become("MixtralForCausalLM");
+  EXPECT_EQ(measured(of_experts).error().code(), errc::unsupported);
 }
 
 }  // namespace

@@ -153,6 +153,9 @@ TEST_F(LlamaComparison, RefusesOtherShapes) {
             std::string::npos);
   EXPECT_NE(message({.hidden = 64, .layers = 2, .head_width = 6, .vocabulary = 271}).find("head_dim"),
             std::string::npos);
+  EXPECT_NE(message({.hidden = 64, .layers = 2, .head_width = 8, .vocabulary = 271, .mixture = {4, 2}})
+                .find("num_local_experts is 4, that of the original is 0"),
+            std::string::npos);
 }
 
 TEST_F(LlamaComparison, RefusesOtherVocabularies) {

@@ -217,6 +217,35 @@ TEST_F(EcqLlama, RefusesToMakeModelsThatItCompares) {
                     1, "it is compressed already"));
 }
 
+TEST_F(EcqLlama, RunsAMixtureOfExperts) {
+  tiny_model experts;
+  experts.become("MixtralForCausalLM");
+  experts.write(path("experts"));
+  ASSERT_EQ(run({"compress", path("experts"), "-o", path("packed"), "--bits", "4", "-q"}).exit_code, 0);
+  json loss, bytes;
+  for (const std::string mode : {"dense", "block", "fused"}) {
+    const json shown = answer({"perplexity", path("packed"), path("text"), "--window", "40", "--mode", mode});
+    loss[mode] = shown["loss"];
+    bytes[mode] = shown["weight_bytes"];
+  }
+  EXPECT_LT(bytes["fused"], bytes["dense"]);
+  EXPECT_EQ(loss["block"], loss["dense"]);
+  EXPECT_NEAR(loss["fused"].get<double>() / loss["dense"].get<double>(), 1, 0.01);
+  const auto compare = [&](const char* method) {
+    return llama({"compare", path("experts"), "--bits", "4", "--into", path("made"), "--text", path("text"), "--window",
+                  "40", "--methods", "tcq8", method});
+  };
+  EXPECT_TRUE(fails(compare("feedback"), 1,
+                    "experts': --methods feedback: a mixture of experts: only models without one are measured"));
+  EXPECT_FALSE(std::filesystem::exists(path("made")));
+  EXPECT_EQ(compare("entquant").exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("made/entquant-4")));
+  const std::string refusal = "experts': a mixture of experts: only models without one are measured";
+  EXPECT_TRUE(fails(llama({"calibrate", path("experts"), "-o", path("map.json")}), 1, refusal));
+  EXPECT_TRUE(fails(llama({"super-weights", path("experts")}), 1, refusal));
+  EXPECT_TRUE(fails(llama({"compress", path("experts"), "-o", path("other"), "--bits", "4"}), 1, refusal));
+}
+
 TEST_F(EcqLlama, ComparesInText) {
   const std::vector<std::string> compare{"compare",    path("model"), path("model"), "--text",
                                          path("text"), "--window",    "20"};

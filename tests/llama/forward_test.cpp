@@ -94,6 +94,9 @@ class LlamaForward : public testing::Test {
     expect_close(logits_of(opened(folder / "plain"), tokens, tokens.size()), expected, 1e-5F);
   }
 
+  /// That the model in `folder` computes the same bits.
+  void expect_the_same_for_passes_and_threads();
+
   ecq_test::temporary_folder folder;
   std::vector<std::uint32_t> tokens = some_tokens(tiny_model::positions);
 };
@@ -102,10 +105,10 @@ TEST_F(LlamaForward, IsThatOfTheReference) {
   for (const bool tied : {false, true}) expect_reference(tiny_model(tied));
 }
 
-// A window, biases and norms of heads.
+// A window, biases, norms of heads and experts.
 TEST_F(LlamaForward, IsThatOfTheReferenceForOtherArchitectures) {
-  for (const char* const architecture :
-       {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+  for (const char* const architecture : {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM",
+                                         "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"}) {
     SCOPED_TRACE(architecture);
     tiny_model model;
     model.become(architecture);
@@ -117,8 +120,26 @@ TEST_F(LlamaForward, IsThatOfTheReferenceForOtherArchitectures) {
   }
 }
 
+TEST_F(LlamaForward, SharesOfExpertsSumToOneIfTheConfigSaysSo) {
+  tiny_model model;
+  model.become("Qwen3MoeForCausalLM");
+  model.config["norm_topk_prob"] = "true";
+  expect_reference(model);
+}
+
 TEST_F(LlamaForward, DependsNeitherOnPassesNorOnThreads) {
   tiny_model().write(folder.path());
+  expect_the_same_for_passes_and_threads();
+}
+
+TEST_F(LlamaForward, OfExpertsDependsNeitherOnPassesNorOnThreads) {
+  tiny_model of_experts;
+  of_experts.become("MixtralForCausalLM");
+  of_experts.write(folder.path());
+  expect_the_same_for_passes_and_threads();
+}
+
+void LlamaForward::expect_the_same_for_passes_and_threads() {
   const llama::model model = opened(folder.path());
   const std::vector<float> whole = logits_of(model, tokens, tokens.size());
   for (const std::size_t at_a_time : {1U, 2U, 3U, 7U, 31U}) {

@@ -61,9 +61,10 @@ TEST(LlamaConfig, MissingMembersHaveTheUsualMeaning) {
 }
 
 TEST(LlamaConfig, RefusesOtherArchitectures) {
-  EXPECT_EQ(error_with({{"architectures", {"GemmaForCausalLM"}}}),
-            "unsupported: architecture 'GemmaForCausalLM', not LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM "
-            "or Qwen3ForCausalLM");
+  EXPECT_EQ(
+      error_with({{"architectures", {"GemmaForCausalLM"}}}),
+      "unsupported: architecture 'GemmaForCausalLM', not that of Llama, Mistral, Mixtral, Qwen2, Qwen3 or Qwen3Moe "
+      "(ForCausalLM)");
   EXPECT_NE(error_with({{"architectures", nullptr}, {"model_type", "gpt2"}}), "");
   EXPECT_EQ(error_with({{"architectures", nullptr}}), "");
   EXPECT_EQ(error_with({{"hidden_act", "gelu"}}), "unsupported: hidden_act \"gelu\", not \"silu\"");
@@ -110,6 +111,57 @@ TEST(LlamaConfig, FamiliesDifferAsTheirsDo) {
   EXPECT_EQ(qwen3.biases, (biases{true, true, true, true}));
   EXPECT_TRUE(qwen3.head_norms);
   EXPECT_EQ(qwen3.head_width, 128U);
+}
+
+TEST(LlamaConfig, MixturesDifferAsTheirsDo) {
+  const auto config_of = [](const char* architecture, const json& changes) {
+    json from = json::parse(tiny_model().config_text());
+    from["architectures"] = {architecture};
+    from.erase("model_type");
+    from.merge_patch(changes);
+    return llama::parse_model_config(from);
+  };
+  const auto error_of = [&](const char* architecture, const json& changes) {
+    const auto config = config_of(architecture, changes);
+    return config ? "" : config.error().to_string();
+  };
+  using llama::expert_names;
+  const char* const mixtral = "MixtralForCausalLM";
+  const char* const qwen3 = "Qwen3MoeForCausalLM";
+  const auto usual = config_of(mixtral, {{"rope_theta", nullptr}, {"rms_norm_eps", nullptr}});
+  ASSERT_TRUE(usual) << usual.error().to_string();
+  EXPECT_EQ(usual->mixture, (llama::expert_mixture{8, 2, true, expert_names::mixtral}));
+  EXPECT_EQ(usual->intermediate, tiny_model::intermediate);
+  EXPECT_EQ(usual->rotary.theta, 1e6);
+  EXPECT_EQ(usual->norm_epsilon, 1e-5);
+  EXPECT_EQ(usual->window, tiny_model::positions);
+  EXPECT_FALSE(usual->head_norms);
+  EXPECT_EQ(config_of(mixtral, {{"sliding_window", 7}})->window, 7U);
+  EXPECT_EQ(config_of(mixtral, {{"num_local_experts", 5}})->mixture.experts, 5U);
+  EXPECT_EQ(config_of(mixtral, {{"num_experts", 5}})->mixture.experts, 5U);
+  EXPECT_EQ(error_of(mixtral, {{"attention_bias", true}}), "unsupported: attention_bias");
+  EXPECT_EQ(error_of(mixtral, {{"num_experts_per_tok", 9}}),
+            "corrupt: num_experts_per_tok: not an integer from 1 to 8");
+  EXPECT_EQ(error_of(mixtral, {{"num_local_experts", 0}}), "corrupt: num_local_experts: not an integer from 1 to 4096");
+  EXPECT_EQ(error_of(mixtral, {{"num_local_experts", 4}, {"num_experts", 5}}),
+            "corrupt: num_experts: 5, num_local_experts: 4");
+
+  const auto other = config_of(qwen3, {{"attention_bias", true}});
+  ASSERT_TRUE(other) << other.error().to_string();
+  EXPECT_EQ(other->mixture, (llama::expert_mixture{128, 8, false, expert_names::qwen3}));
+  EXPECT_EQ(other->intermediate, 768U);
+  EXPECT_TRUE(other->head_norms);
+  EXPECT_EQ(other->biases, (llama::by_projection<bool>{true, true, true, true}));
+  EXPECT_EQ(config_of(qwen3, {{"head_dim", nullptr}})->head_width, tiny_model::hidden / tiny_model::heads);
+  const auto named = config_of(
+      qwen3, {{"num_experts", 6}, {"num_experts_per_tok", 3}, {"moe_intermediate_size", 9}, {"norm_topk_prob", true}});
+  EXPECT_EQ(named->mixture, (llama::expert_mixture{6, 3, true, expert_names::qwen3}));
+  EXPECT_EQ(named->intermediate, 9U);
+  EXPECT_EQ(error_of(qwen3, {{"num_experts", 4}}), "corrupt: num_experts_per_tok: 8 of 4 experts");
+  EXPECT_EQ(error_of(qwen3, {{"decoder_sparse_step", 2}}),
+            "unsupported: decoder_sparse_step 2, not 1: layers without experts");
+  EXPECT_EQ(error_of(qwen3, {{"mlp_only_layers", json::array()}}), "");
+  EXPECT_EQ(error_of(qwen3, {{"mlp_only_layers", {1}}}), "unsupported: mlp_only_layers [1]");
 }
 
 TEST(LlamaConfig, RefusesAttentionToLessThanAll) {

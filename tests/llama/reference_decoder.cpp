@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace llama_test {
 
@@ -17,10 +18,13 @@ std::vector<vector> reference_decoder::logits(const std::vector<std::uint32_t>& 
     attend(prefix, states);
     for (vector& state : states) {
       const vector normed = normalized(state, prefix + "post_attention_layernorm.weight");
-      vector gate = product(prefix + "mlp.gate_proj.weight", normed);
-      const vector up = product(prefix + "mlp.up_proj.weight", normed);
-      for (std::size_t at = 0; at < gate.size(); ++at) gate[at] *= up[at] / (1 + std::exp(-gate[at]));
-      add(state, product(prefix + "mlp.down_proj.weight", gate));
+      const bool mixtral = model_.values.count(prefix + "block_sparse_moe.gate.weight") != 0;
+      if (mixtral || model_.values.count(prefix + "mlp.gate.weight") != 0) {
+        add(state, mixture(prefix + (mixtral ? "block_sparse_moe." : "mlp."), mixtral, normed));
+      } else {
+        add(state, network(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight",
+                           prefix + "mlp.down_proj.weight", normed));
+      }
     }
   }
   const bool tied = model_.config.at("tie_word_embeddings") == "true";
@@ -28,6 +32,40 @@ std::vector<vector> reference_decoder::logits(const std::vector<std::uint32_t>& 
   for (const vector& state : states) {
     all.push_back(
         product(tied ? "model.embed_tokens.weight" : "lm_head.weight", normalized(state, "model.norm.weight")));
+  }
+  return all;
+}
+
+vector reference_decoder::network(const std::string& gate_name, const std::string& up_name,
+                                  const std::string& down_name, const vector& normed) const {
+  vector gate = product(gate_name, normed);
+  const vector up = product(up_name, normed);
+  for (std::size_t at = 0; at < gate.size(); ++at) gate[at] *= up[at] / (1 + std::exp(-gate[at]));
+  return product(down_name, gate);
+}
+
+vector reference_decoder::mixture(const std::string& prefix, bool mixtral, const vector& normed) const {
+  std::vector<std::pair<double, std::size_t>> experts;
+  double sum = 0;
+  for (const double logit : product(prefix + "gate.weight", normed)) {
+    experts.emplace_back(std::exp(logit), experts.size());
+    sum += experts.back().first;
+  }
+  std::sort(experts.rbegin(), experts.rend());
+  experts.resize(tiny_model::chosen);
+  const auto normalizes = model_.config.find("norm_topk_prob");
+  if (mixtral || (normalizes != model_.config.end() && normalizes->second == "true")) {
+    sum = 0;
+    for (const auto& [weight, expert] : experts) sum += weight;
+  }
+  vector all(tiny_model::hidden);
+  for (const auto& [weight, expert] : experts) {
+    const std::string name = prefix + "experts." + std::to_string(expert) + ".";
+    vector out = mixtral
+                     ? network(name + "w1.weight", name + "w3.weight", name + "w2.weight", normed)
+                     : network(name + "gate_proj.weight", name + "up_proj.weight", name + "down_proj.weight", normed);
+    for (double& value : out) value *= weight / sum;
+    add(all, out);
   }
   return all;
 }

@@ -32,6 +32,12 @@ class reference_decoder {
   /// One head of `all`, turned by its position: elements j and j + width / 2 are a point in the plane.
   static vector rotated_head(const vector& all, std::size_t head, std::size_t position);
 
+  /// What a network whose matrices have these names makes of a normed state.
+  vector network(const std::string& gate, const std::string& up, const std::string& down, const vector& normed) const;
+
+  /// The experts of the largest probabilities, weighted by them.
+  vector mixture(const std::string& prefix, bool mixtral, const vector& normed) const;
+
   void attend(const std::string& prefix, std::vector<vector>& states) const;
 
   const tiny_model& model_;

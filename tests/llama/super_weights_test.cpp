@@ -150,6 +150,9 @@ TEST_F(LlamaSuperWeights, RefusesWhatMakesNoSense) {
     ASSERT_EQ(code(seen), errc::non_finite);
     EXPECT_EQ(seen.error().message(), "tensor 'model.layers.1.mlp.down_proj.weight': an activation is NaN or infinite");
   }
+  tiny_model of_experts;
+  of_experts.become("Qwen3MoeForCausalLM");
+  EXPECT_EQ(code(found_in(of_experts)), errc::unsupported);
 }
 
 }  // namespace

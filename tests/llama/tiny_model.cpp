@@ -38,13 +38,18 @@ tiny_model::tiny_model(bool tied)
 }
 
 void tiny_model::become(std::string_view architecture) {
-  const bool mistral = architecture == "MistralForCausalLM", qwen2 = architecture == "Qwen2ForCausalLM",
-             qwen3 = architecture == "Qwen3ForCausalLM";
+  static const std::map<std::string_view, const char*> types{
+      {"LlamaForCausalLM", "llama"}, {"MistralForCausalLM", "mistral"}, {"MixtralForCausalLM", "mixtral"},
+      {"Qwen2ForCausalLM", "qwen2"}, {"Qwen3ForCausalLM", "qwen3"},     {"Qwen3MoeForCausalLM", "qwen3_moe"}};
+  const std::string type = types.at(architecture);
+  const bool mixtral = type == "mixtral", mistral = type == "mistral" || mixtral, qwen2 = type == "qwen2",
+             experts_of_qwen = type == "qwen3_moe", qwen3 = type == "qwen3" || experts_of_qwen;
   config["architectures"] = "[\"" + std::string(architecture) + "\"]";
-  config["model_type"] = mistral ? R"("mistral")" : qwen2 ? R"("qwen2")" : qwen3 ? R"("qwen3")" : R"("llama")";
+  config["model_type"] = '"' + type + '"';
   if (mistral) config["sliding_window"] = "7";
   if (!mistral && !qwen2) config["attention_bias"] = "true";
   if (!mistral && !qwen2 && !qwen3) config["mlp_bias"] = "true";
+  if (mixtral || experts_of_qwen) add_experts(mixtral);
   for (std::size_t layer = 0; layer < layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     const auto bias = [&](const std::string& name) {
@@ -60,6 +65,29 @@ void tiny_model::become(std::string_view architecture) {
     if (!qwen3) continue;
     for (const char* const name : {"q_norm", "k_norm"}) {
       add(prefix + "self_attn." + name + ".weight", {head_width}, 0.3F, 1.0F);
+    }
+  }
+}
+
+void tiny_model::remove(const std::string& name) {
+  tensors.erase(tensors.begin() + (&tensor_named(name) - tensors.data()));
+  values.erase(name);
+}
+
+void tiny_model::add_experts(bool mixtral) {
+  config[mixtral ? "num_local_experts" : "num_experts"] = std::to_string(experts);
+  config["num_experts_per_tok"] = std::to_string(chosen);
+  config[mixtral ? "intermediate_size" : "moe_intermediate_size"] = std::to_string(expert_width);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    for (const char* const name : {"gate", "up", "down"}) remove(prefix + "mlp." + name + "_proj.weight");
+    const std::string of_layer = prefix + (mixtral ? "block_sparse_moe." : "mlp.");
+    add(of_layer + "gate.weight", {experts, hidden}, 0.3F);
+    for (std::size_t expert = 0; expert < experts; ++expert) {
+      const std::string of_expert = of_layer + "experts." + std::to_string(expert) + ".";
+      add(of_expert + (mixtral ? "w1" : "gate_proj") + ".weight", {expert_width, hidden}, 0.2F);
+      add(of_expert + (mixtral ? "w3" : "up_proj") + ".weight", {expert_width, hidden}, 0.2F);
+      add(of_expert + (mixtral ? "w2" : "down_proj") + ".weight", {hidden, expert_width}, 0.2F);
     }
   }
 }

@@ -30,9 +30,13 @@ struct tiny_model {
 
   explicit tiny_model(bool tied = false);
 
-  /// Makes it one of another architecture, with a window of 7 tokens, biases or norms of heads where that has some:
-  /// MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM. LlamaForCausalLM gets all biases.
+  /// Makes it one of another architecture, with a window of 7 tokens, biases, norms of heads or experts where that has
+  /// some: MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM.
+  /// LlamaForCausalLM gets all biases.
   void become(std::string_view architecture);
+
+  /// Of layers that have experts, each token takes three.
+  static constexpr std::size_t experts = 5, chosen = 3, expert_width = 40;
 
   ecq_test::tensor& tensor_named(std::string_view name);
 
@@ -50,6 +54,10 @@ struct tiny_model {
 
  private:
   void add(const std::string& name, std::vector<std::uint64_t> shape, float sigma, float mean = 0);
+  void remove(const std::string& name);
+
+  /// Gives layers experts, named as Mixtral's or as Qwen3's, in the place of their one network.
+  void add_experts(bool mixtral);
 };
 
 /// Plants a weight that is super at the usual threshold in row 17 and column 33 of the first layer's down projection.

@@ -1,0 +1,54 @@
+// The choice of experts, and what files call them.
+
+#include "mixture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace llama {
+
+namespace {
+
+std::string mixture_name(const expert_mixture& mixture, std::size_t layer) {
+  return layer_name(layer) + (mixture.names == expert_names::mixtral ? "block_sparse_moe." : "mlp.");
+}
+
+}  // namespace
+
+std::string tensor_name(const expert_mixture& mixture, std::size_t layer, std::size_t index) {
+  const projection which = projection_at(index);
+  if (mixture.experts == 0 || index < attention_projections) return tensor_name(layer, which);
+  constexpr std::array<const char*, feed_forward_projections> of_mixtral{"w1", "w3", "w2"};
+  constexpr std::array<const char*, feed_forward_projections> of_qwen3{"gate_proj", "up_proj", "down_proj"};
+  const auto& names = mixture.names == expert_names::mixtral ? of_mixtral : of_qwen3;
+  return mixture_name(mixture, layer) + "experts." + std::to_string(expert_at(index)) + "." +
+         names[static_cast<std::size_t>(which) - attention_projections] + ".weight";
+}
+
+std::string router_name(const expert_mixture& mixture, std::size_t layer) {
+  return mixture_name(mixture, layer) + "gate.weight";
+}
+
+void choose_experts(const expert_mixture& mixture, std::span<const float> logits, std::span<expert_share> chosen) {
+  const float highest = *std::max_element(logits.begin(), logits.end());
+  float sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - highest);
+  std::vector<bool> taken(logits.size());
+  float sum_of_chosen = 0;
+  for (expert_share& one : chosen) {
+    std::size_t best = logits.size();  // a NaN is taken only where nothing else is left
+    for (std::size_t expert = 0; expert < logits.size(); ++expert) {
+      if (taken[expert]) continue;
+      if (best == logits.size() || logits[expert] > logits[best]) best = expert;
+    }
+    taken[best] = true;
+    one = {best, std::exp(logits[best] - highest) / sum};
+    sum_of_chosen += one.share;
+  }
+  if (!mixture.shares_sum_to_one) return;
+  for (expert_share& one : chosen) one.share /= sum_of_chosen;
+}
+
+}  // namespace llama
