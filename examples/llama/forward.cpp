@@ -112,12 +112,11 @@ ecq::matrix_view<const float> forward_pass::feed_forward_input(std::size_t layer
 }
 
 ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer, const layer_matrices& matrices) {
-  ECQ_CHECK(gate(layer, matrices, 0, {normed_.data(), count_, config_.hidden}));
-  return down_input(count_);
+  return gate(layer, matrices, 0, {normed_.data(), count_, config_.hidden});
 }
 
-ecq::result<void> forward_pass::gate(std::size_t layer, const layer_matrices& matrices, std::size_t expert,
-                                     ecq::matrix_view<const float> in) {
+ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer, const layer_matrices& matrices,
+                                                              std::size_t expert, ecq::matrix_view<const float> in) {
   const std::size_t count = in.rows(), wide = config_.intermediate;
   ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::gate, expert), in, {gated_.data(), count, 2 * wide}));
   constexpr std::size_t work_of_exponential = 16;
@@ -126,7 +125,7 @@ ecq::result<void> forward_pass::gate(std::size_t layer, const layer_matrices& ma
     const float* const up = gate + wide;
     for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
   });
-  return {};
+  return down_input(count);
 }
 
 ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
@@ -137,37 +136,55 @@ ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_
   return {};
 }
 
-ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matrices& matrices) {
+ecq::result<void> forward_pass::choose(std::size_t layer) {
   const expert_mixture& mixture = config_.mixture;
-  const std::size_t hidden = config_.hidden;
   routes_.resize(count_ * mixture.experts);
-  ECQ_CHECK(model_.router(layer).multiply(pool_, {normed_.data(), count_, hidden},
+  ECQ_CHECK(model_.router(layer).multiply(pool_, {normed_.data(), count_, config_.hidden},
                                           {routes_.data(), count_, mixture.experts}));
   chosen_.resize(count_ * mixture.chosen);
   for (std::size_t token = 0; token < count_; ++token) {
     choose_experts(mixture, std::span(routes_).subspan(token * mixture.experts, mixture.experts),
                    std::span(chosen_).subspan(token * mixture.chosen, mixture.chosen));
   }
+  return {};
+}
+
+std::vector<std::size_t> forward_pass::takers(std::size_t expert) const {
+  std::vector<std::size_t> tokens;
+  for (std::size_t at = 0; at < chosen_.size(); ++at) {
+    if (chosen_[at].expert == expert) tokens.push_back(at / config_.mixture.chosen);
+  }
+  return tokens;
+}
+
+ecq::matrix_view<const float> forward_pass::input_of(std::span<const std::size_t> tokens) {
+  const std::size_t hidden = config_.hidden;
+  taken_.resize(tokens.size() * hidden);
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    std::copy_n(&normed_[tokens[row] * hidden], hidden, &taken_[row * hidden]);
+  }
+  return {taken_.data(), tokens.size(), hidden};
+}
+
+ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matrices& matrices) {
+  const std::size_t hidden = config_.hidden;
+  ECQ_CHECK(choose(layer));
   std::fill(delta_.begin(), delta_.end(), 0.0F);
-  std::vector<std::pair<std::size_t, float>> takers;  // tokens, and their shares
-  for (std::size_t expert = 0; expert < mixture.experts; ++expert) {
-    takers.clear();
-    taken_.clear();
+  for (std::size_t expert = 0; expert < config_.mixture.experts; ++expert) {
+    const std::vector<std::size_t> tokens = takers(expert);
+    if (tokens.empty()) continue;
+    ECQ_TRY(gated, gate(layer, matrices, expert, input_of(tokens)));
+    output_.resize(tokens.size() * hidden);
+    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), gated,
+                       {output_.data(), tokens.size(), hidden}));
+    std::size_t row = 0;
     for (std::size_t at = 0; at < chosen_.size(); ++at) {
       if (chosen_[at].expert != expert) continue;
-      const std::size_t token = at / mixture.chosen;
-      takers.emplace_back(token, chosen_[at].share);
-      const auto state = normed_.begin() + static_cast<std::ptrdiff_t>(token * hidden);
-      taken_.insert(taken_.end(), state, state + static_cast<std::ptrdiff_t>(hidden));
-    }
-    if (takers.empty()) continue;
-    ECQ_CHECK(gate(layer, matrices, expert, {taken_.data(), takers.size(), hidden}));
-    output_.resize(takers.size() * hidden);
-    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), down_input(takers.size()),
-                       {output_.data(), takers.size(), hidden}));
-    for (std::size_t row = 0; row < takers.size(); ++row) {
-      const auto [token, share] = takers[row];
-      for (std::size_t at = 0; at < hidden; ++at) delta_[token * hidden + at] += share * output_[row * hidden + at];
+      float* const to = &delta_[tokens[row] * hidden];
+      for (std::size_t column = 0; column < hidden; ++column) {
+        to[column] += chosen_[at].share * output_[row * hidden + column];
+      }
+      ++row;
     }
   }
   add_delta();

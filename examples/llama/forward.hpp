@@ -55,8 +55,9 @@ class forward_pass {
   /// The logits (rows of `states` x vocabulary) of final states that run() has returned, valid until the next call.
   ecq::result<ecq::matrix_view<const float>> logits(ecq::matrix_view<const float> states);
 
-  // The steps of run() without experts, for whoever has to see what matrices are multiplied with: resume() begins, and
-  // each layer takes the six others in their order. What they return is valid until the next step.
+  // The steps of run(), for whoever has to see what matrices are multiplied with: resume() begins, and each layer takes
+  // the others in their order, gate() and add_feed_forward() without experts, those behind them with experts. What they
+  // return is valid until the next step.
 
   /// Takes up the states (tokens x hidden) that the tokens of a text, from its beginning on, have before a layer. Its
   /// other layers leave the cache, which becomes empty, alone. Precondition: at most most_tokens, and the context.
@@ -84,6 +85,23 @@ class forward_pass {
 
   /// Multiplies what gate() returned, and adds it to the states.
   ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices);
+
+  /// Has each token choose experts by feed_forward_input().
+  ecq::result<void> choose(std::size_t layer);
+
+  /// The tokens that have chosen an expert, in their order.
+  std::vector<std::size_t> takers(std::size_t expert) const;
+
+  /// feed_forward_input() of some tokens, which are numbers of the pass (tokens x hidden).
+  ecq::matrix_view<const float> input_of(std::span<const std::size_t> tokens);
+
+  /// What SwiGLU of an expert makes of `in`, at most as many tokens as the pass has (tokens x intermediate).
+  ecq::result<ecq::matrix_view<const float>> gate(std::size_t layer, const layer_matrices& matrices, std::size_t expert,
+                                                  ecq::matrix_view<const float> in);
+
+  /// Sends each token through the experts that it chooses by feed_forward_input(), and adds the sum of what they
+  /// return, in the order of the experts, to the states.
+  ecq::result<void> add_experts(std::size_t layer, const layer_matrices& matrices);
 
  private:
   ecq::result<void> check(std::span<const std::uint32_t> tokens, const kv_cache& cache) const;
@@ -116,14 +134,6 @@ class forward_pass {
   /// in the order of the matrices.
   ecq::result<void> multiply(std::size_t layer, const layer_matrices& matrices, std::size_t index,
                              ecq::matrix_view<const float> in, ecq::matrix_view<float> out);
-
-  /// Multiplies `in` (tokens x hidden) by gate and up of a network, and lets SwiGLU make down_input() of them.
-  ecq::result<void> gate(std::size_t layer, const layer_matrices& matrices, std::size_t expert,
-                         ecq::matrix_view<const float> in);
-
-  /// Sends each token through the experts that it chooses by feed_forward_input(), and adds the sum of what they
-  /// return, in the order of the experts, to the states.
-  ecq::result<void> add_experts(std::size_t layer, const layer_matrices& matrices);
 
   /// What a head of a token makes of the values of its window. `scores` has room for all positions up to its own.
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,

@@ -3,6 +3,7 @@
 #include "text_calibration.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -16,7 +17,12 @@ namespace llama {
 
 text_calibration::text_calibration(const model& original, thread_pool& pool,
                                    std::vector<std::vector<std::uint32_t>> texts)
-    : original_(original), pool_(pool), texts_(std::move(texts)), cache_(original.config()) {}
+    : original_(original),
+      pool_(pool),
+      texts_(std::move(texts)),
+      cache_(original.config()),
+      weights_(original.config().mixture.matrices()),
+      layers_(original.config().mixture.matrices()) {}
 
 ecq::result<void> text_calibration::restart() {
   layer_ = 0;
@@ -45,15 +51,18 @@ ecq::result<std::vector<std::string>> text_calibration::next() {
     stage_ = 0;
   } else {
     // What comes behind a matrix, now that it is quantised.
-    if (groups[stage_].adds) ECQ_CHECK(add_to_states());
-    if (++stage_ == groups.size()) {
+    const bool ends = stage_ + 1 == stages();
+    if (stage_ + 1 == first_of_experts || ends) ECQ_CHECK(add_to_states());
+    if (ends) {
       stage_ = behind_layer;
       return next();
     }
+    ++stage_;
+    if (stage_ == first_of_experts) ECQ_CHECK(find_takers());
   }
   std::vector<std::string> names;
-  for (std::size_t index = groups[stage_].first; index <= groups[stage_].last; ++index) {
-    names.push_back(tensor_name(layer_, static_cast<projection>(index)));
+  for (std::size_t index = matrices().first; index < matrices().end; ++index) {
+    names.push_back(tensor_name(original_.config().mixture, layer_, index));
   }
   return names;
 }
@@ -68,6 +77,30 @@ ecq::result<void> text_calibration::each_text(const Body& body) {
   return {};
 }
 
+ecq::result<void> text_calibration::find_takers() {
+  const std::size_t experts = original_.config().mixture.experts;
+  takers_.assign(experts, {});
+  if (experts == 0) return {};
+  std::size_t tokens = 0;
+  ECQ_CHECK(each_text([&](std::size_t begin, std::size_t count) -> ecq::result<void> {
+    forward_pass& pass = sides_[coded].pass;
+    pass.resume({&sides_[coded].states[begin * hidden()], count, hidden()}, cache_);
+    pass.feed_forward_input(layer_);
+    ECQ_CHECK(pass.choose(layer_));
+    for (std::size_t each = 0; each < experts; ++each) {
+      for (const std::size_t token : pass.takers(each)) takers_[each].push_back(begin + token);
+    }
+    tokens += count;
+    return {};
+  }));
+  for (std::vector<std::size_t>& of_expert : takers_) {
+    if (of_expert.size() >= least_takers) continue;
+    of_expert.resize(tokens);
+    std::iota(of_expert.begin(), of_expert.end(), std::size_t{0});
+  }
+  return {};
+}
+
 ecq::result<ecq::input_moments> text_calibration::moments() {
   ECQ_TRY(sums, ecq::moment_sums::create(width(), true));
   ECQ_CHECK(each_text([&](std::size_t begin, std::size_t count) -> ecq::result<void> {
@@ -75,14 +108,15 @@ ecq::result<ecq::input_moments> text_calibration::moments() {
       ECQ_TRY(input, input_of(one, begin, count));
       one.input = input;
     }
+    if (sides_[coded].input.rows() == 0) return {};  // no token that chooses the expert
     return sums.add(pool_.backend(), sides_[coded].input, sides_[plain].input);
   }));
   return std::move(sums).finish(pool_.backend());
 }
 
 ecq::result<void> text_calibration::replace(const std::string& name, ecq::matrix_view<const float> weights) {
-  for (std::size_t index = groups[stage_].first; index <= groups[stage_].last; ++index) {
-    if (name != tensor_name(layer_, static_cast<projection>(index))) continue;
+  for (std::size_t index = matrices().first; index < matrices().end; ++index) {
+    if (name != tensor_name(original_.config().mixture, layer_, index)) continue;
     std::vector<ecq::bf16>& kept = weights_[index];
     kept.resize(weights.size());
     for (std::size_t row = 0; row < weights.rows(); ++row) {
@@ -98,17 +132,34 @@ ecq::result<void> text_calibration::replace(const std::string& name, ecq::matrix
 
 std::size_t text_calibration::hidden() const noexcept { return original_.config().hidden; }
 
+std::size_t text_calibration::stages() const noexcept {
+  return first_of_experts + 2 * (std::max)(original_.config().mixture.experts, std::size_t{1});
+}
+
+text_calibration::group text_calibration::matrices() const noexcept {
+  if (stage_ == 0) return {matrix_index(projection::query), matrix_index(projection::output)};
+  if (stage_ == 1) return {matrix_index(projection::output), matrix_index(projection::gate)};
+  const std::size_t gate = matrix_index(projection::gate, expert()), down = matrix_index(projection::down, expert());
+  return is_down() ? group{down, down + 1} : group{gate, down};
+}
+
 std::size_t text_calibration::width() const noexcept {
   const model_config& config = original_.config();
-  return stage_ == 1 ? config.query_width() : stage_ == 3 ? config.intermediate : config.hidden;
+  return stage_ == 1 ? config.query_width() : is_down() ? config.intermediate : config.hidden;
 }
 
 ecq::result<ecq::matrix_view<const float>> text_calibration::input_of(side& one, std::size_t begin, std::size_t count) {
   one.pass.resume({&one.states[begin * hidden()], count, hidden()}, cache_);
-  if (stage_ >= 2) {
-    const auto input = one.pass.feed_forward_input(layer_);
-    if (stage_ == 2) return input;
-    return one.pass.gate(layer_, one.matrices);
+  if (stage_ >= first_of_experts) {
+    auto input = one.pass.feed_forward_input(layer_);
+    if (!takers_.empty()) {
+      const std::vector<std::size_t>& all = takers_[expert()];
+      std::vector<std::size_t> own(std::ranges::lower_bound(all, begin), std::ranges::lower_bound(all, begin + count));
+      for (std::size_t& token : own) token -= begin;
+      input = one.pass.input_of(own);
+    }
+    if (!is_down() || input.rows() == 0) return input;
+    return one.pass.gate(layer_, one.matrices, takers_.empty() ? 0 : expert(), input);
   }
   const auto input = one.pass.attention_input(layer_);
   if (stage_ == 0) return input;
@@ -119,8 +170,9 @@ ecq::result<void> text_calibration::add_to_states() {
   return each_text([&](std::size_t begin, std::size_t count) -> ecq::result<void> {
     for (side& one : sides_) {
       ECQ_CHECK(input_of(one, begin, count));
-      ECQ_CHECK(stage_ == 1 ? one.pass.add_attention(layer_, one.matrices)
-                            : one.pass.add_feed_forward(layer_, one.matrices));
+      ECQ_CHECK(stage_ == 1       ? one.pass.add_attention(layer_, one.matrices)
+                : takers_.empty() ? one.pass.add_feed_forward(layer_, one.matrices)
+                                  : one.pass.add_experts(layer_, one.matrices));
       const auto states = one.pass.states();
       std::copy_n(states.data(), states.size(), &one.states[begin * hidden()]);
     }

@@ -24,11 +24,12 @@ class thread_pool;
 
 /// Takes all texts through one layer after another, with the weights of the original model and with those that were
 /// quantised so far. Memory: the states of all tokens twice, and the quantised weights of a layer. A layer is computed
-/// about twice, as what it does before and behind a matrix is.
+/// about twice, as what it does before and behind a matrix is. Of a mixture, each expert learns from the tokens that
+/// choose it in the quantised model; one that few choose learns from all.
 class text_calibration final : public ecq::calibration_pass {
  public:
-  /// `original`, opened in mode dense and without experts, and `pool` must outlive the calibration. Precondition: texts
-  /// of 1 to forward_pass::most_tokens tokens, within context and vocabulary.
+  /// `original`, opened in mode dense, and `pool` must outlive the calibration. Precondition: texts of 1 to
+  /// forward_pass::most_tokens tokens, within context and vocabulary.
   text_calibration(const model& original, thread_pool& pool, std::vector<std::vector<std::uint32_t>> texts);
 
   ecq::result<void> restart() override;
@@ -40,14 +41,19 @@ class text_calibration final : public ecq::calibration_pass {
   ecq::result<void> replace(const std::string& name, ecq::matrix_view<const float> weights) override;
 
  private:
-  /// The matrices that share an input, in the order of computation, and whether their product ends a half of the layer.
-  struct group {
-    std::size_t first, last;
-    bool adds;
-  };
-  static constexpr std::array<group, 4> groups{{{0, 2, false}, {3, 3, true}, {4, 5, false}, {6, 6, true}}};
-  static constexpr std::size_t behind_layer = groups.size();
+  // A layer has a stage for each input that matrices share, in the order of computation: those of query, key and value,
+  // of output, then of gate and up and of down of each expert.
+  static constexpr std::size_t first_of_experts = 2;
+  static constexpr std::size_t behind_layer = ~std::size_t{0};
   static constexpr std::size_t plain = 0, coded = 1;
+
+  /// An expert that fewer tokens choose learns from all.
+  static constexpr std::size_t least_takers = 16;
+
+  /// The places of matrices: first, ..., end - 1.
+  struct group {
+    std::size_t first, end;
+  };
 
   /// One of the models.
   struct side {
@@ -58,16 +64,27 @@ class text_calibration final : public ecq::calibration_pass {
   };
 
   std::size_t hidden() const noexcept;
+  std::size_t stages() const noexcept;
+  std::size_t expert() const noexcept { return (stage_ - first_of_experts) / 2; }
+  bool is_down() const noexcept { return stage_ >= first_of_experts && stage_ % 2 != 0; }
 
+  /// The matrices of the stage.
+  group matrices() const noexcept;
+
+  /// The width of the stage's input.
   std::size_t width() const noexcept;
 
   /// Calls `body(first token, count)` for each text.
   template <class Body>
   ecq::result<void> each_text(const Body& body);
 
-  /// What the matrices of the stage are multiplied with, for the tokens of a text.
+  /// Finds the tokens that choose each expert of the layer.
+  ecq::result<void> find_takers();
+
+  /// What the matrices of the stage are multiplied with, for the tokens of a text, or those of them that count.
   ecq::result<ecq::matrix_view<const float>> input_of(side& one, std::size_t begin, std::size_t count);
 
+  /// Ends the half of a layer.
   ecq::result<void> add_to_states();
 
   const model& original_;
@@ -75,8 +92,9 @@ class text_calibration final : public ecq::calibration_pass {
   std::vector<std::vector<std::uint32_t>> texts_;
   kv_cache cache_;
   std::array<side, 2> sides_{side{forward_pass(original_, pool_)}, side{forward_pass(original_, pool_)}};
-  by_projection<std::vector<ecq::bf16>> weights_;  ///< quantised ones of the layer
-  by_projection<dense_layer> layers_;
+  std::vector<std::vector<ecq::bf16>> weights_;  ///< quantised ones of the layer
+  std::vector<dense_layer> layers_;
+  std::vector<std::vector<std::size_t>> takers_;  ///< by expert: numbers among the tokens of all texts
   std::size_t layer_ = 0;
   std::size_t stage_ = behind_layer;
   bool started_ = false;

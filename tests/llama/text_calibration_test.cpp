@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,13 @@ class LlamaTextCalibration : public testing::Test {
  protected:
   LlamaTextCalibration() { written.write(folder / "model"); }
 
+  /// Has the model experts from now on.
+  void add_experts() {
+    written.become("MixtralForCausalLM");
+    std::filesystem::remove_all(folder / "model");
+    written.write(folder / "model");
+  }
+
   llama::model opened() const { return std::move(*llama::model::open(folder / "model", {}, ecq::cpu{})); }
 
   /// The weights of a tensor, times `factor`.
@@ -43,23 +52,28 @@ class LlamaTextCalibration : public testing::Test {
 };
 
 TEST_F(LlamaTextCalibration, StopsAtEveryInputInTheOrderOfComputation) {
-  const llama::model model = opened();
-  llama::thread_pool pool(1);
-  llama::text_calibration pass(model, pool, texts);
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(pass.restart());
-    for (std::size_t index = 0; index < tiny_model::layers * llama::projections;) {
-      const auto names = pass.next();
-      ASSERT_TRUE(names && !names->empty());
-      for (const std::string& name : *names) {
-        EXPECT_EQ(name, llama::tensor_name(index / llama::projections, projection(index % llama::projections)));
-        ++index;
+  for (const bool has_experts : {false, true}) {
+    if (has_experts) add_experts();
+    const llama::model model = opened();
+    const llama::expert_mixture& mixture = model.config().mixture;
+    llama::thread_pool pool(1);
+    llama::text_calibration pass(model, pool, texts);
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(pass.restart());
+      for (std::size_t index = 0; index < tiny_model::layers * mixture.matrices();) {
+        const auto names = pass.next();
+        ASSERT_TRUE(names && !names->empty());
+        for (const std::string& name : *names) {
+          EXPECT_EQ(name, llama::tensor_name(mixture, index / mixture.matrices(), index % mixture.matrices()));
+          EXPECT_EQ(llama::shares_input(index % mixture.matrices()), name != names->front());
+          ++index;
+        }
       }
-    }
-    for (int call = 0; call < 2; ++call) {
-      const auto names = pass.next();
-      ASSERT_TRUE(names);
-      EXPECT_TRUE(names->empty());
+      for (int call = 0; call < 2; ++call) {
+        const auto names = pass.next();
+        ASSERT_TRUE(names);
+        EXPECT_TRUE(names->empty());
+      }
     }
   }
 }
@@ -112,6 +126,108 @@ TEST_F(LlamaTextCalibration, SeesWhatTheForwardPassComputes) {
       EXPECT_NEAR(moments.second[at], of_token, 1e-6 * (1 + std::fabs(of_token)));
     }
   }
+}
+
+TEST_F(LlamaTextCalibration, ExpertsSeeTheTokensThatChooseThem) {
+  add_experts();
+  const llama::model model = opened();
+  llama::thread_pool pool(1);
+  constexpr std::size_t hidden = tiny_model::hidden, wide = tiny_model::expert_width, experts = tiny_model::experts;
+  std::vector<std::vector<double>> expected(experts, std::vector<double>(wide * wide));
+  std::vector<std::size_t> tokens(experts);
+  const auto matrices = model.layers().layer(0);
+  ASSERT_TRUE(matrices);
+  llama::forward_pass plain(model, pool);
+  llama::kv_cache cache(model.config());
+  for (const auto& text : texts) {
+    std::vector<float> states;
+    for (const std::uint32_t token : text) {
+      for (std::size_t column = 0; column < hidden; ++column) {
+        states.push_back(static_cast<float>(model.embedding()(token, column)));
+      }
+    }
+    plain.resume({states.data(), text.size(), hidden}, cache);
+    plain.attention_input(0);
+    ASSERT_TRUE(plain.attention(0, *matrices, cache));
+    ASSERT_TRUE(plain.add_attention(0, *matrices));
+    plain.feed_forward_input(0);
+    ASSERT_TRUE(plain.choose(0));
+    for (std::size_t expert = 0; expert < experts; ++expert) {
+      const auto takers = plain.takers(expert);
+      tokens[expert] += takers.size();
+      const auto in = plain.gate(0, *matrices, expert, plain.input_of(takers));
+      ASSERT_TRUE(in);
+      for (std::size_t at = 0; at < takers.size() * wide * wide; ++at) {
+        const std::size_t token = at / (wide * wide), i = at / wide % wide, j = at % wide;
+        expected[expert][i * wide + j] += static_cast<double>((*in)(token, i)) * static_cast<double>((*in)(token, j));
+      }
+    }
+  }
+  ASSERT_EQ(std::accumulate(tokens.begin(), tokens.end(), std::size_t{0}), tiny_model::chosen * (40 + 17));
+
+  llama::text_calibration pass(model, pool, texts);
+  ASSERT_TRUE(pass.restart());
+  for (int input = 0; input < 2; ++input) ASSERT_TRUE(pass.next());
+  std::size_t that_learn_by_themselves = 0;
+  for (std::size_t expert = 0; expert < experts; ++expert) {
+    ASSERT_TRUE(pass.next());
+    const auto of_gate = pass.moments();
+    ASSERT_TRUE(of_gate);
+    EXPECT_EQ(of_gate->width, hidden);
+    ASSERT_TRUE(pass.next());
+    const auto of_down = pass.moments();
+    ASSERT_TRUE(of_down);
+    const bool few = tokens[expert] < 16;
+    EXPECT_EQ(of_gate->tokens, few ? 40U + 17U : tokens[expert]);
+    EXPECT_EQ(of_down->tokens, of_gate->tokens);
+    EXPECT_EQ(of_down->second, of_down->cross);
+    if (few) continue;
+    ++that_learn_by_themselves;
+    for (std::size_t at = 0; at < wide * wide; ++at) {
+      const double of_token = expected[expert][at] / static_cast<double>(tokens[expert]);
+      EXPECT_NEAR(of_down->second[at], of_token, 1e-6 * (1 + std::fabs(of_token)));
+    }
+  }
+  EXPECT_GE(that_learn_by_themselves, 2U);
+}
+
+TEST_F(LlamaTextCalibration, ExpertsThatFewTokensChooseLearnFromAll) {
+  add_experts();
+  texts = {llama_test::some_tokens(3), llama_test::some_tokens(2)};
+  const llama::model model = opened();
+  llama::thread_pool pool(1);
+  llama::text_calibration pass(model, pool, texts);
+  ASSERT_TRUE(pass.restart());
+  for (std::size_t input = 0; input < 2 * (2 + 2 * tiny_model::experts); ++input) {
+    ASSERT_TRUE(pass.next());
+    const auto moments = pass.moments();
+    ASSERT_TRUE(moments) << moments.error().to_string();
+    EXPECT_EQ(moments->tokens, 5U);
+  }
+}
+
+TEST_F(LlamaTextCalibration, ComputesWithExpertsThatWereReplaced) {
+  add_experts();
+  const llama::model model = opened();
+  llama::thread_pool pool(1);
+  llama::text_calibration pass(model, pool, texts);
+  ASSERT_TRUE(pass.restart());
+  const std::string layer = "model.layers.0.block_sparse_moe.experts.1.";
+  for (;;) {
+    const auto names = pass.next();
+    ASSERT_TRUE(names && !names->empty());
+    if (names->back() == layer + "w3.weight") break;
+  }
+  const auto twice = weights_of(layer + "w3.weight", 2);
+  ASSERT_TRUE(pass.replace(layer + "w3.weight", {twice.data(), tiny_model::expert_width, tiny_model::hidden}));
+  ASSERT_EQ(pass.next()->front(), layer + "w2.weight");
+  auto moments = pass.moments();
+  ASSERT_TRUE(moments);
+  for (std::size_t i = 0; i < moments->second.size(); ++i) EXPECT_EQ(moments->second[i], 2 * moments->cross[i]);
+  while (pass.next()->front() != "model.layers.1.self_attn.q_proj.weight") continue;
+  moments = pass.moments();
+  ASSERT_TRUE(moments);
+  EXPECT_NE(moments->second, moments->cross);
 }
 
 TEST_F(LlamaTextCalibration, ComputesWithWhatWasReplaced) {

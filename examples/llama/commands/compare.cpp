@@ -223,11 +223,6 @@ ecq::result<void> compare(const compare_arguments& given) {
   ECQ_CHECK(tool::naming(given.file, llama::text_windows::of(original.config(), tokens, given.how)));
   if (!given.bits.empty()) {
     ECQ_CHECK(check_plain(given.path));
-    const auto feeds_back = [](const std::string& method) { return method.starts_with("feedback"); };
-    if (std::ranges::any_of(given.methods, feeds_back)) {  // before the others make models
-      auto outcome = llama::check_without_experts(original.config());
-      if (!outcome) return std::move(outcome).error().within("'", given.path, "': --methods feedback");
-    }
     std::error_code failed;
     std::filesystem::create_directories(given.folder, failed);
     if (failed) return ecq::error(ecq::errc::io_error, ecq::detail::quoted(given.folder), ": ", failed.message());

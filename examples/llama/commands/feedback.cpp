@@ -35,7 +35,6 @@ ecq::result<std::unique_ptr<feedback>> feedback::open(const feedback_options& gi
   ECQ_TRY(weights, ecq::checkpoint::open(given.path));
   ECQ_CHECK(ecq::check_sensitivities(sensitivities, weights));  // before the model writes texts, which takes a while
   ECQ_TRY(model, open_model(given));
-  ECQ_CHECK(tool::naming(given.path, llama::check_without_experts(model.config())));
   ECQ_TRY(words, open_tokenizer(given.path, model.config()));
   ECQ_TRY(prompt, prompt_tokens("", words, model.config()));
   std::unique_ptr<feedback> opened(new feedback(given, std::move(model)));
