@@ -98,7 +98,6 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how,
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress) {
   const model_config& config = from.config();
-  ECQ_CHECK(check_without_experts(config));
   if (!(how.lambda >= 0)) return ecq::error(ecq::errc::invalid_argument, "a lambda of ", how.lambda);
   forward_pass pass(from, pool);
   ECQ_TRY(texts, own_texts(pass, config, prompt, how.texts, [&](std::size_t done) {
@@ -110,27 +109,26 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     ECQ_TRY(matrices, from.layers().layer(layer));
     std::vector<quantized_matrix> quantized;
-    for (std::size_t index = 0; index < projections; ++index) {
+    for (std::size_t index = 0; index < matrices.size(); ++index) {
       const auto* const matrix = dynamic_cast<const dense_layer*>(matrices[index]);
       if (matrix == nullptr) return ecq::error(ecq::errc::invalid_argument, "calibration needs mode dense");
       auto made = quantized_matrix::of(pool.backend(), matrix->weights(), how.lambda);
-      const auto which = static_cast<projection>(index);
-      if (!made) return std::move(made).error().within("tensor '", tensor_name(layer, which), "'");
+      if (!made) return std::move(made).error().within("tensor '", tensor_name(config.mixture, layer, index), "'");
       weights.push_back(made->size());
-      measured.push_back({.layer = layer, .which = which, .relative_error = made->relative_error()});
+      measured.push_back({.layer = layer, .matrix = index, .relative_error = made->relative_error()});
       quantized.push_back(std::move(*made));
     }
-    const std::span of_layer = std::span(measured).last(projections);
+    const std::span of_layer = std::span(measured).last(matrices.size());
     std::size_t predictions = 0;
     for (std::size_t text = 0; text < texts.size(); ++text) {
       if (progress) progress("measuring", layer * texts.size() + text, config.layers * texts.size());
       ECQ_TRY(logits, logits_of(pass, cache, texts[text]));
       const std::vector<float> expected(logits.data(), logits.data() + logits.size());
       std::vector<double> divergences(logits.rows());
-      for (std::size_t index = 0; index < projections; ++index) {
-        pass.replace(layer, static_cast<projection>(index), &quantized[index].layer());
+      for (std::size_t index = 0; index < matrices.size(); ++index) {
+        pass.replace(layer, index, &quantized[index].layer());
         auto changed = logits_of(pass, cache, texts[text]);
-        pass.replace(layer, static_cast<projection>(index), nullptr);
+        pass.replace(layer, index, nullptr);
         if (!changed) return std::move(changed).error();
         constexpr std::size_t work_of_exponential = 32;
         pool.run(changed->rows(), work_of_exponential * changed->size(), [&](std::size_t row, std::size_t) {

@@ -11,7 +11,6 @@
 
 #include "ecq/base/result.hpp"
 #include "own_texts.hpp"
-#include "projection.hpp"
 
 namespace llama {
 
@@ -23,10 +22,11 @@ struct calibration_options {
   double lambda = 14.5;  ///< with which a matrix is quantised; this takes about 3 bits per weight
 };
 
-/// What the model loses if one matrix is quantised, and no other.
+/// What the model loses if one matrix is quantised, and no other. An expert that no token of the texts chooses counts
+/// as without influence.
 struct matrix_sensitivity {
   std::size_t layer = 0;
-  projection which{};
+  std::size_t matrix = 0;     ///< its place in the layer (expert_mixture::matrices)
   double relative_error = 0;  ///< squared error of its weights, divided by their squares
   double divergence = 0;      ///< from the predictions of the model as it is (Kullback and Leibler), nats a token
   double sensitivity = 0;     ///< divergence / relative_error / weights, relative to the geometric mean of all matrices
@@ -36,8 +36,7 @@ struct matrix_sensitivity {
 /// model then reads texts that it has written itself behind `prompt`. So it takes a forward pass over the texts for
 /// each matrix and one for each layer, memory for a layer more than the model has, and no data. Calls `progress(stage,
 /// done, total)`. Errors: ecq::errc::invalid_argument for options out of range, an empty prompt, one as long as the
-/// window, and another mode; ecq::errc::unsupported for a mixture of experts; ecq::errc::non_finite; those of
-/// forward_pass::run.
+/// window, and another mode; ecq::errc::non_finite; those of forward_pass::run.
 ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how = {},
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress = {});

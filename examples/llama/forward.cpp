@@ -20,9 +20,9 @@ namespace llama {
 forward_pass::forward_pass(const model& weights, thread_pool& pool)
     : model_(weights), config_(weights.config()), pool_(pool), vectors_(has_vectors()) {}
 
-void forward_pass::replace(std::size_t layer, projection which, const linear_layer* other) noexcept {
+void forward_pass::replace(std::size_t layer, std::size_t index, const linear_layer* other) noexcept {
   replaced_layer_ = layer;
-  replaced_ = which;
+  replaced_ = index;
   replacement_ = other;
 }
 
@@ -38,7 +38,7 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::run(std::span<const std
   for (std::size_t layer = 0; layer < config_.layers; ++layer) {
     ECQ_TRY(matrices, model_.layers().layer(layer));
     if (replacement_ != nullptr && layer == replaced_layer_) {
-      matrices[static_cast<std::size_t>(replaced_)] = replacement_;
+      matrices[replaced_] = replacement_;
     }
     attention_input(layer);
     ECQ_CHECK(attention(layer, matrices, cache));
@@ -131,7 +131,7 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer,
 ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
   const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
   ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down), down_input(count_), out));
-  if (observe_down_) observe_down_(layer, down_input(count_), out);
+  if (observe_down_) observe_down_(layer, 0, down_input(count_), out);
   add_delta();
   return {};
 }
@@ -175,8 +175,9 @@ ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matri
     if (tokens.empty()) continue;
     ECQ_TRY(gated, gate(layer, matrices, expert, input_of(tokens)));
     output_.resize(tokens.size() * hidden);
-    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), gated,
-                       {output_.data(), tokens.size(), hidden}));
+    const ecq::matrix_view<float> out(output_.data(), tokens.size(), hidden);
+    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), gated, out));
+    if (observe_down_) observe_down_(layer, expert, gated, out);
     std::size_t row = 0;
     for (std::size_t at = 0; at < chosen_.size(); ++at) {
       if (chosen_[at].expert != expert) continue;

@@ -13,7 +13,6 @@
 #include "ecq/base/result.hpp"
 #include "layer_source.hpp"
 #include "mixture.hpp"
-#include "projection.hpp"
 
 namespace llama {
 
@@ -34,17 +33,18 @@ class forward_pass {
   /// `weights` and `pool` must outlive the pass.
   forward_pass(const model& weights, thread_pool& pool);
 
-  /// Sees the products of down projections: their input (tokens x intermediate, what SwiGLU gives) and their output
-  /// (tokens x hidden, before it is added to the states), valid during the call.
-  using down_observer =
-      std::function<void(std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out)>;
+  /// Sees the products of down projections, of each expert those of the tokens that choose it: their input (tokens x
+  /// intermediate, what SwiGLU gives) and their output (tokens x hidden, before it is added to the states), valid
+  /// during the call.
+  using down_observer = std::function<void(std::size_t layer, std::size_t expert, ecq::matrix_view<const float> in,
+                                           ecq::matrix_view<const float> out)>;
 
-  /// Has run() call `observer` in each layer without experts from now on.
+  /// Has run() call `observer` in each layer from now on.
   void observe_down(down_observer observer) { observe_down_ = std::move(observer); }
 
-  /// Has run() multiply by `other`, which outlives the pass, in the place of a matrix from now on; with null, by the
-  /// model's own. One matrix at a time, in the modes dense and block, of models without experts.
-  void replace(std::size_t layer, projection which, const linear_layer* other) noexcept;
+  /// Has run() multiply by `other`, which outlives the pass, in the place of matrix `index` of a layer from now on;
+  /// with null, by the model's own. One matrix at a time, in the modes dense and block.
+  void replace(std::size_t layer, std::size_t index, const linear_layer* other) noexcept;
 
   /// Computes `tokens`, which follow those in the cache, and adds their keys and values to it. Returns their final
   /// states after the last norm (tokens x hidden), valid until the next call. Errors: ecq::errc::invalid_argument for
@@ -157,7 +157,7 @@ class forward_pass {
   std::vector<float> taken_, output_;  ///< tokens of one expert x hidden: what it gets, what it returns
   down_observer observe_down_;
   std::size_t replaced_layer_ = 0;
-  projection replaced_{};
+  std::size_t replaced_ = 0;
   const linear_layer* replacement_ = nullptr;
 };
 

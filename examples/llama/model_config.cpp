@@ -219,11 +219,6 @@ ecq::result<model_config> parse_model_config(const json& from) {
   return config;
 }
 
-ecq::result<void> check_without_experts(const model_config& config) {
-  if (config.mixture.experts == 0) return {};
-  return unsupported("a mixture of experts: only models without one are measured");
-}
-
 ecq::result<model_config> read_model_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   ECQ_TRY(parsed, read_json_object(path));

@@ -47,9 +47,6 @@ struct model_config {
 /// is missing; ecq::errc::corrupt for values that are wrong or contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
 
-/// Refuses, with ecq::errc::unsupported, a model with experts: for what watches the one network of each layer.
-ecq::result<void> check_without_experts(const model_config& config);
-
 /// Reads config.json in `folder`; the tokens that begin and end texts are those of generation_config.json alone, where
 /// there is one. Errors name the file, and are those of parse_model_config.
 ecq::result<model_config> read_model_config(const std::filesystem::path& folder);

@@ -51,7 +51,7 @@ std::vector<std::size_t> largest_channels(const std::vector<float>& peaks) {
 /// By descending strength. Many share a channel that limits them all; there, by the other one.
 bool stronger(const super_weight& left, const super_weight& right) noexcept {
   const auto key = [](const super_weight& one) {
-    return std::tuple(-one.strength(), -(std::max)(one.input, one.output), one.layer, one.row, one.column);
+    return std::tuple(-one.strength(), -(std::max)(one.input, one.output), one.layer, one.expert, one.row, one.column);
   };
   return key(left) < key(right);
 }
@@ -62,9 +62,9 @@ ecq::result<void> read_weights(const model& from, thread_pool& pool, std::span<s
   std::vector<float> in(from.config().intermediate), out(from.config().hidden);
   for (std::size_t layer = 0; layer < from.config().layers; ++layer) {
     ECQ_TRY(matrices, from.layers().layer(layer));
-    const linear_layer& down = *matrices[static_cast<std::size_t>(projection::down)];
     for (super_weight& one : weights) {
       if (one.layer != layer) continue;
+      const linear_layer& down = *matrices[matrix_index(projection::down, one.expert)];
       in[one.column] = 1;
       ECQ_CHECK(down.multiply(pool, {in.data(), 1, in.size()}, {out.data(), 1, out.size()}));
       in[one.column] = 0;
@@ -82,16 +82,17 @@ ecq::result<super_weights> find_super_weights(const model& from, thread_pool& po
     return ecq::error(ecq::errc::invalid_argument, "a threshold of ", how.threshold, ", not 0 or more");
   }
   if (tokens.empty()) return ecq::error(ecq::errc::invalid_argument, "no tokens");
-  ECQ_CHECK(check_without_experts(from.config()));
   struct peaks {
     std::vector<float> in, out;
   };
-  std::vector<peaks> layers(from.config().layers);
+  const std::size_t experts = (std::max)(from.config().mixture.experts, std::size_t{1});
+  std::vector<peaks> all(from.config().layers * experts);
   forward_pass pass(from, pool);
-  pass.observe_down([&](std::size_t layer, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out) {
-    raise_peaks(in, layers[layer].in);
-    raise_peaks(out, layers[layer].out);
-  });
+  pass.observe_down(
+      [&](std::size_t layer, std::size_t expert, ecq::matrix_view<const float> in, ecq::matrix_view<const float> out) {
+        raise_peaks(in, all[layer * experts + expert].in);
+        raise_peaks(out, all[layer * experts + expert].out);
+      });
   kv_cache cache(from.config());
   for (auto rest = tokens; !rest.empty();) {
     const auto now = rest.first((std::min)(rest.size(), detail::tokens_per_pass));
@@ -99,24 +100,31 @@ ecq::result<super_weights> find_super_weights(const model& from, thread_pool& po
     rest = rest.subspan(now.size());
   }
   super_weights seen;
-  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    const auto& [in, out] = layers[layer];
+  const auto keep_strongest = [&] {
+    std::ranges::sort(seen.others, stronger);
+    seen.others.resize((std::min)(seen.others.size(), how.others));
+  };
+  for (std::size_t network = 0; network < all.size(); ++network) {
+    const std::size_t layer = network / experts, expert = network % experts;
+    const auto& [in, out] = all[network];
     const auto finite = [](float peak) { return std::isfinite(peak); };
     if (!std::ranges::all_of(in, finite) || !std::ranges::all_of(out, finite)) {
-      return ecq::error(ecq::errc::non_finite, "tensor '", tensor_name(layer, projection::down),
+      return ecq::error(ecq::errc::non_finite, "tensor '",
+                        tensor_name(from.config().mixture, layer, matrix_index(projection::down, expert)),
                         "': an activation is NaN or infinite");
     }
     const std::vector<std::size_t> columns = largest_channels(in);
     for (const std::size_t row : largest_channels(out)) {
       for (const std::size_t column : columns) {
-        const super_weight one{layer, row, column, 0, in[column], out[row]};
+        const super_weight one{layer, expert, row, column, 0, in[column], out[row]};
         (static_cast<double>(one.strength()) > how.threshold ? seen.found : seen.others).push_back(one);
       }
     }
+    constexpr std::size_t most_at_once = 1 << 16;
+    if (seen.others.size() > how.others + most_at_once) keep_strongest();
   }
   std::ranges::sort(seen.found, stronger);
-  std::ranges::sort(seen.others, stronger);
-  seen.others.resize((std::min)(seen.others.size(), how.others));
+  keep_strongest();
   ECQ_CHECK(read_weights(from, pool, seen.found));
   ECQ_CHECK(read_weights(from, pool, seen.others));
   return seen;

@@ -392,6 +392,7 @@ TEST_F(DecompressOnDevice, NamesRowsThatThereAreNot) {
   EXPECT_EQ(refusal(*image, *whole, 1, 3, ~std::uint64_t{0}),
             "invalid argument: rows 3 + 18446744073709551615 of matrix 1, which has 3");
   EXPECT_NE(refusal(*image, *whole, 1, 1, 2, 4), "none");
+  EXPECT_FALSE(image->upload_rows({}, *whole, 1, 1, 2, nullptr));
   const auto part = image->upload_rows({}, *whole, 0, 1, 2, description.data());
   ASSERT_TRUE(part);
   EXPECT_EQ(refusal(*image, *part, 0, 0, 1), "invalid argument: rows of a block that is not this image's");

@@ -238,9 +238,12 @@ TEST_F(EcqLlama, RunsAMixtureOfExperts) {
   for (const std::string made : {"tcq8-4", "feedback-4"}) {
     EXPECT_TRUE(std::filesystem::exists(path("made/" + made + "/config.json")));
   }
-  const std::string refusal = "experts': a mixture of experts: only models without one are measured";
-  EXPECT_TRUE(fails(llama({"calibrate", path("experts"), "-o", path("map.json")}), 1, refusal));
-  EXPECT_TRUE(fails(llama({"super-weights", path("experts")}), 1, refusal));
+  const json sensitivities = answer({"calibrate", path("experts"), "-o", path("map.json"), "--tokens", "60"});
+  EXPECT_EQ(sensitivities["tensors"].size(), tiny_model::layers * (4 + 3 * tiny_model::experts));
+  EXPECT_EQ(
+      run({"compress", path("experts"), "-o", path("by_map"), "--bits", "4", "--sensitivity", path("map.json"), "-q"})
+          .exit_code,
+      0);
 }
 
 TEST_F(EcqLlama, ComparesInText) {

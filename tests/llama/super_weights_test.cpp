@@ -62,6 +62,23 @@ TEST_F(LlamaSuperWeights, ThePlantedOneIsFoundAndNothingElse) {
   EXPECT_TRUE(seen->others.empty());
 }
 
+TEST_F(LlamaSuperWeights, ThatOfAnExpertIsFound) {
+  tiny_model model;
+  model.become("Qwen3MoeForCausalLM");
+  const std::string expert = "model.layers.0.mlp.experts.2.";
+  model.scale_row(expert + "up_proj.weight", 33, 100);
+  for (std::size_t row = 0; row < tiny_model::hidden; ++row) {
+    model.set_weight(expert + "down_proj.weight", row, 33, row == 17 ? 200.0F : 0.01F);
+  }
+  const auto seen = found_in(model, {.others = 3});
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  ASSERT_EQ(seen->found.size(), 1U);
+  const llama::super_weight& one = seen->found.front();
+  EXPECT_EQ(std::tuple(one.layer, one.expert, one.row, one.column), std::tuple(0U, 2U, 17U, 33U));
+  EXPECT_EQ(one.weight, 200.0F);
+  EXPECT_EQ(seen->others.size(), 3U);
+}
+
 TEST_F(LlamaSuperWeights, WithoutItNothingIsFound) {
   tiny_model model;
   for (const bool large_input : {false, true}) {
@@ -150,9 +167,6 @@ TEST_F(LlamaSuperWeights, RefusesWhatMakesNoSense) {
     ASSERT_EQ(code(seen), errc::non_finite);
     EXPECT_EQ(seen.error().message(), "tensor 'model.layers.1.mlp.down_proj.weight': an activation is NaN or infinite");
   }
-  tiny_model of_experts;
-  of_experts.become("Qwen3MoeForCausalLM");
-  EXPECT_EQ(code(found_in(of_experts)), errc::unsupported);
 }
 
 }  // namespace

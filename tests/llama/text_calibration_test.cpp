@@ -86,7 +86,7 @@ TEST_F(LlamaTextCalibration, SeesWhatTheForwardPassComputes) {
   std::vector<std::vector<double>> expected(tiny_model::layers, std::vector<double>(wide * wide));
   std::size_t tokens = 0;
   llama::forward_pass plain(model, pool);
-  plain.observe_down([&](std::size_t layer, matrix_view<const float> in, matrix_view<const float>) {
+  plain.observe_down([&](std::size_t layer, std::size_t, matrix_view<const float> in, matrix_view<const float>) {
     for (std::size_t token = 0; token < in.rows(); ++token) {
       for (std::size_t i = 0; i < wide; ++i) {
         for (std::size_t j = 0; j < wide; ++j) {

@@ -39,7 +39,7 @@ ecq::result<void> calibrate(const calibrate_arguments& given) {
   tool::json content = tool::json::object(), details = tool::json::array();
   tool::table shown({"tensor", "relative error", "divergence", "sensitivity"}, 1);
   for (const llama::matrix_sensitivity& one : measured) {
-    const std::string name = llama::tensor_name(one.layer, one.which);
+    const std::string name = llama::tensor_name(model.config().mixture, one.layer, one.matrix);
     content[name] = one.sensitivity;
     details.push_back({{"tensor", name},
                        {"relative_error", one.relative_error},

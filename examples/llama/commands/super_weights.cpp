@@ -18,19 +18,23 @@ namespace llama_tool {
 
 namespace {
 
+std::string name_of(const llama::super_weight& one, const llama::expert_mixture& mixture) {
+  return llama::tensor_name(mixture, one.layer, llama::matrix_index(llama::projection::down, one.expert));
+}
+
 /// Pairs of row and column by the name of their tensor.
-tool::json list_of(std::span<const llama::super_weight> weights) {
+tool::json list_of(std::span<const llama::super_weight> weights, const llama::expert_mixture& mixture) {
   tool::json list = tool::json::object();
   for (const llama::super_weight& one : weights) {
-    list[llama::tensor_name(one.layer, llama::projection::down)].push_back({one.row, one.column});
+    list[name_of(one, mixture)].push_back({one.row, one.column});
   }
   return list;
 }
 
-tool::json details_of(std::span<const llama::super_weight> weights) {
+tool::json details_of(std::span<const llama::super_weight> weights, const llama::expert_mixture& mixture) {
   tool::json details = tool::json::array();
   for (const llama::super_weight& one : weights) {
-    details.push_back({{"tensor", llama::tensor_name(one.layer, llama::projection::down)},
+    details.push_back({{"tensor", name_of(one, mixture)},
                        {"row", one.row},
                        {"column", one.column},
                        {"weight", one.weight},
@@ -40,12 +44,12 @@ tool::json details_of(std::span<const llama::super_weight> weights) {
   return details;
 }
 
-tool::table as_table(const llama::super_weights& seen) {
+tool::table as_table(const llama::super_weights& seen, const llama::expert_mixture& mixture) {
   tool::table shown({"tensor", "row", "column", "weight", "|input|", "|output|"}, 1);
   const auto add = [&](const llama::super_weight& one) {
     const auto number = [](float value) { return tool::significant(static_cast<double>(value), 4); };
-    shown.add({llama::tensor_name(one.layer, llama::projection::down), std::to_string(one.row),
-               std::to_string(one.column), number(one.weight), number(one.input), number(one.output)});
+    shown.add({name_of(one, mixture), std::to_string(one.row), std::to_string(one.column), number(one.weight),
+               number(one.input), number(one.output)});
   };
   for (const llama::super_weight& one : seen.found) add(one);
   if (!seen.found.empty() && !seen.others.empty()) shown.rule();
@@ -67,18 +71,19 @@ ecq::result<void> find_super_weights(const super_weights_arguments& given) {
   }
   llama::thread_pool pool(given.common.threads);
   ECQ_TRY(seen, tool::naming(given.path, llama::find_super_weights(model, pool, prompt, given.how)));
-  if (list) ECQ_CHECK(tool::commit(*list, list_of(seen.found).dump() + "\n"));
+  const llama::expert_mixture& mixture = model.config().mixture;
+  if (list) ECQ_CHECK(tool::commit(*list, list_of(seen.found, mixture).dump() + "\n"));
   if (given.common.as_json) {
     tool::print({{"model", given.path},
                  {"mode", given.mode},
                  {"activations", given.activations},
                  {"threshold", given.how.threshold},
                  {"prompt_tokens", prompt},
-                 {"super_weights", details_of(seen.found)},
-                 {"others", details_of(seen.others)}});
+                 {"super_weights", details_of(seen.found, mixture)},
+                 {"others", details_of(seen.others, mixture)}});
     return {};
   }
-  if (!seen.found.empty() || !seen.others.empty()) std::cout << as_table(seen);
+  if (!seen.found.empty() || !seen.others.empty()) std::cout << as_table(seen, mixture);
   if (!given.common.quiet) {
     std::cout << seen.found.size() << (seen.found.size() == 1 ? " super weight" : " super weights")
               << ", whose input and output exceed " << tool::significant(given.how.threshold, 4) << " in a text of "
