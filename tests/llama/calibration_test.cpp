@@ -20,7 +20,6 @@ namespace {
 
 using ecq::errc;
 using llama::matrix_sensitivity;
-using llama::projection;
 using llama_test::tiny_model;
 
 constexpr std::uint32_t prompt[] = {10};
