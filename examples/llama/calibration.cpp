@@ -76,8 +76,9 @@ ecq::result<ecq::matrix_view<const float>> logits_of(forward_pass& pass, kv_cach
 }
 
 /// Sets the sensitivities from divergences and errors, with geometric mean 1 and within a million either way. A matrix
-/// of no influence has the least.
-void set_sensitivities(std::span<matrix_sensitivity> matrices, std::span<const std::size_t> weights) {
+/// of no influence has the least, one that was not `used` the mean.
+void set_sensitivities(std::span<matrix_sensitivity> matrices, std::span<const std::size_t> weights,
+                       const std::vector<bool>& used) {
   double logs = 0;
   std::size_t count = 0;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -89,7 +90,9 @@ void set_sensitivities(std::span<matrix_sensitivity> matrices, std::span<const s
     ++count;
   }
   const double mean = count == 0 ? 1 : std::exp(logs / static_cast<double>(count));
-  for (matrix_sensitivity& one : matrices) one.sensitivity = std::clamp(one.sensitivity / mean, 1e-6, 1e6);
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    matrices[i].sensitivity = used[i] ? std::clamp(matrices[i].sensitivity / mean, 1e-6, 1e6) : 1;
+  }
 }
 
 }  // namespace
@@ -105,6 +108,14 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
           }));
   std::vector<matrix_sensitivity> measured;
   std::vector<std::size_t> weights;
+  const std::size_t of_layer = config.mixture.matrices();
+  std::vector<bool> used(config.layers * of_layer);
+  for (std::size_t at = 0; at < used.size(); ++at) used[at] = at % of_layer < attention_projections;
+  pass.observe_down([&](std::size_t layer, std::size_t expert, const auto&, const auto&) {
+    for (const projection which : {projection::gate, projection::up, projection::down}) {
+      used[layer * of_layer + matrix_index(which, expert)] = true;
+    }
+  });
   kv_cache cache(config);
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     ECQ_TRY(matrices, from.layers().layer(layer));
@@ -118,7 +129,7 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
       measured.push_back({.layer = layer, .matrix = index, .relative_error = made->relative_error()});
       quantized.push_back(std::move(*made));
     }
-    const std::span of_layer = std::span(measured).last(matrices.size());
+    const std::span now = std::span(measured).last(matrices.size());
     std::size_t predictions = 0;
     for (std::size_t text = 0; text < texts.size(); ++text) {
       if (progress) progress("measuring", layer * texts.size() + text, config.layers * texts.size());
@@ -135,13 +146,13 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
           divergences[row] = divergence_of({expected.data() + row * config.vocabulary, config.vocabulary},
                                            {&(*changed)(row, 0), config.vocabulary});
         });
-        for (const double divergence : divergences) of_layer[index].divergence += divergence;
+        for (const double divergence : divergences) now[index].divergence += divergence;
       }
       predictions += divergences.size();
     }
-    for (matrix_sensitivity& one : of_layer) one.divergence /= static_cast<double>(predictions);
+    for (matrix_sensitivity& one : now) one.divergence /= static_cast<double>(predictions);
   }
-  set_sensitivities(measured, weights);
+  set_sensitivities(measured, weights, used);
   return measured;
 }
 

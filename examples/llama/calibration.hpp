@@ -22,8 +22,8 @@ struct calibration_options {
   double lambda = 14.5;  ///< with which a matrix is quantised; this takes about 3 bits per weight
 };
 
-/// What the model loses if one matrix is quantised, and no other. An expert that no token of the texts chooses counts
-/// as without influence.
+/// What the model loses if one matrix is quantised, and no other. Nothing is known of an expert that no token of the
+/// texts chooses: its matrices have the mean sensitivity, 1.
 struct matrix_sensitivity {
   std::size_t layer = 0;
   std::size_t matrix = 0;     ///< its place in the layer (expert_mixture::matrices)

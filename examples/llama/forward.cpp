@@ -136,17 +136,17 @@ ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_
   return {};
 }
 
-ecq::result<void> forward_pass::choose(std::size_t layer) {
+ecq::result<ecq::matrix_view<const float>> forward_pass::choose(std::size_t layer) {
   const expert_mixture& mixture = config_.mixture;
   routes_.resize(count_ * mixture.experts);
-  ECQ_CHECK(model_.router(layer).multiply(pool_, {normed_.data(), count_, config_.hidden},
-                                          {routes_.data(), count_, mixture.experts}));
+  const ecq::matrix_view<float> routes(routes_.data(), count_, mixture.experts);
+  ECQ_CHECK(model_.router(layer).multiply(pool_, {normed_.data(), count_, config_.hidden}, routes));
   chosen_.resize(count_ * mixture.chosen);
   for (std::size_t token = 0; token < count_; ++token) {
     choose_experts(mixture, std::span(routes_).subspan(token * mixture.experts, mixture.experts),
                    std::span(chosen_).subspan(token * mixture.chosen, mixture.chosen));
   }
-  return {};
+  return ecq::matrix_view<const float>(routes);
 }
 
 std::vector<std::size_t> forward_pass::takers(std::size_t expert) const {

@@ -86,8 +86,8 @@ class forward_pass {
   /// Multiplies what gate() returned, and adds it to the states.
   ecq::result<void> add_feed_forward(std::size_t layer, const layer_matrices& matrices);
 
-  /// Has each token choose experts by feed_forward_input().
-  ecq::result<void> choose(std::size_t layer);
+  /// Has each token choose experts by feed_forward_input(); returns the logits (tokens x experts).
+  ecq::result<ecq::matrix_view<const float>> choose(std::size_t layer);
 
   /// The tokens that have chosen an expert, in their order.
   std::vector<std::size_t> takers(std::size_t expert) const;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
 
 namespace llama {
 
@@ -31,10 +30,17 @@ std::string router_name(const expert_mixture& mixture, std::size_t layer) {
   return mixture_name(mixture, layer) + "gate.weight";
 }
 
-void choose_experts(const expert_mixture& mixture, std::span<const float> logits, std::span<expert_share> chosen) {
+std::vector<float> shares_of(std::span<const float> logits) {
   const float highest = *std::max_element(logits.begin(), logits.end());
   float sum = 0;
   for (const float logit : logits) sum += std::exp(logit - highest);
+  std::vector<float> shares;
+  for (const float logit : logits) shares.push_back(std::exp(logit - highest) / sum);
+  return shares;
+}
+
+void choose_experts(const expert_mixture& mixture, std::span<const float> logits, std::span<expert_share> chosen) {
+  const std::vector<float> shares = shares_of(logits);
   std::vector<bool> taken(logits.size());
   float sum_of_chosen = 0;
   for (expert_share& one : chosen) {
@@ -44,7 +50,7 @@ void choose_experts(const expert_mixture& mixture, std::span<const float> logits
       if (best == logits.size() || logits[expert] > logits[best]) best = expert;
     }
     taken[best] = true;
-    one = {best, std::exp(logits[best] - highest) / sum};
+    one = {best, shares[best]};
     sum_of_chosen += one.share;
   }
   if (!mixture.shares_sum_to_one) return;

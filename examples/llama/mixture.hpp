@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "projection.hpp"
 
@@ -38,6 +39,9 @@ struct expert_share {
   std::size_t expert = 0;
   float share = 0;
 };
+
+/// The shares of all experts, by softmax over their logits.
+std::vector<float> shares_of(std::span<const float> logits);
 
 /// Sets `chosen` to the experts of the largest `logits`, the first of equal ones first, with shares by softmax over
 /// all. There are as many logits as experts, and as many chosen as the mixture says. If a logit is not finite, shares

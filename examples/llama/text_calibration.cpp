@@ -3,7 +3,6 @@
 #include "text_calibration.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -78,25 +77,40 @@ ecq::result<void> text_calibration::each_text(const Body& body) {
 }
 
 ecq::result<void> text_calibration::find_takers() {
-  const std::size_t experts = original_.config().mixture.experts;
+  const model_config& config = original_.config();
+  const std::size_t experts = config.mixture.experts;
   takers_.assign(experts, {});
   if (experts == 0) return {};
-  std::size_t tokens = 0;
+  std::vector<float> shares;  // tokens x experts
   ECQ_CHECK(each_text([&](std::size_t begin, std::size_t count) -> ecq::result<void> {
     forward_pass& pass = sides_[coded].pass;
     pass.resume({&sides_[coded].states[begin * hidden()], count, hidden()}, cache_);
     pass.feed_forward_input(layer_);
-    ECQ_CHECK(pass.choose(layer_));
+    ECQ_TRY(logits, pass.choose(layer_));
+    for (std::size_t token = 0; token < count; ++token) {
+      const std::vector<float> of_token = shares_of({&logits(token, 0), experts});
+      shares.insert(shares.end(), of_token.begin(), of_token.end());
+    }
     for (std::size_t each = 0; each < experts; ++each) {
       for (const std::size_t token : pass.takers(each)) takers_[each].push_back(begin + token);
     }
-    tokens += count;
     return {};
   }));
-  for (std::vector<std::size_t>& of_expert : takers_) {
-    if (of_expert.size() >= least_takers) continue;
-    of_expert.resize(tokens);
-    std::iota(of_expert.begin(), of_expert.end(), std::size_t{0});
+  const std::size_t tokens = shares.size() / experts;
+  const std::size_t least = (std::min)((std::max)(config.hidden, config.intermediate), tokens);
+  for (std::size_t each = 0; each < experts; ++each) {
+    std::vector<std::size_t>& of_expert = takers_[each];
+    if (of_expert.size() >= least) continue;
+    std::vector<std::pair<float, std::size_t>> others;  // the closest first, and of equal ones the first
+    for (std::size_t token = 0; token < tokens; ++token) {
+      if (std::ranges::binary_search(of_expert, token)) continue;
+      const float share = shares[token * experts + each];
+      others.emplace_back(share > 0 ? -share : 0.0F, token);  // NaN last
+    }
+    std::ranges::sort(others);
+    others.resize(least - of_expert.size());
+    for (const auto& [share, token] : others) of_expert.push_back(token);
+    std::ranges::sort(of_expert);
   }
   return {};
 }

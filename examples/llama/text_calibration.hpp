@@ -25,7 +25,8 @@ class thread_pool;
 /// Takes all texts through one layer after another, with the weights of the original model and with those that were
 /// quantised so far. Memory: the states of all tokens twice, and the quantised weights of a layer. A layer is computed
 /// about twice, as what it does before and behind a matrix is. Of a mixture, each expert learns from the tokens that
-/// choose it in the quantised model; one that few choose learns from all.
+/// choose it in the quantised model, and if these are fewer than its columns, from those besides that came closest to
+/// it.
 class text_calibration final : public ecq::calibration_pass {
  public:
   /// `original`, opened in mode dense, and `pool` must outlive the calibration. Precondition: texts of 1 to
@@ -46,9 +47,6 @@ class text_calibration final : public ecq::calibration_pass {
   static constexpr std::size_t first_of_experts = 2;
   static constexpr std::size_t behind_layer = ~std::size_t{0};
   static constexpr std::size_t plain = 0, coded = 1;
-
-  /// An expert that fewer tokens choose learns from all.
-  static constexpr std::size_t least_takers = 16;
 
   /// The places of matrices: first, ..., end - 1.
   struct group {
@@ -78,7 +76,7 @@ class text_calibration final : public ecq::calibration_pass {
   template <class Body>
   ecq::result<void> each_text(const Body& body);
 
-  /// Finds the tokens that choose each expert of the layer.
+  /// Finds the tokens that each expert of the layer learns from.
   ecq::result<void> find_takers();
 
   /// What the matrices of the stage are multiplied with, for the tokens of a text, or those of them that count.
@@ -94,7 +92,7 @@ class text_calibration final : public ecq::calibration_pass {
   std::array<side, 2> sides_{side{forward_pass(original_, pool_)}, side{forward_pass(original_, pool_)}};
   std::vector<std::vector<ecq::bf16>> weights_;  ///< quantised ones of the layer
   std::vector<dense_layer> layers_;
-  std::vector<std::vector<std::size_t>> takers_;  ///< by expert: numbers among the tokens of all texts
+  std::vector<std::vector<std::size_t>> takers_;  ///< by expert: numbers among the tokens of all texts, ascending
   std::size_t layer_ = 0;
   std::size_t stage_ = behind_layer;
   bool started_ = false;

@@ -75,6 +75,24 @@ TEST_F(LlamaCalibration, MeasuresTheMatricesOfExperts) {
   EXPECT_EQ(without, 3U);  // gate, up and down of the expert that gives nothing
 }
 
+// Of two experts that are as good, the first is chosen.
+TEST_F(LlamaCalibration, ExpertsThatNoTokenChoosesHaveTheMean) {
+  tiny_model of_experts;
+  of_experts.become("MixtralForCausalLM");
+  of_experts.config["num_experts_per_tok"] = "1";
+  const std::string router = "model.layers.0.block_sparse_moe.gate.weight";
+  for (std::size_t column = 0; column < tiny_model::hidden; ++column) {
+    of_experts.set_weight(router, 4, column, of_experts.values[router][3 * tiny_model::hidden + column]);
+  }
+  const auto all = measured(of_experts);
+  ASSERT_TRUE(all) << all.error().to_string();
+  for (std::size_t index = 0; index < 4 + 3 * tiny_model::experts; ++index) {
+    const matrix_sensitivity& one = (*all)[index];
+    EXPECT_EQ(one.divergence == 0, index >= 4 + 3 * 4) << index;
+    EXPECT_EQ(one.sensitivity == 1, index >= 4 + 3 * 4) << index;
+  }
+}
+
 TEST_F(LlamaCalibration, GivesTheSameNumbersForAnyThreads) {
   const auto one = measured(tiny_model()), three = measured(tiny_model(), 3);
   const auto other = measured(tiny_model(), 1, {.texts = {.tokens = 60, .window = 20, .seed = 9}});
