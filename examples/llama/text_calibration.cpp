@@ -173,7 +173,7 @@ ecq::result<ecq::matrix_view<const float>> text_calibration::input_of(side& one,
       input = one.pass.input_of(own);
     }
     if (!is_down() || input.rows() == 0) return input;
-    return one.pass.gate(layer_, one.matrices, takers_.empty() ? 0 : expert(), input);
+    return one.pass.gate(layer_, one.matrices, expert(), input);
   }
   const auto input = one.pass.attention_input(layer_);
   if (stage_ == 0) return input;

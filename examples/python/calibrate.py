@@ -6,7 +6,8 @@
 
 MODEL is a folder with config.json and safetensors files of any decoder that transformers loads. OUT is the same
 checkpoint with 8-bit codes and one scale a matrix (compressed-tensors, "int-quantized"), whose codes have about --bits
-bits of entropy a weight: the second command stores them at about that size. Linear modules of layers are quantised.
+bits of entropy a weight: the second command stores them at about that size. Linear modules of layers are quantised;
+stacks of matrices, which transformers 5 keeps experts in, stay as they are.
 
 Needs PyTorch, transformers and safetensors, and nothing of this project but the folder beside this file. Tried on the
 CPU alone, with PyTorch 1.13 and transformers 4.40: two trained Llama models, and small ones of random weights of

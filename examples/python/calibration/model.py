@@ -118,6 +118,11 @@ def calibrate(given: argparse.Namespace) -> None:
     modules = {f"{prefix}.{name}": module for name, module in layers.named_modules() if is_matrix(module)}
     if not modules:
         raise Failure(f"the layers of {type(model).__name__} have no linear modules")
+    stacks = {f"{prefix}.{name}": stack.numel() for name, stack in layers.named_parameters()
+              if stack.dim() > 2 and stack.shape[-2] > 1}
+    if stacks:
+        print(f"warning: {sum(stacks.values())} weights in stacks of matrices stay as they are, such as "
+              f"{next(iter(stacks))}", file=sys.stderr)
     names = stored_names(model, modules, given.model)
     factors = step_factors(list(names.values()), given.sensitivity)
     given.window = min(given.window, getattr(model.config, "max_position_embeddings", None) or given.window)
