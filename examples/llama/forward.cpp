@@ -179,12 +179,11 @@ ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matri
     ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), gated, out));
     if (observe_down_) observe_down_(layer, expert, gated, out);
     std::size_t row = 0;
-    for (std::size_t at = 0; at < chosen_.size(); ++at) {
-      if (chosen_[at].expert != expert) continue;
+    for (const expert_share& one : chosen_) {
+      if (one.expert != expert) continue;
       float* const to = &delta_[tokens[row] * hidden];
-      for (std::size_t column = 0; column < hidden; ++column) {
-        to[column] += chosen_[at].share * output_[row * hidden + column];
-      }
+      const float* const from = &output_[row * hidden];
+      for (std::size_t column = 0; column < hidden; ++column) to[column] += one.share * from[column];
       ++row;
     }
   }
