@@ -71,14 +71,10 @@ ecq::result<family> family_of(const json& config) {
 ecq::result<void> read_window(const json& from, family which, model_config& to) {
   to.window = to.positions;
   const bool has_window = find_member(from, "sliding_window") != nullptr;
-  if (which == family::mistral) {
-    if (from.contains("sliding_window") && !has_window) return {};  // null, not Mistral's own default
-    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, 4096));
-    to.window = window;
-    return {};
-  }
-  if (which == family::mixtral) {
-    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, to.window));
+  if (which == family::mistral || which == family::mixtral) {
+    const bool is_null = from.contains("sliding_window") && !has_window;  // none, not Mistral's own default
+    const std::size_t usual = which == family::mistral && !is_null ? 4096 : to.positions;
+    ECQ_TRY(window, integer_member(from, "sliding_window", 1, config_limits::positions, usual));
     to.window = window;
     return {};
   }
@@ -211,7 +207,7 @@ ecq::result<model_config> parse_model_config(const json& from) {
   ECQ_CHECK(read_special_tokens(from, config));
   const bool is_mixtral = which == family::mixtral;
   ECQ_TRY(epsilon, positive_member(from, "rms_norm_eps", is_mixtral ? 1e-5 : config.norm_epsilon));
-  ECQ_TRY(rotary, is_mixtral ? parse_rotary_embedding(from, 1e6) : parse_rotary_embedding(from));
+  ECQ_TRY(rotary, parse_rotary_embedding(from, is_mixtral ? 1e6 : config.rotary.theta));
   ECQ_TRY(tied, flag_member(from, "tie_word_embeddings"));
   config.norm_epsilon = epsilon;
   config.rotary = rotary;

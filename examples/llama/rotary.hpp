@@ -27,6 +27,6 @@ struct rotary_embedding {
 /// ecq::errc::unsupported for another type, ecq::errc::not_found and ecq::errc::corrupt for numbers that are missing or
 /// wrong.
 /// Without a rope_theta, it is `usual_theta`.
-ecq::result<rotary_embedding> parse_rotary_embedding(const json& config, double usual_theta = 10000);
+ecq::result<rotary_embedding> parse_rotary_embedding(const json& config, double usual_theta = rotary_embedding().theta);
 
 }  // namespace llama

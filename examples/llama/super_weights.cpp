@@ -100,10 +100,6 @@ ecq::result<super_weights> find_super_weights(const model& from, thread_pool& po
     rest = rest.subspan(now.size());
   }
   super_weights seen;
-  const auto keep_strongest = [&] {
-    std::ranges::sort(seen.others, stronger);
-    seen.others.resize((std::min)(seen.others.size(), how.others));
-  };
   for (std::size_t network = 0; network < all.size(); ++network) {
     const std::size_t layer = network / experts, expert = network % experts;
     const auto& [in, out] = all[network];
@@ -120,11 +116,10 @@ ecq::result<super_weights> find_super_weights(const model& from, thread_pool& po
         (static_cast<double>(one.strength()) > how.threshold ? seen.found : seen.others).push_back(one);
       }
     }
-    constexpr std::size_t most_at_once = 1 << 16;
-    if (seen.others.size() > how.others + most_at_once) keep_strongest();
+    std::ranges::sort(seen.others, stronger);
+    seen.others.resize((std::min)(seen.others.size(), how.others));  // layers may have many experts
   }
   std::ranges::sort(seen.found, stronger);
-  keep_strongest();
   ECQ_CHECK(read_weights(from, pool, seen.found));
   ECQ_CHECK(read_weights(from, pool, seen.others));
   return seen;

@@ -122,7 +122,7 @@ ecq::result<ecq::input_moments> text_calibration::moments() {
       ECQ_TRY(input, input_of(one, begin, count));
       one.input = input;
     }
-    if (sides_[coded].input.rows() == 0) return {};  // no token that chooses the expert
+    if (sides_[coded].input.rows() == 0) return {};  // the expert learns from no token of this text
     return sums.add(pool_.backend(), sides_[coded].input, sides_[plain].input);
   }));
   return std::move(sums).finish(pool_.backend());
