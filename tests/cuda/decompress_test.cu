@@ -41,7 +41,7 @@ ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = fa
     matrix.layout = ecq::per_channel{}.layout(one.rows, one.columns);
     matrix.first_symbol = symbols;
     symbols += one.rows * one.columns;
-    for (std::size_t row = 0; row < one.rows; ++row) {
+    for (std::size_t group = 0; group < matrix.layout.count(); ++group) {
       matrix.scales.push_back(ecq::bf16((static_cast<float>(random.next() % 1000) - 300.5F) * 0x1p-10F));
     }
   }
@@ -516,7 +516,7 @@ TEST_F(DecompressOnDevice, NamesBuffersThatAreTooSmallOrNotAligned) {
 
 // cudaMalloc() gives no address for a buffer of no bytes.
 TEST_F(DecompressOnDevice, TakesBlocksWithoutWeights) {
-  for (const std::vector<extent>& extents : {std::vector<extent>{}, {{0, 64}}}) {
+  for (const std::vector<extent>& extents : {std::vector<extent>{}, {{0, 64}}, {{3, 0}, {0, 0}}}) {
     const ecq::packed_block block = made_block(extents);
     const auto image = ecq::device_block_image::of(block);
     ASSERT_TRUE(image) << image.error().to_string();
@@ -530,6 +530,12 @@ TEST_F(DecompressOnDevice, TakesBlocksWithoutWeights) {
     const auto got = ecq::decompress<float>({}, *on_device, {}, verdict);
     EXPECT_TRUE(got) << got.error().to_string();
     EXPECT_TRUE(verdict.wait({}));
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      const auto rows = image->upload_rows({}, *on_device, i, 0, extents[i].rows, nullptr);
+      ASSERT_TRUE(rows) << rows.error().to_string();
+      EXPECT_EQ(rows->bytes<float>(), 0U);
+      EXPECT_TRUE(ecq::decompress<float>({}, *rows, {}, verdict));
+    }
   }
 }
 
