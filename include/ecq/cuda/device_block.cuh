@@ -93,8 +93,8 @@ class block_image {
   /// decodes, into a buffer that begins with the first of these rows; rows begin as far apart as places()[index] says.
   /// In a stack of matrices, such as experts, a row is a whole matrix. A description of them goes to `memory`,
   /// rows_bytes bytes of device memory, aligned to 16 bytes, in order of gpu.stream; lossless rows need none, and
-  /// `memory` may then be null. Errors: invalid_argument for rows that the matrix does not have, for a block of another
-  /// image and for memory that is not aligned; device_error.
+  /// `memory` may then be null. Errors: invalid_argument for rows that the matrix does not have, for memory that is not
+  /// aligned and, as far as their sizes tell, for a block of another image; device_error.
   result<device_block> upload_rows(const cuda& gpu, const device_block& whole, std::size_t index, std::uint64_t first,
                                    std::uint64_t rows, void* memory) const {
     if (index >= extents_.size()) {

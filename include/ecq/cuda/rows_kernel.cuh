@@ -11,7 +11,8 @@
 
 namespace ecq {
 
-/// Writes the pieces of `rows` to `to`. A kernel's argument needs nothing on the host that outlives its launch.
+/// Writes the pieces of `rows`, a warp_rows, to `to`. A kernel's argument needs nothing on the host that outlives its
+/// launch. A template, as kernels in headers are.
 template <class Rows>
 __global__ void __launch_bounds__(32) rows_kernel(Rows rows, warp_matrix* to) {
   if (threadIdx.x != 0) return;
