@@ -117,21 +117,15 @@ ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer,
 
 ecq::result<ecq::matrix_view<const float>> forward_pass::gate(std::size_t layer, const layer_matrices& matrices,
                                                               std::size_t expert, ecq::matrix_view<const float> in) {
-  const std::size_t count = in.rows(), wide = config_.intermediate;
-  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::gate, expert), in, {gated_.data(), count, 2 * wide}));
-  constexpr std::size_t work_of_exponential = 16;
-  pool_.run(count, work_of_exponential * count * wide, [&](std::size_t token, std::size_t) {
-    float* const gate = &gated_[token * 2 * wide];
-    const float* const up = gate + wide;
-    for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
-  });
-  return down_input(count);
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::gate, expert), in, gate_and_up(0, in.rows())));
+  apply_swiglu(in.rows());
+  return down_input(0, in.rows());
 }
 
 ecq::result<void> forward_pass::add_feed_forward(std::size_t layer, const layer_matrices& matrices) {
   const ecq::matrix_view<float> out(delta_.data(), count_, config_.hidden);
-  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down), down_input(count_), out));
-  if (observe_down_) observe_down_(layer, 0, down_input(count_), out);
+  ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down), down_input(0, count_), out));
+  if (observe_down_) observe_down_(layer, 0, down_input(0, count_), out);
   add_delta();
   return {};
 }
@@ -167,27 +161,61 @@ ecq::matrix_view<const float> forward_pass::input_of(std::span<const std::size_t
 }
 
 ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matrices& matrices) {
-  const std::size_t hidden = config_.hidden;
+  constexpr std::size_t few_rows = 64;  // which need little memory
+  const std::size_t most_rows = (std::max)(count_, few_rows);
   ECQ_CHECK(choose(layer));
   std::fill(delta_.begin(), delta_.end(), 0.0F);
+  std::vector<expert_rows> together;
+  std::vector<std::size_t> rows;
+  const auto add_together = [&] {
+    auto added = add_experts(layer, matrices, together, rows);
+    together.clear();
+    rows.clear();
+    return added;
+  };
   for (std::size_t expert = 0; expert < config_.mixture.experts; ++expert) {
     const std::vector<std::size_t> tokens = takers(expert);
     if (tokens.empty()) continue;
-    ECQ_TRY(gated, gate(layer, matrices, expert, input_of(tokens)));
-    output_.resize(tokens.size() * hidden);
-    const ecq::matrix_view<float> out(output_.data(), tokens.size(), hidden);
-    ECQ_CHECK(multiply(layer, matrices, matrix_index(projection::down, expert), gated, out));
-    if (observe_down_) observe_down_(layer, expert, gated, out);
-    std::size_t row = 0;
-    for (const expert_share& one : chosen_) {
-      if (one.expert != expert) continue;
+    if (rows.size() + tokens.size() > most_rows) ECQ_CHECK(add_together());
+    together.push_back({expert, rows.size(), tokens.size()});
+    rows.insert(rows.end(), tokens.begin(), tokens.end());
+  }
+  ECQ_CHECK(add_together());
+  add_delta();
+  return {};
+}
+
+ecq::result<void> forward_pass::add_experts(std::size_t layer, const layer_matrices& matrices,
+                                            std::span<const expert_rows> together,
+                                            std::span<const std::size_t> tokens) {
+  const std::size_t hidden = config_.hidden;
+  const ecq::matrix_view<const float> inputs = input_of(tokens);
+  gated_.resize((std::max)(gated_.size(), tokens.size() * 2 * config_.intermediate));
+  output_.resize(tokens.size() * hidden);
+  const auto output = [&](const expert_rows& one) {
+    return ecq::matrix_view<float>(&output_[one.first * hidden], one.count, hidden);
+  };
+  std::vector<layer_product> gates, downs;
+  for (const expert_rows& one : together) {
+    add_products(matrices, matrix_index(projection::gate, one.expert), {&inputs(one.first, 0), one.count, hidden},
+                 gate_and_up(one.first, one.count), gates);
+    add_products(matrices, matrix_index(projection::down, one.expert), down_input(one.first, one.count), output(one),
+                 downs);
+  }
+  ECQ_CHECK(multiply_together(pool_, gates));
+  apply_swiglu(tokens.size());
+  ECQ_CHECK(multiply_together(pool_, downs));
+  for (const expert_rows& one : together) {
+    if (observe_down_) observe_down_(layer, one.expert, down_input(one.first, one.count), output(one));
+    std::size_t row = one.first;
+    for (const expert_share& chosen : chosen_) {
+      if (chosen.expert != one.expert) continue;
       float* const to = &delta_[tokens[row] * hidden];
       const float* const from = &output_[row * hidden];
-      for (std::size_t column = 0; column < hidden; ++column) to[column] += one.share * from[column];
+      for (std::size_t column = 0; column < hidden; ++column) to[column] += chosen.share * from[column];
       ++row;
     }
   }
-  add_delta();
   return {};
 }
 
@@ -248,8 +276,24 @@ void forward_pass::rotate(float* heads, std::size_t count, std::size_t token) co
   }
 }
 
-ecq::matrix_view<const float> forward_pass::down_input(std::size_t count) const noexcept {
-  return {gated_.data(), count, config_.intermediate, static_cast<std::ptrdiff_t>(2 * config_.intermediate)};
+ecq::matrix_view<float> forward_pass::gate_and_up(std::size_t first, std::size_t count) noexcept {
+  const std::size_t width = 2 * config_.intermediate;
+  return {&gated_[first * width], count, width};
+}
+
+ecq::matrix_view<const float> forward_pass::down_input(std::size_t first, std::size_t count) const noexcept {
+  const std::size_t stride = 2 * config_.intermediate;
+  return {&gated_[first * stride], count, config_.intermediate, static_cast<std::ptrdiff_t>(stride)};
+}
+
+void forward_pass::apply_swiglu(std::size_t count) {
+  constexpr std::size_t work_of_exponential = 16;
+  const std::size_t wide = config_.intermediate;
+  pool_.run(count, work_of_exponential * count * wide, [&](std::size_t row, std::size_t) {
+    float* const gate = &gated_[row * 2 * wide];
+    const float* const up = gate + wide;
+    for (std::size_t at = 0; at < wide; ++at) gate[at] = gate[at] / (1.0F + std::exp(-gate[at])) * up[at];
+  });
 }
 
 ecq::matrix_view<const float> forward_pass::normalize(const std::vector<float>& weight) {
@@ -277,19 +321,26 @@ void forward_pass::normalize_heads(float* heads, std::size_t count, const std::v
 
 ecq::result<void> forward_pass::multiply(std::size_t layer, const layer_matrices& matrices, std::size_t index,
                                          ecq::matrix_view<const float> in, ecq::matrix_view<float> out) {
+  std::vector<layer_product> products;
+  add_products(matrices, index, in, out, products);
+  ECQ_CHECK(multiply_together(pool_, products));
   const auto which = static_cast<std::size_t>(projection_at(index));  // experts have no biases
   const std::vector<float>& bias = model_.vectors(layer).biases[which];
-  std::size_t column = 0;
-  do {
-    const linear_layer* const matrix = matrices[index];
-    if (matrix == nullptr) continue;
-    ECQ_CHECK(matrix->multiply(pool_, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}));
-    column += matrix->rows();
-  } while (++index < matrices.size() && shares_input(index));
   for (std::size_t token = 0; token < out.rows(); ++token) {
     for (std::size_t at = 0; at < bias.size(); ++at) out(token, at) += bias[at];
   }
   return {};
+}
+
+void forward_pass::add_products(const layer_matrices& matrices, std::size_t index, ecq::matrix_view<const float> in,
+                                ecq::matrix_view<float> out, std::vector<layer_product>& products) {
+  std::size_t column = 0;
+  do {
+    const linear_layer* const matrix = matrices[index];
+    if (matrix == nullptr) continue;
+    products.push_back({matrix, in, {&out(0, column), out.rows(), matrix->rows(), out.row_stride()}});
+    column += matrix->rows();
+  } while (++index < matrices.size() && shares_input(index));
 }
 
 void forward_pass::mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token,

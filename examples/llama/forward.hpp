@@ -12,6 +12,7 @@
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "layer_source.hpp"
+#include "linear_layer.hpp"
 #include "mixture.hpp"
 
 namespace llama {
@@ -118,8 +119,14 @@ class forward_pass {
   /// Rotates the heads of a token in place. Pairs are elements of the lower and the upper half of a head.
   void rotate(float* heads, std::size_t count, std::size_t token) const noexcept;
 
-  /// What SwiGLU has made of `count` tokens (count x intermediate).
-  ecq::matrix_view<const float> down_input(std::size_t count) const noexcept;
+  /// Rows of the products of gate and up (count x 2 intermediate).
+  ecq::matrix_view<float> gate_and_up(std::size_t first, std::size_t count) noexcept;
+
+  /// What SwiGLU has made of them (count x intermediate).
+  ecq::matrix_view<const float> down_input(std::size_t first, std::size_t count) const noexcept;
+
+  /// Has SwiGLU make what it makes of the first `count` rows.
+  void apply_swiglu(std::size_t count);
 
   /// normed_ = RMSNorm of states_.
   ecq::matrix_view<const float> normalize(const std::vector<float>& weight);
@@ -139,6 +146,21 @@ class forward_pass {
   void mix_values(std::size_t layer, kv_cache& cache, std::size_t first, std::size_t token, std::size_t head,
                   float* scores) noexcept;
 
+  /// Appends these products, without the biases.
+  static void add_products(const layer_matrices& matrices, std::size_t index, ecq::matrix_view<const float> in,
+                           ecq::matrix_view<float> out, std::vector<layer_product>& products);
+
+  /// Rows that an expert gets, one for each token that has chosen it.
+  struct expert_rows {
+    std::size_t expert;
+    std::size_t first;
+    std::size_t count;
+  };
+
+  /// Sends tokens through some experts, and adds what they return. `tokens` are those of all rows.
+  ecq::result<void> add_experts(std::size_t layer, const layer_matrices& matrices,
+                                std::span<const expert_rows> together, std::span<const std::size_t> tokens);
+
   void add_delta() noexcept;
 
   const model& model_;
@@ -149,12 +171,12 @@ class forward_pass {
   std::vector<float> states_, normed_, delta_;  ///< tokens x hidden
   std::vector<float> attention_;                ///< tokens x attention_width: query, key, value
   std::vector<float> mixed_;                    ///< tokens x query_width
-  std::vector<float> gated_;                    ///< tokens x 2 intermediate: gate, up
+  std::vector<float> gated_;                    ///< tokens, or rows of experts, x 2 intermediate: gate, up
   std::vector<float> cosines_, sines_;          ///< tokens x head_width / 2
   std::vector<float> scores_, logits_;
   std::vector<float> routes_;          ///< tokens x experts: logits
   std::vector<expert_share> chosen_;   ///< tokens x experts of a token
-  std::vector<float> taken_, output_;  ///< tokens of one expert x hidden: what it gets, what it returns
+  std::vector<float> taken_, output_;  ///< rows of some experts x hidden: what they get, what they return
   down_observer observe_down_;
   std::size_t replaced_layer_ = 0;
   std::size_t replaced_ = 0;

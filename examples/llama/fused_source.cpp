@@ -33,6 +33,8 @@ class coded_layer final : public linear_layer {
     return ecq::matmul(pool.backend(), plan_, in, out, {.activations = activations_});
   }
 
+  std::optional<coded_product> coded() const noexcept override { return coded_product{&plan_, activations_}; }
+
  private:
   ecq::matmul_plan plan_;
   ecq::activation_type activations_;

@@ -3,14 +3,27 @@
 /// The products of a decoder, without what its weights look like in memory.
 
 #include <cstddef>
+#include <optional>
+#include <span>
 
 #include "ecq/base/matrix_view.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/format/bf16.hpp"
 
+namespace ecq {
+enum class activation_type : unsigned char;
+class matmul_plan;
+}  // namespace ecq
+
 namespace llama {
 
 class thread_pool;
+
+/// How a matrix is multiplied that stays coded.
+struct coded_product {
+  const ecq::matmul_plan* plan;
+  ecq::activation_type activations;
+};
 
 /// A weight matrix that activations are multiplied by. Dense ones give the same bits for the same weights: each element
 /// of the product is a sum in the order of llama::dot. Coded ones sum in the order of their plan.
@@ -29,7 +42,21 @@ class linear_layer {
   /// dense ones have none.
   virtual ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
                                      ecq::matrix_view<float> out) const = 0;
+
+  /// Nothing if the matrix is dense.
+  virtual std::optional<coded_product> coded() const noexcept { return std::nullopt; }
 };
+
+/// One of several products: `out` = `in` times the transpose of the matrix.
+struct layer_product {
+  const linear_layer* matrix;
+  ecq::matrix_view<const float> in;
+  ecq::matrix_view<float> out;
+};
+
+/// Does products that do not depend on each other, those of coded matrices all at once: one of them alone, of few
+/// tokens, may be too small for all threads. Errors: those of linear_layer::multiply.
+ecq::result<void> multiply_together(thread_pool& pool, std::span<const layer_product> products);
 
 /// A matrix of BF16 weights in memory, which somebody else owns.
 class dense_layer final : public linear_layer {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -60,6 +61,14 @@ result<void> in_turns(matrix_view<const Element> x, matrix_view<float> y, std::s
   return {};
 }
 
+/// How many rows of activations tasks take at a time.
+template <activation Element>
+std::size_t rows_at_a_time(const cpu& backend, const matmul_plan& plan, activation_type type) {
+  if (type == activation_type::int8) return (std::numeric_limits<std::size_t>::max)();
+  const bool halves = std::is_same_v<Element, bf16> || type == activation_type::bf16;
+  return halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<float>(backend.isa);
+}
+
 /// Whether x and y fit a product of dense matrices.
 template <class Element>
 result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, matrix_view<float> y,
@@ -110,10 +119,8 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
     ECQ_TRY(input, plan.prepare(some, products, how.activations, backend.isa));
     return detail::run_tasks(backend, plan, input, products, how);
   };
-  if (how.activations == activation_type::int8 || rows.rows() != out.rows()) return multiply(rows, out);
-  const bool halves = std::is_same_v<element, bf16> || how.activations == activation_type::bf16;
-  const std::size_t most = halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<float>(backend.isa);
-  return detail::in_turns(rows, out, most, multiply);
+  ECQ_CHECK(plan.check_output(rows.rows(), out));
+  return detail::in_turns(rows, out, detail::rows_at_a_time<element>(backend, plan, how.activations), multiply);
 }
 
 /// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
