@@ -1,6 +1,6 @@
-// How fast codes are coded and decoded: streams as compressed weights have them, beside libhtscodecs' rANS 32x16, zstd
-// -1 and memcpy. Of rANS also in narrow pairs (rans_narrow), as streams made for processors are, of up to 64 pairs
-// where those have at most 32 (rans_narrow_64).
+// Benchmarks of encoding and decoding codes, in streams like those of compressed weights, beside libhtscodecs' rANS
+// 32x16, zstd -1 and memcpy. rANS is also measured with narrow pairs, as in streams made for CPUs (rans_narrow), and
+// with up to 64 pairs where those have at most 32 (rans_narrow_64).
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 using ecq_bench::bytes;
 using ecq_bench::random_numbers;
 
-/// Every byte coded, no bit of it raw, by one direct table of 2^12 slots.
+/// Coder that codes every byte, no bit of it raw, by one direct table of 2^12 slots.
 struct rans_direct : ecq::rans_direct {
   static ecq::coding_plan<table> plan(std::span<const ecq::histogram> classes, unsigned = 0) {
     return ecq::rans_direct::plan(classes, 0);
@@ -33,7 +33,7 @@ double entropy(const std::vector<double>& probabilities) {
   return bits;
 }
 
-/// Probabilities of -127..127 under a Laplace distribution of scale `scale`, rounded to integers.
+/// Returns the probabilities of -127..127 under a Laplace distribution of scale `scale`, rounded to integers.
 std::vector<double> laplace(double scale) {
   std::vector<double> probabilities;
   for (int k = -127; k <= 127; ++k) {
@@ -44,7 +44,7 @@ std::vector<double> laplace(double scale) {
   return probabilities;
 }
 
-/// Codes drawn one by one.
+/// Returns codes drawn one by one.
 template <class Draw>
 bytes drawn(std::uint64_t seed, Draw&& draw) {
   random_numbers random(seed);
@@ -67,7 +67,7 @@ bytes laplace_codes(double bits) {
   });
 }
 
-/// Int8 codes of Gaussian weights whose entropy is about `bits`.
+/// Returns Int8 codes of Gaussian weights whose entropy is about `bits`.
 bytes gaussian_codes(double bits) {
   const double sigma = std::exp2(bits) / std::sqrt(2 * std::numbers::pi * std::numbers::e);
   return drawn(2000, [sigma](random_numbers& random) {
@@ -96,7 +96,8 @@ std::vector<ecq_bench::subject> streams() {
   return all;
 }
 
-/// Codes on a trellis whose indices are those of gauss_`bits`: what the walk costs shows beside that stream.
+/// Returns codes on a trellis whose indices are those of gauss_`bits`. Beside that stream, they show the cost of the
+/// walk.
 ecq_bench::subject trellis_stream(const std::string& bits) {
   return {"trellis_" + bits, {}, [bits] {
             bytes made = gaussian_codes(std::stod(bits));
@@ -115,7 +116,7 @@ const bool added = [] {
     ecq_bench::subject_coder<ecq::rans>{stream, "rans_narrow", {.goal = ecq::stream_goal::cpu}}.add();
     add(ecq::rans{}, rans_direct{}, ecq::tans{}, ecq::huffman{}, ecq::huffman_gaps{}, ecq::raw{});
   }
-  // Beside pairs whose rare ones are escaped, the same with none.
+  // Pairs whose rare ones are escaped, beside pairs without escapes.
   for (const auto& [bits, raw_bits] : {std::pair("2.7", 1U), {"1.6", 0U}}) {
     const ecq_bench::subject stream{
         std::string("gauss_") + bits, {}, [bits = bits] { return gaussian_codes(std::stod(bits)); }};

@@ -1,4 +1,4 @@
-// How fast weights are compressed without loss and come back, beside zstd -1 and memcpy of the same weights.
+// Benchmarks of lossless compression and decompression of weights, beside zstd -1 and memcpy of the same weights.
 
 #include <cstring>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace {
 
-/// Normal weights, of deviation 0.02 as trained layers have it; FP8 ones are scaled to deviation 1.
+/// Returns normal weights of standard deviation 0.02, as trained layers have it; FP8 weights are scaled to deviation 1.
 template <class Format>
 ecq_bench::subject weights() {
   using code = typename Format::code_type;

@@ -1,7 +1,7 @@
-// How fast y = x W^T is with W in coded form, beside oneDNN with W in BF16 and OpenBLAS with W in FP32, the activations
-// the same; "w8a8": with activations of 8 bits, beside oneDNN with W and activations in 8 bits, which were quantised
-// before; and beside ggml with W in formats of its own, where CMake is given one. Copies of W take turns so that each
-// comes from memory, not from a cache. Peers run on one thread: set OMP_NUM_THREADS=1, as ./dev bench does.
+// Benchmarks of y = x W^T with W in coded form, beside oneDNN with W in BF16 and OpenBLAS with W in FP32, on the same
+// activations. "w8a8": with activations of 8 bits, beside oneDNN with W and activations in 8 bits, which were quantised
+// before. Also beside ggml with W in its own formats, if CMake is given ggml. Copies of W take turns so that each comes
+// from memory, not from a cache. Peers run on one thread: set OMP_NUM_THREADS=1, as ./dev bench does.
 
 #include <benchmark/benchmark.h>
 
@@ -44,7 +44,7 @@ using ecq::matrix_view;
 
 constexpr std::size_t columns = 4096;
 
-/// The bytes that all copies of a W have together at least.
+/// Returns the minimum size of all copies of a W together, in bytes.
 std::size_t rotated_bytes() {
   const char* const text = std::getenv("ECQ_BENCH_MIB");
   return 4 * (text != nullptr ? std::strtoull(text, nullptr, 10) : 64) << 20;
@@ -72,19 +72,19 @@ struct coded_copies {
   }
 };
 
-/// How W is coded.
+/// Coding of W.
 struct coding {
-  double bits = 16;             ///< a weight; 16: without loss
-  bool pairs = false;           ///< two codes a symbol
-  bool integers = false;        ///< codes of Int8, otherwise of FP8
-  bool trellis = false;         ///< codes of Int8 on a trellis
+  double bits = 16;             ///< per weight; 16: lossless
+  bool pairs = false;           ///< two codes per symbol
+  bool integers = false;        ///< Int8 codes, otherwise FP8
+  bool trellis = false;         ///< Int8 codes on a trellis
   std::size_t group = columns;  ///< columns of a row that share a scale
 
   bool operator==(const coding&) const = default;
 };
 
 const coded_copies& coded(std::size_t rows, const coding& how) {
-  // Only one at a time: all of them would take gigabytes.
+  // Only one coding is kept at a time: all of them would take gigabytes.
   static std::pair<std::size_t, coding> last{};
   static std::unique_ptr<const coded_copies> made;
   if (made == nullptr || last != std::pair(rows, how)) {
@@ -133,7 +133,7 @@ void ours(benchmark::State& state, const coding& how, std::size_t rows, ecq::mat
 }
 
 #if defined(ECQ_BENCH_DNNL)
-/// Weights in pairs that ecq decodes to BF16 and oneDNN multiplies.
+/// Measures products of weights in pairs that ecq decodes to BF16 and oneDNN multiplies.
 void fed(benchmark::State& state, double bits, std::size_t rows) {
   if (!onednn_product::is_there()) return state.SkipWithError("oneDNN multiplies no BF16 here");
   const auto batch = static_cast<std::size_t>(state.range(0));
@@ -152,7 +152,7 @@ void fed(benchmark::State& state, double bits, std::size_t rows) {
   count(state, rows, all.blocks.front().bits_per_weight());
 }
 
-/// Weights and activations of a type that oneDNN calls `type`: BF16, or Int8, of which any numbers will do.
+/// Measures oneDNN with weights and activations of `type`: BF16, or Int8, for which any numbers will do.
 template <class Element>
 void onednn(benchmark::State& state, dnnl::memory::data_type type, std::size_t rows) {
   using dnnl::memory;
@@ -193,7 +193,7 @@ void onednn(benchmark::State& state, dnnl::memory::data_type type, std::size_t r
 #endif
 
 #if defined(ECQ_BENCH_OPENBLAS)
-/// y = x W^T on one thread.
+/// Computes y = x W^T on one thread.
 void openblas_product(std::size_t batch, std::size_t rows, const float* w, const float* x, float* y) {
   const auto outputs = static_cast<int>(rows);
   if (batch == 1) {
@@ -219,7 +219,7 @@ void openblas(benchmark::State& state, std::size_t rows) {
   count(state, rows, 32);
 }
 
-/// What products without a plan take: all of W is decoded to memory, and multiplied there.
+/// Measures products without a plan: all of W is decoded to memory and multiplied there.
 void decoded(benchmark::State& state, const coding& how, std::size_t rows) {
   openblas_set_num_threads(1);
   const auto batch = static_cast<std::size_t>(state.range(0));
@@ -245,7 +245,8 @@ struct release {
   void operator()(ggml_backend_buffer* one) const { ggml_backend_buffer_free(one); }
 };
 
-/// Where ggml keeps weights: as they are, or reordered for its fastest kernels; null if it does not reorder.
+/// Returns the kind of buffer in which ggml keeps weights: as they are, or reordered for its fastest kernels; null if
+/// ggml does not reorder.
 ggml_backend_buffer_type_t weights_buffer(bool repacked) {
   if (!repacked) return ggml_backend_cpu_buffer_type();
   ggml_backend_reg_t const all = ggml_backend_cpu_reg();
@@ -258,7 +259,7 @@ ggml_backend_buffer_type_t weights_buffer(bool repacked) {
   return nullptr;
 }
 
-/// W in a format of ggml. Only some rows are quantised, and repeated: all would take minutes.
+/// Returns W in a format of ggml. Only some rows are quantised, and then repeated: all rows would take minutes.
 std::vector<std::byte> quantised(ggml_type type, std::size_t rows) {
   constexpr std::size_t some = 256;
   const std::vector<float> values(weights(rows).begin(), weights(rows).begin() + some * columns);
@@ -366,7 +367,7 @@ const bool registered = [] {
       const auto body = [=](benchmark::State& state) {
         try {
           onednn<Element>(state, kind, rows);
-        } catch (const dnnl::error& failed) {  // it has BF16 for AVX-512 alone
+        } catch (const dnnl::error& failed) {  // oneDNN has BF16 only for AVX-512
           state.SkipWithError(failed.what());
         }
       };

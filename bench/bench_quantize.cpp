@@ -1,5 +1,5 @@
-// How fast scales are found, weights quantised, and packed weights decoded: 1024 x 1024 Gaussian weights, FP8 E4M3, one
-// scale a row. Error feedback: a matrix of 4096 x 4096.
+// Benchmarks of the search for scales, of quantisation, and of decoding packed weights: 1024 x 1024 Gaussian weights,
+// FP8 E4M3, one scale per row. Error feedback: a matrix of 4096 x 4096.
 
 #include <benchmark/benchmark.h>
 
@@ -45,7 +45,7 @@ void count_weights(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows * columns));
 }
 
-/// The scales alone, at lambda = range(0) / 10.
+/// Measures the search for scales alone, at lambda = range(0) / 10.
 template <class Search>
 void search(benchmark::State& state) {
   const Search search{static_cast<double>(state.range(0)) / 10};
@@ -59,7 +59,7 @@ void search(benchmark::State& state) {
   count_weights(state);
 }
 
-/// Scales and codes.
+/// Measures quantisation to scales and codes, at lambda = range(0) / 10.
 void quantize(benchmark::State& state) {
   const ecq::entquant quantizer{.lambda = static_cast<double>(state.range(0)) / 10};
   std::vector<std::uint8_t> codes(rows * columns);
@@ -72,7 +72,7 @@ void quantize(benchmark::State& state) {
   count_weights(state);
 }
 
-/// A lambda for range(0) / 10 bits per weight.
+/// Measures the search for a lambda for range(0) / 10 bits per weight.
 void lambda_for_bits(benchmark::State& state) {
   const ecq::rate_input input{weights(), 0};
   for (auto _ : state) {
@@ -84,7 +84,7 @@ void lambda_for_bits(benchmark::State& state) {
   count_weights(state);
 }
 
-/// Codes on a trellis of range(0) states, and their scale, at known costs of indices.
+/// Measures the choice of codes on a trellis of range(0) states, and of their scales, at known costs of indices.
 void trellis_codes(benchmark::State& state) {
   const ecq::trellis walk{.state_bits = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(state.range(0))))};
   const ecq::rate_input input{weights()};
@@ -104,7 +104,8 @@ void trellis_codes(benchmark::State& state) {
   count_weights(state);
 }
 
-/// The whole of trellis-coded quantisation to range(0) / 10 bits per weight, with the search for them, and coding.
+/// Measures all of trellis-coded quantisation to range(0) / 10 bits per weight, with the search for that rate, and
+/// coding.
 void compress_on_trellis(benchmark::State& state) {
   const ecq::any_method chosen = ecq::tcq{.target_bits = static_cast<double>(state.range(0)) / 10};
   const auto method = chosen.get();
@@ -118,7 +119,8 @@ void compress_on_trellis(benchmark::State& state) {
   count_weights(state);
 }
 
-/// Inputs of 4096 columns, of which neighbours have much in common, quantised before and not.
+/// Returns moments of inputs of 4096 columns whose neighbours have much in common, in the quantised and the original
+/// model.
 ecq::input_moments moments_of_neighbours() {
   ecq::input_moments made;
   made.width = 4096;
@@ -135,7 +137,7 @@ ecq::input_moments moments_of_neighbours() {
   return made;
 }
 
-/// What all matrices with an input share, on range(1) threads.
+/// Measures the computation that all matrices with an input share, on range(1) threads.
 void input_factor(benchmark::State& state) {
   const ecq::input_moments moments = moments_of_neighbours();
   for (auto _ : state) {
@@ -145,8 +147,8 @@ void input_factor(benchmark::State& state) {
   }
 }
 
-/// Codes of a matrix of 4096 x 4096 by error feedback with correction, at a rate of about 3 bits: by rounding if
-/// range(0) is 0, along a trellis of so many states otherwise.
+/// Measures codes of a matrix of 4096 x 4096 by error feedback with correction, at a rate of about 3 bits: by rounding
+/// if range(0) is 0, otherwise along a trellis of range(0) states.
 void feedback(benchmark::State& state) {
   static const std::vector<float> all = ecq_test::gaussian(4096, 4096);
   const matrix_view<const float> matrix(all.data(), 4096, 4096);
@@ -173,7 +175,7 @@ void feedback(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(all.size()));
 }
 
-/// A matrix packed at range(0) / 10 bits per weight, to weights.
+/// Measures the decoding to weights of a matrix packed at range(0) / 10 bits per weight.
 template <class Element>
 void decompress(benchmark::State& state) {
   using codec = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>;
@@ -188,7 +190,7 @@ void decompress(benchmark::State& state) {
   count_weights(state);
 }
 
-/// For each of `first`, range(0), on one thread and on two.
+/// Registers a benchmark for each of `first`, its range(0), on one thread and on two.
 template <class Function>
 void add(const char* name, Function measure, const char* argument, const std::vector<std::int64_t>& first,
          std::int64_t iterations = 0) {

@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Codes or weights coded and decoded by each coder on each path, beside peers in the same run. Benchmarks are called
-/// <verb>/<what is coded>/<coder>/<instruction set>[/<threads>], peers <verb>/<what is coded>/<peer>; `bits` are those
-/// of a code or weight, everything counted. Environment: ECQ_BENCH_MIB, the size of what is coded (64).
+/// Benchmarks that encode and decode codes or weights by each coder on each path, with peers in the same run. They are
+/// called <verb>/<what is coded>/<coder>/<instruction set>[/<threads>], and for peers <verb>/<what is coded>/<peer>.
+/// `bits` is the size of a code or weight in bits, everything counted. Environment: ECQ_BENCH_MIB, the size of the data
+/// to encode (64).
 
 #include <benchmark/benchmark.h>
 
@@ -36,7 +37,7 @@ namespace ecq_bench {
 
 using bytes = std::vector<std::byte>;
 
-/// Bytes of what is coded.
+/// Returns the number of bytes to encode.
 inline std::size_t plain_size() {
   const char* const named = std::getenv("ECQ_BENCH_MIB");
   return std::size_t{named != nullptr ? std::strtoul(named, nullptr, 10) : 64} << 20;
@@ -47,8 +48,8 @@ inline const bool size_told = [] {
   return true;
 }();
 
-/// What `make` returned when it was first called under this name: repetitions must not wait for it. A pointer, since
-/// GCC 14 takes a reference for one into the arguments.
+/// Returns the result of the first call of `make` under this name, so that repetitions do not wait for it. Returns a
+/// pointer, since GCC 14 would take a reference for one into the arguments.
 template <class Make>
 const bytes* made_once(const std::string& name, Make&& make) {
   static std::map<std::string, bytes> all;
@@ -57,7 +58,7 @@ const bytes* made_once(const std::string& name, Make&& make) {
   return &at->second;
 }
 
-/// What is coded: codes of one byte, or weights of a format.
+/// Data to encode: codes of one byte, or weights of a format.
 struct subject {
   std::string name;
   std::optional<ecq::dtype> format;
@@ -74,8 +75,8 @@ inline void set_figures(benchmark::State& state, const subject& of, std::size_t 
       8 * static_cast<double>(coded) / static_cast<double>(plain) * static_cast<double>(of.width());
 }
 
-/// Where everything is decoded to: a benchmark that touched fresh pages would measure the system. It begins at a line
-/// of the cache, as tensors of inference engines do.
+/// Returns the memory to which everything is decoded: a benchmark that touched fresh pages would measure the system.
+/// The memory begins at a cache line, as tensors of inference engines do.
 inline std::span<std::byte> room_for(const bytes& plain) {
   constexpr std::size_t line = 64;
   static bytes room;
@@ -84,7 +85,7 @@ inline std::span<std::byte> room_for(const bytes& plain) {
   return std::span(room).subspan(line - beyond, plain.size());
 }
 
-/// A coder with its options.
+/// A coder with its options, and the data that it encodes.
 template <class Coder>
 struct subject_coder {
   subject of;
@@ -123,7 +124,8 @@ struct subject_coder {
     set_figures(state, of, coded.size());
   }
 
-  /// By every instruction set for which it has kernels, and the best one by two threads and with checksums as well.
+  /// Registers benchmarks for every instruction set for which the coder has kernels. The best instruction set is also
+  /// measured with two threads and with checksums.
   void add() const {
     const auto best = ecq::machine_instruction_set();
     for (const ecq::instruction_set set : ecq::instruction_sets) {
@@ -150,10 +152,10 @@ struct subject_coder {
   }
 };
 
-/// Something else that packs and unpacks bytes, on one thread.
+/// Peer that packs and unpacks bytes on one thread.
 struct peer {
   std::string name;
-  /// Fills `packed`, which has room for `bound` of the plain size, and returns how much of it.
+  /// Packs `plain` into `packed`, which has room for bound(plain.size()) bytes, and returns the packed size.
   std::function<std::size_t(const bytes& plain, bytes& packed)> pack;
   std::function<void(const bytes& packed, std::size_t size, std::span<std::byte> plain)> unpack;
   std::function<std::size_t(std::size_t)> bound = [](std::size_t size) { return size; };
@@ -170,7 +172,7 @@ inline peer copying() {
           }};
 }
 
-/// zstd -1, if it was there when this was built.
+/// Returns zstd -1, if it was present when this was built.
 inline std::vector<peer> zstd() {
 #if defined(ECQ_BENCH_ZSTD)
   return {{"zstd_1",
@@ -186,13 +188,14 @@ inline std::vector<peer> zstd() {
 #endif
 }
 
-/// libhtscodecs' rANS 32x16, order 0, by each instruction set that it and the machine have, if it was there.
+/// Returns libhtscodecs' rANS 32x16, order 0, for each instruction set that it and the machine have, if it was present
+/// when this was built.
 inline std::vector<peer> htscodecs() {
   std::vector<peer> all;
 #if defined(ECQ_BENCH_HTSCODECS)
   const auto by = [&](const char* kernels, int choice) {
     const auto number = [](std::size_t size) { return static_cast<unsigned>(size); };
-    // Its functions take what they only read as if they wrote it.
+    // Its functions take input that they only read by pointers to non-const.
     const auto of = [](std::span<const std::byte> data) {
       return const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data.data()));
     };
@@ -212,7 +215,7 @@ inline std::vector<peer> htscodecs() {
          [=](std::size_t size) { return std::size_t{rans_compress_bound_4x16(number(size), RANS_ORDER_X32)}; }});
   };
   const auto best = ecq::machine_instruction_set();
-  if (best == ecq::instruction_set::scalar) by("scalar", 0x7FFFFFFF);  // whatever it finds
+  if (best == ecq::instruction_set::scalar) by("scalar", 0x7FFFFFFF);  // whatever it chooses
   if (best >= ecq::instruction_set::avx2) by("avx2", RANS_CPU_ENC_AVX2 | RANS_CPU_DEC_AVX2);
   if (best >= ecq::instruction_set::avx512) by("avx512", RANS_CPU_ENC_AVX512 | RANS_CPU_DEC_AVX512);
 #endif

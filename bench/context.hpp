@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every suite says of itself in its JSON, beside what Google Benchmark says: machine and compiler.
+/// Context that every suite adds to its JSON, besides that of Google Benchmark: machine and compiler.
 
 #include <benchmark/benchmark.h>
 
@@ -9,7 +9,7 @@
 
 namespace ecq_bench {
 
-/// The processor's name as Linux has it.
+/// Returns the processor's name as Linux reports it.
 inline std::string machine() {
   std::ifstream lines("/proc/cpuinfo");
   for (std::string line; std::getline(lines, line);) {

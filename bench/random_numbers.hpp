@@ -1,18 +1,18 @@
 #pragma once
 /// \file
-/// The random numbers that benchmarks draw their data from: the same ones on every machine.
+/// Random numbers from which benchmarks draw their data, the same on every machine.
 
 #include <cmath>
 #include <cstdint>
 
 namespace ecq_bench {
 
-/// splitmix64 and what is drawn from it.
+/// splitmix64, and distributions drawn from it.
 class random_numbers {
  public:
   explicit random_numbers(std::uint64_t seed) : state_(seed) {}
 
-  /// In (0, 1).
+  /// Returns a number in (0, 1).
   double uniform() {
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15U;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;

@@ -1,7 +1,8 @@
-// bench_report <folder>: reads the JSON that the suites left there, prints a table a suite (million units a second, and
-// in brackets how many times the peer of the same run that is, with the goal), and draws decode speed against bits a
-// code as <folder>/decode_speed.svg. Medians of the repetitions; processor time, except for several threads. Where the
-// folder has figures of a device (bench/gpu.sh), draws how fast it decodes bytes as <folder>/device_speed.svg.
+// bench_report <folder>: reads the JSON files that the suites left there and prints a table per suite: million units
+// per second and, in brackets, the ratio to the peer in the same run, with the goal. Draws decode speed against bits
+// per code as <folder>/decode_speed.svg. Figures are medians of the repetitions, by processor time, except for several
+// threads. If the folder has figures of a device (bench/gpu.sh), draws how fast the device decodes bytes as
+// <folder>/device_speed.svg.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,12 +26,12 @@ namespace {
 using nlohmann::json;
 
 struct figure {
-  double speed = 0;       ///< units a second
-  double real_speed = 0;  ///< by the clock on the wall
-  double bits = 0;        ///< a code or weight; 0 where nothing is coded
+  double speed = 0;       ///< units per second
+  double real_speed = 0;  ///< units per second of elapsed time
+  double bits = 0;        ///< bits per code or weight; 0 if nothing is coded
 };
 
-/// One suite's run.
+/// Run of one suite.
 class run {
  public:
   explicit run(const json& file) : context_(file.at("context")) {
@@ -52,7 +53,7 @@ class run {
     }
   }
 
-  /// The benchmark of this name, {row} and {best} (instruction set) filled in.
+  /// Returns the benchmark of this name, with {row} and {best} (instruction set) filled in.
   std::optional<figure> find(std::string name, const std::string& row) const {
     for (const auto& [hole, filling] : {std::pair<std::string, std::string>{"{row}", row}, {"{best}", best_}}) {
       if (const auto at = name.find(hole); at != std::string::npos) name.replace(at, hole.size(), filling);
@@ -81,16 +82,16 @@ class run {
 struct column {
   std::string title;
   std::string ours;
-  std::string peer = {};                     ///< none: speed alone
+  std::string peer = {};                     ///< if empty, speed alone
   std::map<std::string, double> goals = {};  ///< by row; "" for all others
-  bool threads = false;                      ///< compare by the clock on the wall
+  bool threads = false;                      ///< compare by elapsed time
 };
 
 struct table {
   std::string suite;
   std::string title;
   std::vector<std::string> rows;
-  std::string bits;  ///< of this benchmark
+  std::string bits;  ///< benchmark whose bits are shown
   std::vector<column> columns;
 };
 
@@ -172,7 +173,7 @@ const std::vector<table>& tables() {
   return all;
 }
 
-/// "8447 (3.61 >= 2.6)": speed, ratio, goal.
+/// Returns a cell like "8447 (3.61 >= 2.6)": speed, ratio, goal.
 std::string cell(const run& of, const column& shown, const std::string& row) {
   const auto ours = of.find(shown.ours, row);
   if (!ours) return "-";
@@ -205,7 +206,7 @@ void print(const table& shown, const run& of) {
   std::cout << text;
 }
 
-/// Speed against bits per code of every coder and peer in the first table's streams.
+/// Returns a plot of speed against bits per code, for every coder and peer on the first table's streams.
 tool::plot decode_speed(const run& of) {
   tool::plot chart{"Decoding on one thread",
                    of.conditions({"commit", "machine", "compiler", "mib"}),
@@ -228,9 +229,9 @@ tool::plot decode_speed(const run& of) {
   return chart;
 }
 
-/// Speed against bits a byte of the bytes that a device decodes, the most that was measured, by each coder and by peers
-/// that a file in the folder lists: the fastest figure within a tenth of the fewest bits. Nothing where there are no
-/// such figures.
+/// Returns a plot of speed against bits per byte for bytes that a device decodes, of the largest size measured, by each
+/// coder and by the peers that a file in the folder lists. Each point is the fastest figure within a tenth of the
+/// fewest bits. The plot is empty if there are no such figures.
 tool::plot decode_speed_of_device(const std::filesystem::path& folder) {
   std::string gpu, commit;
   std::map<std::string, std::map<std::string, std::vector<tool::plot_point>>> series;

@@ -1,4 +1,4 @@
-// Multiplies tokens by those experts of a stack that they choose, all experts at once; the stack stays compressed.
+// Multiplies each token by the expert of a stack that it chooses, all products at once; the stack stays compressed.
 
 #include <algorithm>
 #include <array>
@@ -53,7 +53,7 @@ int main() {
   auto done = ecq::matmul(backend, group);
   if (!done) return report(done.error());
 
-  // The same with the decoded weights.
+  // The same products with the decoded weights.
   std::vector<float> decoded(weights.size());
   done = ecq::decompress(backend, *packed, 0, ecq::matrix_view(decoded.data(), experts * rows, columns));
   if (!done) return report(done.error());

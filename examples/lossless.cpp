@@ -1,4 +1,4 @@
-// Compresses BF16 weights without loss, and decodes all of them and a range.
+// Compresses BF16 weights without loss, then decodes all of them, and a range.
 
 #include <algorithm>
 #include <cstddef>

@@ -40,7 +40,7 @@ int main() {
   auto done = ecq::matmul(backend, *plan, x, y);  // y = x W^T, 1024 outputs for each row of x
   if (!done) return report(done.error());
 
-  // The same with the decoded weights of `up`.
+  // The products of `up` and row 2 of x, with decoded weights.
   std::vector<float> decoded(rows * columns);
   done = ecq::decompress(backend, *packed, 1, ecq::matrix_view(decoded.data(), rows, columns));
   if (!done) return report(done.error());

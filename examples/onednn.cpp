@@ -1,4 +1,5 @@
-// Many rows of activations (a prompt): ecq decodes weights to BF16, a few rows at a time, and oneDNN multiplies them.
+// Multiplies many rows of activations, such as a prompt: ecq decodes weights to BF16, a few rows at a time, and oneDNN
+// multiplies by them.
 
 #include <chrono>
 #include <cmath>

@@ -1,5 +1,6 @@
 #pragma once
-// Products of dense matrices in BF16 by oneDNN, which uses AMX or dot products of BF16 where a processor has them.
+// BF16 products of dense matrices by oneDNN, which uses AMX or BF16 dot-product instructions where a processor has
+// them.
 
 #include <cstddef>
 #include <dnnl.hpp>
@@ -7,9 +8,10 @@
 #include <map>
 #include <tuple>
 
-/// A dense_product for ecq::matmul with activations of BF16. Each thread keeps what oneDNN compiles for a shape.
+/// A dense_product for ecq::matmul with BF16 activations. Each thread keeps the products that oneDNN has compiled, one
+/// for each shape.
 struct onednn_product {
-  /// Whether oneDNN has BF16 for this processor. Otherwise a product throws.
+  /// Whether oneDNN supports BF16 on this processor. If not, a product throws.
   static bool is_there() {
     try {
       const ecq::bf16 one(1.0F);
@@ -46,7 +48,7 @@ struct onednn_product {
     dnnl::matmul product;
   };
 
-  /// weights x^T, added to a row-major matrix: y is its transpose.
+  /// Compiles the product weights x^T, which is added to a row-major matrix: y is its transpose.
   static compiled compile(const shape& of, const dnnl::engine& engine) {
     using dnnl::memory;
     const auto& [batch, rows, columns, x_stride, weights_stride, y_stride] = of;

@@ -1,4 +1,4 @@
-// Compresses with policies that the library has never heard of: a distortion and a number format.
+// Compresses with policies that are not part of the library: a distortion and a number format.
 
 #include <array>
 #include <cmath>

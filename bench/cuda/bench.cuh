@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a suite measures on a device. Comes before the library's headers.
+/// Tools by which a suite measures on a device. This header comes before the library's headers.
 
 #include <cuda_runtime.h>
 #include <cxxabi.h>
@@ -19,7 +19,7 @@
 
 namespace ecq_bench {
 
-/// The kernels that were launched since the list was cleared, each once.
+/// Kernel that was launched since the list `launched` was cleared. The list has each kernel once.
 struct launched_kernel {
   const void* function;
   std::size_t dynamic_shared;
@@ -37,8 +37,8 @@ cudaError_t observed_launch(const cudaLaunchConfig_t* config, void (*kernel)(Par
 
 }  // namespace ecq_bench
 
-// The library launches kernels in one place: from here on it tells which, so that each row names what ran and no list
-// of kernels has to follow the library's.
+// The library launches kernels in one place. From here on, that place records which, so that each row names the kernels
+// that ran, and no list of kernels has to follow the library's.
 #define cudaLaunchKernelEx ecq_bench::observed_launch
 
 #include "ecq/cuda/backend.cuh"
@@ -47,7 +47,7 @@ cudaError_t observed_launch(const cudaLaunchConfig_t* config, void (*kernel)(Par
 
 namespace ecq_bench {
 
-/// Device memory for as long as it lives; nothing, where there is none.
+/// Owner of device memory, or of none.
 class device_memory {
  public:
   device_memory() = default;
@@ -70,7 +70,7 @@ class device_memory {
   void* memory_ = nullptr;
 };
 
-#if defined(ECQ_EMULATED_CUDA)  // which shows that all works, and no more
+#if defined(ECQ_EMULATED_CUDA)  // only shows that everything works
 inline constexpr std::size_t most_buffers = 2;
 inline constexpr std::size_t turns = 1;
 inline constexpr double warm_up_seconds = 0;
@@ -80,10 +80,11 @@ inline constexpr std::size_t turns = 9;
 inline constexpr double warm_up_seconds = 0.02;
 #endif
 
-/// Up to here chunks of other than the default size are measured too. Beyond, a row takes the host some seconds.
+/// Maximum size up to which chunks of other than the default length are measured, too. Beyond it, a row takes the host
+/// some seconds.
 inline constexpr std::size_t most_for_other_chunks = std::size_t{512} << 20;
 
-/// So many that what they hold does not stay in the cache.
+/// Returns how many buffers of `size` bytes take turns, so that their contents do not stay in the cache.
 inline std::size_t rotated_buffers(std::size_t size) {
   return std::clamp<std::size_t>((std::size_t{256} << 20) / size, 2, most_buffers);
 }
@@ -97,9 +98,9 @@ inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::s
   return ecq::result<std::vector<device_memory>>(std::move(made));
 }
 
-/// Seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of `turns` turns of all calls after
-/// those that do not count: one, and more until warm_up_seconds are over, since the clock of a device that had nothing
-/// to do while the host encoded takes longer to rise than small sizes take to decode.
+/// Returns the seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of `turns` turns of all
+/// calls. One turn before them does not count, nor do more until warm_up_seconds are over: the clock of a device that
+/// had nothing to do while the host encoded takes longer to rise than small sizes take to decode.
 template <class Launch>
 ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
   cudaEvent_t events[2] = {};
@@ -128,7 +129,7 @@ ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
   return measured;
 }
 
-/// The kernels since `launched` was cleared, by their own names.
+/// Returns facts about the kernels launched since `launched` was cleared, by their own names.
 inline std::vector<kernel_facts> facts_of_launched() {
   std::vector<kernel_facts> all;
   for ([[maybe_unused]] const launched_kernel& one : launched) {
@@ -147,7 +148,8 @@ inline std::vector<kernel_facts> facts_of_launched() {
       const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
                                                          &std::free);
       facts.name = status == 0 ? plain.get() : mangled;
-      // Parameters go: behind a template's arguments, which may have parentheses themselves, else behind the name.
+      // Removes parameters. They follow a template's arguments, which may have parentheses themselves, or else the
+      // name.
       const std::size_t arguments = facts.name.rfind(">(");
       facts.name.resize(
           (std::min)(arguments != std::string::npos ? arguments + 1 : facts.name.find('('), facts.name.size()));
@@ -161,7 +163,7 @@ inline std::vector<kernel_facts> facts_of_launched() {
   return all;
 }
 
-/// The time of `launch`, and which kernels it took; `verdict` must be clear afterwards.
+/// Measures the time of `launch` and the kernels that it took. `verdict` must be clear afterwards.
 template <class Launch>
 ecq::result<figure> measured(const ecq::device_verdict& verdict, std::size_t calls, Launch&& launch) {
   const ecq::cuda gpu;
@@ -175,8 +177,8 @@ ecq::result<figure> measured(const ecq::device_verdict& verdict, std::size_t cal
   return found;
 }
 
-/// errc::corrupt unless `bytes` of device memory are what is expected. Piece by piece, since memory of the host that is
-/// new costs more than the copy does.
+/// Fails with errc::corrupt unless device memory holds the bytes that are expected. Compares piece by piece, since new
+/// memory of the host costs more than the copy does.
 inline ecq::result<void> check_same(const std::byte* device, std::span<const std::byte> expected) {
   bytes got((std::min)(expected.size(), std::size_t{64} << 20));
   for (std::size_t at = 0; at < expected.size(); at += got.size()) {
@@ -190,7 +192,7 @@ inline ecq::result<void> check_same(const std::byte* device, std::span<const std
   return {};
 }
 
-/// Measures, once a size, how long a copy on the device takes, in buffers of its own.
+/// Measures how long a copy on the device takes, once per size, in buffers of its own.
 inline ecq::result<void> measure_copy(session& run, std::size_t size) {
   if (run.copy_seconds(size) > 0) return {};
   const std::size_t count = rotated_buffers(size);

@@ -1,5 +1,5 @@
 #include "bench.cuh"
-// after what watches launches
+// after bench.cuh, which observes launches
 #include "ecq/cuda/compress.cuh"
 #include "suites.hpp"
 
@@ -7,7 +7,7 @@ namespace ecq_bench {
 
 namespace {
 
-/// The weights of `work` in device memory, as often as buffers rotate.
+/// Weights of `work` in device memory, one copy for each rotated buffer.
 struct weights_on_device {
   std::vector<device_memory> inputs;
   std::vector<std::vector<ecq::device_weights>> matrices;
@@ -77,7 +77,7 @@ ecq::result<figure> compressing(const quantizing& work) {
             return {};
           }));
   ECQ_TRY(got, packed.back().fetch(gpu, verdict));
-  // By the CPU at the lambda that the device has found: the CPU would correct it by what it has made.
+  // The CPU compresses at the lambda that the device has found: otherwise, it would correct lambda by its own result.
   double lambda = 0;
   ECQ_CHECK(ecq::detail::check_cuda(cudaMemcpy(&lambda, packed.back().lambda, sizeof lambda, cudaMemcpyDeviceToHost),
                                     "reading lambda"));

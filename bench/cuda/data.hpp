@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What the benchmarks of devices decode and encode: made and encoded on all cores of the host, by its own compiler.
+/// Data that the benchmarks of devices decode and encode. They are made and encoded on all cores of the host, in code
+/// of the host's own compiler.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +21,14 @@ namespace ecq_bench {
 
 using bytes = std::vector<std::byte>;
 
-/// What elements look like: normal numbers of a format, or codes, Laplace numbers rounded.
+/// Distribution of elements: normal numbers of a format, or codes, which are Laplace numbers rounded.
 struct workload {
   const char* name;
   std::optional<ecq::dtype> format;
   double scale;  ///< the standard deviation, or the scale of the Laplace distribution
 };
 
-/// What is decoded to elements.
+/// Workloads that are decoded to elements.
 inline constexpr workload element_workloads[] = {{"FP8 N(0, 1)", ecq::dtype::fp8_e4m3, 1},
                                                  {"BF16 Gaussian", ecq::dtype::bf16, 0.02},
                                                  {"bytes, 2.1 bits", {}, 0.79},
@@ -38,19 +39,19 @@ inline constexpr workload element_workloads[] = {{"FP8 N(0, 1)", ecq::dtype::fp8
 enum class coder { rans, rans_direct, tans, huffman, huffman_gaps };
 const char* name_of(coder which);
 
-/// `size` bytes: 16 Mi elements and then the same again, since no coder looks further back than a chunk.
+/// Returns `size` bytes: 16 Mi elements, and then the same again, since no coder looks further back than a chunk.
 bytes elements_of(const workload& work, std::size_t size);
 
-/// What the streams of a row are made for: rows that name the length of their chunks are about streams for devices.
+/// Returns the goal of a row's streams: rows that name the length of their chunks measure streams for devices.
 constexpr ecq::stream_goal goal_of(unsigned chunk_bits) {
   return chunk_bits != 0 ? ecq::stream_goal::gpu : ecq::stream_goal::size;
 }
 
-/// A stream of exponents where `format` is set, else of bytes.
+/// Returns a stream of exponents if `format` is set, otherwise of bytes.
 ecq::result<bytes> encoded(coder which, std::optional<ecq::dtype> format, std::span<const std::byte> elements,
                            const ecq::stream_options& options);
 
-/// The codes of indices on a trellis, the first of which is that of a stream.
+/// Returns the codes of indices on a trellis. The first index is the first of a stream.
 bytes path_of(const ecq::trellis& walk, std::span<const std::byte> indices);
 
 struct extent {
@@ -60,14 +61,15 @@ struct extent {
   std::size_t size() const { return rows * columns; }
 };
 
-/// Codes of `format` in matrices of these extents with a scale a row.
+/// Returns a block of codes of `format` in matrices of these extents, with a scale per row.
 ecq::result<ecq::packed_block> block_of(coder which, ecq::dtype format, std::span<const std::byte> codes,
                                         std::span<const extent> matrices, const ecq::stream_options& options);
 
-/// The weights of matrix `index` as BF16, by the CPU.
+/// Returns the weights of matrix `index` as BF16, decoded by the CPU.
 ecq::result<std::vector<ecq::bf16>> weights_of(const ecq::packed_block& block, std::size_t index);
 
-/// BF16 weights in `matrices` matrices of rows x columns, and how EntQuant quantises them to FP8: by the CPU.
+/// BF16 weights in `matrices` matrices of rows x columns, and the way in which EntQuant quantises them to FP8.
+/// compressed() and codes_of() do so on the CPU.
 struct quantizing {
   std::span<const std::byte> weights;
   std::size_t matrices;
@@ -82,7 +84,7 @@ struct quantizing {
 ecq::result<ecq::packed_block> compressed(const quantizing& work);
 ecq::result<bytes> codes_of(const quantizing& work);
 
-/// Writes elements of each kind to <folder>/<name>-<mib>.bytes; false where that failed.
+/// Writes elements of each kind to <folder>/<name>-<mib>.bytes. Returns false if that fails.
 bool dump_elements(const std::string& folder, std::size_t mib);
 
 /// Whether both hold the same bytes.

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "bench.cuh"
-// after what watches launches
+// after bench.cuh, which observes launches
 #include "ecq/cuda/decode.cuh"
 #include "ecq/stream/encoded_stream.hpp"
 #include "suites.hpp"

@@ -1,7 +1,7 @@
 #include <chrono>
 
 #include "bench.cuh"
-// after what watches launches
+// after bench.cuh, which observes launches
 #include "ecq/cuda/decompress.cuh"
 #include "ecq/cuda/resident_stream.cuh"
 #include "suites.hpp"
@@ -10,7 +10,7 @@ namespace ecq_bench {
 
 namespace {
 
-/// A block as often as buffers rotate, in device memory, and room for the weights of each.
+/// Copies of a block in device memory, one for each rotated buffer, with room for the weights of each.
 class blocks_on_device {
  public:
   static ecq::result<blocks_on_device> of(const ecq::packed_block& block) {
@@ -26,7 +26,7 @@ class blocks_on_device {
       ECQ_TRY(on_device, image.upload(ecq::cuda{}, input.data()));
       made.blocks_.push_back(on_device);
     }
-    ECQ_CHECK(ecq::detail::check_cuda(cudaDeviceSynchronize(), "uploading blocks"));  // from an image that ends here
+    ECQ_CHECK(ecq::detail::check_cuda(cudaDeviceSynchronize(), "uploading blocks"));  // the image ends here
     ECQ_TRY(outputs, buffers(count, made.bytes()));
     made.outputs_ = std::move(outputs);
     ECQ_TRY(flag, device_memory::of(8));
@@ -40,7 +40,7 @@ class blocks_on_device {
   ecq::result<void> decompress(const ecq::cuda& gpu, std::size_t i) const {
     return ecq::decompress<ecq::bf16>(gpu, blocks_[i], {outputs_[i].data(), bytes()}, verdict());
   }
-  /// errc::corrupt unless the weights are those that the CPU finds.
+  /// Fails with errc::corrupt unless the weights are those that the CPU decodes.
   ecq::result<void> check(const ecq::packed_block& block) const {
     for (std::size_t i = 0; i < block.matrices.size(); ++i) {
       ECQ_TRY(expected, weights_of(block, i));
@@ -87,7 +87,7 @@ struct stream_with_graphs {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
 
-  /// What `enqueue` puts on the stream becomes one more graph.
+  /// Captures the work that `enqueue` puts on the stream as one more graph.
   template <class Enqueue>
   ecq::result<void> capture(Enqueue&& enqueue) {
     const auto check = [](cudaError_t status) { return ecq::detail::check_cuda(status, "capturing a graph"); };
@@ -107,14 +107,14 @@ struct stream_with_graphs {
   }
 };
 
-/// The same from a graph that was captured once.
+/// Measures dequantisation from graphs that were captured once.
 ecq::result<figure> replaying(const ecq::packed_block& block) {
   ECQ_TRY(all, blocks_on_device::of(block));
   stream_with_graphs captured;
   for (std::size_t i = 0; i < all.count(); ++i) {
     ECQ_CHECK(captured.capture([&](const ecq::cuda& gpu) { return all.decompress(gpu, i); }));
   }
-  // The stream waits for the default one and that for it, so that the clock of `measured` holds.
+  // The stream and the default stream wait for each other, so that the clock of measured() holds.
   ECQ_TRY(found, measured(all.verdict(), all.count(), [&](std::size_t i) {
             return ecq::detail::check_cuda(cudaGraphLaunch(captured.graphs[i], captured.stream), "replaying a graph");
           }));
@@ -123,7 +123,8 @@ ecq::result<figure> replaying(const ecq::packed_block& block) {
   return std::move(found);
 }
 
-/// Seconds by the host's clock that `open` takes until the device has done its part, the median of five.
+/// Returns the seconds, by the host's clock, from calling `open` until the device has done its part; the median of
+/// five.
 template <class Open>
 ecq::result<double> waited_for(const ecq::cuda& gpu, Open&& open) {
   std::vector<double> all;
@@ -137,8 +138,8 @@ ecq::result<double> waited_for(const ecq::cuda& gpu, Open&& open) {
   return all[all.size() / 2];
 }
 
-/// From a block on the host, such as in a mapped container, to one that a device decodes; or with `Resident` from the
-/// bytes of its stream in device memory to one that is opened there.
+/// Measures the way from a block on the host, such as in a mapped container, to one that a device decodes; with
+/// `Resident`, from the bytes of its stream in device memory to a block that is opened there.
 template <bool Resident>
 ecq::result<figure> opening(const ecq::packed_block& block) {
   const ecq::cuda gpu;
@@ -166,10 +167,10 @@ ecq::result<figure> opening(const ecq::packed_block& block) {
 
 constexpr workload code_workloads[] = {{"2.1 bits", {}, 0.79}, {"3 bits", {}, 1.49}, {"4 bits", {}, 2.98}};
 
-/// The raw bits of a code in narrow pairs with which codes of this workload are smallest.
+/// Returns the number of raw bits per code with which narrow pairs of this workload are smallest.
 unsigned raw_bits_in_pairs(const workload& work) { return work.scale < 1 ? 0 : work.scale < 2 ? 1 : 2; }
 
-/// Rows about Int8 codes of `work` in matrices of these extents, which are made when the first one is measured.
+/// Rows about Int8 codes of `work` in matrices of these extents. The codes are made when the first row is measured.
 class rows_of_block {
  public:
   rows_of_block(session& run, const workload& work, const std::string& where, std::span<const extent> matrices)
@@ -177,7 +178,8 @@ class rows_of_block {
     for (const extent& one : matrices) weights_ += one.size();
   }
 
-  /// `measure(block)` of a stream made by `options`. With a trellis, its indices are what codes are without.
+  /// Measures `measure(block)` of a stream made by `options`. With a trellis, its indices are the codes of the stream
+  /// without one.
   template <class Measure>
   void row(const char* verb, coder which, const ecq::stream_options& options, const char* remark, Measure&& measure) {
     std::string how = name_of(which);

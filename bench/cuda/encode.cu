@@ -1,5 +1,5 @@
 #include "bench.cuh"
-// after what watches launches
+// after bench.cuh, which observes launches
 #include "ecq/cuda/encode.cuh"
 #include "suites.hpp"
 

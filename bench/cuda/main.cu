@@ -1,5 +1,5 @@
-// How fast a device decodes and encodes, beside a copy of the same weights on the device in the same run. Data are made
-// on the host; every output is compared with the CPU's.
+// Benchmarks of decoding and encoding on a device, beside a copy of the same weights on the device in the same run.
+// Data are made on the host; every output is compared with the CPU's.
 
 #include <algorithm>
 #include <charconv>
@@ -39,10 +39,10 @@ using suite = void (*)(session&, std::size_t);
 struct headline_row {
   suite measured_by;
   const char* name;
-  bool fixed_size = false;  ///< the suite's own
+  bool fixed_size = false;  ///< the suite has sizes of its own
 };
 
-// In the order of worth, as time or the device may be gone at any moment.
+// In order of importance, since time may run out or the device may be lost at any moment.
 constexpr headline_row headline[] = {
     {ecq_bench::dequantise_layers, "dequantise int8, 3 bits, a matrix tans, 2^13 a chunk", true},
     {ecq_bench::dequantise_layers, "dequantise int8, 3 bits, a layer tans, 2^13 a chunk", true},
@@ -162,7 +162,7 @@ bool device_at_hand(cudaDeviceProp& device) {
          cudaGetDeviceProperties(&device, 0) == cudaSuccess;
 }
 
-/// All rows of the headline that are asked for, which have to be there.
+/// Measures all rows of the headline that are asked for. A row that no suite has is a failure.
 void measure_headline(session& run, const std::vector<std::size_t>& sizes, const teller& tell) {
   const std::string only = run.chosen().only;
   for (const headline_row& row : headline) {
@@ -187,7 +187,7 @@ void measure_others(session& run, const std::vector<std::size_t>& sizes) {
   std::vector<suite> suites = {ecq_bench::decode_elements, ecq_bench::dequantise, ecq_bench::encode,
                                ecq_bench::compress};
   for (const std::size_t mib : sizes) {
-    // Of the largest size not all may fit into the time: that of which there are fewest rows comes first.
+    // Not all rows of the largest size may fit into the time: suites with the fewest rows come first.
     if (sizes.size() > 1 && mib == sizes.back()) std::reverse(suites.begin(), suites.end());
     for (const suite one : suites) one(run, mib << 20);
   }

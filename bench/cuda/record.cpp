@@ -27,7 +27,7 @@ std::string json_text(std::string_view text) {
 
 void record::tell(told kind, const std::string& text) {
   switch (kind) {
-    case told::note:  // each process tells what device it has
+    case told::note:  // each process reports its device
       if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
       break;
     case told::copy: copies_.push_back(text); break;
@@ -79,7 +79,7 @@ void record::write() {
     written = std::fclose(file) == 0 && written && std::rename(unfinished.c_str(), json_.c_str()) == 0;
   }
   if (written) return;
-  // Told once: the table on standard output goes on.
+  // Reported once: the table on standard output goes on.
   if (!failed_) std::fprintf(stderr, "bench_cuda: cannot write %s: %s\n", json_.c_str(), std::strerror(errno));
   failed_ = true;
 }
@@ -88,7 +88,7 @@ namespace {
 
 [[noreturn]] void measure_and_exit(int to, const std::function<ending(const teller&)>& measure) {
 #if defined(__linux__)
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends the run means this process, too
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // ending the run ends this process, too
 #endif
   const ending how = measure([to](told kind, const std::string& text) {
     std::string line(1, static_cast<char>(kind));
@@ -101,11 +101,11 @@ namespace {
     }
   });
   std::fflush(nullptr);
-  // Not by exit(): what a lost device's runtime does at the end may hang.
+  // Not by exit(): the clean-up by a lost device's runtime may hang.
   _exit(static_cast<int>(how));
 }
 
-/// Reads what the process tells until it ends; false if it said nothing for too long.
+/// Reads the reports of the process until it ends. Returns false if it was silent for too long.
 bool listen(record& kept, int from, std::chrono::milliseconds silence) {
   std::string unread;
   for (;;) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a run of the benchmarks has found, kept by a process that never touches the device: whatever a kernel does to
-/// the process that measures, the figures before it stay, and those after it are measured in a new process.
+/// Results of a run of the benchmarks, kept by a process that never touches the device. If a kernel ruins the process
+/// that measures, the figures before it stay, and those after it are measured in a new process.
 
 #include <chrono>
 #include <functional>
@@ -13,34 +13,34 @@
 
 namespace ecq_bench {
 
-/// `text` as JSON.
+/// Returns `text` as JSON.
 std::string json_text(std::string_view text);
 
-/// What the process that measures tells, each a line: the kind, then its text.
+/// Kinds of reports of the process that measures. Each report is a line: the kind, then its text.
 enum class told : char {
   note = 'n',      ///< a member of the file's JSON object
-  copy = 'c',      ///< a JSON object: how long a copy takes
-  begun = 'b',     ///< the name of a row, which is measured now
+  copy = 'c',      ///< a JSON object: the speed of a copy
+  begun = 'b',     ///< the name of a row, which will now be measured
   row = 'r',       ///< the JSON object of that row
-  left_out = 'l',  ///< why that row has no figures
-  failed = 'f'     ///< the same where that is an error
+  left_out = 'l',  ///< the reason why that row has no figures
+  failed = 'f'     ///< the reason, if it is an error
 };
 using teller = std::function<void(told kind, const std::string& text)>;
 
-/// All that was told, and the file that it goes to.
+/// All reports, and the file to which they go.
 class record {
  public:
-  /// `json` names a file, or nothing.
+  /// `json` is the name of a file, or empty.
   explicit record(std::string json) : json_(std::move(json)) {}
 
-  /// Keeps it, and writes the file, which is complete at any time: its runs may be ended whenever somebody likes.
+  /// Keeps a report and writes the file, which is complete at any time: runs may be ended at any moment.
   void tell(told kind, const std::string& text);
-  /// The row that was begun, if one was, ended by `why`, which is an error.
+  /// Ends the row that was begun, if one was, with the error `why`.
   void abandon(const std::string& why);
 
   bool failed() const { return failed_; }
   bool in_row() const { return !current_.empty(); }
-  /// Rows that were begun, by name: no later process measures them again.
+  /// Returns the names of rows that were begun: no later process measures them again.
   const std::set<std::string>& begun() const { return begun_; }
 
  private:
@@ -54,11 +54,12 @@ class record {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// What `measure` returns when it has met all rows, and when the device takes no work any more.
+/// Result of `measure`: it has met all rows, or the device takes no more work.
 enum class ending { complete, device_lost };
 
-/// Calls `measure(tell)` in a process of its own, and again as often as one is lost (by a signal, with the device, or
-/// since it told nothing for `silence`) while each one begins at least a row that none before had begun.
+/// Calls `measure(tell)` in a process of its own. As often as a process is lost (by a signal, with the device, or
+/// because it told nothing for `silence`), calls it again, while each process begins at least one row that none before
+/// it had begun.
 void measure_in_processes(record& kept, std::chrono::milliseconds silence,
                           const std::function<ending(const teller&)>& measure);
 

@@ -49,7 +49,7 @@ bool session::wanted(const subject& about) {
   if (!options_.only.empty() && full.find(options_.only) == std::string::npos) return false;
   ++met_;
   if (done_.contains(full) || (options_.skipped != nullptr && options_.skipped(about))) return false;
-  if (lost_) return false;  // and begun by the next process
+  if (lost_) return false;  // the next process begins this row
   done_.insert(full);
   tell_(told::begun, full);
   std::chrono::steady_clock::duration expected{};
@@ -81,10 +81,10 @@ void session::add(const subject& about, ecq::result<figure> found) {
   if (!found) {
     const std::string why = found.error().to_string();
     const ecq::errc code = found.error().code();
-    // Small devices have no room for the largest sizes, which is no failure of what is measured.
+    // Small devices have no room for the largest sizes. That is not a failure.
     const bool known = code == ecq::errc::unsupported || code == ecq::errc::out_of_memory;
     tell_(known ? told::left_out : told::failed, why);
-    // A kernel's fault fails all that comes after it in the process, whose fault it is not.
+    // After a kernel's fault, everything else in the process fails as well, without a fault of its own.
     lost_ = !known && options_.lost != nullptr && options_.lost();
     return;
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The process that measures: what was asked for, the time that is left, and the table.
+/// The session of the process that measures: rows that were asked for, the time that is left, and the table.
 
 #include <chrono>
 #include <cstddef>
@@ -18,26 +18,26 @@ namespace ecq_bench {
 
 struct kernel_facts {
   std::string name;
-  int registers = 0;        ///< of a thread
-  std::size_t shared = 0;   ///< bytes of a block, static and dynamic
-  std::size_t spilled = 0;  ///< bytes of local memory of a thread
+  int registers = 0;        ///< registers per thread
+  std::size_t shared = 0;   ///< bytes per block, static and dynamic
+  std::size_t spilled = 0;  ///< bytes of local memory per thread
 };
 
-/// What one row of the table is about.
+/// Subject of one row of the table.
 struct subject {
   std::string verb;      ///< "decode", "dequantise", ...
   std::string workload;  ///< what is decoded
   std::string how;       ///< by which coder, in pairs or not, chunks of how many symbols
-  std::size_t bytes;     ///< of weights: what decoding writes or encoding reads
+  std::size_t bytes;     ///< of weights, which decoding writes or encoding reads
 };
 
-/// "verb workload how"
+/// Returns "verb workload how".
 std::string row_name(const subject& about);
 
 struct figure {
   std::uint64_t elements = 0;
-  double bits = 0;     ///< an element, everything counted
-  double seconds = 0;  ///< of one call, the median
+  double bits = 0;     ///< per element, everything counted
+  double seconds = 0;  ///< median time of one call
   std::vector<kernel_facts> kernels;
 };
 
@@ -46,17 +46,17 @@ class session {
   struct options {
     std::vector<std::size_t> mib = {8, 64, 512, 2048};
     std::chrono::steady_clock::time_point end;  ///< rows that would take longer are left out
-    std::string only;                           ///< what has to stand in "verb workload how, N MiB"
-    bool (*skipped)(const subject&) = nullptr;  ///< rows that somebody else measures
-    bool (*lost)() = nullptr;                   ///< whether the device takes no work any more
+    std::string only;                           ///< text that "verb workload how, N MiB" has to contain
+    bool (*skipped)(const subject&) = nullptr;  ///< whether a row is measured elsewhere
+    bool (*lost)() = nullptr;                   ///< whether the device takes no more work
   };
 
   /// Rows whose names are in `done` are not measured again, nor is any row twice.
   session(options chosen, std::set<std::string> done, teller tell);
 
-  /// Measures unless the time will not do, by what the same row took at a smaller size; prints and tells the row. What
-  /// `measure` finds unsupported, or has no room for, is left out; any other error is a failure. Nothing is measured on
-  /// a device that is lost.
+  /// Measures, prints and reports a row, unless the time left is too short, judged by the time of the same row at a
+  /// smaller size. If `measure` finds the row unsupported, or has no room for it, the row is left out; any other error
+  /// is a failure. Nothing is measured on a device that is lost.
   template <class Measure>
   void row(const subject& about, Measure&& measure) {
     if (!wanted(about)) return;
@@ -65,7 +65,7 @@ class session {
     spent_[row_name(about)] = {about.bytes, std::chrono::steady_clock::now() - begun};
   }
 
-  /// The time of a copy of `bytes` on the device, where it is known.
+  /// Returns the time of a copy of `bytes` on the device in seconds; 0 if it is not known.
   double copy_seconds(std::size_t bytes) const;
   void know_copy(std::size_t bytes, double seconds);
 
@@ -73,7 +73,7 @@ class session {
   const options& chosen() const { return options_; }
   void choose(std::string only) { options_.only = std::move(only); }
   bool lost() const { return lost_; }
-  /// Rows so far that were asked for by name, measured or not.
+  /// Returns the number of rows so far that were asked for by name, measured or not.
   std::size_t met() const { return met_; }
 
  private:

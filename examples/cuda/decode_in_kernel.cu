@@ -1,6 +1,6 @@
-// A user's own kernel that decodes weights and uses them at once: it multiplies a matrix by a vector without ever
-// writing a weight to memory. EntQuant quantises the matrix to some three bits per weight, and it stays compressed in
-// device memory. The product is checked against that of the processor.
+// A user's own kernel that decodes weights and uses them at once: it multiplies a matrix by a vector and never writes a
+// weight to memory. EntQuant quantises the matrix to about three bits per weight, and the matrix stays compressed in
+// device memory. The program checks the product against the CPU's.
 
 #include <cuda_runtime.h>
 
@@ -23,7 +23,7 @@ constexpr std::size_t columns = 1024;
 constexpr unsigned chunk_bits = 13;  // a chunk holds 8 whole rows, so one warp computes all their sums
 constexpr unsigned warps = 4;        // of a block
 
-/// y = weights * x, for decoded bytes that are the codes themselves; a row is processed 128 codes at a time.
+/// Computes y = weights * x, a row 128 codes at a time. Precondition: the decoded bytes are the codes themselves.
 template <class Coding>
 __global__ void multiply(ecq::warp_stream stream, const float* values, const std::uint16_t* scales, const float* x,
                          float* y, unsigned long long* verdict) {
@@ -58,7 +58,8 @@ struct device_memory {
   void* memory = nullptr;
 };
 
-/// The largest error of the device's product, relative, for each element, to the sum of the magnitudes that make it up.
+/// Returns the largest error of the device's product. The error of each element is relative to the sum of the
+/// magnitudes of its terms.
 result<double> largest_error() {
   std::vector<float> weights(rows * columns);
   std::vector<float> x(columns);

@@ -1,9 +1,9 @@
 // A stack of layers whose weights stay compressed in device memory. While cuBLAS computes with the weights of one
 // layer, one launch decodes all matrices of the next layer into the other of two buffers.
 //
-// The layers are like a transformer's, without attention between tokens: q, k, v, o and a gated network of three
+// The layers are like those of a transformer without attention between tokens: q, k, v, o and a gated network of three
 // matrices. The program makes their weights, compresses them by EntQuant to about three bits, and checks the result: a
-// run with the same weights as plain BF16 has to give the same bits.
+// run with the same weights as plain BF16 must give the same bits.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -37,7 +37,7 @@ struct options {
   bool json = false;
 };
 
-// ---- what a program that owns its memory and streams has anyway
+// ---- memory, streams and events, which most CUDA programs have classes for anyway
 
 class device_memory {
  public:
@@ -101,7 +101,7 @@ std::array<extent, matrices> extents_of(std::size_t hidden) {
   return {square, square, square, square, wider, wider, {hidden, 3 * hidden}};
 }
 
-/// Weights of about normal distribution and variance 1 / columns, the same on every machine.
+/// Returns weights of about normal distribution and variance 1 / columns, the same on every machine.
 std::vector<bf16> made_weights(const extent& shape, std::uint64_t seed) {
   std::vector<bf16> weights(shape.rows * shape.columns);
   const float scale = std::sqrt(12.0F / 4 / static_cast<float>(shape.columns)) * 0x1p-16F;
@@ -120,7 +120,7 @@ std::vector<bf16> made_weights(const extent& shape, std::uint64_t seed) {
   return weights;
 }
 
-/// A layer on the device: compressed and, for comparison, its decoded weights.
+/// A layer on the device: the compressed weights and, for comparison, the decoded ones.
 struct layer {
   device_memory memory;
   ecq::device_block block;
@@ -168,7 +168,7 @@ result<layer> made_layer(const options& how, std::size_t number, double& bits) {
   return result<layer>(std::move(made));
 }
 
-/// a[i] = b[i] times the logistic function of a[i], times a[i] itself with `Silu`.
+/// Sets a[i] to b[i] times the logistic function of a[i]; with `Silu`, also times a[i] itself.
 template <bool Silu>
 __global__ void gate_kernel(bf16* a, const bf16* b, std::size_t size) {
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -178,7 +178,7 @@ __global__ void gate_kernel(bf16* a, const bf16* b, std::size_t size) {
   a[i] = bf16(b[i] * (Silu ? open * x : open));
 }
 
-/// Sets each row of `to` to that of `from`, divided by the root of its mean square; one block of 256 threads per row.
+/// Sets each row of `to` to that of `from`, divided by its root mean square. Each row needs a block of 256 threads.
 __global__ void normalize_kernel(bf16* to, const bf16* from, std::size_t columns) {
   __shared__ float sums[256];
   from += blockIdx.x * columns;
@@ -242,7 +242,7 @@ class model {
     if (blas_ != nullptr) cublasDestroy(blas_);
   }
 
-  /// The output of a step with decoded weights, or with plain ones.
+  /// Runs a step with decoded weights, or with plain ones, and returns its output.
   result<std::vector<std::byte>> output(bool decoded) {
     ECQ_CHECK(verdict().clear({decoding_.own}));
     ECQ_CHECK(step(decoded));
@@ -254,7 +254,7 @@ class model {
     return out;
   }
 
-  /// Milliseconds of a step, the median of 20.
+  /// Returns the milliseconds that a step takes, the median of 20.
   result<double> time(bool decoded) {
     std::vector<double> all;
     for (int turn = -2; turn < 20; ++turn) {
@@ -285,8 +285,8 @@ class model {
 
   ecq::device_verdict verdict() const { return ecq::device_verdict(flag_.bytes().data()); }
 
-  /// Enqueues all layers on the streams. For each buffer, decoding waits until its weights have been used, and
-  /// computing waits until they are there.
+  /// Enqueues all layers on the streams. For each buffer, decoding waits until its old weights have been used, and
+  /// computing waits until the new ones are there.
   result<void> step(bool decoded) {
     ECQ_CHECK(check_cuda(cudaMemcpyAsync(state_.weights(), input_.weights(), state_.bytes().size(),
                                          cudaMemcpyDeviceToDevice, computing_.own),
@@ -326,7 +326,8 @@ class model {
     return times(down, first_, state_, true);
   }
 
-  /// out = in * transpose(weights), plus the old `out` with `add`; all row-major, one input per row.
+  /// Computes out = in * transpose(weights), plus the old `out` if `add` is set. All are row-major, with one input per
+  /// row.
   result<void> multiply(const bf16* weights, const extent& shape, const bf16* in, bf16* out, bool add) {
     const float alpha = 1;
     const float beta = add ? 1 : 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What programs' commands share without the library that parses their options, which is slow to compile: options of
-/// every command, answers and errors.
+/// Code that the commands of programs share: common options, answers and errors. It does not include the library that
+/// parses options, which is slow to compile.
 
 #include <cmath>
 #include <iostream>
@@ -20,7 +20,7 @@ namespace tool {
 
 using json = nlohmann::ordered_json;
 
-/// Options of every command.
+/// Options that every command has.
 struct common_options {
   bool as_json = false;
   bool quiet = false;
@@ -29,7 +29,7 @@ struct common_options {
   ecq::cpu backend() const { return {.threads = threads}; }
 };
 
-/// Numbers that are not finite, for which JSON has no notation, become the strings "inf", "-inf" and "nan".
+/// Replaces numbers that are not finite, for which JSON has no notation, by the strings "inf", "-inf" and "nan".
 inline void name_non_finite(json& value) {
   if (value.is_structured()) {
     for (json& member : value) name_non_finite(member);
@@ -39,8 +39,8 @@ inline void name_non_finite(json& value) {
   }
 }
 
-/// Prints JSON, in ASCII: names in a hostile file could steer a terminal otherwise. In strings that are not UTF-8,
-/// invalid bytes become U+FFFD.
+/// Prints JSON in ASCII, because names in a hostile file could otherwise control a terminal. In strings that are not
+/// UTF-8, invalid bytes become U+FFFD.
 inline void print(json answer) {
   name_non_finite(answer);
   std::cout << answer.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
@@ -53,7 +53,7 @@ ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
   return std::move(outcome).error().within("'", file, "'");
 }
 
-/// Gives a file its whole content and its name. Errors: those of ecq::output_file.
+/// Writes the whole content of a file and gives the file its name. Errors: those of ecq::output_file.
 inline ecq::result<void> commit(ecq::output_file& file, std::string_view content) {
   ECQ_CHECK(file.append(std::as_bytes(std::span(content))));
   return file.commit();

@@ -20,10 +20,11 @@
 
 namespace tool {
 
-/// The action that the command line asks for; runs once the whole command line is known to be right.
+/// Action that the command line asks for. It runs once the whole command line is known to be valid.
 using action = std::function<ecq::result<void>()>;
 
-/// Each declares a command: it adds its subcommand to `app`, which sets `chosen` when it is the one given.
+/// Each of these functions declares a command: it adds a subcommand to `app` that sets `chosen` if the command line
+/// names it.
 void add_compress(CLI::App& app, action& chosen);
 void add_lambda(CLI::App& app, action& chosen);
 void add_decompress(CLI::App& app, action& chosen);
@@ -41,7 +42,7 @@ inline void add_common_options(CLI::App& command, common_options& options) {
       ->capture_default_str();
 }
 
-/// Accepts numbers from `low` to `high`, but not NaN, which CLI::Range lets pass.
+/// Returns a validator for numbers from `low` to `high`. It rejects NaN, which CLI::Range accepts.
 inline CLI::Validator number_between(double low, double high) {
   return CLI::Validator(
       [low, high](std::string& text) {
@@ -53,14 +54,14 @@ inline CLI::Validator number_between(double low, double high) {
       "", "");
 }
 
-/// Reads a number of digits alone, which fits: CLI11 alone takes -1 for the largest one.
+/// Reads a number that is all digits and fits `Number`; returns whether `text` is one. CLI11 reads -1 as the largest.
 template <class Number>
 bool read_whole_number(std::string_view text, Number& value) {
   const auto [stop, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
   return wrong == std::errc() && stop == text.data() + text.size();
 }
 
-/// Digits of a number of at most 64 bits.
+/// Returns a validator for whole numbers below 2^64.
 inline CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {
@@ -70,14 +71,15 @@ inline CLI::Validator whole_number() {
       "", "");
 }
 
-/// Whether the output of a model in several files is a folder: unless it is called like one file.
+/// Whether the output of a model is a folder: it is if the input is a folder or an index, unless the output is named
+/// like one file.
 inline bool is_for_folder(const std::filesystem::path& input, const std::filesystem::path& output) {
   std::error_code ignored;
   const bool of_files = input.extension() == ".json" || std::filesystem::is_directory(input, ignored);
   return of_files && output.extension() != ".safetensors";
 }
 
-/// Refuses "-" as the name of an output.
+/// Returns a validator that rejects "-" as the name of an output.
 inline CLI::Validator seekable_name() {
   return CLI::Validator(
       [](std::string& name) {
@@ -89,8 +91,8 @@ inline CLI::Validator seekable_name() {
       "", "");
 }
 
-/// Opens the file of a picture about `model`, if one has a name. Errors are those of ecq::output_file::create and
-/// ecq::refuse_to_overwrite.
+/// Opens the file for a picture of `model`; returns nothing if `name` is empty. Errors: those of
+/// ecq::output_file::create and ecq::refuse_to_overwrite.
 inline ecq::result<std::optional<ecq::output_file>> open_picture(const std::string& name,
                                                                  const ecq::checkpoint& model) {
   if (name.empty()) return std::optional<ecq::output_file>();

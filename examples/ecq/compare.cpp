@@ -1,4 +1,4 @@
-// ecq compare: how each method quantises a checkpoint's weights, and at what rate.
+// ecq compare: rate and distortion of each quantisation method, measured on a checkpoint's weights.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,7 +49,7 @@ struct compare_options : tool::common_options {
   bool details = false;
 };
 
-/// How far weights are from the original ones: as they are, and once each row has the gain that makes it unbiased.
+/// Errors of reconstructed weights: as they are, and once each row has the gain that makes it unbiased.
 struct distortion {
   ecq::weight_error plain, unbiased;
 
@@ -60,7 +60,7 @@ struct distortion {
   }
 };
 
-/// The result of a method for a tensor, or for all tensors.
+/// Result of a method for a tensor, or for all tensors.
 struct measurement {
   std::uint64_t weights = 0;
   std::uint64_t zeros = 0;
@@ -98,7 +98,7 @@ struct comparison_result {
   std::vector<missed_rate> missed;
 };
 
-/// A tensor or, for a large one, rows at even distances.
+/// A tensor or, if it is large, evenly spaced rows of it.
 struct source {
   const ecq::tensor_entry* entry = nullptr;
   ecq::weights_view weights;
@@ -107,7 +107,7 @@ struct source {
 /// Tensors whose codes share a stream, as in `compress`.
 using block = std::vector<source>;
 
-/// `reconstructed` has the weights of all rows, one after another.
+/// Measures the distortion of `reconstructed`, which has the weights of all rows, one after another.
 ecq::result<distortion> distortion_of(const ecq::cpu& backend, const ecq::weights_view& weights,
                                       const std::vector<float>& reconstructed) {
   const ecq::matrix_view matrix(reconstructed.data(), weights.rows(), weights.columns());
@@ -116,7 +116,7 @@ ecq::result<distortion> distortion_of(const ecq::cpu& backend, const ecq::weight
   return distortion{plain, unbiased};
 }
 
-/// Measures a method of fixed rate, which counts its own bits.
+/// Measures a fixed-rate method, which counts its own bits.
 template <ecq::baseline Method>
 ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, const ecq::weights_view& weights) {
   ECQ_TRY(applied, method.apply(backend, weights));
@@ -132,7 +132,8 @@ ecq::result<measurement> measure(const Method& method, const ecq::cpu& backend, 
   return result;
 }
 
-/// Decodes `codes` row by row and compares the result with the weights. `scales` has one scale per row, or one in all.
+/// Decodes `codes` row by row and compares the result with the weights. `scales` has one scale per row, or a single
+/// one.
 template <class Format>
 ecq::result<distortion> error_of(const ecq::cpu& backend, const ecq::weights_view& weights,
                                  std::span<const std::uint8_t> codes, std::span<const ecq::bf16> scales,
@@ -149,7 +150,7 @@ ecq::result<distortion> error_of(const ecq::cpu& backend, const ecq::weights_vie
   return distortion_of(backend, weights, reconstructed);
 }
 
-/// Runs methods over the chosen tensors, so that memory holds one tensor, or the codes of one block, at a time.
+/// Runs methods over the chosen tensors. Memory holds one tensor, or the codes of one block, at a time.
 class comparison {
  public:
   comparison(const compare_options& given, const ecq::checkpoint& model, std::vector<block> blocks,
@@ -160,7 +161,7 @@ class comparison {
     }
   }
 
-  /// Applies a method of fixed rate. Returns a row for each tensor, and the total ("*") last.
+  /// Applies a fixed-rate method. Returns a row for each tensor, and the total ("*") last.
   template <class Method>
   ecq::result<std::vector<row>> run_fixed_rate(const std::string& name, const Method& method) {
     begin(name);
@@ -177,8 +178,8 @@ class comparison {
     return rows;
   }
 
-  /// Does the same for a method of `compress`, whose codes are really entropy-coded: the bits are those of streams and
-  /// scales.
+  /// Like run_fixed_rate(), for a method of `compress`. Codes are actually entropy-coded: the bits are those of streams
+  /// and scales.
   ecq::result<std::vector<row>> run_coded(const std::string& name, const ecq::any_method& chosen) {
     ECQ_TRY(method, chosen.get());
     std::vector<std::vector<ecq::named_weights>> matrices;
@@ -321,13 +322,13 @@ class comparison {
   ecq::progress step_;
 };
 
-/// Every k-th row, so that about `most` weights stand for a larger tensor. `most` 0 means all rows.
+/// Returns every k-th row, so that about `most` weights stand for a larger tensor. 0 means all rows.
 ecq::weights_view some_rows(const ecq::weights_view& all, std::uint64_t most) {
   if (most == 0) return all;
   return all.every_row((all.size() - 1) / most + 1);
 }
 
-/// The tensors that `compress` would compress; with --tensor, only those of them that it names.
+/// Returns the tensors that `compress` would compress; with --tensor, only those of them that the option names.
 ecq::result<std::vector<block>> choose(const compare_options& given, const ecq::checkpoint& model) {
   ecq::tensor_selection rules;
   if (!given.tensor.empty()) rules.include = {given.tensor};
@@ -357,7 +358,7 @@ ecq::result<std::vector<block>> choose(const compare_options& given, const ecq::
   return blocks;
 }
 
-/// The rates of fixed-rate methods, which have whole bits: the nearest to those asked for, each once.
+/// Returns the rates of fixed-rate methods, in whole bits from 2 to 8: the nearest to those asked for, each once.
 std::vector<int> whole_bits(const std::vector<double>& bits) {
   std::vector<int> whole;
   for (const double wanted : bits) {
@@ -367,7 +368,7 @@ std::vector<int> whole_bits(const std::vector<double>& bits) {
   return whole;
 }
 
-/// Fails for rates out of reach only if nothing else is asked for.
+/// Measures all methods. A rate out of reach is an error only if there are no other results.
 ecq::result<comparison_result> measure_all(const compare_options& given, comparison& work) {
   comparison_result all;
   const auto keep = [&](ecq::result<std::vector<row>> outcome) -> ecq::result<void> {

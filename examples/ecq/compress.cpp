@@ -1,4 +1,4 @@
-// ecq compress: a checkpoint to N bits per weight, to unsigned integers, or without loss.
+// ecq compress: compresses a checkpoint to N bits per weight, to unsigned integers, or without loss.
 
 #include "ecq/checkpoint/compress_checkpoint.hpp"
 
@@ -19,7 +19,7 @@ struct compress_options : tool::compress_arguments {
   std::string part = "0/1";
 };
 
-/// Reads "i/n"; false unless i < n.
+/// Reads "i/n"; returns false unless i < n.
 bool read_part(const std::string& text, ecq::folder_part& part) {
   const std::size_t slash = text.find('/');
   return slash != std::string::npos && tool::read_whole_number(text.substr(0, slash), part.index) &&

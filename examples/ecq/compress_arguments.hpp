@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The options that say how a checkpoint is compressed, of all programs that compress one.
+/// Options for compressing a checkpoint, shared by all programs that compress one.
 
 #include <algorithm>
 #include <array>
@@ -26,10 +26,10 @@
 
 namespace tool {
 
-/// The names of trellis-coded quantisation, with 4 states and more.
+/// Names of trellis-coded quantisation, by ascending number of states from 4 on.
 inline constexpr std::array<std::string_view, 4> trellises{"tcq4", "tcq8", "tcq16", "tcq32"};
 
-/// log2 of the states of the trellis; nothing for other methods.
+/// Returns log2 of the number of states of the trellis; nothing for methods without a trellis.
 inline std::optional<unsigned> trellis_bits_of(std::string_view method) {
   const auto found = std::find(trellises.begin(), trellises.end(), method);
   if (found == trellises.end()) return std::nullopt;
@@ -50,7 +50,7 @@ struct compress_arguments : common_options {
   bool is_entrollm() const { return method == "entrollm"; }
   std::optional<unsigned> trellis_bits() const { return trellis_bits_of(method); }
 
-  /// The method that meets `bits`.
+  /// Returns the method that meets `bits`.
   ecq::any_method at_bits() const {
     if (const auto states = trellis_bits()) return ecq::tcq{.state_bits = *states, .target_bits = bits};
     return {*ecq::dtype_from_string(format), ecq::entquant{.target_bits = bits, .each_matrix = per_tensor}};
@@ -61,17 +61,19 @@ struct compress_arguments : common_options {
     return {*ecq::dtype_from_string(format), ecq::entquant{.lambda = lambda}};
   }
 
-  /// Once the command line is read: codes on a trellis are of Int8. Throws what CLI11 throws if `format` is given.
+  /// Sets the format of codes on a trellis, Int8, once the command line is read. Throws what CLI11 throws if `format`
+  /// is given, too.
   void choose_format(const CLI::Option& format_option) {
     if (!trellis_bits()) return;
     if (format_option.count() != 0) throw CLI::ExcludesError("--method " + method, format_option.get_name());
     format = "int8";
   }
 
-  /// The options of the library. Errors: those that make no sense for what is compressed.
+  /// Returns the options of the library. Errors: those of read_sidecars(), and options that do not fit the input and
+  /// output.
   ecq::result<ecq::compress_options> to_options() const;
 
-  /// Reads the files that say something of single weights or tensors.
+  /// Sets the options about single weights and tensors, and reads their files (--exact and --sensitivity).
   ecq::result<void> read_sidecars(ecq::compress_options& how) const;
 };
 
@@ -93,14 +95,14 @@ inline ecq::result<void> compress_arguments::read_sidecars(ecq::compress_options
   return {};
 }
 
-/// The names of entropy coders on the command line.
+/// Entropy coders by their names on the command line.
 inline constexpr std::array<std::pair<std::string_view, std::optional<ecq::coder_id>>, 4> coders{
     {{ecq::rans::name, ecq::rans::id},
      {ecq::huffman::name, ecq::huffman::id},
      {ecq::tans::name, ecq::tans::id},
      {"auto", std::nullopt}}};
 
-/// The names of goals on the command line.
+/// Goals of streams by their names on the command line.
 inline constexpr std::array<std::pair<std::string_view, ecq::stream_goal>, 3> goals{
     {{"size", ecq::stream_goal::size}, {"cpu", ecq::stream_goal::cpu}, {"gpu", ecq::stream_goal::gpu}}};
 
@@ -130,7 +132,7 @@ inline CLI::Option* add_format(CLI::App& command, compress_arguments& given) {
       ->capture_default_str();
 }
 
-/// --method: entquant, the trellises, and `others`.
+/// Adds --method with the values entquant, the trellises, and `others`.
 inline CLI::Option* add_method(CLI::App& command, compress_arguments& given, const std::string& description,
                                std::vector<std::string> others = {}) {
   others.emplace_back("entquant");
@@ -138,7 +140,7 @@ inline CLI::Option* add_method(CLI::App& command, compress_arguments& given, con
   return command.add_option("--method", given.method, description)->check(CLI::IsMember(others))->capture_default_str();
 }
 
-/// The options that say which weights are kept exact, of methods that change weights.
+/// Adds the options that choose exact weights, for methods that change weights.
 inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_arguments& given) {
   return {
       command
@@ -165,7 +167,7 @@ inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given
       ->check(CLI::ExistingFile);
 }
 
-/// Bytes, after CLI::AsSizeValue, for which -1 is the largest number there is.
+/// Returns a validator for numbers of bytes after CLI::AsSizeValue, which reads -1 as the largest number.
 inline CLI::Validator size_of_file() {
   return CLI::Validator(
       [](std::string& text) {
@@ -182,7 +184,7 @@ inline void add_keep_non_finite(CLI::App& command, compress_arguments& given) {
                    "Pass tensors with NaN or infinity through instead of refusing them");
 }
 
-/// The options that say which tensors are compressed. Returns that of the fallback.
+/// Adds the options that choose the tensors to be compressed. Returns the option --fallback.
 inline CLI::Option* add_choice(CLI::App& command, compress_arguments& given) {
   command
       .add_option("--include", given.selection.include,
@@ -229,7 +231,7 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
   return how;
 }
 
-/// Declares all options. `finish` runs once the command line is read, and may throw what CLI11 throws.
+/// Declares all options. `finish` runs once the command line is read, and may throw the exceptions of CLI11.
 template <class Finish>
 void add_compress_options(CLI::App& app, const std::shared_ptr<compress_arguments>& given, Finish&& finish) {
   CLI::App* command = &app;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What compressing a checkpoint came to, for people and as JSON.
+/// Summary of a compressed checkpoint, as text and as JSON.
 
 #include <cstddef>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tool {
 
-/// What became of tensors that were not compressed like the others.
+/// Returns lines about tensors that were not compressed like the others.
 inline std::string about_exceptions(const ecq::compress_report& report, bool folder) {
   std::string text;
   if (report.by_fallback != 0) {
@@ -53,13 +53,13 @@ inline double megabytes_per_second(const ecq::compress_report& report, double se
   return static_cast<double>(report.input_bytes) / 1e6 / seconds;
 }
 
-/// Whether all codes are those of AbsMax, whose bits are fewer than were asked for.
+/// Whether all codes are those of AbsMax because it takes fewer bits than were asked for.
 inline bool is_below_target(const compress_arguments& given, const ecq::compress_report& report) {
   return !given.lossless && !given.is_entrollm() && !given.lambda_given && report.weights != 0 && report.lambda == 0 &&
          report.bits_per_weight < given.bits - ecq::rate_correction::tolerance;
 }
 
-/// A few lines about all of `tensors` tensors together.
+/// Returns a few lines about all tensors together; `tensors` is their number.
 inline std::string summary(const compress_arguments& given, const ecq::compress_report& report, std::size_t tensors,
                            double seconds) {
   const double share = 100 * static_cast<double>(report.file_bytes) / static_cast<double>(report.input_bytes);

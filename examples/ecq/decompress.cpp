@@ -1,4 +1,4 @@
-// ecq decompress: the weights of a compressed checkpoint, as plain safetensors.
+// ecq decompress: writes the weights of a compressed checkpoint as plain safetensors.
 
 #include "ecq/checkpoint/decompress_checkpoint.hpp"
 

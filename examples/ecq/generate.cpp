@@ -1,4 +1,4 @@
-// ecq generate: a checkpoint for whoever has no model at hand.
+// ecq generate: makes a checkpoint, for users without a model at hand.
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-// ecq inspect: the contents of a checkpoint and their rate; with --exponents, the cost of its exponents.
+// ecq inspect: shows the contents of a checkpoint and their rate; with --exponents, the cost of its exponents.
 
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 

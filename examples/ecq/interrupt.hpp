@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Handling of signals: leave at once, and leave nothing behind.
+/// Signal handling: the program exits at once and leaves no unfinished files behind.
 
 #include <unistd.h>
 
@@ -50,11 +50,12 @@ inline void handle(int signal, void (*handler)(int)) {
 
 }  // namespace detail
 
-/// For the program of this name: SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with 130, unless they
-/// were ignored when the tool started: nohup and shells that run it in the background mean that. Once outputs get their
-/// names (finishing_output), they come too late. SIGBUS, which a mapped file raises when it cannot be read, leads to
-/// exit code 1. A closed pipe or a file size limit becomes an error of the write instead of a signal. One of many
-/// processes, which whoever started them ends once one has failed, says nothing of it.
+/// Handles signals for the program called `name`. SIGINT, SIGTERM and SIGHUP remove unfinished output and exit with
+/// 130. Those that were ignored at the start stay ignored, as nohup and shells with background jobs expect. Once
+/// outputs get their names (finishing_output), these signals come too late and have no effect. SIGBUS, which a mapped
+/// file raises when it cannot be read, leads to exit code 1. A closed pipe or a file size limit becomes an error of the
+/// write instead of a signal. With `one_of_many`, an interrupt prints no message: a launcher ends all of its processes
+/// once one has failed.
 inline void stop_cleanly_on_signals(const char* name, bool one_of_many = false) {
   detail::name_of_program = name;
   detail::stderr_is_terminal = ::isatty(STDERR_FILENO);

@@ -1,4 +1,4 @@
-// ecq: quantise and entropy-code a checkpoint, and look at what that did to it. Exit codes: program.hpp.
+// ecq: quantises and entropy-codes checkpoints, and examines the results. For exit codes, see program.hpp.
 
 #include "command.hpp"
 #include "ecq/version.hpp"

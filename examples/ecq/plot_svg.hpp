@@ -28,7 +28,7 @@ struct plot_series {
 struct plot {
   std::string title, subtitle, x_label, y_label;
   std::vector<plot_series> series;
-  bool log_y = false;  ///< orders of magnitude of y; what is not above 0 lies at the bottom
+  bool log_y = false;  ///< logarithmic y axis; values that are not above 0 lie at the bottom
 };
 
 namespace detail {
@@ -60,10 +60,10 @@ inline std::string xml(std::string_view text) {
   return escaped;
 }
 
-/// An axis with ticks at round numbers that enclose the data.
+/// Axis with ticks at round numbers that enclose the data.
 class axis {
  public:
-  /// With some space on both sides, but without negative ticks for data that are never negative.
+  /// Makes an axis with some space on both sides, but without negative ticks for data that are never negative.
   static axis linear(double smallest, double largest, int about) {
     const double spread = (std::max)(largest - smallest, 1e-3 * (std::max)(1.0, std::fabs(largest)));
     const double magnitude = std::pow(10.0, std::floor(std::log10(spread / about)));
@@ -84,7 +84,7 @@ class axis {
     return made;
   }
 
-  /// By orders of magnitude, of data above 0.
+  /// Makes an axis by orders of magnitude, for data above 0.
   static axis logarithmic(double smallest, double largest) {
     const double orders = std::log10(largest) - std::log10(smallest);
     const int every = (std::max)(1, static_cast<int>(orders / 8));
@@ -105,7 +105,7 @@ class axis {
   const std::vector<double>& ticks() const noexcept { return ticks_; }
   const std::string& label(std::size_t tick) const noexcept { return labels_[tick]; }
 
-  /// Where a value is: 0 at the first tick, as is all that lies before it, 1 at the last one.
+  /// Returns the position of a value: 0 at the first tick and for all values before it, 1 at the last tick.
   double place(double value) const {
     if (!(value > ticks_.front())) return 0;
     return (scaled(value) - scaled(ticks_.front())) / (scaled(ticks_.back()) - scaled(ticks_.front()));
@@ -128,9 +128,9 @@ class axis {
 
 }  // namespace detail
 
-/// The chart as an SVG document of 860 x 540, or wider for long names: white background, grid, legend at the right.
-/// Each series has a marker and a colour of its own (Okabe and Ito's palette, which people with any kind of colour
-/// vision can tell apart). Points that are not finite are left out.
+/// Returns the chart as an SVG document of 860 x 540, or wider for long names: white background, grid, legend at the
+/// right. Each series has a marker and a colour of its own (Okabe and Ito's palette, which people with any kind of
+/// colour vision can tell apart). Points that are not finite are left out.
 inline std::string to_svg(const plot& chart) {
   static constexpr std::array<std::string_view, 7> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                            "#E69F00", "#56B4E9", "#000000"};
@@ -178,8 +178,8 @@ inline std::string to_svg(const plot& chart) {
     svg += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + std::string(style) + ">" + detail::xml(words) +
            "</text>\n";
   };
-  // Series of one point are drawn as open shapes on top of the others: points of methods may coincide, and none may
-  // hide another.
+  // Series of one point are drawn as open shapes on top of the others, because points of several methods may coincide
+  // and must not hide each other.
   const auto marker = [&](std::size_t kind, bool open, double x, double y) {
     const std::string colour(colours[kind % colours.size()]);
     const std::string paint = open ? " fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2.4\"/>\n"

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// What programs do around their commands: exit codes, the one line of an error, what happens to printed text.
+/// Main program around the commands: exit codes, one-line error messages, and the fate of printed text.
 ///
 /// Exit code: 0 on success, 1 if the command failed, 2 if the command line is wrong or empty, 130 if a signal stopped
-/// it, 141 if nobody reads what it prints any more. An error is one line on stderr: "NAME: <what>: <where>".
+/// it, 141 if its output has no reader any more. An error is one line on stderr: "NAME: <what>: <where>".
 
 #include <poll.h>
 #include <unistd.h>
@@ -23,14 +23,14 @@
 
 namespace tool {
 
-/// Adds the commands of a program, which set the action, to its command line.
+/// Function that adds the commands of a program to its command line. Each command sets `chosen` if it is given.
 using add_commands = void (*)(CLI::App& app, action& chosen);
 
 class program {
  public:
   constexpr program(const char* name, const char* description) noexcept : name_(name), description_(description) {}
 
-  /// Parses the command line and runs what it asks for. Returns the exit code.
+  /// Parses the command line and runs its command. Returns the exit code.
   int run(int argc, char** argv, add_commands add) const {
     stop_cleanly_on_signals(name_);
     open_as_many_files_as_allowed();
@@ -53,8 +53,8 @@ class program {
     return code;
   }
 
-  /// The exit code, which is `code` if all that was printed has been written. A reader that has seen enough, as in
-  /// `ecq inspect FILE | head`, is no reason for a message.
+  /// Returns the exit code: `code` if all printed text has been written. If the reader has seen enough, as in `ecq
+  /// inspect FILE | head`, there is no error message.
   int leave(int code) const {
     if (std::cout.flush()) return code;
     pollfd output{STDOUT_FILENO, POLLOUT, 0};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The progress of a command, on stderr if that is a terminal.
+/// Progress bar of a command, on stderr if that is a terminal.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -18,18 +18,18 @@
 
 namespace tool {
 
-/// One line, redrawn at most ten times a second and erased with the bar: stage, share, rate, time left and current
-/// item. Draws nothing with `quiet` or when stderr is not a terminal.
+/// A line with stage, share, rate, time left and current item. It is redrawn at most ten times a second and erased with
+/// the bar. Draws nothing with `quiet` or when stderr is not a terminal.
 class progress_bar {
  public:
-  /// `unit`: what the steps count.
+  /// `unit` is the unit of the steps, such as B for bytes.
   explicit progress_bar(bool quiet, std::string unit = "B")
       : shown_(!quiet && ::isatty(STDERR_FILENO) != 0), unit_(std::move(unit)) {}
   progress_bar(const progress_bar&) = delete;
   progress_bar& operator=(const progress_bar&) = delete;
   ~progress_bar() { clear(); }
 
-  /// The callback for the library; it refers to this bar.
+  /// Returns a callback for the library. It refers to this bar.
   ecq::progress_callback callback() {
     return [this](const ecq::progress& step) {
       update(step);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What somebody meant who wrote a wrong command line.
+/// Explanations of wrong command lines, with suggestions.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace tool {
 
-/// The least number of characters to insert, delete, replace or swap with their neighbour that makes `left` `right`.
+/// Returns the least number of characters to insert, delete, replace or swap with their neighbour that turns `left`
+/// into `right`.
 inline std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> before, above(right.size() + 1), row(right.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});
@@ -32,8 +33,8 @@ inline std::size_t edit_distance(std::string_view left, std::string_view right) 
   return above.back();
 }
 
-/// The one of `words` that `typed` most likely stands for: it begins so, or at most a third of it is different. Nothing
-/// if there is none.
+/// Returns the one of `words` that `typed` most likely stands for: it begins with `typed`, or at most a third of the
+/// characters differ. Returns nothing if there is none.
 inline std::optional<std::string> nearest(std::string_view typed, const std::vector<std::string>& words) {
   std::optional<std::string> found;
   std::size_t least = (std::max)(typed.size() / 3, std::size_t{1}) + 1;
@@ -47,7 +48,7 @@ inline std::optional<std::string> nearest(std::string_view typed, const std::vec
   return found;
 }
 
-/// The long names of a command's options.
+/// Returns the long names of a command's options, with their dashes.
 inline std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
@@ -70,14 +71,14 @@ inline std::string with_suggestion(const std::string& typed, std::string_view ki
 
 }  // namespace detail
 
-/// One line about a wrong command line, without "ecq: ": what is wrong, what was meant, if that can be guessed, and the
-/// command whose help explains it. `app` has parsed the line and thrown `wrong`.
+/// Returns one line about a wrong command line, without "ecq: ": the mistake, the intended word if it can be guessed,
+/// and the command whose help explains it. `app` has parsed the line and thrown `wrong`.
 inline std::string explanation(const CLI::App& app, const CLI::ParseError& wrong) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   const std::string hint =
       " (see " + app.get_name() + (given.empty() ? "" : " " + given.front()->get_name()) + " --help)";
   const int kind = wrong.get_exit_code();
-  // An option that is missing may be one that was misspelt.
+  // A missing option may have been misspelt.
   const bool left_over =
       kind == static_cast<int>(CLI::ExitCodes::ExtrasError) || kind == static_cast<int>(CLI::ExitCodes::RequiredError);
   const auto find_option = [](const std::vector<std::string>& words) -> std::string {

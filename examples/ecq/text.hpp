@@ -21,13 +21,13 @@ namespace tool {
 
 using ecq::printable;
 
-/// The number of terminal columns of UTF-8 text, one per code point.
+/// Returns the number of terminal columns of UTF-8 text, one per code point.
 inline std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-/// `value` with `digits` decimals; "-" for what is not a number.
+/// Returns `value` with `digits` decimals; "-" for NaN.
 inline std::string decimal(double value, int digits) {
   if (std::isnan(value)) return "-";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -36,21 +36,21 @@ inline std::string decimal(double value, int digits) {
   return text;
 }
 
-/// `value` with `digits` significant digits.
+/// Returns `value` with `digits` significant digits.
 inline std::string significant(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*g", digits, value);
   return text;
 }
 
-/// 1234567 -> "1,234,567".
+/// Groups digits: 1234567 -> "1,234,567".
 inline std::string grouped(std::uint64_t value) {
   std::string text = std::to_string(value);
   for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
   return text;
 }
 
-/// Three significant digits and a decimal unit: 1234567 -> "1.23 M" + `unit`.
+/// Returns a number with three significant digits and a decimal unit: 1234567 -> "1.23 M" + `unit`.
 inline std::string scaled(double value, std::string_view unit) {
   static constexpr std::string_view prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   std::size_t prefix = 0;
@@ -62,7 +62,7 @@ inline std::string scaled(double value, std::string_view unit) {
 
 inline std::string bytes(std::uint64_t count) { return scaled(static_cast<double>(count), "B"); }
 
-/// "4.2 s" or "3:07".
+/// Returns a duration such as "4.2 s" or "3:07".
 inline std::string duration(double seconds) {
   if (seconds < 59.95) return decimal(seconds, 1) + " s";
   const auto whole = static_cast<unsigned long long>(std::llround(seconds));
@@ -71,7 +71,7 @@ inline std::string duration(double seconds) {
   return text;
 }
 
-/// "4096x1024".
+/// Returns a shape such as "4096x1024".
 inline std::string dimensions(std::span<const std::uint64_t> shape) {
   if (shape.empty()) return "scalar";
   std::string text;
@@ -79,7 +79,7 @@ inline std::string dimensions(std::span<const std::uint64_t> shape) {
   return text;
 }
 
-/// The last part of a path, printable, and cut if it is long.
+/// Returns the last part of a path, printable, and shortened if it is long.
 inline std::string short_name(const std::filesystem::path& path) {
   std::string name = printable(path.filename().string());
   if (display_width(name) <= 40) return name;
@@ -88,7 +88,7 @@ inline std::string short_name(const std::filesystem::path& path) {
   return name.substr(0, end) + "...";
 }
 
-/// A table of rows under headings. The first `left` columns hold words; the others hold numbers, aligned right.
+/// Table of rows under headings. The first `left` columns hold words; the others hold numbers, aligned right.
 class table {
  public:
   table(std::vector<std::string> headings, std::size_t left) : rows_{std::move(headings)}, left_(left) {}
@@ -99,7 +99,7 @@ class table {
     rows_.push_back(std::move(cells));
   }
 
-  /// Adds a line between the rows above and below.
+  /// Adds a horizontal line between the rows above and below.
   void rule() { rules_.push_back(rows_.size()); }
 
   friend std::ostream& operator<<(std::ostream& out, const table& shown) {

@@ -1,4 +1,4 @@
-// ecq verify: whether the bytes are those that were written, and how far the weights are from the original ones.
+// ecq verify: checks that the bytes are those that were written, and measures the error against the original weights.
 
 #include "ecq/checkpoint/verify_checkpoint.hpp"
 

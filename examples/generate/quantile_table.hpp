@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Normal and Student-t random numbers from 64 random bits, by a table of the inverse distribution function. They are
-/// fast, and the same on every machine, because they take only + - * / and the square root.
+/// fast to compute, and the same on every machine, because they need only + - * / and the square root.
 
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace ecq_examples {
 
-/// e^x for |x| < 700 to about 1e-15, with the same bits everywhere (std::exp differs between C libraries).
+/// Returns e^x for |x| < 700 to about 1e-15, with the same bits everywhere (std::exp differs between C libraries).
 ECQ_EXACT_FLOAT inline double exact_exp(double exponent) noexcept {
   ECQ_EXACT_FLOAT_BODY
   constexpr double ln2 = 0.69314718055994530942;
@@ -24,15 +24,16 @@ ECQ_EXACT_FLOAT inline double exact_exp(double exponent) noexcept {
   return std::ldexp(sum, static_cast<int>(octaves));
 }
 
-/// Quantiles of a symmetric distribution at upper tail probabilities 2^-(octave + 2) * (1 + step / 64), for 32 octaves
-/// of 64 steps, and at 1/2, from the outermost to the middle. Between them, quantiles are linear.
+/// Table of quantiles of a symmetric distribution at upper-tail probabilities 2^-(octave + 2) * (1 + step / 64), for 32
+/// octaves of 64 steps, and at 1/2, from the outermost to the middle. Between entries, quantiles are interpolated
+/// linearly.
 struct quantile_table {
   static constexpr std::size_t octaves = 32;
   static constexpr std::size_t steps = 64;
 
   std::array<float, octaves * steps + 1> values{};
 
-  /// A random number from 64 random bits. The lowest 16 bits matter only for the outermost 1e-5.
+  /// Returns a random number made of 64 random bits. The lowest 16 bits matter only for the outermost 1e-5.
   ECQ_EXACT_FLOAT float operator()(std::uint64_t random) const noexcept {
     ECQ_EXACT_FLOAT_BODY
     const std::uint64_t probability = (random << 1) | (std::uint64_t{1} << 32);  // the last octave covers all beyond it
@@ -49,15 +50,15 @@ struct quantile_table {
 
 namespace detail {
 
-/// dz/dp of the upper-tail quantile of the normal distribution: -1 / density.
+/// Returns dz/dp of the upper-tail quantile of the normal distribution: -1 / density.
 ECQ_EXACT_FLOAT inline double quantile_slope(double quantile) noexcept {
   ECQ_EXACT_FLOAT_BODY
   constexpr double sqrt_2_pi = 2.50662827463100050242;
   return -sqrt_2_pi * exact_exp(quantile * quantile / 2);
 }
 
-/// Solves dz/dp from the outermost quantile inwards, the direction in which errors die out, by the classical
-/// Runge-Kutta method.
+/// Integrates dz/dp by the classical Runge-Kutta method, from the outermost quantile inwards. In this direction, errors
+/// die out.
 ECQ_EXACT_FLOAT inline std::array<double, quantile_table::octaves * quantile_table::steps + 1>
 gaussian_quantile_values() noexcept {
   ECQ_EXACT_FLOAT_BODY
@@ -74,11 +75,11 @@ gaussian_quantile_values() noexcept {
     quantile += step / 6 * (first + 2 * second + 2 * third + fourth);
     values[cell + 1] = quantile;
   }
-  return values;  // the last is that of 1/2, which is 0
+  return values;  // the last entry is the quantile of 1/2, which is 0
 }
 
-/// The quantile of Student's t of unit variance, computed from the normal quantile `z` (Abramowitz and Stegun, 26.7.5);
-/// degrees > 2.
+/// Returns the quantile of Student's t of unit variance, computed from the normal quantile `z` (Abramowitz and Stegun,
+/// 26.7.5). Precondition: degrees > 2.
 ECQ_EXACT_FLOAT inline double student_t_quantile(double z, double degrees) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const double z2 = z * z;
@@ -106,8 +107,8 @@ inline const quantile_table& gaussian_quantiles() {
   return table;
 }
 
-/// The table of Student's t of unit variance, for 0 (Gaussian), 6 or 8 degrees of freedom, and of 12 for every other
-/// number.
+/// Returns the table of Student's t of unit variance for 0 (Gaussian), 6 or 8 degrees of freedom; for every other
+/// number, that of 12.
 inline const quantile_table& student_t_quantiles(unsigned degrees_of_freedom) {
   static const quantile_table t6 = detail::make_quantiles(6);
   static const quantile_table t8 = detail::make_quantiles(8);

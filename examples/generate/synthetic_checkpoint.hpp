@@ -1,17 +1,17 @@
 #pragma once
 /// \file
-/// Llama-shaped checkpoints with the statistics of trained weights, for whoever has no model at hand.
+/// Llama-shaped checkpoints with the statistics of trained weights, for users without a model at hand.
 ///
 /// Every weight depends only on (seed, tensor, element index): any range can be made by itself, on any number of
-/// threads, and is the same on every machine. No operation on the way to a value rounds differently from one C library
-/// to another.
+/// threads, and is the same on every machine. No operation on the way to a value rounds differently in different C
+/// libraries.
 ///
-/// What is modelled, and after what:
+/// Properties of trained models that the weights have:
 ///  - shapes, names and order of a Llama checkpoint with grouped-query attention;
 ///  - tails heavier than Gaussian: Student's t, 6 degrees of freedom for queries and keys, 8 for embeddings, 12 for
 ///    the rest (excess kurtosis about 3, 1.5 and 0.75, before row scales);
 ///  - rows (output channels) of different scale: log-normal, sigma 0.15 ... 0.35;
-///  - one weight in 65536 is 8 times its size;
+///  - one weight in 65536 is 8 times as large;
 ///  - scale falls with width as 1 / sqrt(fan-in), grows by half with depth, and is 1 / sqrt(2 layers) smaller where a
 ///    projection writes into the residual stream;
 ///  - one super weight, in the down projection of the second layer.
@@ -35,7 +35,8 @@
 
 namespace ecq_examples {
 
-/// Shape of a model; queries have `heads` heads of hidden / heads channels, keys and values `key_value_heads` of them.
+/// Shape of a model. Queries have `heads` heads of hidden / heads channels; keys and values have `key_value_heads` such
+/// heads.
 struct preset {
   std::string_view name;
   std::string_view description;
@@ -61,7 +62,7 @@ constexpr std::optional<preset> find_preset(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-/// A tensor of a synthetic checkpoint, and what fill() needs to know about it.
+/// A tensor of a synthetic checkpoint, with the parameters of its weights for fill().
 struct synthetic_tensor {
   std::string name;
   std::vector<std::uint64_t> shape;  ///< rows (output channels) x columns, or one dimension for norms
@@ -85,14 +86,14 @@ struct synthetic_tensor {
 
 inline constexpr float super_weight_value = -2.0F;
 
-/// All tensors of a checkpoint, in the order of the file.
+/// Returns all tensors of a checkpoint, in the order of the file.
 std::vector<synthetic_tensor> tensors(const preset& model);
 
-/// Fills `out` with elements first_element ... first_element + out.size() - 1 of `tensor`; precondition: they are
+/// Fills `out` with elements first_element ... first_element + out.size() - 1 of `tensor`. Precondition: they are
 /// within its size.
 void fill(const synthetic_tensor& tensor, std::uint64_t seed, std::uint64_t first_element, std::span<ecq::bf16> out);
 
-/// Fills `out` in the same way, on all threads of `backend`.
+/// Fills `out` like fill() without a backend, on all threads of `backend`.
 inline void fill(const ecq::cpu& backend, const synthetic_tensor& tensor, std::uint64_t seed,
                  std::uint64_t first_element, std::span<ecq::bf16> out) {
   constexpr std::size_t piece = std::size_t{1} << 18;
@@ -107,7 +108,7 @@ inline void fill(const ecq::cpu& backend, const synthetic_tensor& tensor, std::u
 
 namespace detail {
 
-/// The output function of SplitMix64 (Steele, Lea and Flood, 2014), applied to a counter.
+/// Applies the output function of SplitMix64 (Steele, Lea and Flood, 2014) to a counter.
 constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
   value += 0x9e3779b97f4a7c15U;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -163,7 +164,7 @@ inline void fill(const synthetic_tensor& tensor, std::uint64_t seed, std::uint64
 
 namespace detail {
 
-/// Adds tensors with the scales that the comment at the head of this file describes.
+/// Makes the tensors of a checkpoint, with the scales that the comment at the head of this file describes.
 class checkpoint_builder {
  public:
   explicit checkpoint_builder(const preset& model) : model_(model) {}
@@ -176,7 +177,7 @@ class checkpoint_builder {
     norm.scale = 0.05F;
   }
 
-  /// `depth` is 0 in the first layer and 1 in the last; `share` scales the usual 1 / sqrt(fan-in).
+  /// Adds a matrix. `depth` is 0 in the first layer and 1 in the last; `share` scales the usual 1 / sqrt(fan-in).
   ECQ_EXACT_FLOAT synthetic_tensor& add_matrix(std::string name, std::uint64_t rows, std::uint64_t columns,
                                                double depth, double share) {
     ECQ_EXACT_FLOAT_BODY

@@ -1,4 +1,4 @@
-// Added tokens in a text, from left to right.
+// Finds added tokens in a text, from left to right.
 
 #include "added_tokens.hpp"
 
@@ -22,7 +22,7 @@ bool added_tokens::has(std::string_view text) const noexcept {
 
 void added_tokens::split(std::string_view text,
                          const std::function<void(std::string_view piece, const std::uint32_t* token)>& use) const {
-  std::size_t begin = 0;  // of what no added token has taken
+  std::size_t begin = 0;  // of the text that no added token has taken
   for (std::size_t place = 0; place < text.size();) {
     const added_token* const added = at(text.substr(place));
     if (added == nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tokens that stand for a text of their own, wherever it appears.
+/// Added tokens: each stands for a text of its own, wherever it appears.
 
 #include <array>
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace llama {
 
-/// Texts that become one token each before anything else splits what lies between them.
+/// Texts that become one token each. They are found before anything else splits the text between them.
 class added_tokens {
  public:
-  /// Precondition: `text` is not empty.
+  /// Adds a text and its token. Precondition: `text` is not empty.
   void add(std::string text, std::uint32_t token);
 
   /// Whether exactly this text was added. Precondition: it is not empty.
   bool has(std::string_view text) const noexcept;
 
-  /// Calls `use(piece, token)` for all parts of `text` in order: with the token where an added text stands, and with
-  /// null for what lies between. Of texts that begin at one place, the longest counts.
+  /// Calls `use(piece, token)` for all parts of `text` in order: with the token for an added text, and with null for
+  /// the text between added texts. Of several added texts that begin at one place, the longest counts.
   void split(std::string_view text,
              const std::function<void(std::string_view piece, const std::uint32_t* token)>& use) const;
 

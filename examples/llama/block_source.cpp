@@ -1,4 +1,4 @@
-// The thread that decodes a layer while another computes, and who waits for whom.
+// The thread that decodes one layer while another computes, and its synchronisation with the forward pass.
 
 #include "block_source.hpp"
 

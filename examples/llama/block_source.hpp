@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Layers that stay coded, and are decoded one ahead of the forward pass.
+/// Layers that stay coded and are decoded one layer ahead of the forward pass.
 
 #include <array>
 #include <condition_variable>
@@ -19,11 +19,12 @@
 
 namespace llama {
 
-/// Mode `block`, Algorithm 2 of the EntQuant paper: weights stay coded, and a thread decodes a layer into one of two
-/// buffers while the layer in the other one computes. Decoding gives the weights of mode `dense`, bit for bit.
+/// Source of mode `block`, Algorithm 2 of the EntQuant paper: weights stay coded, and a thread decodes a layer into one
+/// of two buffers while the layer in the other one computes. The decoded weights are those of mode `dense`, bit for
+/// bit.
 class block_source final : public layer_source {
  public:
-  /// Takes all layers, of which there is at least one. `backend` decodes.
+  /// Takes all layers, at least one. `backend` decodes them.
   block_source(const ecq::cpu& backend, std::vector<stored_layer> layers);
   ~block_source() override;
   block_source(const block_source&) = delete;
@@ -37,12 +38,12 @@ class block_source final : public layer_source {
 
   struct slot {
     std::vector<ecq::bf16> memory;
-    std::size_t layer = none;  ///< that is in the memory, or on its way there
+    std::size_t layer = none;  ///< in the memory, or being decoded to it
     ecq::result<void> outcome;
     std::vector<dense_layer> matrices;
   };
 
-  /// Has the thread decode a layer, once it has finished its last one.
+  /// Makes the thread decode a layer, once it has finished its last one.
   void request(std::unique_lock<std::mutex>& lock, std::size_t to, std::size_t layer);
   void serve();
   void decode(slot& to) const;

@@ -1,4 +1,4 @@
-// Byte-pair encoding: a list of tokens, and a queue of the neighbours that can merge.
+// Byte-pair encoding by a list of tokens and a queue of the neighbours that can merge.
 
 #include "byte_pairs.hpp"
 
@@ -18,7 +18,7 @@ struct link {
   std::uint32_t token;
   std::size_t previous, next;
 };
-/// Rank, place of the left token, both tokens, and what becomes of them.
+/// Rank, place of the left token, both tokens, and the token that they become.
 using candidate = std::tuple<std::uint32_t, std::size_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
 std::uint64_t key(std::uint32_t left, std::uint32_t right) noexcept { return std::uint64_t{left} << 32U | right; }

@@ -10,15 +10,16 @@
 
 namespace llama {
 
-/// Merges of neighbouring tokens, by rank: those of lower rank come first.
+/// Merges of neighbouring tokens by rank; merges of lower rank come first.
 class byte_pairs {
  public:
-  /// Adds the merge of the next rank: `left` and `right` become `merged`. A pair that is added again has its last rank.
+  /// Adds the merge of the next rank: `left` and `right` become `merged`. A pair that is added again takes its last
+  /// rank.
   void add(std::uint32_t left, std::uint32_t right, std::uint32_t merged);
 
   std::size_t size() const noexcept { return merges_.size(); }
 
-  /// Appends what becomes of `tokens` to `out`: as long as two neighbours can merge, those of the lowest rank do, the
+  /// Appends the encoding of `tokens` to `out`: as long as two neighbours can merge, those of the lowest rank do, the
   /// leftmost first. Takes time n log n.
   void encode(std::span<const std::uint32_t> tokens, std::vector<std::uint32_t>& out) const;
 

@@ -1,4 +1,4 @@
-// Each matrix quantised alone, and what that does to the predictions.
+// Quantises each matrix alone and measures how that changes the predictions.
 
 #include "calibration.hpp"
 
@@ -26,10 +26,10 @@ namespace llama {
 
 namespace {
 
-/// A matrix as EntQuant leaves it.
+/// A matrix quantised by EntQuant and decoded to BF16.
 class quantized_matrix {
  public:
-  /// Errors: those of ecq::entquant, such as ecq::errc::non_finite.
+  /// Quantises `weights`. Errors: those of ecq::entquant, such as ecq::errc::non_finite.
   static ecq::result<quantized_matrix> of(const ecq::cpu& backend, ecq::matrix_view<const ecq::bf16> weights,
                                           double lambda) {
     quantized_matrix made;
@@ -65,7 +65,7 @@ class quantized_matrix {
   double relative_error_ = 0;
 };
 
-/// The logits of all tokens of a text; valid until the pass computes others.
+/// Returns the logits of all tokens of a text, valid until the pass computes others.
 ecq::result<ecq::matrix_view<const float>> logits_of(forward_pass& pass, kv_cache& cache,
                                                      std::span<const std::uint32_t> text) {
   cache.clear();
@@ -75,8 +75,8 @@ ecq::result<ecq::matrix_view<const float>> logits_of(forward_pass& pass, kv_cach
   return logits;
 }
 
-/// Sets the sensitivities from divergences and errors, with geometric mean 1 and within a million either way. A matrix
-/// of no influence has the least, one that was not `used` the mean.
+/// Sets the sensitivities from divergences and errors. Their geometric mean is 1, and they are limited to 1e-6 to 1e6.
+/// A matrix without influence gets the least, one that was not `used` the mean.
 void set_sensitivities(std::span<matrix_sensitivity> matrices, std::span<const std::size_t> weights,
                        const std::vector<bool>& used) {
   double logs = 0;

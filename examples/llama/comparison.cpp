@@ -1,4 +1,4 @@
-// Two models side by side: their weights layer by layer, their predictions window by window.
+// Compares two models: their weights layer by layer, their predictions window by window.
 
 #include "comparison.hpp"
 

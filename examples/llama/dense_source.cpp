@@ -1,4 +1,4 @@
-// Layers that are decoded once, as the model is opened.
+// Decodes layers once, as the model is opened.
 
 #include "dense_source.hpp"
 

@@ -14,7 +14,7 @@
 
 namespace llama {
 
-/// Mode `dense`: everything was decoded once, and lies in memory as BF16.
+/// Source of mode `dense`: coded matrices are decoded once and stay in memory as BF16.
 class dense_source final : public layer_source {
  public:
   /// Adds the next layer, decoded by `backend`. Errors: those of ecq::block_decoder::decode.

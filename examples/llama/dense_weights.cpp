@@ -1,4 +1,5 @@
-// Stored tensors to BF16 or FP32: plain ones element by element, coded ones by the blocks that hold them.
+// Converts stored tensors to BF16 or FP32: plain tensors element by element, coded tensors by the blocks that hold
+// them.
 
 #include "dense_weights.hpp"
 
@@ -20,31 +21,31 @@ namespace llama {
 
 namespace {
 
-/// Whether the data of a tensor are BF16 weights as they lie in the mapped file.
+/// Whether the data of a tensor can be used as BF16 weights where they lie in the mapped file.
 bool usable_in_place(const stored_tensor& tensor) noexcept {
   return !tensor.coded() && tensor.type == ecq::dtype::bf16 && std::endian::native == std::endian::little &&
          reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % alignof(ecq::bf16) == 0;
 }
 
-/// The weights of a tensor that is usable_in_place().
+/// Returns the weights of a tensor in its mapped file. Precondition: usable_in_place().
 ecq::matrix_view<const ecq::bf16> in_place(const stored_tensor& tensor) noexcept {
   const extents size = extents_of(tensor);
   return {reinterpret_cast<const ecq::bf16*>(tensor.bytes.data()), size.rows, size.columns};
 }
 
-/// Checks the data of a plain tensor against the checksum that a container has; a plain file has none.
+/// Checks the data of a plain tensor against the checksum in its container; plain files have no checksums.
 ecq::result<void> check_data(const stored_tensor& tensor) {
   if (tensor.container == nullptr || tensor.coded()) return {};
   return tensor.container->read(*tensor.entry, [](std::span<const std::byte>) { return ecq::result<void>(); });
 }
 
-/// A weight as `Element`, rounded as decoding rounds it.
+/// Returns a weight as `Element`, rounded as decoding rounds it.
 template <class Element>
 Element rounded(float weight) noexcept {
   return std::isfinite(weight) ? ecq::nearest_finite<Element>(weight) : Element(weight);
 }
 
-/// Copies a plain tensor's elements of `Format` to `out`.
+/// Copies a plain tensor's elements from `Format` to `Element`.
 template <class Element, class Format>
 void copy_elements(std::span<const std::byte> bytes, Element* out) noexcept {
   using code_type = typename Format::code_type;

@@ -26,7 +26,7 @@ namespace llama {
 
 struct stored_tensor;
 
-/// The rows and columns of a tensor; a vector has one column, as in containers.
+/// Rows and columns of a tensor. A vector has one column, as in containers.
 struct extents {
   std::size_t rows = 0;
   std::size_t columns = 1;
@@ -34,22 +34,23 @@ struct extents {
   std::size_t size() const noexcept { return rows * columns; }
 };
 
-/// The extents of a tensor of one or two dimensions.
+/// Returns the extents of a tensor of one or two dimensions.
 extents extents_of(const stored_tensor& tensor) noexcept;
 
-/// Decodes tensors, each to memory of its own, as `Element` (ecq::bf16 or float): those of one block side by side.
-/// Other types are rounded to the nearest element, as ecq::block_decoder::decode does.
+/// Decodes tensors to `Element` (ecq::bf16 or float), each to memory of its own, and those of one block side by side.
+/// Weights of other types are rounded to the nearest `Element`, as ecq::block_decoder::decode does.
 template <class Element>
 class tensor_decoder {
  public:
-  /// Adds a tensor, of whose weights the decoder writes the first to `place` elements behind the begin of its output.
-  /// Errors: those of opening its block, and of a plain tensor's checksum.
+  /// Adds a tensor, whose first weight is written to element `place` of the output. Errors: those of opening its block,
+  /// and of a plain tensor's checksum.
   ecq::result<void> add(const stored_tensor& tensor, std::size_t place);
 
-  /// The bytes of the streams and scales of the blocks that are open.
+  /// Returns the bytes of the streams and scales of the open blocks.
   std::uint64_t coded_bytes() const noexcept { return coded_bytes_; }
 
-  /// Decodes all that was added to memory from `out` on, by `backend`. Errors: those of ecq::block_decoder::decode.
+  /// Decodes all added tensors by `backend`, to the output that begins at `out`. Errors: those of
+  /// ecq::block_decoder::decode.
   ecq::result<void> decode(const ecq::cpu& backend, Element* out) const;
 
  private:
@@ -70,11 +71,11 @@ class tensor_decoder {
   std::uint64_t coded_bytes_ = 0;
 };
 
-/// A matrix of BF16 weights: in a mapped file, or in memory of its own.
+/// Matrix of BF16 weights: in a mapped file, or in memory of its own.
 class bf16_matrix {
  public:
   bf16_matrix() = default;
-  bf16_matrix(bf16_matrix&&) noexcept = default;  // not copied: the view leads to the memory
+  bf16_matrix(bf16_matrix&&) noexcept = default;  // not copied: the view may point into own_
   bf16_matrix& operator=(bf16_matrix&&) noexcept = default;
 
   /// Loads a tensor. Errors: those of tensor_decoder.
@@ -88,7 +89,7 @@ class bf16_matrix {
   ecq::matrix_view<const ecq::bf16> view_;
 };
 
-/// Loads a vector, exactly if it is lossless. Errors: those of tensor_decoder.
+/// Loads a vector as FP32; the values are exact if it is lossless. Errors: those of tensor_decoder.
 ecq::result<std::vector<float>> load_floats(const ecq::cpu& backend, const stored_tensor& tensor);
 
 }  // namespace llama

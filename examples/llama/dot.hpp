@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sums of products in one order, which defines the results of every product here.
+/// Dot products, summed in one order, which defines the results of every product here.
 
 #include <bit>
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace llama {
 
-/// Partial sums of a dot product: lane j sums the products at positions k with k mod dot_lanes = j, by ascending k,
-/// each product and each sum rounded to FP32. The lanes are then added in halves. Instruction sets of any width compute
-/// the same bits, and so does every tile of rows and tokens.
+/// Number of lanes, the partial sums of a dot product. Lane j sums the products at positions k with k mod dot_lanes =
+/// j, by ascending k; each product and each sum is rounded to FP32. The lanes are then added in halves. Instruction
+/// sets of any width compute the same bits, and so do tiles of any number of rows and tokens.
 inline constexpr std::size_t dot_lanes = 16;
 
-/// The value of a weight; exact. (The conversion of ecq::bf16 is written for any small float.)
+/// Returns the exact value of a weight. (The conversion of ecq::bf16 is written for any small float.)
 constexpr float value_of(ecq::bf16 weight) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(weight.bits) << 16U);
 }
 constexpr float value_of(float weight) noexcept { return weight; }
 
-/// Adds the products from position `done`, a multiple of dot_lanes, to the lanes, and the lanes to one sum.
+/// Adds the products from position `done` on, a multiple of dot_lanes, to the lanes, and returns the sum of the lanes.
 template <class Weight>
 ECQ_EXACT_FLOAT float finish_dot(float (&lanes)[dot_lanes], const Weight* weights, const float* values,
                                  std::size_t done, std::size_t size) noexcept {
@@ -36,7 +36,7 @@ ECQ_EXACT_FLOAT float finish_dot(float (&lanes)[dot_lanes], const Weight* weight
   return lanes[0];
 }
 
-/// The sum of `size` products, in the order that dot_lanes describes: the definition, in plain C++.
+/// Returns the sum of `size` products, in the order that dot_lanes describes. This is the definition, in plain C++.
 template <class Weight>
 ECQ_EXACT_FLOAT float dot(const Weight* weights, const float* values, std::size_t size) noexcept {
   ECQ_EXACT_FLOAT_BODY

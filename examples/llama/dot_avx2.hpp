@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sums of products by AVX2: the bits of dot.hpp, for several rows and tokens at a time.
+/// Dot products by AVX2, with the same bits as dot.hpp, for several rows and tokens at a time.
 
 #include "ecq/base/config.hpp"
 
@@ -20,7 +20,7 @@ ECQ_AVX2 inline __m256 load_eight(const ecq::bf16* from) noexcept {
 }
 ECQ_AVX2 inline __m256 load_eight(const float* from) noexcept { return _mm256_loadu_ps(from); }
 
-/// sums[row * Tokens + token] = dot(weights + row * row_stride, values + token * token_stride, size).
+/// Sets sums[row * Tokens + token] = dot(weights + row * row_stride, values + token * token_stride, size).
 template <std::size_t Rows, std::size_t Tokens, class Weight>
 ECQ_AVX2 ECQ_EXACT_FLOAT void dot_tile(const Weight* weights, std::size_t row_stride, const float* values,
                                        std::size_t token_stride, std::size_t size, float* sums) noexcept {

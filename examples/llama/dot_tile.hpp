@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sums of products by the instructions that the machine has.
+/// Dot products by AVX2 or in plain C++.
 
 #include <cstddef>
 
@@ -10,7 +10,7 @@
 
 namespace llama::detail {
 
-/// sums[row * Tokens + token] = dot of a row and a token, by the instructions that the machine has.
+/// Sets sums[row * Tokens + token] to the dot product of a row and a token. `vectors`: whether to use AVX2.
 template <std::size_t Rows, std::size_t Tokens, class Weight>
 void dot_tile(bool vectors, const Weight* weights, std::size_t row_stride, const float* values,
               std::size_t token_stride, std::size_t size, float* sums) noexcept {

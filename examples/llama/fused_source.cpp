@@ -1,4 +1,4 @@
-// Plans of the matrices of a layer that are multiplied together.
+// Makes plans of the matrices of a layer that are multiplied together.
 
 #include "fused_source.hpp"
 
@@ -18,9 +18,9 @@ namespace llama {
 
 namespace {
 
-/// Coded matrices of a block that share an input, one below the other. Products are those of the codes' exact values
-/// and scales, so they differ from those of dense_layer by the rounding of weights to BF16 and by the order of sums
-/// (ecq::matmul_plan states the bound), and by the rounding of activations if they are quantised.
+/// Coded matrices of a block that share an input, one below the other. Products use the exact values of codes and
+/// scales. They differ from those of dense_layer by the rounding of weights to BF16 and by the order of sums
+/// (ecq::matmul_plan states the bound), and by the rounding of activations if these are quantised.
 class coded_layer final : public linear_layer {
  public:
   coded_layer(ecq::matmul_plan plan, ecq::activation_type activations)
@@ -40,7 +40,7 @@ class coded_layer final : public linear_layer {
   ecq::activation_type activations_;
 };
 
-/// Whether one plan can have both.
+/// Whether one plan can hold both tensors.
 bool together(const stored_tensor& first, const stored_tensor& second) noexcept {
   return first.coded() && second.coded() && first.container == second.container && first.block == second.block;
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Layers that stay coded, and are multiplied as they lie.
+/// Layers that stay coded and are multiplied in coded form.
 
 #include <cstddef>
 #include <map>
@@ -28,7 +28,7 @@ namespace llama {
 
 struct stored_tensor;
 
-/// Mode `fused`: no weight of a coded matrix is ever dense, but for a tile of each thread.
+/// Source of mode `fused`: of a coded matrix, only a tile for each thread is ever dense.
 class fused_source final : public layer_source {
  public:
   explicit fused_source(ecq::activation_type activations) : activations_(activations) {}
@@ -40,7 +40,7 @@ class fused_source final : public layer_source {
   memory_use memory() const noexcept override { return memory_; }
 
  private:
-  /// The plan of matrices of one block.
+  /// Makes the plan of matrices of one block.
   ecq::result<ecq::matmul_plan> plan_of(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors);
 
   ecq::activation_type activations_;

@@ -1,4 +1,4 @@
-// Text that a model continues, token by token.
+// Lets a model continue a text, token by token.
 
 #include "generation.hpp"
 

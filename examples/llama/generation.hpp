@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Text that a model continues.
+/// Generation of text by a model.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace llama {
 class forward_pass;
 struct model_config;
 
-/// How text is continued.
+/// Options of generate().
 struct generation_options {
   std::size_t tokens = 64;  ///< at most
   double temperature = 0;   ///< 0: greedily
   std::uint64_t seed = 0;
 };
 
-/// What came of it.
+/// Result of generate().
 struct generation {
   std::vector<std::uint32_t> tokens{};
   std::string_view stop{};    ///< "tokens" (as many as asked for), "end" (an end token, left out) or "context" (full)
@@ -34,12 +34,12 @@ struct generation {
 
 namespace detail {
 
-/// Tokens of a prompt or a window that are computed at a time; a few suffice to read weights seldom.
+/// Number of tokens of a prompt or a window that are computed at a time, enough for weights to be read seldom.
 inline constexpr std::size_t tokens_per_pass = 256;
 
 }  // namespace detail
 
-/// Continues `prompt`. Calls `progress(tokens so far)` after each token, which is the last one. Errors:
+/// Continues `prompt`. Calls `progress(tokens so far)` after each new token, the last of them. Errors:
 /// ecq::errc::invalid_argument for a prompt without tokens or longer than the context, those of forward_pass::run and
 /// check_logits.
 ecq::result<generation> generate(forward_pass& pass, const model_config& config, std::span<const std::uint32_t> prompt,

@@ -1,4 +1,4 @@
-// Error feedback on 8-bit integers: the one place that compiles it.
+// The only file that compiles error feedback on 8-bit integers.
 
 #include "int8_feedback.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Error feedback on 8-bit integers, compiled once: its factors and its trellis take longest of all.
+/// Error feedback on 8-bit integers. Only one file includes its implementation, whose factors and trellis take longest
+/// of all to compile.
 
 #include <memory>
 
@@ -11,8 +12,9 @@ class compression_method;
 
 namespace llama {
 
-/// ecq::calibrated_method by what `pass` sees, at `target_bits` a weight over the whole model. `correction` is that of
-/// ecq::error_feedback; codes lie on a trellis of `states` states, 4, 8, 16 or 32, or on none (0).
+/// Returns an ecq::calibrated_method that learns from `pass`, at `target_bits` a weight over the whole model.
+/// `correction` is that of ecq::error_feedback. `states` is the number of states of the trellis on which codes lie: 4,
+/// 8, 16 or 32, or 0 for none.
 std::shared_ptr<const ecq::compression_method> int8_feedback(std::shared_ptr<ecq::calibration_pass> pass,
                                                              double target_bits, double correction = 0.75,
                                                              unsigned states = 0);

@@ -1,4 +1,4 @@
-// JSON files of other people: what is not as expected is an error that names it.
+// Reads JSON files of other programs. Unexpected content is an error that names it.
 
 #include "json_file.hpp"
 
@@ -14,8 +14,8 @@ namespace llama {
 
 namespace {
 
-/// The text with the numbers that are not JSON's as strings: members that need a number then refuse them by name, and
-/// all others stay readable.
+/// Returns the text with NaN, Infinity and -Infinity, which JSON does not have, as strings. Members that need a number
+/// then reject them by name, and all others stay readable.
 std::string with_quoted_words(std::string_view text) {
   std::string quoted;
   bool in_string = false;

@@ -15,19 +15,19 @@ class kv_cache {
  public:
   explicit kv_cache(const model_config& config);
 
-  /// The number of tokens whose keys and values all layers have.
+  /// Number of tokens whose keys and values all layers have.
   std::size_t length() const noexcept { return length_; }
-  /// The most tokens that fit: the context of the model.
+  /// Maximum number of tokens: the context of the model.
   std::size_t positions() const noexcept { return positions_; }
   /// Bytes of keys and values.
   std::size_t size_bytes() const noexcept { return 2 * layers_.size() * length_ * width_ * sizeof(float); }
 
-  /// Forgets all tokens, and keeps the memory.
+  /// Forgets all tokens, but keeps the memory.
   void clear() noexcept { length_ = 0; }
 
-  /// Makes room for `tokens` more in all layers.
+  /// Makes room for `tokens` more tokens in all layers.
   void extend(std::size_t tokens);
-  /// Counts `tokens` that all layers have now.
+  /// Adds `tokens`, which all layers have now, to the length.
   void advance(std::size_t tokens) noexcept { length_ += tokens; }
 
   float* key(std::size_t layer, std::size_t position) noexcept { return &layers_[layer].keys[position * width_]; }

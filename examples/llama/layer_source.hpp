@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where the forward pass gets the matrices of a layer from.
+/// Source of the matrices of a layer for the forward pass.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,16 @@ class linear_layer;
 /// The matrices of a layer, in the order of expert_mixture::matrices.
 using layer_matrices = std::vector<const linear_layer*>;
 
-/// Bytes of weights as they lie in memory, mapped files included.
+/// Bytes that weights take in memory, mapped files included.
 struct memory_use {
   std::uint64_t dense = 0;    ///< BF16 matrices and FP32 vectors
   std::uint64_t coded = 0;    ///< streams and scales
-  std::uint64_t buffers = 0;  ///< that coded weights are decoded to again and again
+  std::uint64_t buffers = 0;  ///< to which coded weights are decoded again and again
 
   std::uint64_t total() const noexcept { return dense + coded + buffers; }
 };
 
-/// Hands out the matrices of layer after layer. A mode is a source: the forward pass does not know which.
+/// Provides the matrices of one layer after another. Each mode is a source; the forward pass does not know which.
 class layer_source {
  public:
   layer_source() = default;
@@ -32,9 +32,9 @@ class layer_source {
   layer_source& operator=(const layer_source&) = delete;
   virtual ~layer_source() = default;
 
-  /// The matrices of layer `index`, valid until the next call. One that is multiplied together with those behind it,
-  /// which share its input, has their rows behind its own; in their places is null. Calls come in the order of the
-  /// layers, and begin again at 0 after the last. Errors are those of decoding.
+  /// Returns the matrices of layer `index`, valid until the next call. If matrices that share an input are multiplied
+  /// together, the first has the rows of all, one below the other, and the places of the others are null. Calls come in
+  /// the order of the layers, and begin again at 0 after the last. Errors are those of decoding.
   virtual ecq::result<layer_matrices> layer(std::size_t index) = 0;
 
   virtual memory_use memory() const noexcept = 0;

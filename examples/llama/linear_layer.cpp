@@ -1,4 +1,4 @@
-// Products of layers: which of them are done together.
+// Products of layers, and the choice of those that are done together.
 
 #include "linear_layer.hpp"
 

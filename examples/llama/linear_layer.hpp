@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The products of a decoder, without what its weights look like in memory.
+/// Products of a decoder, whatever its weights look like in memory.
 
 #include <cstddef>
 #include <optional>
@@ -19,14 +19,14 @@ namespace llama {
 
 class thread_pool;
 
-/// How a matrix is multiplied that stays coded.
+/// Plan and activations of a product with a matrix that stays coded.
 struct coded_product {
   const ecq::matmul_plan* plan;
   ecq::activation_type activations;
 };
 
-/// A weight matrix that activations are multiplied by. Dense ones give the same bits for the same weights: each element
-/// of the product is a sum in the order of llama::dot. Coded ones sum in the order of their plan.
+/// A weight matrix that activations are multiplied by. Dense matrices of the same weights give the same bits: each
+/// element of the product is a sum in the order of llama::dot. Coded matrices sum in the order of their plan.
 class linear_layer {
  public:
   linear_layer() = default;
@@ -34,16 +34,16 @@ class linear_layer {
   linear_layer& operator=(const linear_layer&) = delete;
   virtual ~linear_layer() = default;
 
-  /// The rows of the matrix.
+  /// Number of rows of the matrix.
   virtual std::size_t rows() const noexcept = 0;
 
-  /// out (tokens x rows of the matrix) = in (tokens x columns) times the transpose of the matrix; both row-major, with
-  /// the extents of the matrix and any stride between rows. Errors are those of weights that are decoded on the way;
-  /// dense ones have none.
+  /// Computes out (tokens x rows of the matrix) = in (tokens x columns) times the transpose of the matrix. Both are
+  /// row-major, with the extents of the matrix and any stride between rows. Errors: those of decoding coded weights;
+  /// dense matrices have none.
   virtual ecq::result<void> multiply(thread_pool& pool, ecq::matrix_view<const float> in,
                                      ecq::matrix_view<float> out) const = 0;
 
-  /// Nothing if the matrix is dense.
+  /// Returns the product of a coded matrix; nothing if the matrix is dense.
   virtual std::optional<coded_product> coded() const noexcept { return std::nullopt; }
 };
 
@@ -54,11 +54,11 @@ struct layer_product {
   ecq::matrix_view<float> out;
 };
 
-/// Does products that do not depend on each other, those of coded matrices all at once: one of them alone, of few
-/// tokens, may be too small for all threads. Errors: those of linear_layer::multiply.
+/// Computes products that do not depend on each other, those of coded matrices all at once: a single one of few tokens
+/// may be too small for all threads. Errors: those of linear_layer::multiply.
 ecq::result<void> multiply_together(thread_pool& pool, std::span<const layer_product> products);
 
-/// A matrix of BF16 weights in memory, which somebody else owns.
+/// A matrix of BF16 weights in memory that something else owns.
 class dense_layer final : public linear_layer {
  public:
   dense_layer() = default;

@@ -1,4 +1,4 @@
-// The choice of experts, and what files call them.
+// Choice of experts, and the names of their tensors.
 
 #include "mixture.hpp"
 

@@ -1,4 +1,4 @@
-// The files of a model, checked against its config.json before anything is loaded.
+// Checks the files of a model against its config.json before it loads anything.
 
 #include "model.hpp"
 

@@ -1,4 +1,4 @@
-// The members of config.json, one after another, each with its limits.
+// Reads the members of config.json, one after another, each with its limits.
 
 #include "model_config.hpp"
 
@@ -15,7 +15,8 @@ namespace llama {
 
 namespace {
 
-/// Largest sizes that a config.json may name: far above every model, and small enough that no product overflows.
+/// Largest sizes that a config.json may have: far above those of every model, and small enough that no product
+/// overflows.
 struct config_limits {
   static constexpr std::uint64_t width = 1 << 22;
   static constexpr std::uint64_t layers = 1 << 12;
@@ -31,12 +32,12 @@ ecq::error unsupported(const Parts&... parts) {
   return ecq::error(ecq::errc::unsupported, parts...);
 }
 
-/// Decoders that differ from Llama's by little.
+/// Decoders that differ little from that of Llama.
 enum class family : std::uint8_t { llama, mistral, mixtral, qwen2, qwen3, qwen3_moe };
 
 constexpr bool has_experts(family which) noexcept { return which == family::mixtral || which == family::qwen3_moe; }
 
-/// Programs choose a decoder by either of two members, so both have to name the same one.
+/// Returns the family of a decoder. Programs choose it by either of two members, so both have to name the same one.
 ecq::result<family> family_of(const json& config) {
   struct names {
     family which;
@@ -67,7 +68,7 @@ ecq::result<family> family_of(const json& config) {
   return found->which;
 }
 
-/// Reads how many tokens attention reaches back.
+/// Reads the window of attention: the number of tokens that it reaches back.
 ecq::result<void> read_window(const json& from, family which, model_config& to) {
   to.window = to.positions;
   const bool has_window = find_member(from, "sliding_window") != nullptr;
@@ -89,7 +90,7 @@ ecq::result<void> read_window(const json& from, family which, model_config& to) 
   return {};
 }
 
-/// Reads what sets families and their members apart, each as its own config has it.
+/// Reads the members by which families and models of a family differ, as each family's own config has them.
 ecq::result<void> read_variant(const json& from, family which, model_config& to) {
   if (const json* act = find_member(from, "hidden_act"); act != nullptr && *act != "silu") {
     return unsupported("hidden_act ", act->dump(), ", not \"silu\"");
@@ -110,7 +111,7 @@ ecq::result<void> read_variant(const json& from, family which, model_config& to)
   return {};
 }
 
-/// Reads what says which experts layers have. Precondition: read_sizes() has read the other sizes.
+/// Reads the members about the experts of layers. Precondition: read_sizes() has read the other sizes.
 ecq::result<void> read_mixture(const json& from, family which, model_config& to) {
   if (!has_experts(which)) return {};
   const bool is_mixtral = which == family::mixtral;

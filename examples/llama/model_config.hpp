@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The shape of a Llama-like decoder, as its config.json gives it.
+/// Shape of a Llama-like decoder, from its config.json.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace llama {
 
-/// The shape of a decoder and its constants. Every size is at least 1.
+/// Shape and constants of a decoder. Every size is at least 1.
 struct model_config {
   std::size_t hidden = 0;        ///< width of the residual stream
   std::size_t intermediate = 0;  ///< width of the gated layer, of an expert's if there are experts
@@ -32,7 +32,7 @@ struct model_config {
   by_projection<bool> biases{};  ///< whether products have a bias added; those that share an input all do, or none
   bool head_norms = false;       ///< whether each head of queries and keys is normalised before it is rotated
   expert_mixture mixture{};
-  std::size_t window = 0;  ///< tokens that a token attends to, of which it is the last; at least 1
+  std::size_t window = 0;  ///< tokens that a token attends to, itself included; at least 1
   std::optional<std::uint32_t> begin_token{};
   std::vector<std::uint32_t> end_tokens{};
 
@@ -40,15 +40,15 @@ struct model_config {
   std::size_t key_width() const noexcept { return key_heads * head_width; }
 };
 
-/// Reads the shape of a decoder from the text of a config.json: Llama's, or one that differs from it by little
-/// (Mistral, Mixtral, Qwen2, Qwen3, its mixture of experts). Errors name the member: ecq::errc::unsupported for another
-/// architecture, rotary embeddings of another type, another activation, other windows of attention than Mistral's,
-/// layers with and without experts, or weights that another program has quantised; ecq::errc::not_found for a size that
-/// is missing; ecq::errc::corrupt for values that are wrong or contradict each other.
+/// Reads the shape of a decoder from a config.json: Llama's, or that of a similar one (Mistral, Mixtral, Qwen2, Qwen3
+/// and its mixture of experts). Errors name the member: ecq::errc::unsupported for another architecture, rotary
+/// embeddings of another type, another activation, other windows of attention than Mistral's, layers both with and
+/// without experts, or weights that another program has quantised; ecq::errc::not_found for a size that is missing;
+/// ecq::errc::corrupt for values that are wrong or contradict each other.
 ecq::result<model_config> parse_model_config(const json& from);
 
-/// Reads config.json in `folder`; the tokens that begin and end texts are those of generation_config.json alone, where
-/// there is one. Errors name the file, and are those of parse_model_config.
+/// Reads config.json in `folder`. If there is a generation_config.json, the tokens that begin and end texts are only
+/// those in it. Errors name the file, and are those of parse_model_config.
 ecq::result<model_config> read_model_config(const std::filesystem::path& folder);
 
 }  // namespace llama

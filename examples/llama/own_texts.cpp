@@ -1,4 +1,4 @@
-// Texts that a model writes itself, each of its own seed.
+// Lets a model write texts, each with a seed of its own.
 
 #include "own_texts.hpp"
 

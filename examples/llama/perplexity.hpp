@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How well a model predicts text.
+/// Perplexity: a measure of the predictions of text by a model.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct model_config;
 class thread_pool;
 struct window_options;
 
-/// What the predictions cost.
+/// Result of measure_perplexity().
 struct perplexity_result {
   double loss = 0;  ///< mean of -log(probability), nats a token
   std::size_t windows = 0;
@@ -27,7 +27,7 @@ struct perplexity_result {
 };
 
 /// Measures the mean loss over the windows of `tokens`. Calls `progress(windows done, of all)` before each. Errors:
-/// those of text_windows::of; those of window_reader name the window.
+/// those of text_windows::of; those of window_reader, which name the window.
 ecq::result<perplexity_result> measure_perplexity(forward_pass& pass, thread_pool& pool, const model_config& config,
                                                   std::span<const std::uint32_t> tokens, const window_options& how,
                                                   const std::function<void(std::size_t, std::size_t)>& progress = {});

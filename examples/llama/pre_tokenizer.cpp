@@ -1,4 +1,4 @@
-// Splits text as the regular expressions of tokenizers do, without one.
+// Splits text as the regular expressions of tokenizers do, without a regular-expression engine.
 
 #include "pre_tokenizer.hpp"
 
@@ -20,12 +20,13 @@ class piece_matcher {
         all_(detail::characters_of(text)) {}
 
   std::size_t characters() const noexcept { return all_.size(); }
-  /// The byte at which character `index` begins; the size of the text for the one behind the last.
+  /// Returns the byte at which character `index` begins, or the size of the text for the index after the last
+  /// character.
   std::size_t byte_of(std::size_t index) const noexcept {
     return index < all_.size() ? all_[index].begin : text_.size();
   }
 
-  /// The character behind the piece that begins at `from`. Alternatives are tried in the order of the pattern.
+  /// Returns the character after the piece that begins at `from`. Alternatives are tried in the order of the pattern.
   std::size_t end_of(std::size_t from) const {
     if (pattern_ == split_pattern::numbers || pattern_ == split_pattern::digits) return end_by_numbers(from);
     if (const std::size_t length = contraction(from); length != 0) return from + length;
@@ -62,13 +63,13 @@ class piece_matcher {
     return !lead.is_line_end() && lead.kind != character_class::letter && lead.kind != character_class::number;
   }
 
-  /// The length of "'s", "'ll" and the like at `from`, or 0.
+  /// Returns the length of "'s", "'ll" and the like at `from`, or 0.
   std::size_t contraction(std::size_t from) const noexcept {
     if (all_[from].point != '\'') return 0;
     const auto letter = [&](std::size_t index) -> char {
       const std::uint32_t point = index < all_.size() ? all_[index].point : 0;
       if (llama3_ && point >= 'A' && point <= 'Z') return static_cast<char>(point + 32);
-      if (llama3_ && point == 0x17F) return 's';  // the long s, which only cases tell apart from s
+      if (llama3_ && point == 0x17F) return 's';  // the long s, which equals s when case is ignored
       return point < 0x80 ? static_cast<char>(point) : '\0';
     };
     const char one = letter(from + 1);
@@ -77,7 +78,8 @@ class piece_matcher {
     return (one == 'r' && two == 'e') || (one == 'v' && two == 'e') || (one == 'l' && two == 'l') ? 3 : 0;
   }
 
-  /// White space: up to its last line end (Llama 3), else all but the last character, which may lead a word.
+  /// Returns the end of white space: after its last line end (Llama 3), else before the last character, which may lead
+  /// a word.
   std::size_t end_of_spaces(std::size_t from) const noexcept {
     const std::size_t end = run(from, character_class::space);
     for (std::size_t at = end; llama3_ && at > from; --at) {
@@ -93,7 +95,7 @@ class piece_matcher {
     return from;
   }
 
-  /// Whether `Digits` sees a number: it knows those of Unicode 17, unlike the expressions.
+  /// Whether `Digits` sees a number. It knows the numbers of Unicode 17, unlike the expressions.
   bool is_number(std::size_t index) const noexcept {
     const std::uint32_t point = all_[index].point;
     return is(index, character_class::number) || (point >= 0x11DE0 && point <= 0x11DE9) ||
@@ -102,7 +104,7 @@ class piece_matcher {
 
   std::string_view text_;
   split_pattern pattern_;
-  bool llama3_;  ///< or like it
+  bool llama3_;  ///< the pattern of Llama 3 or a similar one
   std::vector<detail::character> all_;
 };
 

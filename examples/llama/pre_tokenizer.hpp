@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Splits text into the pieces that byte-pair encoding does not merge across.
+/// Splits text into pieces, across which byte-pair encoding does not merge.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace llama {
 
-/// What byte-level tokenizers split text by.
+/// Patterns by which tokenizers split text.
 enum class split_pattern : std::uint8_t {
   none,     ///< text stays whole
   gpt2,     ///< that of GPT-2, which `ByteLevel` applies with `use_regex`
   llama3,   ///< that of Llama 3
-  qwen2,    ///< that of Qwen2, which has Llama 3's but for single digits
-  numbers,  ///< runs of numbers, and what lies between them: `Digits`
-  digits    ///< each number, and what lies between them: `Digits` with `individual_digits`
+  qwen2,    ///< that of Qwen2: Llama 3's, but with single digits
+  numbers,  ///< runs of numbers, and the text between them: `Digits`
+  digits    ///< each number, and the text between numbers: `Digits` with `individual_digits`
 };
 
 /// The regular expressions of split_pattern::llama3 and qwen2, as tokenizer.json spells them.
@@ -32,7 +32,8 @@ inline constexpr std::string_view qwen2_expression =
 
 namespace detail {
 
-/// A character of text: where it begins, and what it is. Bytes that are not UTF-8 are characters of the class other.
+/// A character of text, with its first byte, code point and class. Bytes that are not UTF-8 are characters of the class
+/// other.
 struct character {
   std::size_t begin = 0;
   std::uint32_t point = 0;
@@ -45,7 +46,7 @@ std::vector<character> characters_of(std::string_view text);
 
 }  // namespace detail
 
-/// Calls `use(piece)` for all pieces of `text` in order; together they are the text.
+/// Calls `use(piece)` for all pieces of `text` in order. Together, the pieces are the text.
 void split(std::string_view text, split_pattern pattern, const std::function<void(std::string_view piece)>& use);
 
 }  // namespace llama

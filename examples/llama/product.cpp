@@ -1,4 +1,4 @@
-// Products of activations and a dense matrix: which tiles, and which thread computes them.
+// Products of activations and a dense matrix: their tiles, and the division of work among threads.
 
 #include "product.hpp"
 
@@ -13,7 +13,7 @@ namespace llama {
 
 namespace {
 
-/// out(token, first + row) for `Tokens` tokens from `token` on and `rows` rows from `first` on.
+/// Computes out(token, row) for `Tokens` tokens from `token` on and `rows` rows from `first` on.
 template <std::size_t Rows, std::size_t Tokens>
 void multiply_tokens(bool vectors, ecq::matrix_view<const ecq::bf16> weights, ecq::matrix_view<const float> in,
                      ecq::matrix_view<float> out, std::size_t token, std::size_t first, std::size_t rows) noexcept {

@@ -14,14 +14,15 @@ double rotary_embedding::frequency(std::size_t pair, std::size_t width) const no
   const double wavelength = 2 * std::numbers::pi / plain;
   if (wavelength < kept_wavelength) return plain;
   if (wavelength >= divided_wavelength) return plain / factor;
-  // 1 where frequencies stay and 0 where they are divided, linear in the frequency.
+  // The plain share: 1 where frequencies stay, 0 where they are divided, linear in the frequency between.
   const double kept = (1 / wavelength - 1 / divided_wavelength) / (1 / kept_wavelength - 1 / divided_wavelength);
   return kept * plain + (1 - kept) * plain / factor;
 }
 
 namespace {
 
-/// The object that holds the parameters: rope_scaling, of older programs, counts before rope_parameters.
+/// Returns the object that holds the parameters. rope_scaling, of older programs, takes precedence over
+/// rope_parameters.
 const json& parameters_in(const json& config) {
   static const json none = json::object();
   for (const char* const name : {"rope_scaling", "rope_parameters"}) {
@@ -30,7 +31,7 @@ const json& parameters_in(const json& config) {
   return none;
 }
 
-/// Refuses parameters that layers do not share.
+/// Rejects parameters that not all layers share.
 ecq::result<void> check_shared(const json& parameters) {
   for (const auto& [name, value] : parameters.items()) {
     if (value.is_object()) return ecq::error(ecq::errc::unsupported, "rotary embeddings of '", name, "' alone");
@@ -38,14 +39,15 @@ ecq::result<void> check_shared(const json& parameters) {
   return {};
 }
 
-/// Refuses heads that are turned in part.
+/// Rejects heads that are rotated only in part.
 ecq::result<void> check_whole(const json& object) {
   const json* part = find_member(object, "partial_rotary_factor");
   if (part == nullptr || *part == 1.0) return {};
   return ecq::error(ecq::errc::unsupported, "partial_rotary_factor ", part->dump());
 }
 
-/// The context that the frequencies were made for: beside the parameters, else among them, else the model's own.
+/// Returns the context that the frequencies were made for: the member beside the parameters, else that among them, else
+/// the model's own context.
 ecq::result<double> original_context(const json& config, const json& parameters) {
   constexpr const char* name = "original_max_position_embeddings";
   if (find_member(config, name) != nullptr) return positive_member(config, name, 1);

@@ -1,4 +1,4 @@
-// The next token from logits, the same on every machine.
+// Chooses the next token from logits, the same on every machine.
 
 #include "sampling.hpp"
 
@@ -26,7 +26,7 @@ ecq::result<std::uint32_t> sampler::next(std::span<const float> logits) {
     sum += std::exp((static_cast<double>(logit) - static_cast<double>(*likeliest)) / temperature_);
     shares_.push_back(sum);
   }
-  // The upper 53 bits, as a fraction; distributions of the standard library differ from one to another.
+  // The upper 53 bits, as a fraction. The distributions of standard libraries differ from each other.
   const double chosen = std::ldexp(static_cast<double>(random_() >> 11U), -53) * sum;
   const auto found = std::upper_bound(shares_.begin(), shares_.end(), chosen);
   return token_at((std::min)(std::distance(shares_.begin(), found), std::ssize(shares_) - 1));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The next token from logits.
+/// Choice of the next token from logits.
 
 #include <cstdint>
 #include <random>
@@ -11,17 +11,19 @@
 
 namespace llama {
 
-/// Fails with ecq::errc::non_finite unless all logits are finite; a weight may be NaN.
+/// Fails with ecq::errc::non_finite unless all logits are finite. A weight that is NaN, for instance, can make them
+/// NaN.
 ecq::result<void> check_logits(std::span<const float> logits);
 
 /// Chooses tokens: the likeliest, or at random by their probabilities.
 class sampler {
  public:
-  /// `temperature` 0: always the likeliest token, the first of several; otherwise logits are divided by it. The same
-  /// seed gives the same tokens on every machine whose logits and exponential function are the same.
+  /// With `temperature` 0, the sampler always chooses the likeliest token, the first of several; otherwise, logits are
+  /// divided by it. The same seed gives the same tokens on every machine whose logits and exponential function are the
+  /// same.
   sampler(double temperature, std::uint64_t seed) : temperature_(temperature), random_(seed) {}
 
-  /// Errors: those of check_logits.
+  /// Chooses the next token. Errors: those of check_logits.
   ecq::result<std::uint32_t> next(std::span<const float> logits);
 
  private:

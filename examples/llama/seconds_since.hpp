@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How long something took.
+/// Measurement of elapsed time.
 
 #include <chrono>
 

@@ -11,8 +11,8 @@ namespace llama {
 
 namespace {
 
-/// The code points that stand for bytes in the tokens of files: printable bytes for themselves, the others from
-/// U+0100 on.
+/// Returns the code point that stands for each byte in the tokens of files. Printable bytes stand for themselves; for
+/// the others, code points begin at U+0100.
 std::array<std::uint32_t, 256> alphabet() {
   std::array<std::uint32_t, 256> points{};
   std::uint32_t next = 256;

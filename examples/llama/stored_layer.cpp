@@ -1,4 +1,4 @@
-// The matrices of a layer: plain ones loaded, coded ones side by side in a buffer.
+// Matrices of a layer: plain ones are loaded, coded ones are decoded side by side into a buffer.
 
 #include "stored_layer.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The matrices of a layer as files have them.
+/// Matrices of a layer as files have them.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace llama {
 
-/// The matrices of a layer as they are stored: plain ones are in memory, or in their mapped file, for good; coded ones
-/// are decoded to a buffer.
+/// Matrices of a layer as they are stored. Plain matrices stay in memory or in their mapped file; coded matrices are
+/// decoded to a buffer.
 class stored_layer {
  public:
-  /// Opens the blocks that hold coded matrices, and loads plain ones. Errors: those of tensor_decoder.
+  /// Opens the blocks that hold coded matrices and loads plain ones. Errors: those of tensor_decoder.
   static ecq::result<stored_layer> open(const ecq::cpu& backend, std::span<const stored_tensor* const> tensors);
 
-  /// The number of weights that decode() writes.
+  /// Number of weights that decode() writes.
   std::size_t buffer_weights() const noexcept { return buffer_weights_; }
   std::uint64_t coded_bytes() const noexcept { return decoder_.coded_bytes(); }
   std::uint64_t plain_bytes() const noexcept { return plain_bytes_; }
 
   ecq::result<void> decode(const ecq::cpu& backend, ecq::bf16* buffer) const;
 
-  /// Closes the blocks: nothing is decoded any more.
+  /// Closes the blocks. From then on, decode() decodes nothing.
   void close();
 
-  /// The number of matrices.
+  /// Number of matrices.
   std::size_t size() const noexcept { return matrices_.size(); }
 
-  /// Sets the matrices, size() of them, of a layer that was decoded to `buffer`.
+  /// Sets `layers`, size() of them, to the plain matrices and to those that were decoded to `buffer`.
   void set(std::span<dense_layer> layers, const ecq::bf16* buffer) const noexcept;
 
  private:
@@ -52,7 +52,7 @@ class stored_layer {
   std::uint64_t plain_bytes_ = 0;
 };
 
-/// Pointers to the matrices of a layer.
+/// Returns pointers to the matrices of a layer.
 layer_matrices pointers_to(std::span<const dense_layer> layers);
 
 }  // namespace llama

@@ -1,4 +1,4 @@
-// The tensors of a model by name, whatever files they lie in.
+// Finds the tensors of a model by name, whatever files they lie in.
 
 #include "stored_tensors.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The tensors of a model in files: plain ones, and those that ecq has compressed.
+/// Tensors of a model in files, plain or compressed by ecq.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,20 +28,20 @@ namespace llama {
 struct stored_tensor {
   std::string_view name;
   std::span<const std::uint64_t> shape;
-  /// The format of its elements, or nothing for elements that are no weights of this program (integers, packed codes,
-  /// FP8 that waits for its scales).
+  /// Format of its elements; nothing for elements that this program cannot use as weights (integers, packed codes, FP8
+  /// that is still to be multiplied by its scales).
   std::optional<ecq::dtype> type;
   std::string_view type_name;                        ///< of its elements, as files spell it
   std::span<const std::byte> bytes{};                ///< of a plain tensor: its data in the mapped file
   const ecq::tensor_entry* entry = nullptr;          ///< of a plain tensor
   const ecq::container_reader* container = nullptr;  ///< the container that holds it; null in a plain file
-  std::size_t block = 0;                             ///< of a coded tensor, as is the next: its place in the container
+  std::size_t block = 0;                             ///< of a coded tensor, like `matrix`: its place in the container
   std::size_t matrix = 0;
 
   bool coded() const noexcept { return entry == nullptr; }
 };
 
-/// All tensors of a model: of safetensors files, or of containers. They stay in their mapped files.
+/// All tensors of a model, in safetensors files or in containers. They stay in their mapped files.
 class stored_tensors {
  public:
   stored_tensors(stored_tensors&&) noexcept;
@@ -52,14 +52,14 @@ class stored_tensors {
   /// ecq::errc::corrupt for a tensor in two containers.
   static ecq::result<stored_tensors> open(const std::filesystem::path& path);
 
-  /// The tensor called `name`, or null.
+  /// Returns the tensor called `name`, or null.
   const stored_tensor* find(std::string_view name) const noexcept;
 
-  /// The tensor called `name`, of this shape. Errors name the tensor: ecq::errc::not_found, ecq::errc::corrupt for
-  /// another shape, ecq::errc::unsupported for elements that are not BF16, F16 or F32.
+  /// Returns the tensor called `name`, which must have this shape. Errors name the tensor: ecq::errc::not_found,
+  /// ecq::errc::corrupt for another shape, ecq::errc::unsupported for elements that are not BF16, F16 or F32.
   ecq::result<const stored_tensor*> expect(std::string_view name, std::span<const std::uint64_t> shape) const;
 
-  /// Calls `use(tensor)` for all tensors, by name.
+  /// Calls `use(tensor)` for all tensors, in the order of their names.
   template <class Use>
   void each(const Use& use) const {
     for (const auto& [name, tensor] : by_name_) use(tensor);

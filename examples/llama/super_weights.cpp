@@ -1,4 +1,4 @@
-// Peaks of the channels of down projections, and the weights where two of them meet.
+// Finds the peaks of the channels of down projections, and the weights where two of them meet.
 
 #include "super_weights.hpp"
 
@@ -21,10 +21,10 @@ namespace llama {
 
 namespace {
 
-/// The largest channels of a side of a layer that are paired with those of the other side.
+/// Number of the largest input channels, and of the largest output channels, that are paired with each other.
 constexpr std::size_t channels_paired = 25;
 
-/// Raises `peaks`, one for each column, to the magnitudes in `values`; that of NaN is infinite.
+/// Raises `peaks`, one for each column, to the magnitudes in `values`. NaN counts as infinite.
 void raise_peaks(ecq::matrix_view<const float> values, std::vector<float>& peaks) {
   peaks.resize(values.columns());
   for (std::size_t token = 0; token < values.rows(); ++token) {
@@ -35,7 +35,7 @@ void raise_peaks(ecq::matrix_view<const float> values, std::vector<float>& peaks
   }
 }
 
-/// The channels of the largest peaks, in descending order, the first of equal ones first.
+/// Returns the channels of the largest peaks, in descending order, the first of equal ones first.
 std::vector<std::size_t> largest_channels(const std::vector<float>& peaks) {
   std::vector<std::size_t> channels(peaks.size());
   std::iota(channels.begin(), channels.end(), std::size_t{0});
@@ -48,7 +48,8 @@ std::vector<std::size_t> largest_channels(const std::vector<float>& peaks) {
   return channels;
 }
 
-/// By descending strength. Many share a channel that limits them all; there, by the other one.
+/// Orders weights by descending strength. Many share a channel that limits them all; these are ordered by their other
+/// channel.
 bool stronger(const super_weight& left, const super_weight& right) noexcept {
   const auto key = [](const super_weight& one) {
     return std::tuple(-one.strength(), -(std::max)(one.input, one.output), one.layer, one.expert, one.row, one.column);
@@ -56,8 +57,8 @@ bool stronger(const super_weight& left, const super_weight& right) noexcept {
   return key(left) < key(right);
 }
 
-/// Sets the weights, each an element of the product with an input that is 1 in its column: coded weights need not be
-/// decoded to be seen.
+/// Sets each weight to an element of the product with an input that is 1 in its column. Thus coded weights need not be
+/// decoded.
 ecq::result<void> read_weights(const model& from, thread_pool& pool, std::span<super_weight> weights) {
   std::vector<float> in(from.config().intermediate), out(from.config().hidden);
   for (std::size_t layer = 0; layer < from.config().layers; ++layer) {

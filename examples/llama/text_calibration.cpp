@@ -1,4 +1,4 @@
-// Two models through the same texts, one half of a layer after another.
+// Runs two models through the same texts, one half of a layer after another.
 
 #include "text_calibration.hpp"
 
@@ -49,7 +49,7 @@ ecq::result<std::vector<std::string>> text_calibration::next() {
     for (side& one : sides_) one.matrices = matrices;
     stage_ = 0;
   } else {
-    // What comes behind a matrix, now that it is quantised.
+    // Computes what follows a matrix, now that it is quantised.
     const bool ends = stage_ + 1 == stages();
     if (stage_ + 1 == first_of_experts || ends) ECQ_CHECK(add_to_states());
     if (ends) {

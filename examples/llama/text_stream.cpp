@@ -1,4 +1,4 @@
-// Text that is shown as it comes: whole characters, made printable.
+// Shows text as it comes: whole characters, made printable.
 
 #include "text_stream.hpp"
 
@@ -11,7 +11,7 @@ namespace llama {
 
 namespace {
 
-/// Bytes at the end of `text`, at most 3, that begin a character of UTF-8 but do not complete it.
+/// Returns the number of bytes at the end of `text`, at most 3, that begin a character of UTF-8 but do not complete it.
 std::size_t begun_character(std::string_view text) noexcept {
   for (std::size_t bytes = 1; bytes <= 3 && bytes <= text.size(); ++bytes) {
     const auto byte = static_cast<unsigned char>(text[text.size() - bytes]);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Text that is shown as it comes, token by token.
+/// Output of text as it comes, token by token.
 
 #include <iosfwd>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace llama {
 
-/// Text with its line breaks, which cannot steer a terminal.
+/// Returns text made printable, so that it cannot control a terminal, but with its line breaks and tabs.
 std::string printable_lines(std::string_view text);
 
 /// Shows text in pieces. A token may end within a character, which is held back until it is complete.
@@ -18,7 +18,7 @@ class text_stream {
 
   void add(std::string_view piece);
 
-  /// Ends the text, whatever is held back, and the line.
+  /// Shows the bytes that are held back, and ends the line.
   void end();
 
  private:

@@ -19,8 +19,8 @@ namespace llama {
 class forward_pass;
 struct model_config;
 
-/// Which tokens are predicted: text is cut into windows of `window` + 1 tokens, one after another, and all but the
-/// first of each are predicted from those before them in the window.
+/// Division of a text into windows of `window` + 1 tokens, one after another. All tokens of a window but the first are
+/// predicted from those before them in the window.
 struct window_options {
   std::size_t window = 256;
   std::size_t windows = 0;  ///< at most; 0: as many as the text has
@@ -67,8 +67,8 @@ class window_reader {
   /// Reads the next tokens of a window. Errors: those of forward_pass::run.
   ecq::result<void> read(std::span<const std::uint32_t> tokens);
 
-  /// The logits (count x vocabulary) behind some of the tokens that were read last, valid until the next call. Errors:
-  /// those of forward_pass::logits and check_logits.
+  /// Returns the logits (count x vocabulary) after `count` of the tokens read last, from number `first` on; valid until
+  /// the next call. Errors: those of forward_pass::logits and check_logits.
   ecq::result<ecq::matrix_view<const float>> logits(std::size_t first, std::size_t count);
 
  private:
@@ -82,11 +82,11 @@ class window_reader {
   ecq::matrix_view<const float> states_;
 };
 
-/// Takes the predictions of some tokens of a window: the logits of each model, and the tokens.
+/// Function that takes the predictions of some tokens of a window: the logits of each model, and the tokens.
 using window_user =
     std::function<void(std::span<const ecq::matrix_view<const float>> logits, std::span<const std::uint32_t> targets)>;
 
-/// Has models of one vocabulary predict a window side by side, a few million logits at a time. Calls
+/// Predicts a window with several models of one vocabulary side by side, a few million logits at a time. Calls
 /// `use(logits, targets)` for one run of its tokens after another: logits[i] (targets x vocabulary) are those of
 /// readers[i], finite and valid during the call. Errors: those of the readers.
 ecq::result<void> predict_window(std::span<window_reader> readers, std::span<const std::uint32_t> window,

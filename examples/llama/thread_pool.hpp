@@ -10,20 +10,21 @@
 
 namespace llama {
 
-/// Threads that stay, the caller's among them: products of one token are too short to start threads for each.
+/// Pool of permanent threads, the caller's among them. The products of one token are too short to start threads for
+/// each.
 class thread_pool {
  public:
-  /// `threads` of them, the caller's included; 0: as many as the machine has.
+  /// Makes a pool of `threads` threads, the caller's included; 0: as many as the machine has.
   explicit thread_pool(unsigned threads = 0) : workers_(threads) {}
 
   std::size_t size() const noexcept { return workers_.thread_count(); }
 
-  /// The same threads for verbs of ecq.
+  /// Returns a backend that runs verbs of ecq on these threads.
   ecq::cpu backend() noexcept { return {.pool = &workers_}; }
 
   /// Calls `body(index, worker)` for every index below `count`, in no particular order; `worker`, below size(), is the
-  /// number of the thread. `work` is about how many multiplications all calls make: few are made without other threads,
-  /// as waking them would take longer. `body` must not throw.
+  /// number of the thread. `work` is the approximate number of multiplications of all calls: if it is small, no other
+  /// threads are woken, because that would take longer. `body` must not throw.
   template <class Body>
   void run(std::size_t count, std::size_t work, const Body& body) {
     constexpr std::size_t worth_waking = std::size_t{1} << 18;

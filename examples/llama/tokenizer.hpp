@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Text to tokens and back: BPE from a tokenizer.json, or bytes.
+/// Conversion of text to tokens and back, by BPE from a tokenizer.json, or by bytes.
 
 #include <array>
 #include <cstddef>
@@ -22,28 +22,30 @@
 
 namespace llama {
 
-/// Text as tokens. Every text, be it UTF-8 or not, comes back from its tokens byte for byte, but for the space in front
-/// of it that some tokenizers add, and for U+2581, which comes back as a space where it marks spaces.
+/// Converts text to tokens and back. Every text, UTF-8 or not, survives the round trip byte for byte, except that some
+/// tokenizers add a space in front of it, and that U+2581 comes back as a space where it marks spaces.
 class tokenizer {
  public:
-  /// Tokens are bytes: those of models without a tokenizer.
+  /// Returns a tokenizer whose tokens are bytes, for models without a tokenizer.
   static tokenizer of_bytes();
 
-  /// A BPE tokenizer from the members of a tokenizer.json, of bytes (as Llama 3 and Qwen2 have it) or of characters (as
-  /// Llama 2 and Mistral have it), for a model whose vocabulary has `vocabulary` tokens. Errors: ecq::errc::unsupported
-  /// for other tokenizers, normalizers, ways to split text and tokens behind it; ecq::errc::corrupt for tokens beyond
-  /// the vocabulary, merges of tokens that do not exist, and members of another type than they should have.
+  /// Makes a BPE tokenizer from the members of a tokenizer.json, of bytes (as in Llama 3 and Qwen2) or of characters
+  /// (as in Llama 2 and Mistral), for a model whose vocabulary has `vocabulary` tokens. Errors: ecq::errc::unsupported
+  /// for other tokenizers, normalizers and ways to split text, and for tokens that follow every text;
+  /// ecq::errc::corrupt for tokens beyond the vocabulary, merges of tokens that do not exist, and members of the wrong
+  /// type.
   static ecq::result<tokenizer> parse(const json& from, std::size_t vocabulary);
 
-  /// Reads tokenizer.json in `folder`; where no file is a tokenizer's, tokens are bytes, if `vocabulary` has 256 of
-  /// them. Errors name the file, and are those of parse(), and ecq::errc::unsupported for a tokenizer in other files.
+  /// Reads tokenizer.json in `folder`. If there are no files of a tokenizer, tokens are bytes, provided that
+  /// `vocabulary` is at least 256. Errors name the file, and are those of parse(), and ecq::errc::unsupported for a
+  /// tokenizer in other files.
   static ecq::result<tokenizer> load(const std::filesystem::path& folder, std::size_t vocabulary);
 
-  /// The tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for, and for text that may
-  /// not be in normal form C (may_normalize) where the tokenizer would normalize it.
+  /// Returns the tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for, and for text
+  /// that may not be in normal form C (may_normalize) if the tokenizer would normalise it.
   ecq::result<std::vector<std::uint32_t>> encode(std::string_view text) const;
 
-  /// The text of `tokens`; those that are no token of this tokenizer become U+FFFD.
+  /// Returns the text of `tokens`; numbers that are no token of this tokenizer become U+FFFD.
   std::string decode(std::span<const std::uint32_t> tokens) const;
 
   /// The tokens that begin every text, which encode() leaves out.
@@ -70,16 +72,17 @@ class tokenizer {
 
   ecq::result<void> read_added(const json& from, std::size_t vocabulary);
 
-  /// Reads which tokens a text begins with: those before it in the template of post_processor.
+  /// Reads the tokens that begin a text: those before it in the template of post_processor.
   ecq::result<void> read_begin(const json& from, std::size_t vocabulary);
   ecq::result<void> read_template(const json& from, std::size_t vocabulary);
 
   static ecq::result<void> check_composed(std::string_view text);
 
-  /// What the normalizer makes of text without the added tokens that are looked for first.
+  /// Returns the output of the normalizer for text from which the tokens of added_ are split off.
   std::string normalize(std::string_view text) const;
 
-  /// Appends the tokens of text without added tokens, split by the patterns from `level` on. `first`: it begins a text.
+  /// Appends the tokens of text without added tokens, split by the patterns from `level` on. `first`: whether it begins
+  /// a text.
   ecq::result<void> encode_plain(std::string_view text, std::size_t level, bool first,
                                  std::vector<std::uint32_t>& out) const;
   ecq::result<void> encode_pieces(std::string_view text, std::vector<std::uint32_t>& out) const;
@@ -87,33 +90,33 @@ class tokenizer {
   /// Whether a space is put in front of a piece of patterns_.
   bool needs_space(std::string_view text, bool first) const noexcept;
 
-  /// Appends what merges begin with: the tokens of bytes, or of the characters of a name.
+  /// Appends the tokens that merges begin with: those of bytes, or (add_characters) of the characters of a name.
   ecq::result<void> add_bytes(std::string_view text, std::vector<std::uint32_t>& out) const;
   ecq::result<void> add_characters(std::string_view name, std::vector<std::uint32_t>& out) const;
 
-  /// Where a space is put in front.
+  /// Place where a space is put in front.
   enum class lead : std::uint8_t {
     none,
-    normalizer,    ///< of what the normalizer gets
-    unless_there,  ///< of pieces of patterns_
-    of_text        ///< of the first of them, unless it is there
+    normalizer,    ///< of the input of the normalizer
+    unless_there,  ///< of each piece of patterns_ without one
+    of_text        ///< of the first of these pieces, unless it has one
   };
 
   std::vector<std::optional<std::string>> texts_;         ///< the bytes of each token
-  std::unordered_map<std::string, std::uint32_t> names_;  ///< tokens of the vocabulary by what the file calls them
+  std::unordered_map<std::string, std::uint32_t> names_;  ///< tokens of the vocabulary by their names in the file
   std::array<std::optional<std::uint32_t>, 256> byte_tokens_{};
-  added_tokens added_;             ///< are looked for first
-  added_tokens normalized_added_;  ///< are looked for in what these leave
+  added_tokens added_;             ///< found first
+  added_tokens normalized_added_;  ///< found in the normalised text between those
   std::vector<std::uint32_t> begin_;
   byte_pairs pairs_;
   std::vector<split_pattern> patterns_;               ///< each splits the pieces of the one before it
-  split_pattern last_pattern_ = split_pattern::none;  ///< splits pieces that have got their space
+  split_pattern last_pattern_ = split_pattern::none;  ///< splits pieces once they have their space
   spelling spelling_ = spelling::bytes;
   lead lead_ = lead::none;
-  bool has_spelling_ = false;  ///< some member says how names spell text
-  bool marks_early_ = false;   ///< the normalizer makes marks of spaces
-  bool composed_ = false;      ///< text has to be in normal form C
-  bool whole_pieces_ = false;  ///< a piece that is a token is not made of merges
+  bool has_spelling_ = false;  ///< whether a member gives the spelling of names
+  bool marks_early_ = false;   ///< whether the normalizer replaces spaces by marks
+  bool composed_ = false;      ///< whether text has to be in normal form C
+  bool whole_pieces_ = false;  ///< whether a piece that is a token needs no merges
 };
 
 }  // namespace llama

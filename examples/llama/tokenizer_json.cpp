@@ -1,4 +1,4 @@
-// The members of tokenizer.json, one after another.
+// Reads the members of tokenizer.json, one after another.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ namespace llama {
 
 namespace {
 
-/// Reads the members of a sequence, which has no other in it.
+/// Reads the members of a sequence, which must not contain another sequence.
 template <class Read>
 ecq::result<void> each_of(const json& sequence, const char* name, const Read& read) {
   const json* all = find_member(sequence, name);
@@ -199,7 +199,7 @@ ecq::result<void> tokenizer::read_added(const json& from, std::size_t vocabulary
   const json* all = find_member(from, "added_tokens");
   if (all == nullptr) return {};
   if (!all->is_array()) return ecq::error(ecq::errc::corrupt, "added_tokens: no array");
-  std::uint64_t next = names_.size();  // of tokens that are not in the vocabulary, whatever their files say
+  std::uint64_t next = names_.size();  // of the next token that is not in the vocabulary, whatever files say
   for (const json& one : *all) {
     if (!one.is_object()) return ecq::error(ecq::errc::corrupt, "added_tokens: no array of objects");
     const std::string text(text_member(one, "content"));

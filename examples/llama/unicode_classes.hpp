@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Classes of Unicode characters, which tokenizers split text by.
+/// Classes of Unicode characters, by which tokenizers split text.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace llama {
 
-/// What tokenizers tell apart: \p{L}, \p{N}, \s and the rest.
+/// Classes that tokenizers tell apart: \p{L}, \p{N}, \s and the rest.
 enum class character_class : std::uint8_t { letter, number, space, other };
 
 namespace detail {
@@ -17,8 +17,8 @@ struct character_range {
   std::uint32_t first, last;
 };
 
-// Code points from U+0080 on whose general category (field 2 of UnicodeData.txt) is L or N in Unicode 16.0.0, which
-// the regular expressions of tokenizers (Oniguruma) have: one range for each longest run of them.
+// Code points from U+0080 on whose general category (field 2 of UnicodeData.txt) is L or N in Unicode 16.0.0, the
+// version of the regular expressions of tokenizers (Oniguruma). There is one range for each longest run of them.
 // clang-format off
 inline constexpr character_range letters[] = {
     {0xAA, 0xAA}, {0xB5, 0xB5}, {0xBA, 0xBA}, {0xC0, 0xD6}, {0xD8, 0xF6}, {0xF8, 0x2C1}, {0x2C6, 0x2D1}, {0x2E0, 0x2E4},
@@ -179,7 +179,7 @@ constexpr bool contains(const Ranges& ranges, std::uint32_t point) noexcept {
 
 }  // namespace detail
 
-/// The class of a code point; of anything beyond Unicode, `other`.
+/// Returns the class of a code point; `other` for anything beyond Unicode.
 constexpr character_class class_of(std::uint32_t point) noexcept {
   if (point < 0x80) {
     const std::uint32_t lower = point | 0x20U;

@@ -2,8 +2,9 @@
 //
 //   mpirun -n 16 ecq-mpi model -o model-3bit --bits 3
 //
-// Every number of processes writes the same bytes, which are those of `ecq compress`. Either all files get their names,
-// or none: processes agree first. Exit codes are those of ecq; process 0 alone prints.
+// The output does not depend on the number of processes: it has the same bytes as that of `ecq compress`. Processes
+// agree before files get their names, so that either all files get them or none. Exit codes are those of ecq. Only
+// process 0 prints.
 
 #include <mpi.h>
 
@@ -43,7 +44,7 @@ class processes {
   bool first() const { return rank_ == 0; }
   ecq::folder_part part() const { return {static_cast<std::size_t>(rank_), static_cast<std::size_t>(count_)}; }
 
-  /// An ecq::part_agreement: sums of integers, which no order of processes changes.
+  /// An ecq::part_agreement. It sums integers, so that the order of processes does not matter.
   ecq::result<ecq::part_size> agree(const ecq::result<ecq::part_size>& mine) const {
     int failing = mine ? count_ : rank_;
     MPI_Allreduce(MPI_IN_PLACE, &failing, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -53,7 +54,7 @@ class processes {
     return ecq::part_size{sums[0], sums[1]};
   }
 
-  /// Adds up all reports in process 0. Returns the number of compressed tensors.
+  /// Adds up the reports of all processes in process 0. Returns the number of compressed tensors.
   std::uint64_t add_up(ecq::compress_report& report) const {
     const auto sum = [&](void* numbers, int count, MPI_Datatype type) {
       MPI_Reduce(first() ? MPI_IN_PLACE : numbers, numbers, count, type, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -78,7 +79,7 @@ class processes {
   }
 
  private:
-  /// The error of process `failing`, in all processes.
+  /// Returns the error of process `failing`, in all processes.
   ecq::error error_of(int failing, const ecq::result<ecq::part_size>& mine) const {
     auto code = static_cast<int>(ecq::errc::invalid_argument);
     std::string message;
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
   try {
     code = run(argc, argv, processes());
   } catch (const std::exception& unexpected) {
-    // The others may wait for this process: none of them can go on.
+    // Other processes may be waiting for this one, so none of them can go on.
     std::cerr << "ecq-mpi: " << tool::printable(unexpected.what()) << '\n';
     MPI_Abort(MPI_COMM_WORLD, failed);
   }

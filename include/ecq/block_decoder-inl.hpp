@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of decoding packed matrices to weights.
+/// Definition of block_decoder.
 
 #include <algorithm>
 #include <bit>
@@ -31,8 +31,8 @@ namespace ecq {
 
 namespace detail {
 
-/// out[i] = element number i of `from`, which holds codes of Format: their bits if Element is that format, otherwise
-/// the nearest finite element, but infinities and NaN stay.
+/// Converts the `count` codes of Format at `from` to elements. If Element is that format, the bits are copied.
+/// Otherwise each element is the nearest finite one, except that infinities and NaN stay.
 template <class Format, class Element>
 void convert_elements(const std::byte* from, std::size_t count, Element* out) {
   using code_type = typename Format::code_type;
@@ -178,7 +178,7 @@ result<void> block_decoder::dequantize(instruction_set isa, const packed_matrix&
   const std::size_t across = layout.groups_across();
   const std::size_t fewest_codes = detail::weight_table<Element>::fewest_codes(isa);
   detail::weight_rule rule = {source.values_of_codes(), {}, source.zero, is_affine(source.format)};
-  std::optional<detail::weight_table<Element>> table;  // of the scale that runs had last
+  std::optional<detail::weight_table<Element>> table;  // for the current scale, once a run needs it
   std::size_t row = static_cast<std::size_t>(first_element / layout.columns);
   std::size_t column = static_cast<std::size_t>(first_element % layout.columns);
   bool finite = true;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Decodes packed matrices to weights, whole or by row range, or to codes. decompress.hpp adds all coders; a program
-/// that includes this header instead names its coders and compiles no others:
+/// Decoder of packed matrices: to weights, as a whole or by row range, or to codes. decompress.hpp adds all coders. A
+/// program that includes this header instead names its coders and compiles no others:
 ///
 ///   // includes ecq/block_decoder.hpp and ecq/entropy/rans/rans.hpp
 ///   ecq::decompress(ecq::cpu{}, packed, out, ecq::coders<ecq::rans>);
@@ -31,8 +31,9 @@ template <class Element>
 concept weight_output =
     std::is_same_v<Element, float> || std::is_same_v<Element, bf16> || std::is_same_v<Element, fp16>;
 
-/// A block opened for decoding: its stream parsed and its matrices checked against it once, so that any matrix, row
-/// range or chunk decodes alone afterwards. The bytes of the stream and the matrices must outlive it.
+/// A block opened for decoding. Opening it parses the stream and checks the matrices against it once; after that, any
+/// matrix, row range or chunk can be decoded on its own. The bytes of the stream and the matrices must outlive the
+/// decoder.
 class block_decoder {
  public:
   /// Opens a block. Errors: errc::corrupt if matrices and stream do not fit together, and those of
@@ -42,7 +43,7 @@ class block_decoder {
   static result<block_decoder> open(packed_block_view block) {
     return open(block, Every());
   }
-  /// A block that ends before its decoder.
+  /// Deleted: a temporary block would be destroyed before its decoder.
   template <class... More>
   static result<block_decoder> open(const packed_block&&, const More&...) = delete;
 
@@ -50,16 +51,15 @@ class block_decoder {
   const encoded_stream& stream() const noexcept { return stream_; }
 
   /// Decodes the weights of the rows from `first_row` on into `out` (out.rows() x out.columns(), any strides), rounded
-  /// as by nearest_finite if `Element` is narrower than FP32. Infinities and NaN of lossless weights stay. Bytes whose
-  /// checksum is wrong, or that decode to a code that is not a finite number, are an error; `out` then holds
-  /// unspecified values.
+  /// as by nearest_finite if `Element` is narrower than FP32. Infinities and NaN of lossless weights stay. A wrong
+  /// checksum, or a code that is not a finite number, is an error; `out` then holds unspecified values.
   template <weight_output Element>
   result<void> decode(const cpu& backend, std::size_t matrix, std::size_t first_row, matrix_view<Element> out) const {
     const segment<Element> whole{this, matrix, first_row, out};
     return decode(backend, std::span<const segment<Element>>(&whole, 1));
   }
 
-  /// Rows of a matrix from `first_row` on, and where their weights go.
+  /// Rows of a matrix from `first_row` on, and the destination of their weights.
   template <weight_output Element>
   struct segment {
     const block_decoder* block = nullptr;
@@ -68,15 +68,15 @@ class block_decoder {
     matrix_view<Element> out;
   };
 
-  /// Decodes segments of any blocks side by side, each as decode() of one matrix does. Their chunks stand in one line,
-  /// from which each thread takes the next few whenever it has finished its last ones, so the load evens out however
-  /// different the segments are. The error is that of the first chunk in the line that has one.
+  /// Decodes segments of any blocks side by side, each like decode() of one matrix. Their chunks form one queue, from
+  /// which each thread takes the next few when it has finished its last ones, so the load is balanced however much the
+  /// segments differ. If chunks fail, the error is that of the first one in the queue.
   template <weight_output Element>
   static result<void> decode(const cpu& backend, std::span<const segment<Element>> segments);
 
-  /// Decodes the codes of `rows` rows from `first_row` on, row-major, in the machine's byte order; for a lossless
-  /// matrix, these are the very bits of its weights. Exact weights have codes, too, which mean nothing. out.size() must
-  /// be rows x columns x bytes of a code.
+  /// Decodes the codes of `rows` rows from `first_row` on, row-major, in the machine's byte order. For a lossless
+  /// matrix, these are the bits of its weights. Exact weights have codes, too, but these carry no meaning. out.size()
+  /// must be rows x columns x bytes of a code.
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
                             std::span<std::byte> out) const;
   result<void> decode_codes(const cpu& backend, std::size_t matrix, std::size_t first_row, std::size_t rows,
@@ -90,11 +90,11 @@ class block_decoder {
 
   result<void> check_range(std::size_t matrix, std::size_t first_row, std::size_t rows, std::size_t columns) const;
 
-  /// The chunks that hold some rows of a matrix, a few at a time: the tasks of decode().
+  /// Chunks that hold some rows of a matrix, divided into runs of a few chunks: the tasks of decode().
   struct chunk_runs {
     std::uint64_t first = 0;  ///< first element in the stream; `end` is one past the last
     std::uint64_t end = 0;
-    std::uint64_t elements = 1;  ///< elements of all chunks of a run
+    std::uint64_t elements = 1;  ///< elements in the chunks of a run
     std::size_t count = 0;
 
     std::uint64_t begin_of(std::size_t run) const noexcept {
@@ -111,11 +111,12 @@ class block_decoder {
   result<void> decode_run(const cpu& backend, const segment<Element>& to, const chunk_runs& runs,
                           std::size_t run) const;
 
-  /// Writes the weights of a lossless matrix, perhaps as another element type.
+  /// Writes the weights of a lossless matrix, converted to Element if it is another type.
   template <weight_output Element>
   static void convert(dtype format, std::uint64_t first_element, std::span<const std::byte> elements,
                       matrix_view<Element> out);
-  /// Puts the exact weights among `elements` elements from `first_element` on, counted from row `first_row`, in place.
+  /// Writes the exact weights among `elements` elements from `first_element` on, counted from row `first_row`, to their
+  /// places in `out`.
   template <weight_output Element>
   static void put_exact(const packed_matrix& source, std::size_t first_row, std::uint64_t first_element,
                         std::size_t elements, matrix_view<Element> out);
@@ -145,7 +146,7 @@ result<void> decompress(const cpu& backend, packed_block_view block, std::size_t
   return decoder.decode(backend, matrix, 0, matrix_view(out));
 }
 
-/// Decodes the matrix of a block that has only one into `out`.
+/// Decodes the only matrix of a block into `out`. Fails with errc::invalid_argument unless the block has exactly one.
 template <class Output, class Every = every_coder>
   requires weight_output<typename decltype(matrix_view(std::declval<Output&>()))::element_type>
 result<void> decompress(const cpu& backend, packed_block_view block, Output&& out, coder_set accepted = Every()) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb of compression: turns matrices into a block of entropy-coded codes, by any composition of policies.
+/// Compression of matrices to a block of entropy-coded codes, with any composition of policies.
 
 #include <span>
 
@@ -20,7 +20,7 @@
 
 namespace ecq {
 
-/// Quantises with `Quantizer` to codes of `Format`, which `Coder` codes:
+/// Compressor that quantises matrices with `Quantizer` to codes of `Format` and entropy-codes them with `Coder`:
 ///
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   auto packed = codec.compress(weights);
@@ -29,10 +29,10 @@ namespace ecq {
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::smallest_any> codec{{.target_bits = 3.0}};  // ecq/stream/every_coder.hpp
 ///   ecq::compressor<ecq::int8, ecq::rans, ecq::tcq> codec{{.target_bits = 2.1}};  // ecq/methods/tcq_method.hpp
 ///
-/// Target bits count all bytes of a packed block: streams with tables, states, indexes and checksums, and scales. They
-/// are met within rate_correction::tolerance, or are an error. Fewer than 25,600 weights may miss them by 512 bits in
-/// all, and AbsMax is the result if it takes less than the target. The matrices of a block share one lambda, one stream
-/// and one frequency table.
+/// The target covers all bytes of a packed block: its stream with tables, states, indexes and checksums, and its
+/// scales. A result that misses it by more than rate_correction::tolerance is an error. Fewer than 25,600 weights may
+/// miss it by 512 bits in total. If AbsMax needs fewer bits than the target, it is the result. The matrices of a block
+/// share one lambda, one stream and one frequency table.
 ///
 /// Errors: non_finite, which names matrix, row and column; invalid_argument, unreachable_target, out_of_memory.
 template <class Format = fp8_e4m3, class Coder = rans, class Quantizer = entquant>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes packed matrices to weights, whatever the coder of their stream.
+/// Decoding of packed matrices to weights, with all coders of the library.
 
 #include "ecq/block_decoder.hpp"
 #include "ecq/stream/every_coder.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Everything for matrices in memory, on the CPU and on CUDA devices. For .cu files; files that only the host's
-/// compiler compiles include ecq/ecq.hpp. One program may have both.
+/// Everything for matrices in memory, on the CPU and on CUDA devices, for .cu files. Files that only the host compiler
+/// compiles include ecq/ecq.hpp. One program may use both headers.
 
 #include "ecq/cuda/backend.cuh"
 #include "ecq/cuda/chunk_decoder.cuh"

@@ -1,11 +1,12 @@
 #pragma once
 /// \file
-/// Everything for matrices in memory but products with them (ecq/matmul/matmul.hpp). Files: ecq/checkpoint/*.hpp;
-/// trellises: ecq/methods/tcq_method.hpp; the L-BFGS search: ecq/quantize/lbfgs.hpp (component ecq::lbfgs).
+/// Everything for matrices in memory, except products with them (ecq/matmul/matmul.hpp). Other headers add files
+/// (ecq/checkpoint/*.hpp), trellises (ecq/methods/tcq_method.hpp) and the L-BFGS search (ecq/quantize/lbfgs.hpp,
+/// component ecq::lbfgs).
 
 #if defined(__cplusplus) && __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
 #error "ecq needs C++20: compile with -std=c++20"
-#else  // this one line is all that an older compiler has to say
+#else  // an older compiler reports only this one line
 
 #include "ecq/analysis/code_statistics.hpp"
 #include "ecq/analysis/exponent_counts.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb of lossless compression: exponents are entropy coded, and every bit of the weights comes back.
+/// Lossless compression: exponents are entropy-coded, and decoding restores every bit of the weights.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,15 +36,15 @@ concept exponent_format = number_format<Format> && is_floating_point(dtype_of<Fo
 template <class Element, class Format>
 concept element_of = dtype_of<std::remove_cv_t<Element>> == dtype_of<Format>;
 
-/// Stores weights of `Format` without loss: `Coder` codes their exponents; sign and mantissa stay as they are. With
-/// BF16 this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
+/// Codec that stores weights of `Format` without loss: `Coder` codes their exponents; sign and mantissa stay as they
+/// are. With BF16 this is the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8 (arXiv:2510.02676):
 ///
 ///   ecq::lossless<ecq::bf16, ecq::rans> codec;
 ///   auto packed = codec.compress(ecq::cpu{}, weights);           // a span or a matrix of bf16
 ///   codec.decompress(ecq::cpu{}, *packed, restored);             // the same bits, NaN and -0 included
 ///
-/// With stream.pairs, exponents are coded two at a time. The packed block is like that of any compressor: a container
-/// takes it, and block_decoder and ecq::decompress read it.
+/// With stream.pairs, exponents are coded two at a time. The packed block is like that of any other compressor:
+/// containers store it, and block_decoder and ecq::decompress decode it.
 template <exponent_format Format, stream_coder Coder = rans>
 struct lossless {
   stream_options stream{};
@@ -63,9 +63,8 @@ struct lossless {
   }
 
   /// Decodes matrix `matrix` of a block, bit for bit, into `out`: a matrix_view of `Format`'s elements with the
-  /// matrix's shape and any strides, or anything that converts to one. A coder of the caller's own has to be among
-  /// those that are `accepted`. Errors: those of block_decoder::open and decode; invalid_argument for a block of
-  /// another format.
+  /// matrix's shape and any strides, or anything that converts to one. If `Coder` is the caller's own, `accepted` must
+  /// contain it. Errors: those of block_decoder::open and decode; invalid_argument for a block of another format.
   template <class Output, class Every = every_coder>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
   result<void> decompress(const cpu& backend, packed_block_view block, std::size_t matrix, Output&& out,
@@ -98,7 +97,7 @@ struct lossless {
     });
   }
 
-  /// Decodes the matrix of a block that has only one into `out`.
+  /// Decodes the only matrix of a block into `out`. Fails with errc::invalid_argument unless the block has exactly one.
   template <class Output, class Every = every_coder>
     requires element_of<typename decltype(matrix_view(std::declval<Output&>()))::value_type, Format>
   result<void> decompress(const cpu& backend, packed_block_view block, Output&& out,
@@ -107,8 +106,8 @@ struct lossless {
     return decompress(backend, block, 0, out, accepted);
   }
 
-  /// Decodes the weights from `first` on, counted row by row through the whole block, as many as `out` holds. Errors:
-  /// those of parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
+  /// Decodes out.size() weights from number `first` on, counted row by row through the whole block. Errors: those of
+  /// parsing and decoding streams; invalid_argument for a range beyond the block or a block of another format.
   template <element_of<Format> Element, class Every = every_coder>
   result<void> decompress_elements(const cpu& backend, packed_block_view block, std::uint64_t first,
                                    std::span<Element> out, coder_set accepted = Every()) const {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what packed matrices say of themselves.
+/// Definition of the functions of packed matrices.
 
 #include <cstddef>
 #include <cstdint>

@@ -48,8 +48,8 @@ ECQ_INLINE result<void> check_exact_weights(const packed_matrix& matrix) {
   return {};
 }
 
-/// Whether no code can become a weight beyond FP32. Otherwise a sum fused with its product could differ from one that
-/// is not, and decoders could differ where products overflow.
+/// Checks that no code can become a weight beyond FP32. Otherwise a fused multiply-add could differ from separate
+/// operations, and decoders could differ where products overflow.
 ECQ_INLINE result<void> check_largest_weight(const packed_matrix& matrix) {
   float largest = 0;
   for (const float value : matrix.values_of_codes()) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every decoder asks of packed matrices, and compression of what it has made.
+/// Checks of packed matrices: by every decoder, and by compression of its own results.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace ecq {
 
-/// Fails with errc::corrupt, naming the matrix, unless `matrices` fit a stream of `symbols` symbols, which holds
-/// exponents of `format`, or without one codes: if shapes, scales and exact weights are as packed_matrix says, and no
-/// code can become a weight beyond FP32.
+/// Fails with errc::corrupt, naming the matrix, unless `matrices` fit a stream of `symbols` symbols, which are
+/// exponents of `format`, or codes if there is no format. Shapes, scales and exact weights must be as packed_matrix
+/// says, and no code may become a weight beyond FP32.
 result<void> check_matrices(std::span<const packed_matrix> matrices, std::uint64_t symbols,
                             std::optional<dtype> format);
 
-/// Fails with errc::non_finite if one of the matrix's `codes` is no finite number of its format. Precondition: the
+/// Fails with errc::non_finite if one of the matrix's `codes` is not a finite number in its format. Precondition: the
 /// matrix is not lossless.
 result<void> check_codes(const cpu& backend, const packed_matrix& matrix, std::span<const std::uint8_t> codes);
 
 namespace detail {
-/// The name of a matrix in errors.
+/// Returns the name of a matrix for error messages.
 std::string label_of(const packed_matrix& matrix, std::size_t index);
 }  // namespace detail
 

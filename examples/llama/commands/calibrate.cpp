@@ -1,4 +1,4 @@
-// ecq-llama calibrate: how much the predictions of a model depend on each of its matrices.
+// ecq-llama calibrate: measures how much the predictions of a model depend on each of its matrices.
 
 #include "calibrate.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How much the predictions of a model depend on each of its matrices.
+/// Command calibrate: measures how much the predictions of a model depend on each of its matrices.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace llama_tool {
 
-/// In mode dense.
+/// Arguments of calibrate(); the mode is dense.
 struct calibrate_arguments : model_options {
   std::string output;
   llama::calibration_options how;

@@ -1,4 +1,4 @@
-// ecq-llama compare: what rates and methods cost a model, in weights and in predictions.
+// ecq-llama compare: measures the loss of a model by rate and method, in weights and in predictions.
 
 #include "compare.hpp"
 
@@ -37,7 +37,7 @@ namespace llama_tool {
 
 namespace {
 
-/// A model and what it costs; of the original, that is nothing.
+/// A model and its differences from the original; by default, those of the original itself.
 struct row {
   std::string model;
   std::string method{};  ///< by which it was made for the comparison, else empty
@@ -47,7 +47,7 @@ struct row {
   double loss_difference = 0, divergence = 0, largest_divergence = 0;  ///< thousandths of a nat a token
 };
 
-/// The bits of a compressed weight; those of all weights if none is compressed.
+/// Returns the bits of a compressed weight; those of all weights if none is compressed.
 ecq::result<double> bits_per_weight(const compare_arguments& given, const std::string& path) {
   tool::progress_bar bar(given.common.quiet);
   ECQ_TRY(report, tool::naming(path, ecq::inspect_checkpoint(given.common.backend(), path, bar.callback())));
@@ -60,13 +60,13 @@ ecq::result<double> bits_per_weight(const compare_arguments& given, const std::s
   return weights == 0 ? 0 : bits / weights;
 }
 
-/// Has all coded models, one after another, predict the text beside the original.
+/// Compares all coded models, one after another, with the original: their weights, and their predictions of the text.
 class comparison {
  public:
   comparison(const compare_arguments& given, const llama::model& original, std::span<const std::uint32_t> tokens)
       : given_(given), original_(original), tokens_(tokens), pool_(given.common.threads) {}
 
-  /// Adds a row to those that rows() gives. Errors name the model or the text.
+  /// Measures a model, and adds a row to rows(). Errors name the model or the text.
   ecq::result<void> add(const std::string& path, const std::string& method = {}) {
     ECQ_TRY(model, open_model(given_, path, given_.activation_type()));
     ECQ_CHECK(tool::naming(path, llama::check_same_shape(original_.config(), model.config())));
@@ -88,11 +88,11 @@ class comparison {
   }
 
   const std::vector<row>& rows() const noexcept { return rows_; }
-  /// The last model's, whose counts and whose loss of the original are those of all.
+  /// Returns the result of the last model. Its counts and the loss of the original are the same for all models.
   const llama::prediction_difference& seen() const noexcept { return seen_; }
 
  private:
-  /// Models that take a text for other tokens do not predict the same.
+  /// Fails if the model takes the text for other tokens: its predictions could not be compared.
   ecq::result<void> check_tokens(const std::string& path, const llama::model_config& config) const {
     ECQ_TRY(tokens, tokens_of(given_, path, config));
     if (std::ranges::equal(tokens, tokens_)) return {};
@@ -124,12 +124,12 @@ class comparison {
   llama::prediction_difference seen_;
 };
 
-/// Makes models of the one that is compared, each method's at each rate.
+/// Makes models from the original, by each method at each rate.
 class model_maker {
  public:
   explicit model_maker(const compare_arguments& given) : given_(given) {}
 
-  /// The folder that the model was written to.
+  /// Makes a model, and returns the folder that it is written to.
   ecq::result<std::string> make(const std::string& method, double bits) {
     char number[32];
     std::snprintf(number, sizeof number, "-%g", bits);
@@ -172,7 +172,7 @@ class model_maker {
   }
 
   const compare_arguments& given_;
-  std::unique_ptr<feedback> feedback_;  ///< of all rates, once a method needs it
+  std::unique_ptr<feedback> feedback_;  ///< for all rates; opened once a method needs it
 };
 
 tool::json as_json(const row& shown) {
@@ -196,7 +196,7 @@ tool::table as_table(const std::vector<row>& rows) {
   return shown;
 }
 
-/// The coded models: a line for each method by which some were made, and the others by their names.
+/// Draws the coded models: a line for each method by which some were made, and the others by their names.
 tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows, std::size_t predictions) {
   tool::plot chart;
   chart.title = "Divergence of predictions by bits per weight";

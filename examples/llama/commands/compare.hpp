@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What rates and methods cost a model: the predictions of its coded versions beside its own.
+/// Command compare: measures the loss of a model by rate and method, from the predictions of its coded versions.
 
 #include <string>
 #include <vector>
@@ -11,16 +11,16 @@
 
 namespace llama_tool {
 
-/// Models that exist, and others that are made for it.
+/// Arguments of compare(): existing models, and models to be made for the comparison.
 struct compare_arguments : feedback_options, text_options {
   std::vector<std::string> coded;  ///< paths of models
-  std::vector<double> bits;        ///< a weight, of models to be made; empty: none are
+  std::vector<double> bits;        ///< a weight, of models to be made; empty: none
   std::vector<std::string> methods = {"entquant", "tcq8", "feedback", "feedback-tcq16"};
   std::string folder;  ///< of the models that are made
   std::string picture;
 };
 
-/// All that `methods` may be: a trellis of N states is tcqN.
+/// Values that `methods` may have. tcqN is a trellis of N states.
 inline const std::vector<std::string> comparable_methods{
     "entquant", "tcq4",          "tcq8",          "tcq16",          "tcq32",
     "feedback", "feedback-tcq4", "feedback-tcq8", "feedback-tcq16", "feedback-tcq32"};

@@ -1,4 +1,4 @@
-// ecq-llama compress: error feedback by what the layers of the model see in texts that it writes itself.
+// ecq-llama compress: compresses with error feedback, from the inputs that layers see in texts of the model itself.
 
 #include "compress.hpp"
 
@@ -14,7 +14,7 @@ namespace llama_tool {
 
 ecq::result<void> compress(const compress_arguments& given) {
   const auto start = std::chrono::steady_clock::now();
-  // Before the model writes texts, which takes a while.
+  // Checked before the model writes texts, which takes a while.
   ECQ_TRY(files, ecq::model_files::of(given.path));
   ECQ_CHECK(ecq::check_apart(files.folder, given.output));
   ECQ_TRY(model, feedback::open(given));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A model compressed with error feedback, by what its own layers see.
+/// Command compress: compresses a model with error feedback, from the inputs that its own layers see.
 
 #include <string>
 

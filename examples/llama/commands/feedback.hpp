@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A model and the texts that it has written itself, by which error feedback compresses it at any rate.
+/// A model and the texts that it has written itself, with which error feedback compresses it at any rate.
 
 #include <cstddef>
 #include <memory>
@@ -23,19 +23,19 @@ namespace llama_tool {
 /// Fails with ecq::errc::invalid_argument if the model at `path` is compressed already.
 ecq::result<void> check_plain(const std::string& path);
 
-/// Those of a file, or none of "".
+/// Reads the sensitivities in a file; returns none if `file` is empty.
 ecq::result<ecq::sensitivity_map> sensitivities_of(const std::string& file);
 
 class feedback {
  public:
-  /// Opens the model and has it write its texts; shows its progress.
+  /// Opens the model and lets it write its texts; shows its progress.
   static ecq::result<std::unique_ptr<feedback>> open(const feedback_options& given);
 
-  /// Compresses it to the folder `output` at `bits` a weight, on a trellis of `states` states, 4, 8, 16 or 32, or
-  /// without one (0). Shows its progress.
+  /// Compresses the model to the folder `output` at `bits` a weight, on a trellis of `states` states, 4, 8, 16 or 32,
+  /// or without one (0). Shows its progress.
   ecq::result<ecq::compress_report> compress(const std::string& output, double bits, unsigned states);
 
-  /// Of all texts.
+  /// Number of tokens of all texts.
   std::size_t tokens() const noexcept { return tokens_; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The options of error feedback, apart from what it takes to do it.
+/// Options of error feedback, apart from its implementation.
 
 #include <filesystem>
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace llama_tool {
 
-/// In mode dense, of a plain model.
+/// Options of error feedback for a plain model, opened in mode dense.
 struct feedback_options : model_options {
   std::string sensitivities;  ///< a file that ecq::read_sensitivities takes; empty: none
   double correction = 0.75;   ///< ecq::error_feedback::correction
   llama::own_text_options texts;
 
-  /// Files that are read besides the model's.
+  /// Returns the files that are read besides the model's.
   std::vector<std::filesystem::path> other_inputs() const {
     if (sensitivities.empty()) return {};
     return {sensitivities};

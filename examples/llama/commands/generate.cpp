@@ -1,4 +1,4 @@
-// ecq-llama generate: text that a model continues.
+// ecq-llama generate: continues a text.
 
 #include "generate.hpp"
 
@@ -24,7 +24,7 @@ ecq::result<void> generate(const generate_arguments& given) {
   ECQ_TRY(prompt, prompt_tokens(given.prompt, words, config));
   llama::thread_pool pool(given.common.threads);
   llama::forward_pass pass(model, pool);
-  // In text, the tokens themselves show how far it is.
+  // Without JSON, the tokens themselves show the progress.
   tool::progress_bar bar(given.common.quiet || !given.common.as_json, "tokens");
   llama::text_stream shown(std::cout);
   const auto show = [&](std::span<const std::uint32_t> tokens) {

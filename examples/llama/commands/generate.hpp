@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Text that a model continues.
+/// Command generate: continues a text.
 
 #include <string>
 

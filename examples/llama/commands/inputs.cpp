@@ -17,7 +17,7 @@ namespace llama_tool {
 
 namespace {
 
-/// The most memory that the process has had, in bytes.
+/// Returns the most memory that the process has had, in bytes.
 std::uint64_t peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the commands of ecq-llama share: models and texts that they read, and files that they write about them.
+/// Code that the commands of ecq-llama share: models and texts that they read, and files that they write about them.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ class tokenizer;
 
 namespace llama_tool {
 
-/// The options of most commands.
+/// Options that most commands have.
 struct model_options {
   std::string path;
   std::string mode = "dense";
@@ -36,36 +36,38 @@ struct model_options {
   ecq::activation_type activation_type() const;
 };
 
-/// Opens the model at `path` as the options say, but for the activations. Shows its progress. Errors: those of
+/// Opens the model at `path` by the options, except for the activations. Shows its progress. Errors: those of
 /// llama::model::open.
 ecq::result<llama::model> open_model(const model_options& given, const std::string& path,
                                      ecq::activation_type activations);
 ecq::result<llama::model> open_model(const model_options& given);
 
-/// The tokenizer beside the model at `path`. Errors: those of llama::tokenizer::load.
+/// Opens the tokenizer beside the model at `path`. Errors: those of llama::tokenizer::load.
 ecq::result<llama::tokenizer> open_tokenizer(const std::string& path, const llama::model_config& config);
 
-/// The tokens of the prompt, behind those that begin every text. A model that would have none gets a line end.
+/// Returns the tokens of the prompt, after those that begin every text. If there are none at all, returns those of a
+/// line end.
 ecq::result<std::vector<std::uint32_t>> prompt_tokens(const std::string& prompt, const llama::tokenizer& words,
                                                       const llama::model_config& config);
 
-/// A text and its windows.
+/// Options of a text and its windows.
 struct text_options {
   std::string file;
   bool tokens_u16 = false;
   llama::window_options how;
 };
 
-/// The tokens of the text as the tokenizer beside the model at `path` makes them. Errors name the file.
+/// Returns the tokens of the text by the tokenizer beside the model at `path`. Errors name the file.
 ecq::result<std::vector<std::uint32_t>> tokens_of(const text_options& given, const std::string& path,
                                                   const llama::model_config& config);
 
-/// Opens a file that will hold what was found in the models at `paths` and in `others`. Errors: those of
+/// Opens a file for results about the models at `paths`, made with the files `others`. Errors: those of
 /// ecq::output_file::create and ecq::refuse_to_overwrite.
 ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output,
                                           std::span<const std::filesystem::path> others = {});
 
-/// What the weights take, and the most memory that the process has had.
+/// Returns the memory that the weights take, and the most memory that the process has had; memory_text() returns a
+/// text.
 tool::json memory_json(const llama::model& model);
 std::string memory_text(const llama::model& model);
 

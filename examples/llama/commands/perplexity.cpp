@@ -1,4 +1,4 @@
-// ecq-llama perplexity: how well a model predicts a text.
+// ecq-llama perplexity: measures how well a model predicts a text.
 
 #include "perplexity.hpp"
 

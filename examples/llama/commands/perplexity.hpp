@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How well a model predicts a text.
+/// Command perplexity: measures how well a model predicts a text.
 
 #include "ecq/base/result.hpp"
 #include "inputs.hpp"

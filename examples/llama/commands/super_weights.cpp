@@ -1,4 +1,4 @@
-// ecq-llama super-weights: weights that a model falls apart without.
+// ecq-llama super-weights: finds weights without which a model falls apart.
 
 #include "super_weights.hpp"
 
@@ -22,7 +22,7 @@ std::string name_of(const llama::super_weight& one, const llama::expert_mixture&
   return llama::tensor_name(mixture, one.layer, llama::matrix_index(llama::projection::down, one.expert));
 }
 
-/// Pairs of row and column by the name of their tensor.
+/// Returns pairs of row and column by the name of their tensor.
 tool::json list_of(std::span<const llama::super_weight> weights, const llama::expert_mixture& mixture) {
   tool::json list = tool::json::object();
   for (const llama::super_weight& one : weights) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Weights that a model falls apart without.
+/// Command super-weights: finds weights without which a model falls apart.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The least that a set of codes costs, and how much of its alphabet it uses.
+/// Statistics of a set of codes: the least that it costs, and how much of its alphabet it uses.
 
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ecq {
 
-/// A histogram of codes as an entropy coder sees it.
+/// Statistics of codes as an entropy coder sees them.
 struct code_statistics {
   std::uint64_t count = 0;     ///< number of codes
   double entropy = 0;          ///< bits per code, which no coder with one static table can beat; 0 without codes
@@ -18,7 +18,7 @@ struct code_statistics {
   double sparsity = 0;         ///< share of the zero code, 0 ... 1; 0 without codes
 };
 
-/// Shannon entropy of `counts`, in bits per symbol.
+/// Returns the Shannon entropy of `counts`, in bits per symbol.
 inline double entropy_of(const histogram& counts) noexcept {
   const auto total = static_cast<double>(counts.total());
   double bits = 0;
@@ -28,8 +28,8 @@ inline double entropy_of(const histogram& counts) noexcept {
   return total == 0 ? 0 : bits / total;
 }
 
-/// Statistics of the codes that `counts` counts. `zero_code` is the code whose share is the sparsity; every number
-/// format here encodes 0 as code 0.
+/// Returns the statistics of the codes that `counts` counts. `zero_code` is the code whose share is the sparsity; every
+/// number format here encodes 0 as code 0.
 inline code_statistics analyse_codes(const histogram& counts, std::uint8_t zero_code = 0) noexcept {
   code_statistics statistics;
   statistics.count = counts.total();
@@ -41,7 +41,7 @@ inline code_statistics analyse_codes(const histogram& counts, std::uint8_t zero_
   return statistics;
 }
 
-/// Statistics of `codes`; `zero_code` is the code whose share is the sparsity.
+/// Returns the statistics of `codes`; `zero_code` is the code whose share is the sparsity.
 inline code_statistics analyse_codes(std::span<const std::uint8_t> codes, std::uint8_t zero_code = 0) noexcept {
   histogram counts;
   counts.add(codes);

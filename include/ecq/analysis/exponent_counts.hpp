@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How often the exponents of weights take each value, in the weights' own format and in another.
+/// Counts of the exponents of weights, in the weights' own format and in another.
 
 #include <algorithm>
 #include <cmath>
@@ -33,14 +33,14 @@ struct exponent_counts {
   std::uint64_t zeros() const noexcept { return fields.counts[0]; }
   std::uint64_t non_finite() const noexcept { return fields.counts[255]; }
 
-  /// The number of weights whose exponent is `exponent`, -126 ... 127.
+  /// Returns the number of weights whose exponent is `exponent`, -126 ... 127.
   std::uint64_t at(int exponent) const noexcept {
     const int field = exponent + fp32_bias;
     return fields.counts[static_cast<std::size_t>(field)];
   }
 
-  /// A histogram of the same weights' exponent fields in `format`, a floating-point format that holds the weights
-  /// exactly. A lossless stream codes these fields. Subnormal weights join the zeros in field 0.
+  /// Returns the histogram of the same weights' exponent fields in `format`, a floating-point format that holds the
+  /// weights exactly. A lossless stream codes these fields. Subnormal weights join the zeros in field 0.
   histogram fields_in(dtype format) const noexcept;
 
   exponent_counts& operator+=(const exponent_counts& other) noexcept {
@@ -51,11 +51,11 @@ struct exponent_counts {
   bool operator==(const exponent_counts&) const = default;
 };
 
-/// Entropy of the counted weights' exponent fields in `format`, in bits per weight.
+/// Returns the entropy of the counted weights' exponent fields in `format`, in bits per weight.
 double exponent_entropy(const exponent_counts& counts, dtype format) noexcept;
 
-/// Bits a weight of `format` takes when its exponents are coded at their entropy and sign and mantissa stay as they
-/// are (DFloat11, ECF8).
+/// Returns the bits that a weight of `format` takes if its exponent is coded at the entropy, and sign and mantissa stay
+/// as they are (DFloat11, ECF8).
 double lossless_bits(const exponent_counts& counts, dtype format) noexcept;
 
 namespace detail {
@@ -101,7 +101,7 @@ result<exponent_counts> count_scaled_exponents(const cpu& backend, weights_view 
         if (std::fabs(value) > largest && std::isfinite(value)) largest = std::fabs(value);
       }
     });
-    // In double, where no quotient of two FP32 numbers overflows.
+    // In double, in which no quotient of two FP32 numbers overflows.
     const double scale = largest > 0 ? static_cast<double>(Format::largest) / static_cast<double>(largest) : 1.0;
     for_each_piece([&](std::span<float> piece) {
       for (float& value : piece) {

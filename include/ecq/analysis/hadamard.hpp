@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The Hadamard transform. By ECF8's measurements, this rotation leaves the exponents of weights as concentrated as
-/// they were.
+/// Hadamard transform. According to ECF8's measurements, this rotation leaves the exponents of weights as concentrated
+/// as they were.
 
 #include <cmath>
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace ecq {
 
-/// The largest block that hadamard_block returns.
+/// Largest block that hadamard_block() returns.
 inline constexpr std::size_t largest_hadamard_block = std::size_t{1} << 14;
 
-/// The largest power of two that divides `columns`, at most largest_hadamard_block: the length of the blocks in which
-/// rows of `columns` weights are rotated. Odd lengths and 0 give 1, which rotates nothing.
+/// Returns the largest power of two that divides `columns`, at most largest_hadamard_block. It is the length of the
+/// blocks in which rows of `columns` weights are rotated. Odd lengths and 0 give 1, which rotates nothing.
 constexpr std::size_t hadamard_block(std::size_t columns) noexcept {
   std::size_t block = 1;
   while (columns != 0 && block < largest_hadamard_block && columns % (2 * block) == 0) block *= 2;

@@ -20,14 +20,15 @@ namespace ecq {
 
 namespace detail {
 
-/// Magnitudes of the weights of a row, 0 for NaN and infinity.
+/// Loads the magnitudes of the weights of a row, 0 for NaN and infinity.
 inline void load_magnitudes(const weights_view& weights, std::size_t row, std::vector<float>& out) {
   out.resize(weights.columns());
   weights.load(row, 0, out);
   for (float& value : out) value = fp32::is_finite(std::bit_cast<std::uint32_t>(value)) ? std::fabs(value) : 0.0F;
 }
 
-/// Whether `magnitude` is at least `ratio` times the mean of the others that make `sum` with it.
+/// Whether `magnitude` is at least `ratio` times the mean of the other count - 1 magnitudes. `sum` is the sum of them
+/// all.
 inline bool stands_out(double magnitude, double sum, std::size_t count, double ratio) noexcept {
   return magnitude * static_cast<double>(count - 1) >= ratio * (sum - magnitude);
 }
@@ -40,7 +41,7 @@ ECQ_INLINE result<std::vector<std::uint64_t>> find_outliers(const cpu& backend, 
   if (weights.empty() || weights.size() < 2) return std::vector<std::uint64_t>{};
   const std::size_t rows = weights.rows();
   const std::size_t columns = weights.columns();
-  // As many sums of columns are kept as there are tasks.
+  // Each task keeps sums of columns of its own, so their memory grows with the number of tasks.
   const std::size_t tasks = (std::min)(rows, std::size_t{64});
   const auto first_row = [&](std::size_t task) { return rows / tasks * task + (std::min)(task, rows % tasks); };
   const auto failed = [&] { return error(errc::out_of_memory, "no memory for sums of ", columns, " columns"); };

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How far reconstructed weights are from the original ones, once each row has the gain that makes it unbiased.
+/// Error of reconstructed weights, once each row has the gain that makes it unbiased.
 
 #include <cmath>
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace ecq {
 
-/// The gain g = <w,w> / <w,v> of weights w and their reconstruction v, with which <w, gv> = <w,w>: on average, a
-/// product with gv is then as large as one with w.
+/// Gain g = <w,w> / <w,v> of weights w and their reconstruction v. With it, <w, gv> = <w,w>: on average, a product with
+/// gv is then as large as one with w.
 struct unbiased_gain {
   double square = 0;   ///< <w,w>
   double product = 0;  ///< <w,v>
 
-  /// Takes more weights; pairs that are not finite are left out. Precondition: both spans have the same length.
+  /// Adds more weights; pairs that are not finite are left out. Precondition: both spans have the same length.
   ECQ_EXACT_FLOAT void add(std::span<const float> original, std::span<const float> reconstructed) noexcept {
     ECQ_EXACT_FLOAT_BODY
     detail::lane_sum squares, products;
@@ -45,7 +45,7 @@ struct unbiased_gain {
     return *this;
   }
 
-  /// 1 where no such gain is finite and above 0, as for a row that became 0.
+  /// Returns the gain, or 1 if it is not finite and above 0, as for a row that became 0.
   double value() const noexcept {
     const double gain = square / product;
     return std::isfinite(gain) && gain > 0 ? gain : 1.0;
@@ -61,16 +61,17 @@ struct unbiased_gain {
   }
 };
 
-/// The unbiased gain of a row.
+/// Returns the unbiased gain of a row.
 inline double unbiased_gain_of(std::span<const float> original, std::span<const float> reconstructed) noexcept {
   unbiased_gain gain;
   gain.add(original, reconstructed);
   return gain.value();
 }
 
-/// measure_error() of rows that are multiplied by their unbiased_gain first, rounded to FP32. Coarse rates shrink
-/// weights; what this measures is the noise beside that. No error for equal matrices, and the same for every thread
-/// count. Errors: errc::invalid_argument if the shapes differ.
+/// Compares two matrices like measure_error(), but first multiplies each reconstructed row by its unbiased_gain and
+/// rounds it to FP32. Coarse rates shrink weights; this measures the noise that comes on top of that. Equal matrices
+/// have no error, and the result is the same for every thread count. Errors: errc::invalid_argument if the shapes
+/// differ.
 result<weight_error> measure_unbiased_error(const cpu& backend, weights_view original, weights_view reconstructed);
 
 }  // namespace ecq

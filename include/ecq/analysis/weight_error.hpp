@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How far reconstructed weights are from the original ones.
+/// Error of reconstructed weights.
 
 #include <algorithm>
 #include <cmath>
@@ -27,15 +27,15 @@ struct weight_error {
   double squared_weight = 0;     ///< sum of w^2
   double largest_error = 0;      ///< largest |v - w|
 
-  /// sum |v - w| / sum |w|, the distortion of EntQuant (section 3). 0 without error, infinite if there is an error but
-  /// all weights w are 0.
+  /// Returns sum |v - w| / sum |w|, the distortion of EntQuant (section 3). It is 0 without error, and infinite if
+  /// there is an error but all weights w are 0.
   double relative_l1() const noexcept {
     if (absolute_error == 0) return 0;
     return absolute_weight == 0 ? std::numeric_limits<double>::infinity() : absolute_error / absolute_weight;
   }
 
-  /// Signal to quantisation noise in dB, 10 log10(sum w^2 / sum (v - w)^2). Infinite without error, minus infinity if
-  /// there is an error but all weights w are 0.
+  /// Returns the signal to quantisation noise ratio in dB, 10 log10(sum w^2 / sum (v - w)^2). It is infinite without
+  /// error, and minus infinity if there is an error but all weights w are 0.
   double sqnr_db() const noexcept {
     if (squared_error == 0) return std::numeric_limits<double>::infinity();
     return 10 * std::log10(squared_weight / squared_error);

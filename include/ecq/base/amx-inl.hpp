@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what finds AMX.
+/// Definition of machine_has_amx().
 
 #include "ecq/base/amx.hpp"
 #include "ecq/base/config.hpp"
@@ -26,7 +26,7 @@ inline bool detect_amx() noexcept {
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   constexpr unsigned shapes_and_tiles = 1U << 17 | 1U << 18;
   if ((low & shapes_and_tiles) != shapes_and_tiles) return false;
-  // Linux gives a process the registers once it has asked for them.
+  // Linux lets a process use the tile registers only after it has asked for them.
   constexpr long request_permission = 0x1023, tile_data = 18;
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 #else

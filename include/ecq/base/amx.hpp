@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// Whether the machine has units that multiply tiles of matrices (AMX).
+/// Detection of units that multiply tiles of matrices (AMX).
 
 #include "ecq/base/config.hpp"
 
 namespace ecq {
 
 /// Whether this machine has units that multiply tiles of BF16 and of bytes (AMX), which extend instruction_set::avx512,
-/// and Linux lends them to this process: Intel's servers since Sapphire Rapids. The first call asks for them, for all
-/// threads; from then on Linux wants alternate signal stacks (sigaltstack) to have room for them, several KiB, and
-/// where one has not, there are none. The environment variable ECQ_AMX=0 at the first call says that there are none;
-/// sums of integers do not depend on it.
+/// and Linux lets this process use them. Intel's servers have them since Sapphire Rapids. The first call asks Linux for
+/// permission, for all threads. From then on, alternate signal stacks (sigaltstack) need room for the tiles, several
+/// KiB; if an existing one lacks it, Linux refuses and the result is false. The environment variable ECQ_AMX=0 at the
+/// first call makes the result false; sums of integers do not depend on it.
 bool machine_has_amx() noexcept;
 
 }  // namespace ecq

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The CPU backend, `ecq::cpu{.threads = n}`, and the one loop that every verb runs on it.
+/// The CPU backend, `ecq::cpu{.threads = n}`, and the parallel loop that all operations run on it.
 
 #include <cstddef>
 #include <memory>
@@ -14,10 +14,10 @@ namespace ecq {
 
 class worker_pool;
 
-/// The CPU backend: work runs on `threads` threads, including the caller's (0: as many as the machine has), with the
-/// kernels of `isa` or of the best instruction set below it that the machine has. With a pool, which the caller keeps,
-/// its threads do the work instead of new ones. Results depend on none of these, products in FP32 (matmul) on `isa`
-/// alone.
+/// CPU backend. Work runs on `threads` threads, including the caller's (0: as many as the machine has), with the
+/// kernels of `isa` or of the best instruction set below it that the machine has. With a pool, which the caller owns,
+/// its threads do the work instead of new ones. Results depend on none of these, except that products in FP32 (matmul)
+/// depend on `isa`.
 struct cpu {
   unsigned threads = 1;
   instruction_set isa = instruction_set::automatic;
@@ -28,7 +28,7 @@ struct cpu {
 
 namespace detail {
 
-/// parallel_for over `call(task, index)`, compiled once for all kinds of task.
+/// Implements parallel_for() with `call(task, index)`, compiled once for all kinds of task.
 result<void> run_tasks(const cpu& backend, std::size_t count, void* task,
                        result<void> (*call)(void* task, std::size_t index));
 

@@ -20,14 +20,14 @@ namespace detail {
 inline constexpr std::uint64_t xxh64_primes[5] = {0x9E3779B185EBCA87U, 0xC2B2AE3D27D4EB4FU, 0x165667B19E3779F9U,
                                                   0x85EBCA77C2B2AE63U, 0x27D4EB2F165667C5U};
 
-/// xxh64_primes[number], for device code.
+/// Returns xxh64_primes[number], also in device code.
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_prime(std::size_t number) noexcept {
   constexpr std::uint64_t primes[5] = {xxh64_primes[0], xxh64_primes[1], xxh64_primes[2], xxh64_primes[3],
                                        xxh64_primes[4]};
   return primes[number];
 }
 
-/// std::rotl for device code, which cannot call it.
+/// Like std::rotl, which device code cannot call.
 ECQ_HOST_DEVICE constexpr std::uint64_t rotate_left(std::uint64_t value, unsigned bits) noexcept {
   return (value << bits) | (value >> (64 - bits));
 }
@@ -36,7 +36,7 @@ ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_round(std::uint64_t accumulator, s
   return rotate_left(accumulator + lane * xxh64_prime(1), 31) * xxh64_prime(0);
 }
 
-/// The initial value of accumulator `number` (0..3).
+/// Returns the initial value of accumulator `number` (0..3).
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_start(std::uint64_t seed, std::size_t number) noexcept {
   const std::uint64_t first = number == 0 ? xxh64_prime(0) + xxh64_prime(1) : xxh64_prime(1);
   return number < 2 ? seed + first : number == 2 ? seed : seed - xxh64_prime(0);
@@ -52,7 +52,8 @@ ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_merge(const std::uint64_t (&lanes)
   return hash;
 }
 
-/// The digest from the hash of all whole stripes, number of bytes added, and what is left: fewer than 32 bytes.
+/// Returns the digest. `hash` is that of all whole stripes plus the number of bytes; `left` (< 32) bytes at `at`
+/// remain.
 ECQ_HOST_DEVICE constexpr std::uint64_t xxh64_finish(std::uint64_t hash, const std::byte* at,
                                                      std::size_t left) noexcept {
   for (; left >= 8; left -= 8, at += 8) {
@@ -96,7 +97,7 @@ class xxh64_hasher {
     buffered_ = bytes.size();
   }
 
-  /// XXH64 of all bytes so far; more may follow.
+  /// Returns the XXH64 of all bytes so far; more may follow.
   constexpr std::uint64_t digest() const noexcept {
     const std::uint64_t hash = total_ >= stripe ? detail::xxh64_merge(lane_) : seed_ + detail::xxh64_prime(4);
     return detail::xxh64_finish(hash + total_, buffer_, buffered_);
@@ -123,7 +124,7 @@ class xxh64_hasher {
   std::size_t buffered_ = 0;
 };
 
-/// XXH64 of `bytes`. Several ranges are chained by passing the digest of one as the seed of the next.
+/// Returns the XXH64 of `bytes`. To chain several ranges, pass the digest of one as the seed of the next.
 constexpr std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
   xxh64_hasher hasher(seed);
   hasher.update(bytes);

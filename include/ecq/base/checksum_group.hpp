@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// XXH64 by one thread or by a warp, and of words that a warp copies.
+/// XXH64 computed by one thread or by a warp, alone or together with a copy of the bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ecq {
 
 namespace detail {
 
-/// An accumulator of XXH64 for devices, where the steps of its chain take the time. It is kept as the sum before the
-/// last multiplication, rotated, so that the next word's product is added where that multiplication adds anyway.
+/// Accumulator of XXH64 for devices, where the latency of its chain of steps dominates. It is stored as the rotated sum
+/// before the last multiplication, so that this multiplication, which adds anyway, also adds the next word's product.
 class xxh64_chain {
  public:
   explicit ECQ_HOST_DEVICE xxh64_chain(std::uint64_t accumulator)
@@ -25,7 +25,7 @@ class xxh64_chain {
 
   ECQ_HOST_DEVICE std::uint64_t accumulator() const { return ((std::uint64_t{high_} << 32) | low_) * prime; }
 
-  /// Takes the next word, multiplied by xxh64_prime(1).
+  /// Takes the next word, already multiplied by xxh64_prime(1).
   ECQ_HOST_DEVICE void add(std::uint64_t product) {
     const std::uint64_t sum = std::uint64_t{low_} * low_half(prime) + product;
     const std::uint32_t low = low_half(sum);
@@ -47,7 +47,7 @@ class xxh64_chain {
   std::uint32_t high_;
 };
 
-/// The hash of whole stripes, 32 bytes each, by one thread.
+/// Returns the hash of whole stripes, 32 bytes each, computed by one thread.
 ECQ_HOST_DEVICE inline std::uint64_t xxh64_of_stripes(const std::byte* from, std::uint64_t stripes,
                                                       std::uint64_t seed) {
   std::uint64_t kept[4];
@@ -58,16 +58,17 @@ ECQ_HOST_DEVICE inline std::uint64_t xxh64_of_stripes(const std::byte* from, std
   return xxh64_merge(kept);
 }
 
-/// XXH64 of bytes by a warp, and their copy. Each lane loads a word of a batch of stripes (32 bytes), multiplies it and
-/// hands the product on to the first four, which keep the accumulators. What the others keep is of no use.
+/// XXH64 of bytes by a warp, and optionally their copy. Each lane loads a word of a batch of stripes (32 bytes each),
+/// multiplies it and passes the product to the first four lanes, which keep the accumulators. The accumulators of the
+/// other lanes are meaningless.
 template <bool Copied, shuffling_group Group>
 class xxh64_by_lanes {
  public:
-  /// Of words and bytes: what is copied has less than 2^32 bytes.
+  /// Type of numbers of words and bytes; copies have less than 2^32 bytes.
   using number_type = std::conditional_t<Copied, std::uint32_t, std::uint64_t>;
 
-  /// `size` bytes from `from` on, which is aligned to 8 bytes. With Copied, they go to `to`, both are aligned to 2, and
-  /// what lies in the same eight bytes as the first and the last is read, too.
+  /// Prepares to hash `size` bytes at `from`, which is aligned to 8 bytes. With Copied, the bytes also go to `to`, and
+  /// both places are aligned to 2; the aligned eight bytes that hold the first and the last byte are read as a whole.
   ECQ_HOST_DEVICE xxh64_by_lanes(const Group& group, const std::byte* from, number_type size, std::uint64_t seed,
                                  std::byte* to)
       : group_(group),
@@ -80,7 +81,8 @@ class xxh64_by_lanes {
         placed_(Copied ? (size + beyond_) / 8 : 0),
         chain_(xxh64_start(seed, group.rank() % 4)) {}
 
-  /// Takes all whole stripes, and all words that are whole where they are copied to. Returns the hash of the stripes.
+  /// Hashes all whole stripes, copies all words that are whole at their destination, and returns the hash of the
+  /// stripes.
   ECQ_HOST_DEVICE std::uint64_t take() {
     const number_type words = hashed_ > placed_ ? hashed_ : placed_;
     number_type whole = readable_ > 0 ? readable_ - 1 : 0;  // words whose next one can be read as well
@@ -115,15 +117,15 @@ class xxh64_by_lanes {
  private:
   using memory = typename Group::memory;
 
-  /// Batches that are loaded ahead, and in a loop's body, where the compiler puts off shuffles of more of them until
-  /// lanes wait.
+  /// Number of batches that are loaded ahead, and that an iteration takes. The compiler would delay the shuffles of
+  /// more batches until lanes wait for them.
   static constexpr std::uint32_t together = 2;
-  /// Words that are prefetched: a pass takes less time than memory does.
+  /// Number of words that are prefetched, because a pass takes less time than memory does.
   static constexpr std::uint32_t prefetched = 512;
-  static constexpr std::uint32_t stripes = Group::size() / 4;  ///< of a batch
+  static constexpr std::uint32_t stripes = Group::size() / 4;  ///< stripes of a batch
   static_assert(Group::size() == lane_count);
 
-  /// A word, and those beside it as far as they are needed.
+  /// A word and its neighbours, as far as they are needed.
   struct loaded_words {
     std::uint64_t previous, own, next;
   };
@@ -131,7 +133,7 @@ class xxh64_by_lanes {
   static ECQ_HOST_DEVICE unsigned misalignment(const std::byte* place) {
     return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(place) % 8);
   }
-  /// Eight bytes from byte `first` of (high:low) on.
+  /// Returns the eight bytes from byte `first` of (high:low) on.
   static ECQ_HOST_DEVICE std::uint64_t joined(std::uint64_t low, std::uint64_t high, unsigned first) {
     const bool from_high = first >= 4;
     const std::uint64_t middle = (low >> 32) | (high << 32);
@@ -142,7 +144,7 @@ class xxh64_by_lanes {
     return half(begin) | (half(end) << 32);
   }
 
-  /// Of two words for each lane from word `first` on, or of the last one.
+  /// Prefetches two words for each lane from word `first` on, or the last word if there are no more.
   ECQ_HOST_DEVICE void prefetch(number_type first) const {
     const number_type number = first + 2 * group_.rank();
     memory::prefetch(from_ + std::size_t{8} * (number < readable_ ? number : readable_ - 1));
@@ -156,7 +158,7 @@ class xxh64_by_lanes {
     return {Copied ? word(number - 1) : 0, word(number), Copied ? word(number + 1) : 0};
   }
 
-  /// Takes word `number` in a batch whose first word has number `first`.
+  /// Takes word `number` of the batch that begins with word `first`.
   template <bool Whole>
   ECQ_HOST_DEVICE void take(const loaded_words& words, number_type number, number_type first) {
     const std::uint64_t product = (Copied ? joined(words.own, words.next, before_) : words.own) * xxh64_prime(1);
@@ -178,17 +180,18 @@ class xxh64_by_lanes {
   const Group& group_;
   unsigned before_;        ///< bytes of the first word that are not hashed
   const std::byte* from_;  ///< aligned to 8
-  number_type readable_;   ///< words
+  number_type readable_;   ///< words that can be read
   number_type hashed_;     ///< words of whole stripes
   unsigned beyond_;        ///< bytes of the first word that are not written
   std::byte* to_;          ///< aligned to 8
-  number_type placed_;     ///< words that are whole there, the first one included
+  number_type placed_;     ///< words that are whole at the destination; the first one always counts
   xxh64_chain chain_;
 };
 
 }  // namespace detail
 
-/// XXH64 of `size` bytes, returned to all threads of a group: one thread or a warp. `from` is aligned to 8 bytes.
+/// Returns the XXH64 of `size` bytes to all threads of a group, which is one thread or a warp. `from` is aligned to 8
+/// bytes.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte* from, std::uint64_t size,
                                              std::uint64_t seed) {
@@ -203,8 +206,8 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_by_group(const Group& group, const std::byte
   return detail::xxh64_finish(hash + size, from + size / 32 * 32, static_cast<std::size_t>(size % 32));
 }
 
-/// XXH64 of `words` words of 16 bits, which go to `to` as well; both places are aligned to 2. The eight bytes that the
-/// first and the last word lie in may be read as a whole.
+/// Copies `words` 16-bit words from `from` to `to`, both aligned to 2 bytes, and returns their XXH64. The aligned eight
+/// bytes that hold the first and the last word may be read as a whole.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte* from, std::uint32_t words,
                                              std::uint64_t seed, std::byte* to) {
@@ -221,9 +224,9 @@ ECQ_HOST_DEVICE std::uint64_t xxh64_and_copy(const Group& group, const std::byte
   } else {
     detail::xxh64_by_lanes<true, Group> lanes(group, from, static_cast<std::uint32_t>(size), seed, to);
     const std::uint64_t of_stripes = lanes.take();
-    // What is less than a word there, at the beginning and at the end.
+    // Copies the parts at the beginning and the end that do not fill a word at the destination.
     const auto beyond = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 8);
-    const std::uint64_t end = (size + beyond) / 8 * 8;  // of what is placed, from the word that `to` is in on
+    const std::uint64_t end = (size + beyond) / 8 * 8;  // of the words placed, counted from the word that holds `to`
     std::uint64_t first = beyond == 0 ? 0 : 8 - beyond;
     if (first > size) first = size;
     copy(0, first);

@@ -9,10 +9,10 @@
 
 /// \def ECQ_HEADER_ONLY
 /// 1 unless ECQ_COMPILED is defined; linking the CMake target ecq::compiled defines it. Definitions that involve no
-/// user type are in headers called "-inl". Where ECQ_HEADER_ONLY is 1, the headers that declare them include those;
-/// otherwise only the library has them.
+/// user type are in "-inl" headers. If ECQ_HEADER_ONLY is 1, the headers that declare them include these; otherwise
+/// only the compiled library contains them.
 /// \def ECQ_INLINE
-/// Precedes the definitions in "-inl" headers: `inline`, unless the library compiles them once for all.
+/// Precedes the definitions in "-inl" headers: `inline`, or nothing if the library compiles them once.
 #if defined(ECQ_COMPILED)
 #define ECQ_HEADER_ONLY 0
 #define ECQ_INLINE
@@ -67,20 +67,20 @@
 #endif
 #endif
 
-/// Marks every function that uses AVX2, and FMA, which comes with it: no user needs -m flags, and no other code is
-/// compiled for AVX2. Where products and sums must be rounded one by one, ECQ_EXACT_FLOAT says so.
+/// Marks every function that uses AVX2, or FMA, which comes with it. Users need no -m flags, and no other code is
+/// compiled for AVX2. ECQ_EXACT_FLOAT marks functions whose products and sums must be rounded one by one.
 #define ECQ_AVX2 [[gnu::target("avx2,bmi,bmi2,fma,popcnt")]]
 /// \def ECQ_AVX512_EMULATED
-/// 1 where functions stand in for the intrinsics of AVX-512 (tests/support/avx512_emulated), so that a program of tests
-/// runs its kernels on machines without it; else 0.
+/// 1 where functions emulate the intrinsics of AVX-512 (tests/support/avx512_emulated), so that tests run its kernels
+/// on machines without it; else 0.
 /// \def ECQ_AVX512
-/// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2. Dot products of BF16, which not every machine
-/// with AVX-512 has, come only where an intrinsic asks for them: no compiler makes them of anything else.
+/// Marks every function that uses AVX-512, as ECQ_AVX2 does for AVX2. Not every machine with AVX-512 has dot products
+/// of BF16. They occur only where an intrinsic asks for them: no compiler generates them from other code.
 /// \def ECQ_AVX512_VNNI
 /// Marks every function that uses the dot products of bytes of AVX-512 (VNNI), which not every machine with AVX-512
 /// has.
 /// \def ECQ_AMX
-/// Marks every function that uses registers of tiles (AMX), which machine_has_amx() is about, and AVX-512.
+/// Marks every function that uses tile registers (AMX, see machine_has_amx()) and AVX-512.
 #if !defined(ECQ_AVX512_EMULATED)
 #define ECQ_AVX512_EMULATED 0
 #endif
@@ -104,8 +104,8 @@
 #endif
 
 /// \def ECQ_NEON
-/// 1 where the compiler targets 64-bit Arm, all of whose machines have Advanced SIMD, else 0; and 0 for big-endian
-/// ones, and for nvcc, which does not read every compiler's <arm_neon.h>.
+/// 1 where the compiler targets little-endian 64-bit Arm, which always has Advanced SIMD; else 0. Also 0 for nvcc,
+/// which cannot read every compiler's <arm_neon.h>.
 #if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__) && !defined(__CUDACC__) && !defined(__AARCH64EB__)
 #define ECQ_NEON 1
 #else
@@ -113,10 +113,10 @@
 #endif
 
 /// \def ECQ_NEON_DOT
-/// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang before 16 needs to be
-/// told to target them (-march=armv8.2-a+dotprod).
+/// 1 where the compiler can use the dot products of bytes of 64-bit Arm (dotprod), else 0. clang before 16 can use them
+/// only with -march=armv8.2-a+dotprod.
 /// \def ECQ_NEON_DOT_TARGET
-/// Marks every function that uses them.
+/// Marks every function that uses the dot products of bytes of 64-bit Arm.
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #define ECQ_NEON_DOT 1
 #define ECQ_NEON_DOT_TARGET
@@ -132,11 +132,11 @@
 #endif
 
 /// \def ECQ_KERNELS_BEGIN
-/// Comes before functions that use AVX-512, and ECQ_KERNELS_END after them. GCC's own headers start some results from
-/// an uninitialised register on purpose, and at -O0 those of GCC 14 pass an unsigned shift to a built-in that takes an
-/// int. GCC warns about both.
+/// Precedes functions that use AVX-512; ECQ_KERNELS_END follows them. It disables warnings about GCC's own headers,
+/// which start some results from an uninitialised register on purpose, and at -O0, in GCC 14, pass an unsigned shift to
+/// a built-in that takes an int.
 /// \def ECQ_KERNELS_END
-/// Ends what ECQ_KERNELS_BEGIN began.
+/// Restores the warnings that ECQ_KERNELS_BEGIN disabled.
 #if defined(__GNUC__) && !defined(__clang__)
 #define ECQ_KERNELS_BEGIN                                                                    \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") \
@@ -147,8 +147,8 @@
 #define ECQ_KERNELS_END
 #endif
 
-/// Marks functions that a device's compiler has to inline, however large they are. Those that take a sink would
-/// otherwise move it from registers to memory.
+/// Marks functions that the device compiler must inline, however large they are. Otherwise, functions that take a sink
+/// would move it from registers to memory.
 #if defined(__CUDACC__)
 #define ECQ_DEVICE_INLINE __attribute__((always_inline))
 #else
@@ -169,8 +169,8 @@
 #define ECQ_COLD
 #endif
 
-/// Precedes a loop with a constant number of iterations whose variables have to be in registers. With AddressSanitizer
-/// it stays a loop: unrolled, some files take clang ten times as long.
+/// Precedes a loop with a constant number of iterations whose variables must be in registers. With AddressSanitizer the
+/// loop is not unrolled, because clang would take ten times as long for some files.
 #if defined(__CUDA_ARCH__)
 #define ECQ_UNROLL _Pragma("unroll")
 #elif defined(__clang__)
@@ -185,8 +185,8 @@
 #define ECQ_UNROLL
 #endif
 
-/// Precedes a loop that must stay one because it rarely runs or its body is long. Unrolled it would take a device's
-/// registers, or most of the time in which a program is compiled.
+/// Precedes a loop that must not be unrolled because it rarely runs or its body is long. Unrolled, it would take a
+/// device's registers, or most of a program's compile time.
 #if defined(__CUDA_ARCH__)
 #define ECQ_NO_UNROLL _Pragma("unroll 1")
 #elif defined(__clang__)

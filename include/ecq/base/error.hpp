@@ -29,7 +29,7 @@ enum class errc : std::uint8_t {
   device_error         ///< a GPU refused or failed
 };
 
-/// Short English name of a kind of failure, for example "truncated".
+/// Returns the short English name of a kind of failure, for example "truncated".
 constexpr std::string_view to_string(errc code) noexcept {
   switch (code) {
     case errc::ok: return "ok";
@@ -50,10 +50,10 @@ constexpr std::string_view to_string(errc code) noexcept {
 }
 
 /// A failure: what went wrong (`code`) and where (`message`, English, one line without a trailing full stop). Names
-/// from files cannot break the line or disguise themselves: what is not printable() is escaped.
+/// from files cannot break the line or disguise themselves, because printable() escapes such characters.
 class ECQ_NODISCARD error {
  public:
-  /// The message consists of `parts`, texts and numbers: `error(errc::corrupt, count, " symbols, not 1..256")`.
+  /// Composes the message from `parts`, texts and numbers: `error(errc::corrupt, count, " symbols, not 1..256")`.
   template <class... Parts>
     requires(sizeof...(Parts) > 0)
   error(errc code, const Parts&... parts) : code_(code), message_(detail::line_of(parts...)) {}
@@ -61,15 +61,15 @@ class ECQ_NODISCARD error {
   errc code() const noexcept { return code_; }
   const std::string& message() const noexcept { return message_; }
 
-  /// The same error with a context and ": " before its message; callers add the file, tensor or block they know. The
-  /// context consists of `parts`, like a message.
+  /// Returns this error with a context and ": " before its message; callers add the file, tensor or block they know.
+  /// The context is composed from `parts`, like a message.
   template <class... Parts>
   error within(const Parts&... parts) && {
     message_ = detail::line_of(parts..., ": ", message_);
     return std::move(*this);
   }
 
-  /// "corrupt: <message>".
+  /// Returns the code's name and the message: "corrupt: <message>".
   std::string to_string() const { return detail::text_of(ecq::to_string(code_), ": ", message_); }
 
  private:

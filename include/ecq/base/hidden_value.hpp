@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// A value that compilers do not know.
+/// Values that compilers cannot see through.
 
 #include "ecq/base/config.hpp"
 
 namespace ecq::detail {
 
-/// `value`, a number or a pointer, of which a compiler knows nothing. GCC unrolls a loop of two rounds even where
-/// ECQ_NO_UNROLL precedes it, unless it knows neither how many there are nor, by the places of an array that they use,
-/// how many there may be.
+/// Returns `value`, a number or a pointer, in a way that hides it from the optimiser. GCC unrolls a loop of two
+/// iterations even after ECQ_NO_UNROLL, unless it knows neither their number nor a bound for it, which an array that
+/// they index may give.
 template <class Value>
 [[gnu::always_inline]] inline Value hidden_value(Value value) noexcept {
 #if defined(__GNUC__)

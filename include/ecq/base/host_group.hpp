@@ -12,9 +12,9 @@
 
 namespace ecq {
 
-/// The thread_memory of the host: how one of its threads uses memory.
+/// The thread_memory of the host: memory accesses of one thread.
 struct host_memory {
-  /// Loads little-endian word number `index` of those at `from`, which is aligned to the size of a word.
+  /// Loads the little-endian word number `index` of an array at `from`, which is aligned to the size of a word.
   template <class Word>
   static ECQ_HOST_DEVICE Word load(const std::byte* from, std::uint32_t index = 0) {
     return load_le<Word>(from + sizeof(Word) * index);
@@ -30,7 +30,7 @@ struct host_memory {
   static ECQ_HOST_DEVICE void store_16_bytes(std::byte* to, const std::uint32_t (&words)[4]) {
     for (std::size_t i = 0; i < 4; ++i) store_le(to + 4 * i, words[i]);
   }
-  /// Says that the byte at `from` will be loaded soon: a hint, of no use on the host.
+  /// Hints that the byte at `from` will be loaded soon; has no effect on the host.
   static ECQ_HOST_DEVICE void prefetch(const std::byte*) {}
   /// Adds 1 to a counter in shared memory, to which other threads may be adding too.
   static ECQ_HOST_DEVICE void increment(std::uint32_t& counter) { ++counter; }
@@ -45,21 +45,21 @@ struct host_group {
 
   static ECQ_HOST_DEVICE std::uint32_t rank() { return 0; }            ///< number of this thread
   static ECQ_HOST_DEVICE constexpr std::uint32_t size() { return 1; }  ///< number of threads
-  /// After it, all threads read what each of them wrote before it.
+  /// Waits for all threads; after it, all threads read what each of them wrote before it.
   static ECQ_HOST_DEVICE void sync() {}
-  /// The sum of the values of all threads.
+  /// Returns the sum of the values of all threads.
   static ECQ_HOST_DEVICE std::uint64_t sum(std::uint64_t value) { return value; }
-  /// The sum of the values of lower ranks; `all` becomes the sum of all values.
+  /// Returns the sum of the values of lower ranks, and sets `all` to the sum of all values.
   template <class Number>
   static ECQ_HOST_DEVICE Number exclusive_sum(Number value, Number& all) {
     all = value;
     return 0;
   }
-  /// The number of the thread whose value is largest; the smallest number among equal values.
+  /// Returns the number that comes with the largest value; among equal values, the smallest number.
   static ECQ_HOST_DEVICE std::uint32_t first_of_largest(std::uint64_t, std::uint32_t number) { return number; }
-  /// The value of another thread.
+  /// Returns the value of another thread.
   static ECQ_HOST_DEVICE std::uint64_t value_of(std::uint64_t value, std::uint32_t) { return value; }
-  /// The value of the thread that many ranks further on, if there is one.
+  /// Returns the value of the thread that is the given number of ranks further on, if there is one.
   static ECQ_HOST_DEVICE std::uint64_t value_behind(std::uint64_t value, std::uint32_t) { return value; }
 };
 static_assert(shuffling_group<host_group>);

@@ -27,11 +27,11 @@ enum class instruction_set : unsigned char {
   avx512      ///< AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VPOPCNTDQ, with GFNI: Ice Lake, Zen 4 and later
 };
 
-/// All of them, in ascending order.
+/// All instruction sets, in ascending order.
 inline constexpr instruction_set instruction_sets[] = {instruction_set::scalar, instruction_set::neon,
                                                        instruction_set::avx2, instruction_set::avx512};
 
-/// "avx2" for instruction_set::avx2, and so on.
+/// Returns the name of an instruction set: "avx2" for instruction_set::avx2, and so on.
 constexpr std::string_view name_of(instruction_set set) noexcept {
   switch (set) {
     case instruction_set::scalar: return "scalar";
@@ -45,7 +45,7 @@ constexpr std::string_view name_of(instruction_set set) noexcept {
 
 namespace detail {
 
-/// The value of an environment variable; empty if it is not set.
+/// Returns the value of an environment variable, or an empty text if it is not set.
 inline std::string_view said_by(const char* variable) noexcept {
   const char* const value = std::getenv(variable);
   return value != nullptr ? value : "";
@@ -82,7 +82,7 @@ inline bool detect_integer_dots() noexcept {
 #endif
 }
 
-/// Whether the processor has the dot products of bytes for registers of 256 bits.
+/// Whether the processor has dot products of bytes for 256-bit registers (AVX-VNNI).
 inline bool detect_avx_vnni() noexcept {
 #if ECQ_X86
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -107,7 +107,7 @@ inline bool detect_fast_bf16_dots() noexcept {
 #endif
 }
 
-/// `detected`, unless the environment variable says 0, 1, or "other" for the opposite.
+/// Returns `detected`, unless the environment variable overrides it: 0, 1, or "other" for the opposite.
 inline bool unless_said(const char* variable, bool detected) noexcept {
   const std::string_view said = said_by(variable);
   if (said == "0" || said == "1") return said == "1";
@@ -134,7 +134,7 @@ inline bool detect_late_masks() noexcept {
 
 }  // namespace detail
 
-/// The best instruction set of this machine and its operating system.
+/// Returns the best instruction set of this machine and its operating system.
 inline instruction_set machine_instruction_set() noexcept {
   static const instruction_set found = detail::detect_instruction_set();
   return found;
@@ -147,43 +147,43 @@ inline bool machine_has_integer_dots() noexcept {
   return found;
 }
 
-/// Whether this machine has dot products of bytes for registers of 256 bits (AVX-VNNI), which extend
-/// instruction_set::avx2: Intel's processors since Alder Lake, those without AVX-512 among them, and AMD's since Zen 5.
-/// The environment variable ECQ_AVX_VNNI=0 at the first call says that it has none; results do not depend on it.
+/// Whether this machine has dot products of bytes for 256-bit registers (AVX-VNNI), which extend instruction_set::avx2:
+/// Intel's processors since Alder Lake, including those without AVX-512, and AMD's since Zen 5. The environment
+/// variable ECQ_AVX_VNNI=0 at the first call makes the answer false; the library's results do not depend on it.
 inline bool machine_has_integer_dots_avx2() noexcept {
   static const bool found = detail::detect_integer_dots_avx2();
   return found;
 }
 
-/// Whether this machine has dot products of BF16, which extend instruction_set::avx512, as fast as FMA of FP32: AMD's
-/// since Zen 4. Those of Intel's processors take four times as long as FMA and do the work of two.
+/// Whether this machine has dot products of BF16, which extend instruction_set::avx512, that are as fast as FMA in
+/// FP32: AMD's processors since Zen 4. On Intel's, each takes four times as long as an FMA and does the work of two.
 inline bool machine_has_fast_bf16_dots() noexcept {
   static const bool found = detail::detect_fast_bf16_dots();
   return found;
 }
 
-/// Whether gathers of this machine are faster than plain loads: those of Intel's processors since Alder Lake and
-/// Sapphire Rapids, the first ones with AVX-VNNI. On AMD's they are microcode, and Intel's earlier ones pay for keeping
-/// to themselves what they load (gather data sampling). The environment variable ECQ_GATHERS at the first call, 0, 1 or
-/// "other", says otherwise; results do not depend on it.
+/// Whether gathers are faster than plain loads on this machine: on Intel's processors since Alder Lake and Sapphire
+/// Rapids, the first ones with AVX-VNNI. AMD's processors run them as microcode, and the mitigation of gather data
+/// sampling slows them down on Intel's earlier ones. The environment variable ECQ_GATHERS at the first call (0, 1 or
+/// "other") overrides the answer; the library's results do not depend on it.
 inline bool machine_has_fast_gathers() noexcept {
   static const bool found = detail::unless_said("ECQ_GATHERS", detail::detect_fast_gathers());
   return found;
 }
 
-/// Whether kernels of AVX-512 spend more time on this machine waiting for masks than on operations, so that more chunks
-/// side by side are faster although their states no longer fit in registers: AMD's since Zen 5. A comparison takes
-/// seven cycles there until another operation has its mask, twice as long as on Intel's, which shuffle half as much in
-/// a cycle. The environment variable ECQ_LATE_MASKS at the first call, 0, 1 or "other", says otherwise; results do not
-/// depend on it.
+/// Whether AVX-512 kernels on this machine spend more time waiting for masks than on operations: on AMD's processors
+/// since Zen 5. More chunks side by side are then faster, although their states no longer fit in registers. On these
+/// processors, the mask of a comparison reaches another operation after seven cycles, twice as many as on Intel's,
+/// which shuffle half as much in a cycle. The environment variable ECQ_LATE_MASKS at the first call (0, 1 or "other")
+/// overrides the answer; the library's results do not depend on it.
 inline bool machine_has_late_masks() noexcept {
   static const bool found = detail::unless_said("ECQ_LATE_MASKS", detail::detect_late_masks());
   return found;
 }
 
-/// `wanted`, limited to what the machine has: on another kind of machine than `wanted` is for, the best one below it.
-/// For `automatic`, the instruction set that the environment variable ECQ_CPU names (scalar, neon, avx2 or avx512) at
-/// the first call, or else the best one.
+/// Returns `wanted`, or the best instruction set below it that the machine has, if the machine is older or of another
+/// kind. `automatic` stands for the instruction set that the environment variable ECQ_CPU names (scalar, neon, avx2 or
+/// avx512) at the first call, or else for the best one.
 inline instruction_set chosen_instruction_set(instruction_set wanted) noexcept {
   static const instruction_set preferred = [] {
     const std::string_view name = detail::said_by("ECQ_CPU");

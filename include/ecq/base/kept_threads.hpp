@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Threads that one call keeps until its end.
+/// Threads that a call keeps until its end.
 
 #include <optional>
 
@@ -9,7 +9,8 @@
 
 namespace ecq::detail {
 
-/// A backend whose threads stay for as long as this object: a model of many small matrices would start some for each.
+/// Backend whose threads stay for as long as this object. Otherwise, a model of many small matrices would start new
+/// threads for each matrix.
 class kept_threads {
  public:
   /// Throws std::bad_alloc.

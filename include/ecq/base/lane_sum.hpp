@@ -8,8 +8,8 @@
 
 namespace ecq::detail {
 
-/// A sum in eight parts, whose additions do not wait for each other and fit vectors. Term number i goes to part i % 8;
-/// parts are added up half by half.
+/// A sum in eight parts, whose additions do not wait for each other and fit vector registers. Term number i goes to
+/// part i % 8; total() adds the second half of the parts to the first until one is left.
 struct lane_sum {
   static constexpr std::size_t parts = 8;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Vectors that begin with a cache line.
+/// Vectors whose elements begin at a cache line.
 
 #include <cstddef>
 #include <limits>
@@ -10,8 +10,8 @@
 
 namespace ecq::detail {
 
-/// Memory at multiples of 64 bytes. Allocators of the system give large blocks 16 bytes behind such a multiple, where
-/// each load of 64 bytes takes two cache lines.
+/// Allocator of memory that is aligned to 64 bytes. System allocators place large blocks 16 bytes after a multiple of
+/// 64, where each load of 64 bytes takes two cache lines.
 template <class Element>
 struct line_allocator {
   using value_type = Element;

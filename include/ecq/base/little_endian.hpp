@@ -12,7 +12,7 @@
 
 namespace ecq {
 
-/// The `sizeof(Word)` bytes from `from` on as a little-endian unsigned integer.
+/// Reads the `sizeof(Word)` bytes from `from` on as a little-endian unsigned integer.
 template <std::unsigned_integral Word>
 ECQ_HOST_DEVICE constexpr Word load_le(const std::byte* from) noexcept {
   Word value = 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A non-owning strided matrix: what every verb takes and gives. std::mdspan is not in C++20.
+/// A non-owning strided matrix, which all operations take and fill. C++20 has no std::mdspan.
 
 #include <concepts>
 #include <cstddef>
@@ -79,7 +79,7 @@ class matrix_view {
     return data_[static_cast<std::ptrdiff_t>(row) * row_stride_ + static_cast<std::ptrdiff_t>(column) * column_stride_];
   }
 
-  /// The `count` rows from row `first` on; precondition: first + count <= rows().
+  /// Returns the `count` rows from row `first` on; precondition: first + count <= rows().
   constexpr matrix_view row_range(std::size_t first, std::size_t count) const noexcept {
     return {data_ + static_cast<std::ptrdiff_t>(first) * row_stride_, count, columns_, row_stride_, column_stride_};
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What becomes of a lack of memory: an error, where there are exceptions. Programs that are compiled without them
-/// (-fno-exceptions) end there, as they do wherever they run out of memory.
+/// Handling of a lack of memory, which becomes an error if there are exceptions. Programs compiled without exceptions
+/// (-fno-exceptions) end instead, as they do wherever they run out of memory.
 
 #include <cstdlib>
 #include <new>
@@ -11,7 +11,7 @@
 
 namespace ecq::detail {
 
-/// What `work` returns, a result, or the error that `failed` returns if work() runs out of memory.
+/// Returns the result of work(), or the error that failed() returns if work() runs out of memory.
 template <class Failed, class Work>
   requires requires(Failed& failed) { ecq::error(failed()); }
 auto or_out_of_memory([[maybe_unused]] Failed&& failed, Work&& work) -> decltype(work()) {
@@ -26,13 +26,13 @@ auto or_out_of_memory([[maybe_unused]] Failed&& failed, Work&& work) -> decltype
 #endif
 }
 
-/// What `work` returns, a result, or errc::out_of_memory ("no memory for ...") if work() runs out of memory.
+/// Returns the result of work(), or errc::out_of_memory ("no memory for ...") if work() runs out of memory.
 template <class Work>
 auto or_out_of_memory(std::string_view needed_for, Work&& work) -> decltype(work()) {
   return or_out_of_memory([&] { return error(errc::out_of_memory, "no memory for ", needed_for); }, work);
 }
 
-/// Does what operator new does where memory lacks.
+/// Fails like operator new if there is no memory.
 [[noreturn]] inline void run_out_of_memory() {
 #if defined(__cpp_exceptions)
   throw std::bad_alloc();

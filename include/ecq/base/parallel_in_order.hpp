@@ -22,9 +22,9 @@ template <class Item, class Make, class Take>
 result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make& make, const Take& take) {
   const std::size_t window = 2 * std::size_t{backend.thread_count()};
   std::vector<std::unique_ptr<Item>> made(window);  // by index modulo window
-  std::vector<std::unique_ptr<Item>> spare;         // the last one is the likeliest to be in a cache
+  std::vector<std::unique_ptr<Item>> spare;         // the last one is the most likely to be in a cache
   spare.reserve(window);
-  std::size_t next = 0;  // to be taken
+  std::size_t next = 0;  // index of the next item to take
   bool taking = false;
   bool failed = false;
   std::mutex guard;
@@ -57,7 +57,7 @@ result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make
     }
     taking = false;
   };
-  // Where a thread leaves by an exception, no other waits for it.
+  // If a thread leaves by an exception, the other threads stop waiting for it.
   struct departure {
     std::mutex& guard;
     std::condition_variable& moved_on;

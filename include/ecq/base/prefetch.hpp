@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Fetching memory ahead of where kernels read and write.
+/// Prefetching of memory that kernels are about to read or write.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace ecq::detail {
 
-/// Offset at which encoders prefetch codes: they go through a chunk from its end, so it is eight groups before their
-/// position.
+/// Offset from an encoder's position at which it prefetches codes: eight groups back, because encoders go through a
+/// chunk from its end.
 inline constexpr std::size_t codes_prefetched = std::size_t{0} - 8 * group_symbols;
 
-/// How many bytes ahead decoders prefetch words and the memory of elements. They prefetch raw bits twice as far ahead,
-/// except those of narrow pairs that are met in registers, which are few. The states keep the core busy, so memory is
-/// free to deliver, but the hardware cannot prefetch so many streams by itself.
+/// Number of bytes ahead at which decoders prefetch words and the memory of elements. They prefetch raw bits twice as
+/// far ahead, except the few raw bits of narrow pairs that are looked up in registers. The states keep the core busy,
+/// so memory is free to deliver, but the hardware cannot prefetch so many streams by itself.
 inline constexpr std::size_t prefetch_distance = 512;
 
-/// Prefetches `Lines` cache lines that start `ahead` bytes after `from`. Nothing needs to be there: the place is an
-/// address, not a pointer. Always inlined: GCC takes a function that only prefetches for one that does nothing, and
+/// Prefetches `Lines` cache lines that start `ahead` bytes after `from`. The memory need not exist: the place is an
+/// address, not a pointer. Always inlined, because GCC takes a function that only prefetches for one without effect and
 /// removes the calls of it.
 template <std::size_t Lines>
 [[gnu::always_inline]] inline void prefetch(const void* from, std::size_t ahead) {

@@ -8,7 +8,7 @@
 
 namespace ecq::detail {
 
-/// `bits` repeated in each half (twice) or each byte (four_times) of a 32-bit word.
+/// Repeats `bits` in each half (twice) or each byte (four_times) of a 32-bit word.
 ECQ_HOST_DEVICE constexpr std::uint32_t twice(std::uint32_t bits) { return bits | (bits << 16); }
 ECQ_HOST_DEVICE constexpr std::uint32_t four_times(std::uint32_t bits) { return twice(bits | (bits << 8)); }
 

@@ -48,7 +48,7 @@ class ECQ_NODISCARD result {
   Value* operator->() noexcept { return &value_; }
   const Value* operator->() const noexcept { return &value_; }
 
-  /// The value, or `other` instead of an error.
+  /// Returns the value, or `other` if there is an error.
   template <class Other>
   Value value_or(Other&& other) const& {
     return has_value() ? value_ : static_cast<Value>(std::forward<Other>(other));
@@ -63,7 +63,7 @@ class ECQ_NODISCARD result {
   ecq::error&& error() && noexcept { return std::move(*error_); }
 
  private:
-  // Neither a std::variant nor a std::optional: compilers take longer for each type of them than for anything else
+  // Neither a std::variant nor a std::optional, each instantiation of which takes longer to compile than anything else
   // here.
   union {
     Value value_;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Starting threads on systems that have no more of them.
+/// Starting of threads, which the system may refuse.
 
 #include <system_error>
 #include <thread>
@@ -9,8 +9,8 @@
 
 namespace ecq::detail {
 
-/// Adds a thread that calls `parts`, a function and its arguments, to `threads`; false if the system gives none, which
-/// ends programs that are compiled without exceptions.
+/// Adds a thread that calls `parts`, a function and its arguments, to `threads`. Returns false if the system gives
+/// none; programs compiled without exceptions then end.
 template <class... Parts>
 bool start_thread(std::vector<std::thread>& threads, Parts&&... parts) {
 #if defined(__cpp_exceptions)

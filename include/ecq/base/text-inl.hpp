@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of text put together from parts.
+/// Definition of text composed of parts.
 
 #include <cstddef>
 #include <cstdio>

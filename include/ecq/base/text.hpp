@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Text put together from parts, as messages are: strings and numbers. A caller stores a few words a part, and one
-/// function writes them all. Concatenated in place, messages would be a tenth of a program's code.
+/// Text composed of parts, which are strings and numbers, for messages. A caller stores a few words per part, and one
+/// function formats them all. Concatenated in place, messages would be a tenth of a program's code.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace ecq::detail {
 
-/// A string, or a number in decimal: a `float` or `double` with six places, or with an exponent if it is below 0.001,
-/// or 10^9 or more.
+/// A string, or a number in decimal. A `float` or `double` has six decimal places, or an exponent if its magnitude is
+/// below 0.001 (but not 0), or 10^9 or more.
 class text_part {
  public:
   template <class Text>
@@ -55,7 +55,7 @@ class text_part {
 
 std::string joined_text(std::initializer_list<text_part> parts);
 
-/// joined_text on one line (printable): names in messages come from files that may be hostile.
+/// Like joined_text(), on one line (printable()): names in messages come from files that may be hostile.
 std::string joined_line(std::initializer_list<text_part> parts);
 
 template <class... Parts>

@@ -35,7 +35,7 @@ concept thread_memory = requires(const std::byte* from, std::byte* to, std::uint
   Memory::add(sum, sum);
 };
 
-/// Threads that run one body together. `rank` is the number of the thread; after `sync`, all threads read what each of
+/// Threads that run one body together. `rank` is the number of the thread. After `sync`, all threads read what each of
 /// them wrote before it.
 template <class Group>
 concept thread_group = thread_memory<typename Group::memory> && requires(const Group& group) {

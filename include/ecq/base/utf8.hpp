@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// UTF-8, which names in other people's files are or pretend to be.
+/// Checks of UTF-8 and escapes for names from other people's files.
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace ecq {
 
-/// Bytes of the UTF-8 sequence that `text` begins with (1 to 4), or 0 if that is invalid: overlong, a surrogate, beyond
-/// U+10FFFF or cut off.
+/// Returns the number of bytes (1 to 4) of the UTF-8 sequence that `text` begins with, or 0 if that is invalid:
+/// overlong, a surrogate, beyond U+10FFFF or cut off.
 constexpr std::size_t utf8_sequence(std::string_view text) noexcept {
   const auto byte = [&](std::size_t index) { return static_cast<unsigned>(static_cast<unsigned char>(text[index])); };
   if (text.empty()) return 0;
@@ -49,9 +49,10 @@ struct code_points {
   std::uint32_t first, last;
 };
 
-/// What shows nothing, or changes how the text around it shows, and so could make one name look like another or steer a
-/// terminal: controls (Unicode's Cc), line and paragraph separators, marks that direct bidirectional text, characters
-/// that programs should show as nothing (Default_Ignorable_Code_Point) and controls of annotations and hieroglyphs.
+/// Code points that are invisible, or change the display of the text around them, and so could make one name look like
+/// another or control a terminal: controls (Unicode's Cc), line and paragraph separators, marks that direct
+/// bidirectional text, characters that programs should not display (Default_Ignorable_Code_Point) and controls of
+/// annotations and hieroglyphs.
 inline constexpr std::array<code_points, 20> unprintable{
     {{0x0, 0x1F},      {0x7F, 0x9F},       {0xAD, 0xAD},       {0x34F, 0x34F},     {0x61C, 0x61C},
      {0x115F, 0x1160}, {0x17B4, 0x17B5},   {0x180B, 0x180F},   {0x200B, 0x200F},   {0x2028, 0x202E},
@@ -60,8 +61,9 @@ inline constexpr std::array<code_points, 20> unprintable{
 
 }  // namespace detail
 
-/// `text` as one line that shows all it holds: controls, marks of text direction, invisible characters and bytes that
-/// are not UTF-8 become escapes (`\x1b`, `\u202e`, `\U000e0041`). Other text, backslashes included, stays as it is.
+/// Returns `text` as one line in which everything is visible: controls, marks of text direction, invisible characters
+/// and bytes that are not UTF-8 become escapes (`\x1b`, `\u202e`, `\U000e0041`). Other text, backslashes included,
+/// stays as it is.
 inline std::string printable(std::string_view text) {
   std::string line;
   line.reserve(text.size());
@@ -72,7 +74,7 @@ inline std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);
     const auto lead = static_cast<unsigned char>(text[0]);
-    // The lead byte of a sequence of n > 1 bytes has n high bits set, and below a zero those of the code point.
+    // The lead byte of a sequence of n > 1 bytes has n high bits set, then a zero, then bits of the code point.
     std::uint32_t point = length < 2 ? lead : lead & (0x7FU >> length);
     for (std::size_t index = 1; index < length; ++index) {
       point = point << 6 | (static_cast<unsigned char>(text[index]) & 0x3FU);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Threads that stay, for work too short to start threads for.
+/// Pool of threads for work that is too short to start threads for.
 
 #include <algorithm>
 #include <atomic>
@@ -18,8 +18,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Waits until `value` is another one than `old`: at first awake, for `patience`, since it takes tens of microseconds
-/// to wake a thread, then asleep. A core that other threads want is left to them meanwhile.
+/// Waits until `value` differs from `old`. The thread stays awake for `patience`, because waking it takes tens of
+/// microseconds, and then sleeps. While awake, it yields its core to other threads that want it.
 template <class Value>
 void wait_for_change(const std::atomic<Value>& value, Value old, std::chrono::microseconds patience) noexcept {
   using clock = std::chrono::steady_clock;
@@ -38,12 +38,12 @@ void wait_for_change(const std::atomic<Value>& value, Value old, std::chrono::mi
 }  // namespace detail
 
 /// Threads that wait for work between calls: `ecq::cpu{.pool = &pool}`. A call of a millisecond has no time to start
-/// threads. A pool may be used from several threads; while it is busy, others do their work alone.
+/// threads. Several threads may use a pool; while it is busy, the others do their work alone.
 class worker_pool {
  public:
-  /// `threads` counts the caller's; 0: as many as the machine has. Where the system gives fewer, there are fewer. Once
-  /// they have done their part of a call, they stay awake for `patience`, a second at most, in case another one
-  /// follows: the products of a language model's layers follow each other within the default.
+  /// `threads` includes the caller's thread; 0: as many as the machine has. The pool is smaller if the system gives
+  /// fewer threads. After their part of a call, threads stay awake for `patience`, a second at most, in case another
+  /// call follows. The products of a language model's layers follow each other within the default.
   explicit worker_pool(unsigned threads = 0, std::chrono::microseconds patience = std::chrono::microseconds(100))
       : patience_((std::min<std::chrono::microseconds>)(patience, std::chrono::seconds(1))) {
     const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
@@ -60,11 +60,11 @@ class worker_pool {
     for (std::thread& one : threads_) one.join();
   }
 
-  /// The number of threads, the caller's included.
+  /// Returns the number of threads, the caller's included.
   std::size_t thread_count() const noexcept { return threads_.size() + 1; }
 
-  /// Calls `work(context, worker)` in every thread, 0 being the caller's, and returns once all have returned. If the
-  /// pool is busy, worker 0 is the only one. `work` must not throw.
+  /// Calls `work(context, worker)` in every thread, with worker 0 in the caller's, and returns once all calls have
+  /// returned. If the pool is busy, only worker 0 runs. `work` must not throw.
   void run(void (*work)(void* context, std::size_t worker), void* context) noexcept {
     const std::unique_lock only_caller(busy_, std::try_to_lock);
     if (!only_caller.owns_lock() || threads_.empty()) return work(context, 0);
@@ -97,7 +97,7 @@ class worker_pool {
 
   std::chrono::microseconds patience_;
   std::mutex busy_;
-  void (*work_)(void* context, std::size_t worker) = nullptr;  ///< null: the pool ends
+  void (*work_)(void* context, std::size_t worker) = nullptr;  ///< null: threads end
   void* context_ = nullptr;
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::size_t> running_{0};

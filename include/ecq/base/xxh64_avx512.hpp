@@ -28,10 +28,10 @@ ECQ_AVX512 inline __m512i xxh64_round(__m512i accumulator, __m512i lane, __m512i
   return _mm512_mullo_epi64(_mm512_rol_epi64(sum, 31), prime0);
 }
 
-/// Takes `stripes` stripes of 32 bytes from each of four inputs into the accumulators of each.
+/// Adds `stripes` stripes of 32 bytes from each of four inputs to the accumulators of that input.
 ECQ_AVX512 inline void xxh64_stripes(const std::uint64_t (&prime)[5], std::uint64_t (&accumulators)[4][4],
                                      const std::byte* const (&inputs)[4], std::size_t stripes) {
-  constexpr std::size_t ahead = 2048;  // bytes: four streams are more than the machine foresees by itself
+  constexpr std::size_t ahead = 2048;  // bytes; the hardware does not prefetch four streams by itself
   const __m512i prime0 = _mm512_set1_epi64(static_cast<long long>(prime[0]));
   const __m512i prime1 = _mm512_set1_epi64(static_cast<long long>(prime[1]));
   __m512i first = _mm512_loadu_si512(accumulators[0]);

@@ -48,25 +48,27 @@
 
 namespace ecq {
 
-/// The options of calibrated_method. Either target_bits or lambda is set.
+/// Options of calibrated_method. Exactly one of target_bits and lambda is set.
 struct calibration {
   std::shared_ptr<calibration_pass> pass;
   std::optional<double> target_bits{};  ///< bits per weight over the whole model, everything counted
-  std::optional<double> lambda{};       ///< of step_by_rms, before the factors of matrices
-  factor_options factor{};   ///< damping is raised to that of the step (step_by_rms::damping), or to its tenth
+  std::optional<double> lambda{};       ///< lambda of step_by_rms, before the factors of matrices
+  factor_options factor{};   ///< damping is raised to that of the step (step_by_rms::damping), or to a tenth of it with
+                             ///< a trellis
   double correction = 0.75;  ///< error_feedback::correction
-  /// log2 of the states of a trellis that codes of Int8 lie on, 2..5: less noise at the same rate. None: no trellis.
+  /// log2 of the number of states of a trellis that codes of Int8 lie on, 2..5, for less noise at the same rate; empty:
+  /// no trellis.
   std::optional<unsigned> state_bits{};
 };
 
 namespace detail {
 
-/// The codes of matrices, made in the order of computation and kept until they are packed. Blocks that are packed in
-/// that order need memory for the codes of one; any other order needs more, and gives the same codes.
+/// Codes of matrices, made in the order of computation and kept until they are packed. If blocks are packed in that
+/// order, memory holds the codes of one block; any other order needs more memory and gives the same codes.
 template <uniform_format Format>
 class calibrated_codes {
  public:
-  /// With a trellis, `plan` is what there is to know about it.
+  /// With a trellis, `plan` describes it.
   calibrated_codes(const calibration& options, matrix_streams streams, const tcq_plan& plan)
       : options_(options), walk_(plan.walk), bits_(plan.bits) {
     for (const auto& of_stream : streams) {
@@ -80,7 +82,7 @@ class calibrated_codes {
     }
   }
 
-  /// Fails with errc::invalid_argument if matrices cannot be told by their names.
+  /// Fails with errc::invalid_argument if the names of matrices are not unique.
   result<void> check() const {
     if (numbers_.size() == matrices_.size()) return {};
     return error(errc::invalid_argument, "calibration of ", matrices_.size(), " matrices by ", numbers_.size(),
@@ -88,7 +90,7 @@ class calibrated_codes {
   }
 
   /// Hands out the codes and the scale of a matrix at a lambda. The pass starts over for another lambda, and for a
-  /// matrix that was handed out before.
+  /// matrix that has been handed out before.
   result<void> take(const cpu& backend, std::size_t index, double lambda, std::span<std::byte> codes, bf16& scale) {
     if (lambda_ != lambda || handed_out_.contains(index)) {
       lambda_.reset();
@@ -116,7 +118,7 @@ class calibrated_codes {
   result<void> advance(const cpu& backend) {
     ECQ_TRY(names, options_.pass->next());
     if (names.empty()) return error(errc::not_found, "the calibration has no input of it");
-    // Matrices of one input share its factor, but on a trellis only where they have one order of columns.
+    // Matrices of one input share its factor, but on a trellis only if they have the same order of columns.
     std::map<std::size_t, std::vector<std::size_t>> by_phase;
     std::set<std::size_t> all;
     for (const std::string& name : names) {
@@ -186,7 +188,7 @@ class calibrated_codes {
                    [&](std::uint8_t code) { return Format::decode(code) * step; });
     const weights_view all = weights.with_exact({});
     for (const std::uint64_t position : weights.exact()) {
-      if (position >= weights.size()) break;  // an error where the matrix is packed
+      if (position >= weights.size()) break;  // packing the matrix reports the error
       const auto at = static_cast<std::size_t>(position);
       all.load(at / weights.columns(), at % weights.columns(), {&decoded[at], 1});
     }
@@ -197,11 +199,11 @@ class calibrated_codes {
 
   calibration options_;
   std::vector<named_weights> matrices_;
-  std::vector<std::uint64_t> firsts_;  ///< where each begins in its stream
+  std::vector<std::uint64_t> firsts_;  ///< position of each matrix in its stream
   trellis walk_;
   index_bits bits_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
-  std::optional<double> lambda_;  ///< of the pass that is under way
+  std::optional<double> lambda_;  ///< lambda of the pass that is under way
   std::map<std::size_t, coded_matrix> waiting_;
   std::set<std::size_t> handed_out_;
 };
@@ -238,17 +240,17 @@ class prepared_calibration final : public prepared_method {
   }
 
  private:
-  std::unique_ptr<calibrated_codes<Format>> codes_;  // a pass goes on as matrices are asked for
+  std::unique_ptr<calibrated_codes<Format>> codes_;  // encode() is const but advances the pass
   double lambda_;
   std::optional<trellis> walk_;
 };
 
 }  // namespace detail
 
-/// Error feedback under the moments that an engine's own forward pass gives, with correction for what was quantised
-/// before; one step a matrix, by step_by_rms and named_weights::lambda_factor. A target of bits takes a second pass
-/// where feedback changes the rate by more than rate_correction::tried_again_above. Matrices that the pass does not
-/// name are errors (errc::not_found); those that it names and nobody compresses stay as they are.
+/// Compression by error feedback with the moments of an engine's own forward pass, corrected for the matrices quantised
+/// before. Each matrix has one step, by step_by_rms and named_weights::lambda_factor. A target of bits takes a second
+/// pass if feedback changes the rate by more than rate_correction::tried_again_above. Matrices that the pass does not
+/// name are errors (errc::not_found); matrices that it names but that are not compressed stay as they are.
 ///
 ///   any_method(std::make_shared<const calibrated_method<int8>>(calibration{.pass = engine, .target_bits = 3.0}))
 template <uniform_format Format>
@@ -301,7 +303,7 @@ class calibrated_method final : public compression_method {
   }
 
  private:
-  /// Those by which the step and the bits of indices are found: one scale a matrix.
+  /// Returns the options by which the step and the bits of indices are found: one scale per matrix.
   tcq trellis_options() const {
     return {.state_bits = *options_.state_bits,
             .target_bits = options_.target_bits,

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What calibrated_method asks of an engine, apart from what it does with it, which takes long to compile.
+/// Interface that calibrated_method needs of an engine, apart from calibrated_method itself, which takes long to
+/// compile.
 
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@ namespace ecq {
 
 struct input_moments;
 
-/// An engine's forward pass over texts, through the original model and through the one that is quantised so far. It
-/// stops wherever matrices need to know their input.
+/// An engine's forward pass over texts, through the original model and through the model quantised so far. It stops
+/// wherever the input of matrices is needed.
 class calibration_pass {
  public:
   calibration_pass() = default;
@@ -21,18 +22,19 @@ class calibration_pass {
   calibration_pass& operator=(const calibration_pass&) = delete;
   virtual ~calibration_pass() = default;
 
-  /// Goes back to where the texts begin; no matrix is quantised any more.
+  /// Goes back to the beginning of the texts, with no matrix quantised any more.
   virtual result<void> restart() = 0;
 
   /// Goes on to the next input, in the order of computation, and returns the names of the matrices that are multiplied
-  /// with it; none behind the last one. Of the matrices named before, the quantised model has what replace() was given.
+  /// with it, or none after the last input. For the matrices named before, the quantised model has the weights that
+  /// replace() was given.
   virtual result<std::vector<std::string>> next() = 0;
 
-  /// The moments of that input.
+  /// Returns the moments of the input that next() has reached.
   virtual result<input_moments> moments() = 0;
 
-  /// Has the quantised model multiply with `weights` from now on, in the place of a matrix that next() has just named.
-  /// They are gone after the call.
+  /// Makes the quantised model multiply with `weights` from now on, instead of a matrix that next() has just named.
+  /// `weights` are valid during the call only.
   virtual result<void> replace(const std::string& name, matrix_view<const float> weights) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Error feedback: a weight makes up for the errors of those that were quantised before it, as far as the inputs of the
-/// layer let it (GPTQ, LDLQ). Needs Eigen 3.3 (target ecq::calibrated).
+/// Error feedback: each weight compensates for the errors of the weights quantised before it, as far as the inputs of
+/// the layer allow (GPTQ, LDLQ). Needs Eigen 3.3 (target ecq::calibrated).
 
 #include <algorithm>
 #include <bit>
@@ -29,14 +29,14 @@
 
 namespace ecq {
 
-/// A quantiser of one matrix on an evenly spaced grid, one scale for all of it. Without an input it rounds to nearest.
-/// Levels beyond the grid's are those at its ends, and what that costs is an error like any other.
+/// Quantiser of one matrix on an evenly spaced grid, with one scale. Without an input, it rounds to nearest. Weights
+/// beyond the grid take the levels at its ends; the resulting error is treated like any other.
 struct error_feedback {
   static constexpr std::string_view name = "error feedback";
 
-  const input_factor* input = nullptr;  ///< of the matrix's inputs, which it outlives; null: no feedback
-  float scale = 1;                      ///< rounded to what can be stored (stored_scale)
-  /// How much of the correction for what lies upstream is made (input_factor::load_targets), 0 to 1. All of it fits the
+  const input_factor* input = nullptr;  ///< factor of the matrix's inputs, which outlives this; null: no feedback
+  float scale = 1;                      ///< rounded to a scale that can be stored (stored_scale)
+  /// Share of the correction for matrices upstream (input_factor::load_targets), 0 to 1. The full correction fits the
   /// tokens of the calibration too closely.
   double correction = 0.75;
 
@@ -44,7 +44,7 @@ struct error_feedback {
     return per_tensor{}.layout(rows, columns);
   }
 
-  /// What an affine format's matrix adds to code * scale; 0 for others.
+  /// Returns the number that a matrix of an affine format adds to code * scale; 0 for other formats.
   template <uniform_format Format>
   static constexpr float zero_of(bf16 stored) noexcept {
     return -uniform_grid_of<Format>.middle * static_cast<float>(stored);
@@ -53,7 +53,7 @@ struct error_feedback {
   /// Writes rows * columns codes, row-major, and one scale (none without weights); weight = decode(code) * scale +
   /// zero_of(scale). Errors: errc::invalid_argument for spans of another size, inputs of another width than the rows,
   /// and options out of range; errc::non_finite for NaN or infinity among the weights, and for weights so large that
-  /// feedback leads beyond FP32. Needs memory for 128 rows a thread, 8 bytes a weight.
+  /// feedback leads beyond FP32. Needs memory for 128 rows per thread, 8 bytes per weight.
   template <class Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,
                         std::span<bf16> scales) const {
@@ -74,9 +74,9 @@ struct error_feedback {
 
 namespace detail {
 
-/// The columns of a panel, rounded one after another. `tile` is what the weights should be near, but for the feedback
-/// of the panel's own columns; `weights` become q - w; `levels` has room for a panel. Returns false for values beyond
-/// FP32.
+/// Rounds the columns of a panel one after another. `tile` holds the values that the weights should be near, before
+/// feedback from the panel's own columns; `weights` become q - w; `levels` has room for a panel. Returns false for
+/// values beyond FP32.
 ECQ_EXACT_FLOAT inline bool round_panel(const uniform_grid& grid, float scale, std::size_t columns,
                                         const float* coefficients, float* tile, float* weights, std::int16_t* levels) {
   ECQ_EXACT_FLOAT_BODY
@@ -109,7 +109,8 @@ ECQ_EXACT_FLOAT inline bool round_panel(const uniform_grid& grid, float scale, s
   return finite;
 }
 
-/// Loads up to lanes_of_rows rows side by side, the rest 0: weight (row, column) at column * lanes_of_rows + row.
+/// Loads up to lanes_of_rows rows side by side, weight (row, column) at column * lanes_of_rows + row. Other elements
+/// stay as they are.
 inline result<void> load_side_by_side(const weights_view& weights, std::size_t first_row, std::size_t rows,
                                       std::vector<float>& side_by_side) {
   std::vector<float> values(weights.columns());
@@ -149,7 +150,7 @@ inline result<void> error_feedback::quantize(const cpu& backend, const weights_v
                         const std::size_t rows = (std::min)(lanes_of_rows, weights.rows() - first_row);
                         std::vector<float> side_by_side(panels * panel_columns * lanes_of_rows);
                         ECQ_CHECK(detail::load_side_by_side(weights, first_row, rows, side_by_side));
-                        std::vector<float> errors = side_by_side;  // q - w behind the panels that are quantised
+                        std::vector<float> errors = side_by_side;  // q - w in the panels already quantised
                         std::vector<float> tile(panel_columns * lanes_of_rows);
                         std::vector<std::int16_t> levels(tile.size());
                         for (std::size_t panel = 0; panel < panels; ++panel) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What error feedback needs of the moments of a layer's inputs, made once for all matrices with these inputs. Needs
-/// Eigen 3.3 (target ecq::calibrated).
+/// Factor of the second moments of a layer's inputs for error feedback, made once for all matrices with these inputs.
+/// Needs Eigen 3.3 (target ecq::calibrated).
 
 #include <algorithm>
 #include <cmath>
@@ -21,18 +21,18 @@
 
 namespace ecq {
 
-/// How moments are trusted.
+/// Options for input_factor::make().
 struct factor_options {
-  /// Added to E[x^2] of every column: this share of their mean. Above 0, at most 1000.
+  /// Share of the mean E[x^2] that is added to E[x^2] of every column. Above 0, at most 1000.
   double damping = 0.01;
-  /// The tokens that there have to be for each column. Fewer show what those tokens have in common, not what inputs
-  /// have; the more there are, up to 20, the better. 0 takes any number: with one token, an error goes to where that
-  /// token does not see it, and the weights become worse for all others.
+  /// Number of tokens needed for each column. Fewer tokens show what those tokens have in common, not what inputs have
+  /// in common; more tokens are better, up to 20. 0 accepts any number: with one token, an error goes where that token
+  /// does not see it, and the weights become worse for all other tokens.
   double least_tokens_per_column = 1;
 };
 
-/// H = E[x x^T] with damping d, factorised as H + d = R R^T with R upper triangular. Let w be the weights of a row and
-/// q those that are chosen, one after another; then
+/// Factor R of H = E[x x^T] with damping d: H + d = R R^T with R upper triangular. Let w be the weights of a row and q
+/// the quantised weights, which are chosen one after another; then
 ///
 ///   E|sum (w - q) x|^2 + d |w - q|^2 = sum over k of R_kk^2 (w_k - q_k + sum over j < k of (w_j - q_j) R_jk / R_kk)^2,
 ///
@@ -42,33 +42,33 @@ struct factor_options {
 /// a multiple of the identity or 0.
 class input_factor {
  public:
-  /// Memory: 6 bytes for every pair of columns while it is made, and then 2; with cross moments 12, and then 6.
-  /// Errors: those of input_moments::check; errc::invalid_argument for options out of range, for too few tokens, and
-  /// for second moments that are indefinite in spite of damping; errc::out_of_memory.
+  /// Makes the factor of `moments`. Memory: 6 bytes for every pair of columns while it is made, and then 2; with cross
+  /// moments 12, and then 6. Errors: those of input_moments::check; errc::invalid_argument for options out of range,
+  /// for too few tokens, and for second moments that are indefinite in spite of damping; errc::out_of_memory.
   static result<input_factor> make(const cpu& backend, const input_moments& moments, const factor_options& how = {});
 
   std::size_t width() const noexcept { return width_; }
   /// Whether the inputs differ from those of the original model.
   bool corrects() const noexcept { return !shift_.empty(); }
-  /// R_kk^2, which is what the error of w_k - q_k costs, in units of the mean E[x^2].
+  /// Returns R_kk^2 for column k, the cost of the error w_k - q_k, in units of the mean E[x^2].
   float importance(std::size_t column) const noexcept { return importance_[column]; }
 
-  /// What the weights of a panel should be near, but for feedback: themselves, for rows that see the inputs of the
-  /// original model. Here they see others, and q x is to be near w y with C = E[y x^T], where y are the original
-  /// inputs. So w becomes w' = w + share * w (C - H) (H + d)^-1. Since w' R is all that counts, each w_k moves by
-  /// share * (w (C - H) R^-T)_k / R_kk, and the feedback remains that of w. `weights` are all columns, side by side;
-  /// `targets` has panel_columns x lanes_of_rows.
+  /// Sets `targets` to the values that the weights of a panel should be near, apart from feedback. With the inputs of
+  /// the original model, these are the weights themselves. With other inputs x, q x should be near w y, where y are the
+  /// original inputs and C = E[y x^T]. So w becomes w' = w + share * w (C - H) (H + d)^-1. Since w' R is all that
+  /// counts, each w_k moves by share * (w (C - H) R^-T)_k / R_kk, and the feedback remains that of w. `weights` are all
+  /// columns, side by side; `targets` has panel_columns x lanes_of_rows.
   void load_targets(std::size_t panel, double share, const float* weights, float* targets, instruction_set isa) const;
 
-  /// R_jk / R_kk for the panel_columns columns k of a panel: a row for every column j up to the panel's last, 0 unless
-  /// j < k.
+  /// Returns R_jk / R_kk for the panel_columns columns k of a panel: a row for every column j up to the panel's last, 0
+  /// unless j < k.
   std::span<const float> feedback_of_panel(std::size_t panel) const noexcept {
     return std::span(upper_).subspan(panel_begin(panel), rows_of_panel(panel) * detail::panel_columns);
   }
 
  private:
   std::size_t panels() const noexcept { return (width_ + detail::panel_columns - 1) / detail::panel_columns; }
-  /// The rows of panel `panel` of an upper triangle.
+  /// Returns the number of rows of panel `panel` of an upper triangle.
   static std::size_t rows_of_panel(std::size_t panel) noexcept { return (panel + 1) * detail::panel_columns; }
   static std::size_t panel_begin(std::size_t panel) noexcept {
     return detail::panel_columns * detail::panel_columns * (panel * (panel + 1) / 2);
@@ -100,7 +100,7 @@ ECQ_EXACT_FLOAT inline void solve_panel(float* tile, const float* coefficients) 
   }
 }
 
-/// values[k][row] *= factors[k].
+/// Multiplies values[k][row] by factors[k].
 ECQ_EXACT_FLOAT inline void scale_columns(float* values, std::span<const float> factors) {
   ECQ_EXACT_FLOAT_BODY
   for (std::size_t column = 0; column < factors.size(); ++column) {
@@ -108,7 +108,7 @@ ECQ_EXACT_FLOAT inline void scale_columns(float* values, std::span<const float> 
   }
 }
 
-/// shifts = weights + share * shifts.
+/// Sets `shifts` to weights + share * shifts.
 ECQ_EXACT_FLOAT inline void shift_from(const float* weights, float share, std::size_t count, float* shifts) {
   ECQ_EXACT_FLOAT_BODY
   for (std::size_t at = 0; at < count; ++at) shifts[at] = weights[at] + share * shifts[at];

@@ -20,55 +20,56 @@
 
 namespace ecq {
 
-/// What error feedback knows of a layer's inputs: means over tokens. An engine may fill it as it likes, or have
-/// moment_sums do it.
+/// Moments of a layer's inputs for error feedback, as means over tokens. An engine may compute them in any way, or with
+/// moment_sums.
 struct input_moments {
-  std::size_t width = 0;       ///< of an input: the columns of the matrices that it is multiplied with
-  std::uint64_t tokens = 0;    ///< that the means are of
+  std::size_t width = 0;       ///< columns of an input, and of the matrices that it is multiplied with
+  std::uint64_t tokens = 0;    ///< number of tokens that the means are taken over
   std::vector<double> second;  ///< E[x x^T], width x width, symmetric; x is the input in the model quantised so far
-  /// E[y x^T], width x width, y being the input in the original model; empty: y = x.
+  /// E[y x^T], width x width, where y is the input in the original model; empty: y = x.
   std::vector<double> cross{};
 
   /// Fails with errc::invalid_argument if sizes do not fit, there are no tokens, or the second moments are not
-  /// symmetric or cannot be moments (|E[a b]|^2 > E[a^2] E[b^2]); with errc::non_finite for NaN and infinity. What no
-  /// pair of columns shows, only a factorisation does (input_factor::make).
+  /// symmetric or cannot be moments (|E[a b]|^2 > E[a^2] E[b^2]); with errc::non_finite for NaN and infinity. Only a
+  /// factorisation (input_factor::make) finds errors that no pair of columns shows.
   result<void> check(const cpu& backend) const;
 };
 
-/// Sums up the moments of inputs. Sums of 256 tokens are FP32, their sum is FP64. Neither the number of threads nor how
-/// tokens are divided among calls changes a bit.
+/// Running sums of the moments of inputs. Sums over 256 tokens are FP32, and the sum of these is FP64. Neither the
+/// number of threads nor the division of tokens among calls changes a bit.
 class moment_sums {
  public:
-  /// The widest input: its moments take 32 GiB.
+  /// Width of the widest input; its moments take 32 GiB.
   static constexpr std::size_t most_columns = std::size_t{1} << 16;
 
-  /// For inputs of `width` columns; with_cross: for pairs of inputs. Memory: 8 bytes for every pair of columns, with
-  /// cross moments 16. Errors: errc::invalid_argument for no columns, errc::limit_exceeded, errc::out_of_memory.
+  /// Makes empty sums for inputs of `width` columns; with_cross: for pairs of inputs. Memory: 8 bytes for every pair of
+  /// columns, with cross moments 16. Errors: errc::invalid_argument for no columns, errc::limit_exceeded,
+  /// errc::out_of_memory.
   static result<moment_sums> create(std::size_t width, bool with_cross = false);
 
   /// Adds tokens, a row of inputs each. `original` are the inputs of the same tokens in the original model, if there
   /// are cross moments; otherwise empty. Errors: errc::invalid_argument for other shapes; errc::non_finite for NaN and
-  /// infinity, naming row and column. Then nothing is added.
+  /// infinity, naming row and column. On such an error, nothing is added.
   result<void> add(const cpu& backend, matrix_view<const float> inputs, matrix_view<const float> original = {});
 
   std::uint64_t tokens() const noexcept { return tokens_; }
 
-  /// The means. Errors: errc::invalid_argument without tokens, errc::non_finite for sums beyond FP32.
+  /// Returns the means. Errors: errc::invalid_argument without tokens, errc::non_finite for sums beyond FP32.
   result<input_moments> finish(const cpu& backend) &&;
 
  private:
   static constexpr std::size_t slab_tokens = 256;
 
   result<void> check(matrix_view<const float> rows, std::size_t tokens) const;
-  /// Copies a row, as panels of `columns` columns: panel after panel, token after token.
+  /// Copies a row to panels of `columns` columns, which lie panel after panel, token after token.
   void place(matrix_view<const float> rows, std::size_t row, std::size_t columns, std::vector<float>& panels) const;
   result<void> add_slab(const cpu& backend);
 
   std::size_t width_ = 0;
   std::uint64_t tokens_ = 0;
-  std::size_t waiting_ = 0;          ///< tokens of the slab
+  std::size_t waiting_ = 0;          ///< tokens in the slab
   std::vector<float> left_, right_;  ///< inputs of the slab, as panels of panel_columns and of lanes_of_rows
-  std::vector<float> original_;      ///< as left_
+  std::vector<float> original_;      ///< laid out like left_
   std::vector<double> second_;       ///< on and above the diagonal
   std::vector<double> cross_;
 };

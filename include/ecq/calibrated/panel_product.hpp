@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The product that error feedback consists of: a panel of a square matrix, times some rows of weights side by side.
+/// Product that error feedback consists of: a panel of a square matrix times some rows of weights side by side.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace ecq::detail {
 
-/// The columns of a panel.
+/// Number of columns of a panel.
 inline constexpr std::size_t panel_columns = 64;
-/// The rows of weights that lie side by side: those of one column follow one another.
+/// Number of rows of weights that lie side by side: the weights of one column follow one another.
 inline constexpr std::size_t lanes_of_rows = 128;
 
-/// The part of a product that is computed in registers: tile[c * lanes_of_rows + r] -= sum over k of
+/// Size of the part of a product that is computed in registers: tile[c * lanes_of_rows + r] -= sum over k of
 /// panel[k * kernel_columns + c] * rows[k * kernel_rows + r].
 inline constexpr std::size_t kernel_columns = 4;
 template <class Value>
@@ -41,9 +41,9 @@ ECQ_EXACT_FLOAT inline void subtract_part(Value* tile, const Value* panel, const
   }
 }
 
-/// tile[column][row] -= sum over k of panel[k][column] * rows[k][row], for all columns of a panel and all lanes, in
-/// FP32 or FP64. panel[k][column] is at k * stride + column. Every sum is taken in the order of k, so neither the
-/// instruction set nor the division of k into calls changes a bit.
+/// Computes tile[column][row] -= sum over k of panel[k][column] * rows[k][row], for all columns of a panel and all
+/// lanes, in FP32 or FP64. panel[k][column] is at k * stride + column. Every sum is taken in the order of k, so neither
+/// the instruction set nor the division of k into calls changes a bit.
 template <class Value>
 void subtract_products(Value* tile, const Value* panel, std::size_t stride, const Value* rows, std::size_t count,
                        instruction_set isa) {
@@ -53,8 +53,8 @@ void subtract_products(Value* tile, const Value* panel, std::size_t stride, cons
 #else
   static_cast<void>(isa);
 #endif
-  // What the kernel reads is copied to where it lies in a row: strides of powers of two would share few sets of the
-  // first cache.
+  // The kernel's input is copied so that it is contiguous: strides of powers of two would share few sets of the
+  // first-level cache.
   constexpr std::size_t at_once = 1024 / sizeof(Value), height = kernel_rows<Value>;
   alignas(64) Value columns_of_panel[panel_columns * at_once];
   alignas(64) Value some_rows[height * at_once];
@@ -77,7 +77,7 @@ void subtract_products(Value* tile, const Value* panel, std::size_t stride, cons
   }
 }
 
-/// The same for a panel whose rows follow one another.
+/// Like subtract_products() with a stride, for a panel whose rows follow one another.
 template <class Value>
 void subtract_products(Value* tile, const Value* panel, const Value* rows, std::size_t count, instruction_set isa) {
   subtract_products(tile, panel, panel_columns, rows, count, isa);

@@ -21,7 +21,7 @@ ECQ_AVX2 inline __m256d broadcast(const double* from) { return _mm256_broadcast_
 ECQ_AVX2 inline void store(float* to, __m256 values) { _mm256_storeu_ps(to, values); }
 ECQ_AVX2 inline void store(double* to, __m256d values) { _mm256_storeu_pd(to, values); }
 
-/// subtract_part of panel_product.hpp. Products are rounded before they are subtracted, as everywhere.
+/// AVX2 kernel of subtract_part() (panel_product.hpp). Products are rounded before they are subtracted, as everywhere.
 template <std::size_t Lanes, class Value>
 ECQ_EXACT_FLOAT ECQ_AVX2 inline void subtract_part(Value* tile, const Value* panel, const Value* rows,
                                                    std::size_t count) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The Cholesky factorisation that error feedback needs, a block at a time. Needs Eigen 3.3.
+/// Cholesky factorisation for error feedback, a block at a time. Needs Eigen 3.3.
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
@@ -16,8 +16,8 @@
 
 namespace ecq::detail {
 
-/// The lower triangle of a width x width matrix, by blocks of rows: those of a column follow one another. The last
-/// block is filled up with zeros.
+/// Lower triangle of a width x width matrix, by blocks of rows: the elements of a column follow one another. The last
+/// block is padded with zeros.
 class lower_triangle {
  public:
   static constexpr std::size_t rows_of_block = lanes_of_rows;
@@ -26,17 +26,17 @@ class lower_triangle {
 
   std::size_t width() const noexcept { return width_; }
   std::size_t blocks() const noexcept { return (width_ + rows_of_block - 1) / rows_of_block; }
-  /// Rows of a block, but for those that fill it up.
+  /// Returns the number of rows of a block without padding.
   std::size_t rows(std::size_t number) const noexcept {
     return (std::min)(rows_of_block, width_ - number * rows_of_block);
   }
 
-  /// Element (row, column) of block `number` is at column * rows_of_block + row. It has (number + 1) * rows_of_block
-  /// columns.
+  /// Returns block `number`, which has (number + 1) * rows_of_block columns. Its element (row, column) is at
+  /// column * rows_of_block + row.
   double* block(std::size_t number) noexcept { return values_.data() + begin_of(number); }
   const double* block(std::size_t number) const noexcept { return values_.data() + begin_of(number); }
 
-  /// Precondition: column <= row < width.
+  /// Returns element (row, column). Precondition: column <= row < width.
   double operator()(std::size_t row, std::size_t column) const noexcept {
     return block(row / rows_of_block)[column * rows_of_block + row % rows_of_block];
   }
@@ -51,7 +51,7 @@ class lower_triangle {
 };
 
 /// Factorises A = L L^T in place: `all` becomes L. Returns the first column of the block that is not positive definite,
-/// the width if there is none. Neither the number of threads nor the instruction set changes a bit.
+/// or the width if there is none. Neither the number of threads nor the instruction set changes a bit.
 inline result<std::size_t> factorize(const cpu& backend, lower_triangle& all) {
   using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
   using index = Eigen::Index;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The step of an evenly spaced grid, by what the weights of a matrix are like on the whole. Needs Eigen 3.3 (target
+/// Step of an evenly spaced grid, by the root of the mean square of a matrix's weights. Needs Eigen 3.3 (target
 /// ecq::calibrated).
 
 #include <algorithm>
@@ -22,29 +22,29 @@
 
 namespace ecq {
 
-/// Rounds to nearest, one scale for a matrix: its steps are sqrt(lambda) times the root of the mean square of its
-/// weights, times a constant by which a lambda stands for about the rate that it stands for in EntQuant. No weight lies
+/// Quantiser that rounds to nearest, with one scale per matrix. Its steps are sqrt(lambda) times the root of the mean
+/// square of the weights, times a constant with which a lambda gives about the same rate as in EntQuant. No weight lies
 /// beyond the grid, so at lambda 0 the largest one is at its end (AbsMax).
 struct step_by_rms {
   static constexpr std::string_view name = "step by rms";
 
-  /// Gaussian weights take 3 bits at steps of 0.516 of their deviation, and at EntQuant's lambda of 14.5.
+  /// Gaussian weights take 3 bits at steps of 0.516 of their standard deviation, and at EntQuant's lambda of 14.5.
   static constexpr double rms_of_step = 0.1355;
 
   double lambda = 0;  ///< at least 0
 
-  /// The damping of moments (factor_options) for feedback at this step, a share of the mean E[x^2]. A weight that makes
-  /// up for others grows, by s, and then takes about s^2 / (2 ln 2 variance) bits more. At the rate at which steps
-  /// trade bits for error, these are worth the error that s^2 (step^2 / 12) / variance of E[x^2] would be. Twice that
-  /// is returned: it was better where moments are of few tokens. Without it, channels far louder than the others push
-  /// their errors to weights that then need many bits.
+  /// Returns the damping of moments (factor_options) for feedback at this step, as a share of the mean E[x^2]. A weight
+  /// that compensates for others grows by s and then takes about s^2 / (2 ln 2 variance) bits more. At the rate at
+  /// which steps trade bits for error, these bits are worth the error that s^2 (step^2 / 12) / variance of E[x^2] would
+  /// be. The result is twice that, which was better for moments of few tokens. Without damping, channels far louder
+  /// than the others push their errors to weights that then need many bits.
   double damping() const noexcept { return (std::min)(rms_of_step * rms_of_step * lambda / 6, 1.0); }
 
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
     return per_tensor{}.layout(rows, columns);
   }
 
-  /// The scale for `weights`, before it is rounded to what can be stored.
+  /// Returns the scale for `weights`, before it is rounded to a scale that can be stored.
   template <uniform_format Format>
   result<float> scale_of(const cpu& backend, const weights_view& weights) const {
     constexpr uniform_grid grid = uniform_grid_of<Format>;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The search for a path through a trellis on which each weight makes up for the errors of those before it: every path
-/// that is still in the running has targets of its own (per-survivor processing; Raheli, Polydoros and Tzou, 1995).
+/// Search for a path through a trellis on which each weight compensates for the errors of the weights before it. Every
+/// surviving path has targets of its own (per-survivor processing; Raheli, Polydoros and Tzou, 1995).
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,8 @@
 
 namespace ecq::detail {
 
-/// What paths are made of and what they cost: importance * (target - weight)^2 + the cost of the index, in squares of
-/// the step. Each quantiser offers the nearest of its codes with an even index, and of those with an odd one.
+/// Rule for the codes of paths and their costs: importance * (target - weight)^2 + the cost of the index, in squares of
+/// the step. Each quantiser offers its nearest code with an even index and its nearest code with an odd one.
 struct path_rule {
   trellis walk{};
   float step = 1;  ///< of weights, between neighbouring codes
@@ -35,18 +35,19 @@ struct path_rule {
 struct lane_weights {
   std::size_t count = 0;
   const float* weights = nullptr;
-  const float* targets = nullptr;  ///< what they should become, but for the errors of each other
+  const float* targets = nullptr;  ///< values that they should become, before feedback among them
   const float* importance = nullptr;
   const float* feedback = nullptr;  ///< of weight j to weight k > j, at j * stride + k
   std::size_t stride = 0;
 };
 
-/// Targets beyond it, in steps, have the outermost codes of either quantiser, with indices of either parity.
+/// Largest target, in steps. Targets beyond it get the outermost codes of either quantiser, with indices of either
+/// parity.
 inline constexpr float largest_target = 125.5F;
 
-/// Takes paths through some weights. `costs` has a number for each state, `futures` room for one for each weight and
-/// state: what errors on the path to that state add to the target of the weight. Writes, for each weight and state, the
-/// code by which the state is reached and, as a bit of `odd`, the parity of its index.
+/// Extends the paths by some weights. `costs` has a number for each state. `futures` has room for a number for each
+/// weight and state, which errors on the path to that state add to the target of the weight. Writes, for each weight
+/// and state, the code by which the state is reached and, as a bit of `odd`, the parity of its index.
 template <unsigned StateBits>
 ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weights& some, float* costs, float* futures,
                                          std::int8_t* codes, std::uint32_t* odd) {
@@ -97,7 +98,7 @@ ECQ_EXACT_FLOAT inline void extend_paths(const path_rule& rule, const lane_weigh
   }
 }
 
-/// The paths of one lane, from a state that is known on. Keeps memory from one search to the next.
+/// Paths of one lane from a known state on. Keeps memory from one search to the next.
 class survivor_paths {
  public:
   survivor_paths(const path_rule& rule, instruction_set isa) : rule_(rule), isa_(isa) {}
@@ -127,19 +128,19 @@ class survivor_paths {
     for (std::size_t state = 0; state < states; ++state) costs_[state] -= least;
   }
 
-  /// Where a path may end.
+  /// State in which a path may end.
   enum class last : bool {
-    any,  ///< in the state that costs least; of equal ones in the lowest
+    any,  ///< in the state that costs least, the lowest if several do
     zero  ///< in state 0, which even indices never leave
   };
 
-  /// The codes of the cheapest path through all weights since begin(), as long as nothing else is begun.
+  /// Codes of the cheapest path through all weights since begin(); valid until another path is begun.
   struct path {
     const std::int8_t* codes;
     unsigned last_state;
   };
 
-  /// Nothing if a target was beyond FP32. Precondition: `where` can be reached.
+  /// Returns the cheapest path, or nothing if a target was beyond FP32. Precondition: `where` can be reached.
   std::optional<path> finish(last where) {
     const unsigned states = rule_.walk.states();
     for (unsigned state = 0; state < states; ++state) {

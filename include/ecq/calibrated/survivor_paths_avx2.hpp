@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// extend_paths of survivor_paths.hpp with AVX2, for eight states and more.
+/// AVX2 kernel of extend_paths() (survivor_paths.hpp), for eight states and more.
 
 #include "ecq/base/config.hpp"
 
@@ -18,13 +18,14 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx2 {
 
-/// Numbers of all states, 8 to a vector, and where those of the states before them are.
+/// Layout of numbers of all states, 8 to a vector, and the places of the numbers of the states before them.
 template <unsigned StateBits>
 struct state_vectors {
   static constexpr trellis walk{.state_bits = StateBits};
   static constexpr std::size_t count = walk.states() / 8;
 
-  /// For each state of a vector, the place from which take_before takes the state that an index of `parity` leads from.
+  /// Returns, for each state of a vector, the place from which take_before() takes the number of the state that an
+  /// index of `parity` leads from.
   ECQ_AVX2 static __m256i places_before(std::size_t vector, unsigned parity) {
     const auto place = [&](unsigned at) {
       const unsigned before = state_before(walk, static_cast<unsigned>(8 * vector) + at, parity);
@@ -35,8 +36,8 @@ struct state_vectors {
     return _mm256_setr_epi32(place(0), place(1), place(2), place(3), place(4), place(5), place(6), place(7));
   }
 
-  /// Lets each state have the number of a state before it. The even states of vectors 2 i and 2 i + 1 are all that lead
-  /// to those of vector i, their odd ones all that lead to those of vector i + count / 2.
+  /// Gives each state the number of a state before it. Only the even states of vectors 2 i and 2 i + 1 lead to the
+  /// states of vector i, and only their odd states to those of vector i + count / 2.
   ECQ_AVX2 [[gnu::always_inline]] static void take_before(__m256 (&numbers)[count], const __m256i (&places)[count]) {
     if constexpr (count == 1) {
       numbers[0] = _mm256_permutevar8x32_ps(numbers[0], places[0]);

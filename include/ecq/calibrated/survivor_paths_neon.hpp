@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// extend_paths of survivor_paths.hpp with 64-bit Arm's Advanced SIMD, for eight states and more.
+/// Kernel of extend_paths() (survivor_paths.hpp) with 64-bit Arm's Advanced SIMD, for eight states and more.
 
 #include "ecq/base/config.hpp"
 
@@ -16,15 +16,17 @@
 
 namespace ecq::detail::neon {
 
-/// Numbers of all states, 4 to a vector, and where those of the states before them are.
+/// Layout of numbers of all states, 4 to a vector, and the places of the numbers of the states before them.
 template <unsigned StateBits>
 struct state_vectors {
   static constexpr trellis walk{.state_bits = StateBits};
   static constexpr std::size_t count = walk.states() / 4;
-  /// Whether both parities lead to the states of a vector from the same four states of a quantiser, or from eight.
+  /// Whether both parities lead to the states of a vector from the same four states of a quantiser; otherwise from
+  /// eight.
   static constexpr bool from_four = (walk.next(0, 1) & ~3U) == 0;
 
-  /// For each state of a vector, the bytes from which take_before takes the state that an index of `parity` leads from.
+  /// Returns, for each state of a vector, the bytes from which take_before() takes the number of the state that an
+  /// index of `parity` leads from.
   static uint8x16_t places_before(std::size_t vector, unsigned parity) {
     std::uint8_t bytes[16];
     for (unsigned at = 0; at < 16; ++at) {
@@ -35,8 +37,8 @@ struct state_vectors {
     return vld1q_u8(bytes);
   }
 
-  /// Lets each state have the number of a state before it. Even states lead to the lower half of the states, odd ones
-  /// to the upper half, four to the four of a vector, or eight to the eight of two.
+  /// Gives each state the number of a state before it. Even states lead to the lower half of the states and odd ones to
+  /// the upper half: four states to the four of a vector, or eight to the eight of two vectors.
   [[gnu::always_inline]] static void take_before(float32x4_t (&numbers)[count], const uint8x16_t (&places)[count]) {
     uint8x16_t sources[count];
     ECQ_UNROLL
@@ -78,7 +80,7 @@ ECQ_EXACT_FLOAT inline void extend_paths(const survivor_run& run) {
     for (std::size_t i = 0; i < count; ++i) {
       const float32x4_t future = vld1q_f32(run.futures + at * states + 4 * i);
       const float32x4_t exact = vmulq_n_f32(vaddq_f32(vdupq_n_f32(run.targets[at]), future), per_step);
-      // Of a number and what is none, the number, as the comparisons of the definition have it.
+      // Of a number and NaN, these return the number, like the comparisons in survivor_paths.hpp.
       const float32x4_t below = vminnmq_f32(exact, vdupq_n_f32(run.largest_target));
       const float32x4_t bounded = vmaxnmq_f32(below, vdupq_n_f32(-run.largest_target));
       ECQ_UNROLL

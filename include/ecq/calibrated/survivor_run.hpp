@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// What kernels that extend the paths of survivor_paths.hpp read and write.
+/// Input and output of the kernels that extend the paths of survivor_paths.hpp.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ecq::detail {
 
-/// What extend_paths reads and writes.
+/// Input and output of extend_paths().
 struct survivor_run {
   float step;
-  const float* index_costs;  ///< that of index 0 comes first; others lie before and behind it
+  const float* index_costs;  ///< cost of index 0; the costs of other indices lie before and behind it
   float largest_target;
   std::size_t count;
   const float* weights;

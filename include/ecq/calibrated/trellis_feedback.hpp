@@ -29,28 +29,29 @@
 
 namespace ecq::detail {
 
-/// A quantiser of one matrix to codes of Int8 on a trellis, one step for all of it.
+/// Quantiser of one matrix to codes of Int8 on a trellis, with one step.
 struct trellis_feedback {
-  /// The cost of a bit, in squares of the step. Without feedback, more is better (trellis_rate_weight); here the next
-  /// layers suffer from it.
+  /// Cost of a bit, in squares of the step. Without feedback, a higher cost is better (trellis_rate_weight); here the
+  /// next layers suffer from it.
   static constexpr float rate_weight = 0.1F;
-  /// How much of step_by_rms::damping there is to be. Paths avoid weights that need many bits, and most of what a path
-  /// gains is lost to damping that is meant to avoid them.
+  /// Share of step_by_rms::damping to use. Paths themselves avoid weights that need many bits, and damping that is
+  /// meant to avoid such weights costs most of the gain of a path.
   static constexpr double damping_share = 0.1;
 
-  const input_factor* input = nullptr;  ///< of the matrix's inputs in trellis_order, which it outlives; not null
-  std::uint64_t first = 0;              ///< where the first weight is in its stream, as in trellis_order
+  const input_factor* input = nullptr;  ///< factor of inputs in trellis_order, which outlives this; not null
+  std::uint64_t first = 0;              ///< position of the first weight in its stream, as in trellis_order
   trellis walk{};                       ///< lanes begin in state 0, and end in it for what follows in the stream
-  index_bits bits{};                    ///< of each index
+  index_bits bits{};                    ///< bits of each index
   float step = 1;                       ///< above 0
-  double correction = 0.75;             ///< as that of error_feedback
+  double correction = 0.75;             ///< like error_feedback::correction
 
   /// Writes rows * columns codes, row-major; weight = code * step. Errors: those of error_feedback::quantize. Needs
-  /// memory for 128 rows a thread, 12 bytes a weight.
+  /// memory for 128 rows per thread, 12 bytes per weight.
   result<void> quantize(const cpu& backend, const weights_view& weights, std::span<std::uint8_t> codes) const;
 };
 
-/// Up to lanes_of_rows rows of a matrix on their way to codes. Arrays are by the places of trellis_order, side by side.
+/// Up to lanes_of_rows rows of a matrix that are being quantised. Arrays have the places of trellis_order, with rows
+/// side by side.
 class trellis_rows {
  public:
   trellis_rows(const trellis_feedback& how, const weights_view& weights, const trellis_order& order,
@@ -63,7 +64,7 @@ class trellis_rows {
     per_importance_ = static_cast<float>(static_cast<double>(weights.columns()) / all);
   }
 
-  /// Lanes begin in state 0, and end in it unless a period does there.
+  /// Quantises some rows. Lanes begin in state 0, and end in it unless a period ends with the rows.
   result<void> quantize(std::size_t first_row, std::size_t rows) {
     ECQ_CHECK(load(first_row, rows));
     for (std::size_t set = 0; set < order_.sets(); ++set) {
@@ -82,7 +83,7 @@ class trellis_rows {
   }
 
  private:
-  /// The least columns of a set whose lanes take turns. They are the length of a path, and short ones lose more by
+  /// Least number of columns of a set whose lanes take turns. It is the length of a path, and short paths lose more by
   /// their ends than long ones do by what they do not know.
   static constexpr std::size_t least_path = 48;
   static constexpr std::size_t not_loaded = (std::numeric_limits<std::size_t>::max)();
@@ -100,12 +101,12 @@ class trellis_rows {
 
   static std::size_t at(std::size_t place, std::size_t row) noexcept { return place * lanes_of_rows + row; }
 
-  /// The position in the stream.
+  /// Returns the position of a weight in the stream.
   std::uint64_t position(std::size_t place, std::size_t row) const noexcept {
     return how_.first + std::uint64_t{first_row_ + row} * source_.columns() + order_.columns()[place];
   }
 
-  /// What an error at place j adds to the target of place k > j, negated.
+  /// Returns the factor by which an error at place j counts in the target of place k > j, negated.
   float feedback(std::size_t j, std::size_t k) const noexcept {
     return how_.input->feedback_of_panel(k / panel_columns)[j * panel_columns + k % panel_columns];
   }
@@ -129,7 +130,7 @@ class trellis_rows {
     return {};
   }
 
-  /// Brings the targets of the set up to what is known of the places before.
+  /// Updates the targets of the set by the errors at the places before it.
   void set_targets() {
     for (std::size_t panel = begin_ / panel_columns; panel * panel_columns < end_; ++panel) {
       float* const targets = &targets_[at(panel * panel_columns, 0)];
@@ -144,7 +145,8 @@ class trellis_rows {
     }
   }
 
-  /// A path through all rows. Where other lanes have columns of its set, it knows nothing of those that come later.
+  /// Quantises a lane by a path through all rows. Where other lanes have columns of its set, the path knows nothing of
+  /// the lanes that come later.
   result<void> quantize_lane(std::size_t lane) {
     begin_path(0);
     neighbours own;
@@ -161,7 +163,7 @@ class trellis_rows {
     return close(ends_period() ? survivor_paths::last::any : survivor_paths::last::zero, state);
   }
 
-  /// Paths from the highest class of the set to the lowest, each a row below the one before.
+  /// Quantises a set by paths from its highest class to its lowest, each a row below the one before.
   result<void> quantize_in_turns(std::size_t set) {
     using last = survivor_paths::last;
     const std::size_t classes = order_.classes();
@@ -178,7 +180,7 @@ class trellis_rows {
       const std::size_t lane = order_.lane(set, bottom - top, how_.first, first_row_ + top);
       begin_path(states[lane]);
       for (std::size_t row = top; row < end; ++row) ECQ_CHECK(extend(lane, row, of_class[bottom - row]));
-      // What is left of a lane may be too short to lead back to state 0.
+      // The rest of a lane may be too short to lead back to state 0.
       std::size_t left = 0;
       for (std::size_t row = bottom + 1; row < rows_ && row <= bottom + classes; ++row) {
         left += of_class[bottom + classes - row].places.size();
@@ -195,7 +197,7 @@ class trellis_rows {
 
   std::uint64_t period() const noexcept { return std::uint64_t{1} << how_.walk.period_bits; }
 
-  /// Places of a lane in a row, in ascending order, with all that is known of them.
+  /// Places of a lane in a row, in ascending order, with their feedback and importance.
   struct neighbours {
     std::vector<std::size_t> places;
     std::vector<float> feedback;  ///< of place number j to k > j, at j * places + k
@@ -249,7 +251,7 @@ class trellis_rows {
     return {};
   }
 
-  /// Takes the codes of the best path, which leads to `state`. Their errors then count in what is left of the set.
+  /// Takes the codes of the best path, which leads to `state`. Their errors then count in the rest of the set.
   ECQ_EXACT_FLOAT result<void> close(survivor_paths::last where, std::uint8_t& state) {
     ECQ_EXACT_FLOAT_BODY
     if (runs_.empty()) return {};
@@ -273,7 +275,8 @@ class trellis_rows {
     return {};
   }
 
-  /// Takes the errors at some places of a row, in ascending order, from the targets of those behind them in the set.
+  /// Subtracts the feedback of some places of a row, in ascending order, from the targets of the places behind them in
+  /// the set.
   ECQ_EXACT_FLOAT void feed_back(std::size_t row, std::span<const std::size_t> places) {
     ECQ_EXACT_FLOAT_BODY
     for (std::size_t panel = places.front() / panel_columns; panel * panel_columns < end_; ++panel) {
@@ -305,8 +308,8 @@ class trellis_rows {
   std::size_t first_row_ = 0, rows_ = 0;  ///< of the matrix
   std::size_t begin_ = 0, end_ = 0;       ///< places of the set
   std::vector<float> weights_, errors_;   ///< errors: weights that are coded - weights
-  std::vector<float> targets_;            ///< what weights should become
-  std::vector<std::size_t> fed_;          ///< how many places have given feedback to a panel
+  std::vector<float> targets_;            ///< values that weights should become
+  std::vector<std::size_t> fed_;          ///< number of places that have given feedback to each panel
   std::vector<float> some_weights_, some_targets_;
   std::vector<run_of_row> runs_;  ///< of the lane's path
   std::vector<std::size_t> places_;
@@ -329,7 +332,7 @@ inline result<void> trellis_feedback::quantize(const cpu& backend, const weights
   }
   const auto isa = chosen_instruction_set(backend.isa);
   const trellis_order order(columns, first);
-  // Groups of rows are quantised apart: lanes end each of them in state 0, for a few weights at most.
+  // Groups of rows are quantised independently. Lanes end each group in state 0, which affects a few weights at most.
   const std::size_t groups = (weights.rows() + lanes_of_rows - 1) / lanes_of_rows;
   return parallel_for(backend, groups, [&](std::size_t group) {
     const std::size_t first_row = group * lanes_of_rows;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The order of columns in which error feedback and the lanes of a trellis get along. Needs Eigen 3.3 (target
+/// Order of columns that suits both error feedback and the lanes of a trellis. Needs Eigen 3.3 (target
 /// ecq::calibrated).
 
 #include <algorithm>
@@ -16,16 +16,19 @@
 
 namespace ecq::detail {
 
-/// Feedback may take columns in any order, and a path knows the errors of those before. A lane has four neighbours of
-/// every 128 columns: a *class* of columns, all of which belong to another lane in the next row. Classes whose lanes
-/// are the same ones in every row are a *set*. Its lanes take turns: from row to row, a lane goes down one class of the
-/// set, and from the lowest back to the highest. So a path that leads from the highest class in one row to the lowest
-/// in a later one knows all errors that count, if those that began in rows above are decided.
+/// Order of the columns of a matrix. Feedback may take columns in any order, and a path knows the errors of the columns
+/// before. A lane has four neighbours of every 128 columns: a *class* of columns, all of which belong to another lane
+/// in the next row. Classes that have the same lanes in every row are a *set*. Its lanes take turns: from row to row, a
+/// lane goes down one class of the set, and from the lowest back to the highest. So a path that leads from the highest
+/// class in one row to the lowest in a later one knows all errors that count, if the paths that began in rows above are
+/// decided.
 ///
-/// Where the columns are a multiple of 128, each lane is a set of its own, and one path can lead through all rows.
+/// Where the number of columns is a multiple of 128, each lane is a set of its own, and one path can lead through all
+/// rows.
 class trellis_order {
  public:
-  /// Of a matrix whose first weight is at `first` in its stream. Precondition: less than 2^32 columns.
+  /// Makes the order for a matrix whose first weight is at `first` in its stream. Precondition: fewer than 2^32
+  /// columns.
   trellis_order(std::size_t columns, std::uint64_t first)
       : columns_(columns), lanes_per_row_(columns / rounds_per_group), phase_(phase(columns, first)) {
     std::iota(columns_.begin(), columns_.end(), 0U);
@@ -41,26 +44,27 @@ class trellis_order {
     }
   }
 
-  /// What the order depends on besides the columns: matrices of one input and one phase have one order.
+  /// Returns the number on which the order depends besides the columns: matrices of the same input and phase have the
+  /// same order.
   static std::size_t phase(std::size_t columns, std::uint64_t first) {
     return columns % rounds_per_group == 0 ? static_cast<std::size_t>(first % (sets_of(columns) * rounds_per_group))
                                            : 0;
   }
 
-  /// The column at each place.
+  /// Returns the column at each place.
   std::span<const std::uint32_t> columns() const noexcept { return columns_; }
 
-  /// Whether a lane has the same columns of a row as others have of the next ones: rows are whole numbers of four
+  /// Whether a lane has the same columns of a row as other lanes have of the next rows: rows are multiples of four
   /// columns. If not, there is one set with one class.
   bool has_classes() const noexcept { return columns_.size() % rounds_per_group == 0; }
   std::size_t sets() const noexcept { return sets_; }
-  /// Classes of a set, and lanes that share it.
+  /// Returns the number of classes of a set, and of lanes that share it.
   std::size_t classes() const noexcept { return has_classes() ? lane_count / sets_ : 1; }
-  /// Where class number `index` of a set begins; where its set ends, if that is classes().
+  /// Returns the place where class number `index` of a set begins or, if `index` is classes(), where the set ends.
   std::size_t place(std::size_t set, std::size_t index) const noexcept { return class_begin_[set * classes() + index]; }
   std::size_t columns_of_set() const noexcept { return columns_.size() / sets_; }
 
-  /// The lane of a class in row `row` of a matrix whose first weight is at `first` in its stream.
+  /// Returns the lane of a class in row `row` of a matrix whose first weight is at `first` in its stream.
   std::size_t lane(std::size_t set, std::size_t index, std::uint64_t first, std::uint64_t row) const noexcept {
     const std::uint64_t turned = (row + index) % lane_count * (lanes_per_row_ % lane_count);
     return static_cast<std::size_t>((set + turned + (first - phase_) / rounds_per_group) % lane_count);
@@ -71,7 +75,7 @@ class trellis_order {
 
   std::size_t quad(std::uint32_t column) const noexcept { return (phase_ + column) / rounds_per_group; }
 
-  /// The number of a class, by sets, of quads that are `quad` modulo 32.
+  /// Returns the number of the class, counted by sets, of the quads that are `quad` modulo 32.
   std::size_t place_of(std::size_t quad) const noexcept {
     const std::size_t set = quad % sets_;
     std::size_t index = 0;
@@ -81,12 +85,13 @@ class trellis_order {
 
   std::vector<std::uint32_t> columns_;
   std::vector<std::size_t> class_begin_;
-  std::size_t lanes_per_row_;  ///< by which a row turns the lanes
+  std::size_t lanes_per_row_;  ///< number of lanes by which each row turns them
   std::size_t phase_;
   std::size_t sets_ = 1;
 };
 
-/// Moments of the columns in `order`: column order[i] comes to place i. Precondition: a permutation of all columns.
+/// Returns the moments of the columns in `order`: column order[i] comes to place i. Precondition: `order` is a
+/// permutation of all columns.
 inline input_moments in_order(input_moments moments, std::span<const std::uint32_t> order) {
   std::vector<double> row(moments.width);
   for (std::vector<double>* const values : {&moments.second, &moments.cross}) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Number formats whose values are evenly spaced, which error feedback takes.
+/// Number formats with evenly spaced values, which error feedback supports.
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@ template <class Format>
 concept uniform_format =
     code_format<Format> && detail::constant_format<Format> && (detail::find_uniform_grid<Format>().step > 0.0F);
 
-/// The grid of a format.
+/// Grid of a format.
 template <uniform_format Format>
 inline constexpr uniform_grid uniform_grid_of = detail::find_uniform_grid<Format>();
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of a compression of a checkpoint, step by step.
+/// Definition of checkpoint_compressor.
 
 #include <algorithm>
 #include <cstddef>
@@ -60,7 +60,7 @@ ECQ_INLINE result<void> checkpoint_compressor::select(const compression_method& 
     if (is_of_part(block.file)) part_bytes_ += block.size_bytes();
   }
   if (plan.is_original()) return {};
-  // The original of this file does not exist. Its tensors are in the model's order, as far as it keeps them aligned.
+  // These files have no originals. Their tensors are in the model's order, as far as that keeps them aligned.
   const auto bits = [](const tensor_entry* tensor) {
     return (std::max)(find_safetensors_dtype(tensor->dtype)->bits, 8U);
   };
@@ -180,8 +180,9 @@ ECQ_INLINE container_plan checkpoint_compressor::plan(std::size_t file) const {
   return planned;
 }
 
-/// Writes the tensors that stay as they are and whose elements are wider than a byte, or all others. What has wide
-/// elements comes before the blocks, the widest first, so that all data are aligned (container_writer).
+/// Writes the tensors that stay as they are: with `wide`, those whose elements are wider than a byte, otherwise all
+/// others. Tensors of wide elements come before the blocks, the widest first, so that all data are aligned
+/// (container_writer).
 ECQ_INLINE result<void> checkpoint_compressor::pass_through(bool wide) {
   const auto bits = [](const tensor_entry* tensor) { return find_safetensors_dtype(tensor->dtype)->bits; };
   std::vector<const tensor_entry*> kept;
@@ -202,7 +203,7 @@ ECQ_INLINE result<void> checkpoint_compressor::pass_through(bool wide) {
   return {};
 }
 
-/// The function that encodes streams with `coder` or, without one, with whichever makes them smallest.
+/// Returns the function that encodes streams with `coder` or, without one, with the coder that makes them smallest.
 ECQ_INLINE result<encode_function> encode_function_for(std::optional<coder_id> coder) {
   encode_function found = encode_function_of<smallest_any>;
   if (coder) {
@@ -214,7 +215,7 @@ ECQ_INLINE result<encode_function> encode_function_for(std::optional<coder_id> c
   return found;
 }
 
-/// Writes all files of the part, but for their ends.
+/// Writes all files of the part, but does not finish them.
 ECQ_INLINE result<part_size> checkpoint_compressor::write_all(std::span<const std::filesystem::path> outs,
                                                               const rate_correction& correction) {
   writers_.clear();
@@ -257,7 +258,7 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_blocks(const rate_corr
   ECQ_CHECK(pass_through(true));
   std::uint64_t done = 0;
   histogram all;
-  part_size written;  // by the method, which alone has a rate to meet
+  part_size written;  // by the method; the fallback has no rate to meet
   for (const selected_block& block : selection_->blocks()) {
     if (!is_of_part(block.file)) continue;
     ECQ_CHECK(advance(stage, block.name, done, part_bytes_));
@@ -286,7 +287,7 @@ ECQ_INLINE result<part_size> checkpoint_compressor::write_block(const selected_b
                                               : count_codes(backend_, codes));
     counts.push_back(counted);
     all += counted;
-    // Elements that are not copied lie in the file itself until they are coded.
+    // Elements that were not copied lie in the mapped file until they are coded.
     if (elements.data() != block.matrices[index].weights.data()) model_.release(*block.entries[index]);
     return {};
   };

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One run of a compression of a checkpoint, step by step.
+/// One run of the compression of a checkpoint, step by step.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,22 +40,23 @@ class checkpoint_compressor {
                         const progress_callback& report_progress)
       : backend_(backend), model_(model), options_(options), report_progress_(report_progress) {}
 
-  /// Chooses what to compress, and into which files. `files` are the model's if it is to lie in several again.
+  /// Chooses the tensors to compress and the files to write. `files` are those of the model if the result is a folder
+  /// again; null if it is one file.
   result<void> select(const compression_method& method, const compression_method& fallback, const model_files* files);
 
   const model_selection& selection() const { return *selection_; }
-  /// The names of the files of the part.
+  /// Returns the names of the files of the part.
   std::vector<std::filesystem::path> outputs() const;
 
-  /// Prepares the methods for the whole model, as all parts do alike.
+  /// Prepares the methods for the whole model; all parts do the same.
   result<void> prepare();
 
   double lambda() const { return shares_[0].prepared == nullptr ? 0 : shares_[0].prepared->lambda(rate_correction(0)); }
 
-  /// Compresses until the rate is met. `outs` are the paths of outputs(). No file has its name yet.
+  /// Compresses until the rate is met. `outs` are the paths of outputs(); nothing appears there before commit().
   result<void> write(std::span<const std::filesystem::path> outs);
 
-  /// Gives all files their names.
+  /// Gives all files their names and returns the report.
   result<compress_report> commit();
 
  private:
@@ -84,11 +85,11 @@ class checkpoint_compressor {
   const compress_options& options_;
   const progress_callback& report_progress_;
   std::optional<const model_selection> selection_;
-  std::vector<std::size_t> files_;                      ///< of the part, by their numbers in the plan
-  std::vector<std::size_t> writer_of_;                  ///< for each file of the plan, or no_writer
-  std::vector<std::vector<std::byte>> made_headers_{};  ///< of the plan's files, unless they are the model's
-  std::uint64_t part_bytes_ = 0;                        ///< of the tensors that the part compresses
-  method_share shares_[2] = {};                         ///< of the method and of its fallback
+  std::vector<std::size_t> files_;                      ///< files of the part, by their numbers in the plan
+  std::vector<std::size_t> writer_of_;                  ///< index of the writer of each file of the plan, or no_writer
+  std::vector<std::vector<std::byte>> made_headers_{};  ///< headers of the plan's files, unless these are the model's
+  std::uint64_t part_bytes_ = 0;                        ///< size of the tensors that the part compresses
+  method_share shares_[2] = {};                         ///< tensors of the method and of its fallback
   std::vector<container_writer> writers_;
   compress_report report_;
   int attempt_ = 0;

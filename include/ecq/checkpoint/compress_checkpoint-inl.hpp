@@ -40,8 +40,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Writes an index for the plan's files. Tools look in it for the size of all tensors, which is that after decoding:
-/// weights that were quantised before then have two bytes.
+/// Writes an index of the plan's files. Tools read from it the size of all tensors, which is the size after decoding:
+/// weights that were quantised before then have two bytes each.
 ECQ_INLINE result<void> write_index(const model_selection& selection, const std::filesystem::path& out) {
   std::uint64_t total = 0;
   for (const tensor_entry* tensor : selection.kept()) total += tensor->size_bytes();
@@ -67,12 +67,12 @@ ECQ_INLINE result<void> write_index(const model_selection& selection, const std:
   return index.commit();
 }
 
-/// Whether files have the tensors that they have in the model, and so the index that it has.
+/// Whether each file has the same tensors as in the model, so that the model's index still fits.
 ECQ_INLINE bool has_same_tensors(const model_selection& selection) {
   return selection.files().is_original() && !selection.has_unpacked();
 }
 
-/// All files that are written, those of other parts included.
+/// Returns the names of all files that are written, including those of other parts.
 ECQ_INLINE std::vector<std::filesystem::path> names_written(const model_files& files,
                                                             const model_selection& selection) {
   std::vector<std::filesystem::path> names = files.others;
@@ -87,8 +87,8 @@ ECQ_INLINE result<std::string> marked_as_unpacked(std::string_view config) {
   return marked_as_compressed(plain);
 }
 
-/// Writes all files but the shards. An index is made where tensors are in other files or gone: scales that were applied
-/// leave it, and what was said of them leaves config.json.
+/// Writes all files except the shards. Makes a new index if tensors are in other files or gone. Scales that were
+/// applied are gone: they leave the index, and their description leaves config.json.
 ECQ_INLINE result<void> write_others(const model_files& files, const std::filesystem::path& out,
                                      const model_selection& selection) {
   model_files copied = files;
@@ -99,7 +99,7 @@ ECQ_INLINE result<void> write_others(const model_files& files, const std::filesy
   return write_index(selection, out);
 }
 
-/// The methods of the options.
+/// The methods that the options name.
 struct chosen_methods {
   std::shared_ptr<const compression_method> method, fallback;
 
@@ -113,7 +113,7 @@ struct chosen_methods {
   }
 };
 
-/// One run of compress_folder. Its steps do not throw: processes that work together agree after each of them.
+/// One run of compress_folder. Its steps do not throw, because processes that work together agree after each of them.
 class folder_compression {
  public:
   folder_compression(const cpu& backend, const std::filesystem::path& in, const std::filesystem::path& out,

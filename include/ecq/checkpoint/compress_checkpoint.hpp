@@ -23,21 +23,21 @@ result<compress_report> compress_checkpoint(const cpu& backend, const std::files
                                             const progress_callback& report_progress = {});
 
 /// Compresses the model in the folder `in` into the folder `out`: each of its files becomes a container of the same
-/// name, and all other files are copied, except hidden ones. `in` is a folder or an index. One lambda serves all files,
-/// and a target holds for all of them together. Files appear when all are whole, and all are open until then; memory
-/// and errors are those of compress_checkpoint, and invalid_argument for folders one of which lies in the other, and
-/// for an `out` that holds weights which are no earlier result: not compressed, of tensors that the model lacks, or not
-/// readable.
+/// name, and all other files are copied, except hidden ones. `in` is a folder or an index. All files share one lambda,
+/// and a target of bits holds for all of them together. Files appear once all are complete; all are open until then.
+/// Memory and errors are those of compress_checkpoint; also invalid_argument if one folder lies in the other, and if
+/// `out` holds weights that are no earlier result: weights that are not compressed, belong to tensors that the model
+/// lacks, or cannot be read.
 ///
-/// Scales that weights were multiplied by are gone from the index that is written, and what config.json says of them as
-/// `quantization_config`. That names ecq instead (marked_as_compressed).
+/// Scales by which weights were multiplied are not in the index that is written, and config.json no longer describes
+/// them: its `quantization_config` names ecq instead (marked_as_compressed).
 result<compress_report> compress_folder(const cpu& backend, const std::filesystem::path& in,
                                         const std::filesystem::path& out, const compress_options& options,
                                         const progress_callback& report_progress = {});
 
-/// The lambda at which compress_checkpoint and compress_folder begin for a target of bits: it is found in a sample of
-/// rows. They correct it if the result misses the target. 0 without a target or a lambda. Errors: those of
-/// compress_checkpoint.
+/// Returns the lambda with which compress_checkpoint and compress_folder begin for a target of bits. It is found in a
+/// sample of rows, and they correct it if the result misses the target. Returns 0 without a target or a lambda. Errors:
+/// those of compress_checkpoint.
 result<double> find_lambda_of(const cpu& backend, const std::filesystem::path& in, const compress_options& options,
                               const progress_callback& report_progress = {});
 

@@ -80,18 +80,18 @@ ECQ_INLINE dtype output_type(const packed_matrix& matrix, const decompress_optio
   return wanted == dtype::fp32 || wanted == dtype::fp16 ? wanted : dtype::bf16;
 }
 
-/// The element type that the tensor of a matrix gets in files.
+/// Returns the element type of a matrix's tensor in files.
 ECQ_INLINE std::string_view output_element_type(const packed_matrix& matrix, const decompress_options& options) {
   if (matrix.is_bytes()) return matrix.element_type;
   return safetensors_name(output_type(matrix, options));
 }
 
-/// A tensor that decompression writes, and where it comes from.
+/// A tensor that decompression writes, and its source.
 struct output_tensor {
   std::string_view name;
-  std::string_view type;  ///< of its elements, as files name it
+  std::string_view type;  ///< element type, as files name it
   std::span<const std::uint64_t> shape;
-  const tensor_entry* plain = nullptr;  ///< the tensor that passed through; otherwise:
+  const tensor_entry* plain = nullptr;  ///< the tensor that passed through; if null, the source is a matrix of a block
   std::size_t block = 0;
   std::size_t matrix = 0;
 
@@ -100,7 +100,7 @@ struct output_tensor {
   }
 };
 
-/// All tensors of the container, those that passed through first.
+/// Returns all tensors of the container, those that passed through first.
 ECQ_INLINE std::vector<output_tensor> outputs_of(const container_reader& container, const decompress_options& options) {
   std::vector<output_tensor> outputs;
   for (const tensor_entry& tensor : container.passed_through()) {
@@ -116,7 +116,7 @@ ECQ_INLINE std::vector<output_tensor> outputs_of(const container_reader& contain
   return outputs;
 }
 
-/// The first weights of matrix 0, whole rows, as files have them.
+/// Returns the first weights of matrix 0, in whole rows, as files store them.
 ECQ_INLINE result<std::vector<std::byte>> first_weights(const cpu& backend, const block_decoder& decoder, dtype type) {
   constexpr std::size_t enough = 4096;
   const packed_matrix& matrix = decoder.matrices().front();
@@ -142,8 +142,8 @@ ECQ_INLINE result<std::vector<std::byte>> first_weights(const cpu& backend, cons
   return bytes;
 }
 
-/// Fails with errc::invalid_argument if a plain file at `path` has other weights than decompression would write there:
-/// those that were compressed, perhaps. The first weights of each block tell.
+/// Fails with errc::invalid_argument if a plain file at `path` has other weights than decompression would write there,
+/// perhaps the originals. Compares the first weights of each block.
 ECQ_INLINE result<void> check_same_weights(const cpu& backend, const container_reader& container,
                                            const decompress_options& options, const std::filesystem::path& path) {
   std::error_code ignored;
@@ -168,8 +168,9 @@ ECQ_INLINE result<void> check_same_weights(const cpu& backend, const container_r
   return {};
 }
 
-/// Puts the outputs into the order of the original, as far as it is known, and says whether they are its tensors: then
-/// its header fits as it is. Otherwise, tensors of wide elements come first, so that all data are aligned.
+/// Puts the outputs into the order of the original, as far as it is known. Returns whether they are exactly its
+/// tensors, so that its header fits as it is. Otherwise, tensors of wide elements come first, so that all data are
+/// aligned.
 ECQ_INLINE bool put_in_order(std::vector<output_tensor>& outputs, std::span<const tensor_entry> original) {
   std::map<std::string_view, std::size_t> positions;
   for (const tensor_entry& tensor : original) positions.emplace(tensor.name, positions.size());
@@ -194,7 +195,7 @@ class open_blocks {
     const auto known = std::ranges::find(blocks_, index, [](const auto& each) { return each.first; });
     if (known != blocks_.end()) return known->second;
     ECQ_TRY(opened, open_block::open(container_, index));
-    // The formats of a layer take turns where tensors are in the order of the original.
+    // In the order of the original, tensors alternate between the formats of a layer, which are in different blocks.
     constexpr std::size_t most = 8;
     if (blocks_.size() == most) blocks_.erase(blocks_.begin());
     blocks_.emplace_back(index, opened);
@@ -213,7 +214,7 @@ class checkpoint_decompressor {
                           const progress_callback& report_progress)
       : backend_(backend), container_(container), options_(options), report_progress_(report_progress) {}
 
-  /// Writes everything; the file has its name once it is committed.
+  /// Writes everything. The file gets its name when it is committed.
   result<safetensors_writer> write(const std::filesystem::path& out) {
     auto outputs = outputs_of(container_, options_);
     ECQ_TRY(writer, create(outputs, out));

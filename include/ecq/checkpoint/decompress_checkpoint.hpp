@@ -15,26 +15,26 @@
 
 namespace ecq {
 
-/// How decompress_checkpoint writes weights.
+/// Options for decompress_checkpoint().
 struct decompress_options {
-  /// bf16, fp16 or fp32 for all compressed tensors. Nothing: the type that each tensor had, if it is one of these or
-  /// the tensor is lossless; otherwise bf16.
+  /// Type of all compressed tensors: bf16, fp16 or fp32. Without a value, each tensor gets its original type if that is
+  /// one of these or the tensor is lossless, otherwise bf16.
   std::optional<dtype> type{};
 };
 
-/// What decompress_checkpoint did.
+/// Result of decompress_checkpoint().
 struct decompress_report {
-  std::uint64_t weights = 0;  ///< decoded
+  std::uint64_t weights = 0;  ///< number of decoded weights
   std::uint64_t output_bytes = 0;
-  std::size_t tensors = 0;  ///< decoded
+  std::size_t tensors = 0;  ///< number of decoded tensors
   std::size_t passed_through = 0;
-  bool same_header =
-      false;  ///< the file begins like the original: same tensors, types and order, metadata, white space
+  /// Whether the file begins like the original: same tensors, types and order, metadata, white space.
+  bool same_header = false;
 };
 
-/// Decodes the container `in` into the safetensors file `out`, with the original's metadata and, bit for bit, its
-/// tensors that were not compressed, in the original's order. A file that was compressed without loss comes back byte
-/// for byte, header included. Checks every checksum on the way; nothing appears under the name `out` unless all goes
+/// Decodes the container `in` into the safetensors file `out`, with the original's metadata and order of tensors.
+/// Tensors that were not compressed come back bit for bit. A file that was compressed without loss comes back byte for
+/// byte, header included. Checks every checksum on the way. Nothing appears under the name `out` unless everything goes
 /// well. Errors are those of reading and writing, and invalid_argument if `out` is `in`, by whatever name. Memory: a
 /// few MiB per thread.
 result<decompress_report> decompress_checkpoint(const cpu& backend, const std::filesystem::path& in,
@@ -42,12 +42,12 @@ result<decompress_report> decompress_checkpoint(const cpu& backend, const std::f
                                                 const decompress_options& options = {},
                                                 const progress_callback& report_progress = {});
 
-/// Decodes the model in the folder `in`, all of whose files are containers, into the folder `out`: each comes back
-/// under its name, as decompress_checkpoint makes it, and all other files are copied, except hidden ones; config.json
-/// loses its mark (without_mark). Files appear when all are whole, and all are open until then. Errors: those of
-/// decompress_checkpoint, and invalid_argument for folders one of which lies in the other, and for an `out` that holds
-/// weights which are no earlier result: compressed, of tensors that the container of that name lacks, other than those
-/// to be written, of which the first of each block are compared, or not readable.
+/// Decodes the model in the folder `in`, whose files of weights are all containers, into the folder `out`. Each
+/// container comes back under its name, as decompress_checkpoint writes it. All other files are copied, except hidden
+/// ones; config.json loses its mark (without_mark). Files appear once all are complete; all are open until then.
+/// Errors: those of decompress_checkpoint; also invalid_argument if one folder lies in the other, and if `out` holds
+/// weights that are no earlier result: weights that are compressed, belong to tensors that the container of that name
+/// lacks, differ from those to be written (the first ones of each block are compared), or cannot be read.
 result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const decompress_options& options = {},
                                             const progress_callback& report_progress = {});

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of which weights are kept exact.
+/// Definition of the choice of exact weights.
 
 #include <cstdint>
 #include <filesystem>

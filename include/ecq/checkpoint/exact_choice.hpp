@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which weights of a checkpoint are kept exact.
+/// The choice of weights of a checkpoint that are kept exact.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace ecq {
 
-/// The place of a weight in a tensor that is a matrix (as_weights).
+/// Place of a weight in a tensor, taken as a matrix (as_weights).
 struct weight_place {
   std::uint64_t row = 0;
   std::uint64_t column = 0;
@@ -25,10 +25,10 @@ struct weight_place {
 /// Places of weights by the names of their tensors, in any order.
 using weight_places = std::map<std::string, std::vector<weight_place>>;
 
-/// Which weights are kept exact by methods that change weights, each at 96 bits (packed_matrix::exact).
+/// Weights that methods with loss keep exact, each at 96 bits (packed_matrix::exact).
 struct exact_choice {
-  weight_places places{};  ///< tensors that are not quantised keep all their weights anyhow
-  /// Other than 0: in each tensor also those that find_outliers() finds at this ratio; the whole model is then read
+  weight_places places{};  ///< tensors that are not quantised keep all their weights anyway
+  /// If not 0, also the weights of each tensor that find_outliers() finds at this ratio; the whole model is then read
   /// once more.
   double outlier_ratio = 0;
 };
@@ -37,7 +37,7 @@ struct exact_choice {
 /// naming the byte.
 result<weight_places> parse_weight_places(std::string_view text);
 
-/// Reads such a file. Errors: those of parse_json_file and parse_weight_places.
+/// Reads places from a JSON file. Errors: those of parse_json_file and parse_weight_places.
 result<weight_places> read_weight_places(const std::filesystem::path& path);
 
 }  // namespace ecq

@@ -19,7 +19,7 @@
 
 namespace ecq::detail {
 
-/// The name of file `number` of `count`, counted from 0, as hubs of models call them.
+/// Returns the name of file `number` of `count`, counted from 0, in the style of model hubs.
 ECQ_INLINE std::string name_of_file(std::string_view stem, std::size_t number, std::size_t count) {
   const auto digits = [](std::size_t value) {
     std::string text = std::to_string(value);

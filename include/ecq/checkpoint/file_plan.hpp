@@ -20,29 +20,29 @@ class file_plan {
   struct file {
     std::filesystem::path name;                ///< relative to the folder
     std::vector<const tensor_entry*> tensors;  ///< in the model's order
-    std::uint64_t bytes = 0;                   ///< by which files are dealt out
+    std::uint64_t bytes = 0;                   ///< size by which files are dealt to parts
   };
 
-  /// One file for all tensors; it has no name.
+  /// Makes one file for all tensors; it has no name.
   static file_plan one_file(const checkpoint& model);
 
-  /// A file for each of the model's.
+  /// Makes one file for each file of the model.
   static file_plan as_original(const checkpoint& model, const model_files& files);
 
-  /// Files of neighbours, with an index. `bytes` says what each tensor counts. No file has more than `most` of them
-  /// unless it is one tensor.
+  /// Makes files of neighbouring tensors, with an index. `bytes[i]` is the size at which tensor i counts. No file has
+  /// more than `most` bytes unless it holds a single tensor.
   static file_plan by_size(const checkpoint& model, const model_files& files, std::span<const std::uint64_t> bytes,
                            std::uint64_t most);
 
   const std::vector<file>& files() const noexcept { return files_; }
-  /// The number of the file that holds tensor `position` of the model.
+  /// Returns the number of the file that holds tensor `position` of the model.
   std::size_t file_of(std::size_t position) const noexcept { return file_of_[position]; }
-  /// Whether each file has the tensors of one file of the model, by the same number.
+  /// Whether each file has the tensors of the model's file of the same number.
   bool is_original() const noexcept { return is_original_; }
-  /// The name of the index; empty if there is none.
+  /// Returns the name of the index; empty if there is none.
   const std::filesystem::path& index() const noexcept { return index_; }
 
-  /// The numbers of the files in `part`, ascending.
+  /// Returns the numbers of the files in `part`, in ascending order.
   std::vector<std::size_t> files_of(const folder_part& part) const;
 
  private:

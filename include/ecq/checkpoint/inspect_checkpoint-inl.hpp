@@ -38,7 +38,7 @@ ECQ_INLINE void add_plain_tensor(const tensor_entry& tensor, checkpoint_report& 
   ++report.passed_through;
 }
 
-/// Counts the codes of each matrix of a block, or its exponents where it is lossless, a few million at a time.
+/// Counts the codes of each matrix of a block, or the exponents of lossless weights, a few million at a time.
 ECQ_INLINE result<std::vector<histogram>> count_block(const cpu& backend, const block_decoder& decoder) {
   constexpr std::size_t codes_per_piece = std::size_t{1} << 24;
   std::vector<histogram> counts(decoder.matrices().size());

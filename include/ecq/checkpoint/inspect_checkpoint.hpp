@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a container, or a plain checkpoint, holds.
+/// Inspection of the contents of a container or a plain checkpoint.
 
 #include <filesystem>
 #include <string>
@@ -14,12 +14,12 @@
 
 namespace ecq {
 
-/// A checkpoint's tensors, compressed ones first, with their statistics; for a container, also what wrote it.
+/// Tensors of a checkpoint, compressed ones first, with their statistics; for a container, also the tool that wrote it.
 struct inspect_report : checkpoint_report {
   bool container = false;
   std::string tool;      ///< the compressing tool, as it named itself
   std::string settings;  ///< that tool's settings, as it wrote them
-  string_map metadata;   ///< of the original
+  string_map metadata;   ///< metadata of the original
 };
 
 /// Decodes all codes of a container and counts them; reads only the header of a plain checkpoint. Errors are those of

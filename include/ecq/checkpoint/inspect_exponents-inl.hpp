@@ -31,7 +31,7 @@ namespace ecq {
 
 namespace detail {
 
-/// Sums over weights of any formats. Entropies of a block of several formats are those of its tensors, weighted.
+/// Sums over weights of any formats. Entropies of a block of several formats are weighted means over its formats.
 class exponent_sum {
  public:
   result<void> add(const cpu& backend, const weights_view& weights) {

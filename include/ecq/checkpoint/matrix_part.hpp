@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Matrices one part at a time, so that memory does not grow with them.
+/// Access to matrices one part at a time, so that memory does not grow with them.
 
 #include <algorithm>
 #include <cstddef>

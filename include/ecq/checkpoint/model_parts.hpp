@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Parts of a model, which many jobs compress.
+/// Parts of a model that many jobs compress.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,33 +14,33 @@
 
 namespace ecq {
 
-/// Some of the files of a folder. Many jobs each compress a part.
+/// Some of the files of a folder: part `index` of `count`. Many jobs may compress one part each.
 struct folder_part {
   std::size_t index = 0;
   std::size_t count = 1;
 };
 
-/// What a part of a model takes, or all parts together.
+/// Size of a part of a model, or of all parts together.
 struct part_size {
-  std::uint64_t bytes = 0;    ///< of the streams and scales that a target of bits is about
-  std::uint64_t weights = 0;  ///< in them
+  std::uint64_t bytes = 0;    ///< size of the streams and scales that a target of bits counts
+  std::uint64_t weights = 0;  ///< number of weights in them
 };
 
-/// Makes processes that compress parts of one model agree. Each calls it with what its part takes, or with why it has
-/// failed, and gets the sum over all parts, or the error of one. All call it equally often, until one has failed:
-/// before files get their names, and whenever it depends on all parts how to go on.
+/// Makes processes that compress parts of one model agree. Each process calls it with the size of its part, or with its
+/// error, and gets the sum over all parts, or the error of one. All processes call it equally often, until one has
+/// failed: before files get their names, and whenever the next step depends on all parts.
 using part_agreement = std::function<result<part_size>(const result<part_size>&)>;
 
 namespace detail {
 
-/// The parts of `count`, one for each file, so that all have about as many bytes: the largest files are dealt first,
-/// each to the part that has least. The same files give the same parts.
+/// Deals files to `count` parts and returns the part of each file. All parts get about the same number of bytes: the
+/// largest files are dealt first, each to the part that has least. The same files give the same parts.
 std::vector<std::size_t> deal_files(std::span<const std::uint64_t> bytes, std::size_t count);
 
-/// What all parts of a model have in `mine`, or the error of one.
+/// Returns the sum of `mine` over all parts of a model, or the error of one.
 result<part_size> agree_on(const part_agreement& agree, const result<part_size>& mine);
 
-/// Agrees whether all parts have come as far as `mine`.
+/// Returns success if `mine` is success in all parts, or the error of one.
 result<void> agree_on(const part_agreement& agree, const result<void>& mine);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the choice of tensors.
+/// Definition of model_selection.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,8 @@
 
 namespace ecq::detail {
 
-/// The streams of `block`, in the order of their first tensors. `file_of(tensor)` is the number of a tensor's file.
+/// Splits `block` into one block per stream, in the order of their first tensors. `file_of(tensor)` is the number of a
+/// tensor's file.
 template <class FileOf>
 std::vector<selected_block> split_block(const selected_block& block, stream_sharing sharing, FileOf&& file_of) {
   std::vector<selected_block> parts;
@@ -58,7 +59,8 @@ std::vector<selected_block> split_block(const selected_block& block, stream_shar
   return parts;
 }
 
-/// Whether FP8 weights take fewer bits by whole bytes than by exponents. Bytes need a stream of their own.
+/// Whether FP8 weights take fewer bits if they are coded by whole bytes than by exponents. Bytes need a stream of their
+/// own.
 ECQ_INLINE result<bool> is_smaller_as_bytes(const cpu& backend, dtype type, std::span<const std::byte> weights,
                                             const compress_options& options) {
   ECQ_TRY(bytes, count_codes(backend, {reinterpret_cast<const std::uint8_t*>(weights.data()), weights.size()}));
@@ -71,7 +73,8 @@ ECQ_INLINE result<bool> is_smaller_as_bytes(const cpu& backend, dtype type, std:
 }
 
 /// Decides which tensors a lossless method codes by their bytes, rather than by the exponents of weights: all that are
-/// no weights, unless they are small, and those that are smaller so if `options` leave the coder open.
+/// not weights, unless they are small, and, if `options` leave the coder open, FP8 weights that take fewer bits that
+/// way.
 ECQ_INLINE result<void> model_selection::find_what_is_coded_as_bytes(const cpu& backend,
                                                                      const compress_options& options) {
   for (std::size_t position = 0; position < as_bytes_.size(); ++position) {
@@ -113,7 +116,7 @@ ECQ_INLINE result<named_weights> model_selection::matrix_of(std::size_t position
   return named_weights{tensor.name, weights, tensor.shape};
 }
 
-/// Whether a tensor with NaN or infinity stays as it is.
+/// Whether a tensor stays as it is because it has NaN or infinity.
 ECQ_INLINE result<bool> model_selection::is_left_out(const cpu& backend, const tensor_entry& tensor,
                                                      const named_weights& matrix,
                                                      const compress_options& options) const {
@@ -194,8 +197,8 @@ ECQ_INLINE result<void> model_selection::divide_bits(const sensitivity_map& sens
   return {};
 }
 
-/// The files to write. Tensors of chosen weights count a byte a weight, which coding makes no larger by more than
-/// scales and tables.
+/// Returns the files to write. Tensors of selected weights count for one byte per weight; coded, they exceed that at
+/// most by their scales and tables.
 ECQ_INLINE file_plan model_selection::plan_files(const compress_options& options, const model_files* files) const {
   if (files == nullptr) return file_plan::one_file(*model_);
   if (options.max_file_bytes == 0) return file_plan::as_original(*model_, *files);
@@ -251,7 +254,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
   tensor_selection rules = options.selection;
   rules.everything = rules.everything || method.lossless();
   ECQ_TRY(chosen, select_tensors(rules, made.summaries()));
-  std::vector<selected_block> whole;  // before it is split
+  std::vector<selected_block> whole;  // before blocks are split
   for (const tensor_block& block : chosen) {
     selected_block parts[2] = {{.name = block.name}, {.name = block.name + ".fallback", .falls_back = true}};
     for (const std::size_t position : block.tensors) {
@@ -277,8 +280,8 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
     return error(errc::limit_exceeded, count, " files of at most ", options.max_file_bytes, " bytes, more than ",
                  file_limits::shards);
   }
-  std::size_t tensors[2] = {};                          // of the method, and of the fallback
-  std::set<std::pair<std::size_t, std::string>> names;  // by file: a tensor may be called like a block
+  std::size_t tensors[2] = {};                          // numbers of tensors of the method and of the fallback
+  std::set<std::pair<std::size_t, std::string>> names;  // per file; a tensor may have the name of a block
   for (const selected_block& block : whole) {
     const stream_sharing sharing = (block.falls_back ? fallback : method).sharing();
     for (selected_block& part :

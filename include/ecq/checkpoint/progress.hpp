@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How long-running work on whole checkpoints reports its progress.
+/// Progress of long-running work on whole checkpoints.
 
 #include <cstdint>
 #include <functional>
@@ -9,8 +9,8 @@
 namespace ecq {
 
 /// A step of work on a checkpoint: `done` of `total` bytes of input are processed, and `current` is the next block or
-/// tensor. Within one stage, `done` never falls; of a folder that is decompressed or verified, each container is a
-/// stage of its own.
+/// tensor. Within one stage, `done` never falls; if a folder is decompressed or verified, each container is a stage of
+/// its own.
 struct progress {
   std::string_view stage;  ///< "searching lambda", "compressing", "decompressing", "verifying", ...
   std::string_view current;
@@ -18,8 +18,8 @@ struct progress {
   std::uint64_t total = 0;
 };
 
-/// Called from the calling thread only; may be empty. Returning false stops the work with errc::invalid_argument
-/// ("interrupted") and leaves nothing behind.
+/// Callback that receives progress, in the calling thread only; may be empty. If it returns false, the work stops with
+/// errc::invalid_argument ("interrupted") and leaves nothing behind.
 using progress_callback = std::function<bool(const progress&)>;
 
 }  // namespace ecq

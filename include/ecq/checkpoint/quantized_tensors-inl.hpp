@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what is quantised already.
+/// Definition of quantized_tensors.
 
 #include <algorithm>
 #include <array>
@@ -31,14 +31,14 @@ namespace ecq {
 
 namespace detail {
 
-/// Whether blocks of `size` elements, the last one perhaps smaller, are `count` in `extent`, which is not 0.
+/// Whether `extent`, which is not 0, has `count` blocks of `size` elements, the last one perhaps smaller.
 constexpr bool blocks_fit(std::uint64_t extent, std::uint64_t count, std::uint64_t size) noexcept {
   return size != 0 && (extent - 1) / size + 1 == count;
 }
 
-/// The number of elements of `extent` that share each of `count` scales: all, the size of a `block`, or one. Without a
-/// size, a number that fits. Nothing if none fits, or if equal parts and blocks of a power of two, the last one
-/// smaller, fit and differ: a wrong guess would change the weights.
+/// Returns the number of elements of `extent` that share each of `count` scales: all, the size of a `block`, or one.
+/// Without a size, returns a number that fits. Returns nothing if no number fits, or if equal parts and blocks of a
+/// power of two, the last one smaller, both fit and differ: a wrong guess would change the weights.
 constexpr std::optional<std::uint64_t> shared_by_each(std::uint64_t extent, std::uint64_t count,
                                                       std::optional<std::uint64_t> block) noexcept {
   if (extent == 0 || count == 0) return std::nullopt;
@@ -68,7 +68,8 @@ ECQ_INLINE std::string shape_text(std::span<const std::uint64_t> shape) {
   return text + "]";
 }
 
-/// The tensors of the scales of the weights called `name`: one, if it is known what they mean.
+/// Returns the tensors that hold the scales of the weights called `name`. If there are several, their meaning is not
+/// known.
 ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, std::string_view name) {
   std::vector<const tensor_entry*> all;
   for (const scale_name& names : scale_names) {
@@ -79,7 +80,7 @@ ECQ_INLINE std::vector<const tensor_entry*> scales_of(const checkpoint& model, s
   return all;
 }
 
-/// Sorted names of tensors for which `like(name)` is true.
+/// Returns the sorted names of tensors for which `like(name)` is true.
 template <class Like>
 std::vector<std::string_view> sorted_names(const checkpoint& model, const Like& like) {
   std::vector<std::string_view> names;
@@ -90,12 +91,12 @@ std::vector<std::string_view> sorted_names(const checkpoint& model, const Like& 
   return names;
 }
 
-/// Whether a name has one of `parts` in it.
+/// Whether a name contains one of `parts`.
 ECQ_INLINE bool has_any(std::string_view name, std::initializer_list<std::string_view> parts) noexcept {
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
-/// Where that which makes a name look like one of scales begins for the last time, or npos.
+/// Returns the position of the last part of a name that makes it look like one of scales, or npos.
 ECQ_INLINE std::size_t last_of_scales(std::string_view name) noexcept {
   constexpr std::string_view ending = "weight_s";
   if (name.ends_with(ending)) return name.size() - ending.size();
@@ -108,13 +109,14 @@ ECQ_INLINE std::size_t last_of_scales(std::string_view name) noexcept {
   return last;
 }
 
-/// Whether a name, or what lies behind that of its module, looks like one of zero points.
+/// Whether a name, or the part of it behind the name of its module, looks like one of zero points.
 ECQ_INLINE bool is_like_zero_points(std::string_view name) noexcept {
   return has_any(name, {"zero", "zp", "offset", "shift"});
 }
 
-/// One of `names` that may be the zero points of the weights: their name and more, or a member of the module whose
-/// `weight` or `_data` they are. Empty if there is none. What a layer's inputs and outputs have does not count.
+/// Returns one of `names` that may be that of the zero points of the weights: the name of the weights and more, or a
+/// member of the module whose `weight` or `_data` they are. Returns an empty name if there is none. Zero points of a
+/// layer's inputs and outputs do not count.
 ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const std::string_view> names) {
   std::string_view stem = weights;
   for (const scale_name& known : scale_names) {
@@ -131,8 +133,8 @@ ECQ_INLINE std::string_view offset_of(std::string_view weights, std::span<const 
   return {};
 }
 
-/// Names that look like scales, or like what belongs to quantised weights, to be found beside those of weights. Each is
-/// read once, however many weights lie beside it: names come from strangers.
+/// Names that look like those of scales, or of other tensors that belong to quantised weights, to be found beside those
+/// of weights. Each name is read once, however many weights lie beside it, because names come from untrusted files.
 class quantization_names {
  public:
   explicit quantization_names(const checkpoint& model) {
@@ -144,8 +146,9 @@ class quantization_names {
     std::sort(names_.begin(), names_.end());
   }
 
-  /// One of the names that is that of the weights with another ending, or in the place of their last part; empty if
-  /// none is. What the name of their module looks like does not count.
+  /// Returns one of the names that is the name of the weights with another ending, or with something else in place of
+  /// its last part; empty if there is none. The name of the module need not look like one of scales, and does not count
+  /// if it does.
   std::string_view beside(std::string_view weights) {
     const std::size_t dot = weights.rfind('.');
     const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);
@@ -155,7 +158,7 @@ class quantization_names {
   }
 
  private:
-  /// The first two names that begin with `stem` and look like scales behind it.
+  /// Returns the first two names that begin with `stem` and look like those of scales behind it.
   std::array<std::string_view, 2> first_two(std::string_view stem) const {
     std::array<std::string_view, 2> found;
     std::size_t count = 0;
@@ -170,7 +173,8 @@ class quantization_names {
   std::map<std::string_view, std::array<std::string_view, 2>> found_;
 };
 
-/// Looks at FP8 or INT8 weights and their scales. `more` is the name of what may be their zero points, or empty.
+/// Examines FP8 or INT8 weights and their scales. `more` is the name of a tensor that may hold their zero points, or
+/// empty.
 ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const tensor_entry& weights,
                                               const tensor_entry& scale, std::span<const std::uint64_t> block,
                                               std::string_view more) {
@@ -205,15 +209,15 @@ ECQ_INLINE bool belongs_to_quantized(std::string_view name) noexcept {
 
 namespace detail {
 
-/// spread_scales() of a stack of matrices: each has scales of its own, which spread over it as `scale` says without
-/// the extents of the stack.
+/// Implements spread_scales() for a stack of matrices. Each matrix has scales of its own, which spread over it as
+/// `scale` says without the extents of the stack.
 ECQ_INLINE std::optional<weight_scales> spread_over_stack(std::span<const std::uint64_t> weights,
                                                           std::span<const std::uint64_t> scale,
                                                           std::span<const std::uint64_t> block) {
   const auto stack = weights.first(weights.size() - 2), matrix = weights.last(2);
   if (scale.size() < stack.size() || !std::ranges::equal(stack, scale.first(stack.size()))) return std::nullopt;
   const auto spread = spread_scales(matrix, scale.subspan(stack.size()), block);
-  // The next matrix has to begin with the next scale.
+  // Each matrix has to begin with a new scale.
   if (spread && matrix[0] % spread->rows_per_scale != 0) return std::nullopt;
   return spread;
 }
@@ -235,8 +239,8 @@ ECQ_INLINE std::optional<weight_scales> spread_scales(std::span<const std::uint6
     spread.rows_per_scale = static_cast<std::size_t>(detail::product_of(weights) / columns);
     return spread;
   }
-  // Scales for blocks of rows and columns are for 128 of both in every checkpoint known that does not say so. Squares
-  // of another size that fit without a rest leave that open.
+  // In every known checkpoint that does not state the size of blocks of rows and columns, it is 128 for both. If
+  // squares of another size fit without a remainder, the size is open.
   constexpr std::uint64_t usual[2] = {128, 128};
   if (block.empty() && weights.size() == 2 && scale.size() == 2 && scale[0] > 1 && scale[1] > 1 &&
       detail::blocks_fit(weights[0], scale[0], 128) && detail::blocks_fit(weights[1], scale[1], 128)) {
@@ -255,7 +259,7 @@ ECQ_INLINE std::optional<weight_scales> spread_scales(std::span<const std::uint6
   const auto trailing = scale.subspan(1);
   if (detail::product_of(trailing) == 1) return spread;
   if (scale.size() != weights.size()) return std::nullopt;
-  // In the matrix of shape[0] rows, blocks of the last axis are the only ones that repeat at even distances.
+  // In the matrix of shape[0] rows, blocks of the last axis are the only ones that repeat at equal distances.
   const std::size_t last = weights.size() - 1;
   for (std::size_t axis = 1; axis < last; ++axis) {
     if (weights[axis] != scale[axis]) return std::nullopt;

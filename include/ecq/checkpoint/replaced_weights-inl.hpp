@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what files may be replaced.
+/// Definition of the check of files that would be replaced.
 
 #include <filesystem>
 #include <string>
@@ -43,7 +43,7 @@ ECQ_INLINE result<void> check_replaced(const std::filesystem::path& path, bool c
   const auto refusal = [&](const auto&... what) {
     return error(errc::invalid_argument, quoted(path), ": ", what..., instead);
   };
-  const auto unreadable = [&](const error& why) {  // which names the file
+  const auto unreadable = [&](const error& why) {  // `why` names the file
     return error(errc::invalid_argument, why.message(), "; what cannot be read", instead);
   };
   const auto check = [&](const tensor_names& there) -> result<void> {

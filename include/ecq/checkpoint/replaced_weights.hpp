@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What files in a folder that a model is written to may be replaced: those of an earlier result of the same kind.
+/// A check of the files that a model would replace in its output folder: they must be an earlier result of the same
+/// kind.
 
 #include <filesystem>
 #include <set>
@@ -13,16 +14,16 @@
 
 namespace ecq::detail {
 
-/// Names of the tensors of a model. They point into what they were taken from.
+/// Names of the tensors of a model. They point into the object from which they were taken.
 using tensor_names = std::set<std::string_view>;
 
 tensor_names names_in(const checkpoint& model);
 tensor_names names_in(const container_reader& container);
 
 /// Fails with errc::invalid_argument if a model whose tensors are `names` must not be written over the file at `path`,
-/// since that is not the same kind of file, a container or not as `container` says, or holds weights that are none of
-/// them, or cannot be read: a folder named by mistake has files of the same names more often than not. A file that is
-/// not there may be replaced.
+/// because it is not of the same kind (a container if `container`, otherwise none), holds a tensor that is not among
+/// them, or cannot be read: a folder named by mistake has files of the same names more often than not. A file that does
+/// not exist may be replaced.
 result<void> check_replaced(const std::filesystem::path& path, bool container, const tensor_names& names);
 
 }  // namespace ecq::detail

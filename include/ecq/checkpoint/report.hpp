@@ -20,7 +20,7 @@
 
 namespace ecq {
 
-/// One tensor of a checkpoint.
+/// Report on one tensor of a checkpoint.
 struct tensor_report {
   std::string name;
   std::string block;  ///< the block whose stream holds it; empty for a tensor that is not compressed
@@ -30,7 +30,8 @@ struct tensor_report {
   std::string original;  ///< number format before compression; of bytes, the file's type ("I32")
   std::uint64_t weights = 0;
   double bits_per_weight = 0;  ///< its share of the block's stream, its scales, values and exact weights
-  /// Of its codes alone, or of their indices in a trellis, bits per weight; 0 if not compressed, as are the next two.
+  /// Entropy of its codes alone, or of their indices in a trellis, in bits per weight; 0 if not compressed, as are all
+  /// members below.
   double entropy = 0;
   double sparsity = 0;          ///< share of codes that are zero, or nearest to it; 0 if lossless
   std::uint64_t exact = 0;      ///< weights that are kept exact
@@ -38,28 +39,28 @@ struct tensor_report {
   double exponent_entropy = 0;  ///< for a lossless tensor of weights, `entropy` without the bits that are stored raw
 };
 
-/// A checkpoint's tensors and what the compressed ones add up to.
+/// Tensors of a checkpoint, and totals of the compressed ones.
 struct checkpoint_report {
   std::vector<tensor_report> tensors;
-  std::uint64_t weights = 0;  ///< compressed weights
-  /// Streams (tables, states, indexes, checksums, padding), scales, tables of values, and exact weights; not the file's
-  /// JSON header, which holds names, shapes and zero points.
+  std::uint64_t weights = 0;  ///< number of compressed weights
+  /// Size of streams (tables, states, indexes, checksums, padding), scales, tables of values, and exact weights;
+  /// without the file's JSON header, which holds names, shapes and zero points.
   std::uint64_t compressed_bytes = 0;
   std::uint64_t file_bytes = 0;
   double bits_per_weight = 0;  ///< 8 * compressed_bytes / weights
-  double entropy = 0;          ///< what one table per block could reach at best: weighted mean over blocks
+  double entropy = 0;          ///< lowest rate that one table per block could reach: weighted mean over blocks
   std::size_t blocks = 0;
   std::size_t passed_through = 0;
 
   /// Adds the tensors of one block. `counts[i]` counts the codes of `block.matrices[i]`, or its exponents if it is
-  /// lossless. The stream's bits are shared out by what the codes of each matrix cost under the block's one
+  /// lossless. The stream's bits are divided among matrices by the cost of their codes under the block's one
   /// distribution.
   void add_block(const std::string& name, packed_block_view block, std::span<const histogram> counts);
 };
 
 namespace detail {
 
-/// The code whose value is nearest to 0, in a tensor with one scale.
+/// Returns the code whose value is nearest to 0, in a tensor with one scale.
 inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
   if (matrix.format == dtype::table) {
     const auto zero = std::find(matrix.values.begin(), matrix.values.end(), 0.0F);
@@ -75,7 +76,8 @@ inline std::uint8_t zero_code(const packed_matrix& matrix) noexcept {
 
 inline void checkpoint_report::add_block(const std::string& name, packed_block_view block,
                                          std::span<const histogram> counts) {
-  // A coder sees the indices of a trellis, each of which stands for two codes: only one of index 0's is zero.
+  // A coder sees the indices of a trellis. Each index stands for two codes, and only one of the codes of index 0 is
+  // zero.
   std::vector<histogram> indices;
   std::span<const histogram> coded = counts;
   if (const auto header = stream_header::read(block.stream); header && header->trellis) {

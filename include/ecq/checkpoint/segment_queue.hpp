@@ -18,7 +18,7 @@
 
 namespace ecq::detail {
 
-/// Weights decoded at a time: enough for all threads, little compared with a model.
+/// Number of weights decoded at a time: enough for all threads, little compared with a model.
 inline constexpr std::size_t weights_per_piece = std::size_t{1} << 22;
 
 /// Calls `visitor.template operator()<Element>()` with the element type to which weights of `type` are decoded.
@@ -31,14 +31,15 @@ decltype(auto) visit_output(dtype type, Visitor&& visitor) {
   }
 }
 
-/// The bytes of decoded elements of `width` bytes each, in the byte order of files.
+/// Returns the bytes of decoded elements of `width` bytes each in the byte order of files, in `scratch` if they have to
+/// be swapped.
 std::span<const std::byte> little_endian_bytes(std::span<const std::byte> elements, std::size_t width,
                                                std::vector<std::byte>& scratch);
 
 /// A block of a container, opened for decoding; the destructor gives its memory back.
 class open_block {
  public:
-  /// Errors name the block.
+  /// Opens block `index` of a container. Errors name the block.
   static result<std::shared_ptr<const open_block>> open(const container_reader& container, std::size_t index);
 
   open_block(const container_reader& container, mapped_block block) : container_(container), block_(std::move(block)) {}
@@ -54,8 +55,8 @@ class open_block {
   std::optional<block_decoder> decoder_;
 };
 
-/// Takes tensors in the order in which they are to be written, decodes about `piece_weights` weights at a time, from
-/// however many tensors and streams (block_decoder::decode), and writes them.
+/// A queue that takes tensors in the order in which they are to be written, decodes about `piece_weights` weights at a
+/// time, from any number of tensors and streams (block_decoder::decode), and writes them.
 class segment_queue {
  public:
   segment_queue(const cpu& backend, safetensors_writer& writer, std::size_t piece_weights = weights_per_piece)
@@ -64,7 +65,8 @@ class segment_queue {
   /// Queues matrix `index` of `block`, as weights of `type`. Keeps the block open until they are written.
   result<void> add(const std::shared_ptr<const open_block>& block, std::size_t index, dtype type);
 
-  /// Writes what waits. Call it before anything else is written, and at the end. Errors name the matrix.
+  /// Decodes and writes everything in the queue. Call it before anything else is written, and at the end. Errors name
+  /// the matrix.
   result<void> flush();
 
  private:
@@ -82,9 +84,9 @@ class segment_queue {
   safetensors_writer& writer_;
   std::size_t piece_weights_;
   std::vector<piece> pieces_;  ///< all of one type
-  std::size_t waiting_ = 0;    ///< weights of all pieces
+  std::size_t waiting_ = 0;    ///< number of weights of all pieces
   dtype type_ = dtype::bf16;
-  std::vector<std::byte> weights_;  ///< kept for its memory, as is the next
+  std::vector<std::byte> weights_;  ///< kept for its memory, as is scratch_
   std::vector<std::byte> scratch_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the choice of weights by rules.
+/// Definition of the selection of tensors by rules.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,8 +33,8 @@ ECQ_INLINE bool is_kernel_of_pixels(std::span<const std::uint64_t> shape) {
   return shape[1] <= most_channels_of_pixels || (shape.size() >= 4 && shape[0] <= most_channels_of_pixels);
 }
 
-/// Whether a tensor of weights has three dimensions or more, but one row, rows of few weights (fewest_columns) or few
-/// channels.
+/// Whether a tensor of weights has three dimensions or more, but only one row, rows of few weights (fewest_columns) or
+/// few channels.
 ECQ_INLINE bool is_thin(std::span<const std::uint64_t> shape) {
   if (shape.size() < 3) return false;
   std::uint64_t columns = 1;
@@ -51,7 +51,7 @@ ECQ_INLINE bool is_router(const tensor_summary& tensor) {
 /// Rows and columns of matrices.
 using matrix_shapes = std::set<std::pair<std::uint64_t, std::uint64_t>>;
 
-/// The shapes of the embeddings among the tensors.
+/// Returns the shapes of the embeddings among the tensors.
 ECQ_INLINE matrix_shapes embedding_shapes(std::span<const tensor_summary> tensors) {
   matrix_shapes shapes;
   for (const tensor_summary& tensor : tensors) {
@@ -85,9 +85,9 @@ ECQ_INLINE bool is_selected(const tensor_selection& rules, const tensor_summary&
 
 namespace detail {
 
-/// A place in a name that counts down `steps` whenever std::regex copies it, compares it or looks there, and stops the
-/// matching, by an exception, when none are left. std::regex backtracks without bound, but it tries nothing without one
-/// of these, except for back-references.
+/// An iterator over a name that counts down `steps` whenever std::regex copies, compares or dereferences it, and stops
+/// the matching, by an exception, when no steps are left. std::regex backtracks without bound, but it tries nothing
+/// without one of these operations, except for back-references.
 class counted_position {
  public:
   using iterator_category = std::bidirectional_iterator_tag;
@@ -151,8 +151,8 @@ constexpr bool has_back_reference(std::string_view pattern) noexcept {
   return false;
 }
 
-/// The text of the pattern's first match in `name`, or nothing. Throws std::regex_error (error_complexity) if it takes
-/// more than `steps`, which it counts down.
+/// Returns the text of the pattern's first match in `name`, or an empty text. Throws std::regex_error
+/// (error_complexity) if it takes more than `steps`, which it counts down.
 ECQ_INLINE std::string_view first_match(const std::regex& pattern, std::string_view name, std::uint64_t& steps) {
   const counted_position begin(name.data(), steps), end(name.data() + name.size(), steps);
   std::match_results<counted_position> match;

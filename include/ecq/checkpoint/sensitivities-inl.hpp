@@ -42,7 +42,7 @@ ECQ_INLINE result<double> read_sensitivity(json_reader& json) {
   return value;
 }
 
-/// Reads a number, or an array of some.
+/// Reads a number, or an array of numbers.
 ECQ_INLINE result<std::vector<double>> read_values(json_reader& json) {
   std::vector<double> values;
   const auto next = [&]() -> result<void> {
@@ -59,7 +59,7 @@ ECQ_INLINE result<std::vector<double>> read_values(json_reader& json) {
   return values;
 }
 
-/// The elements of a tensor of a floating-point type; nothing for other types.
+/// Returns the elements of a tensor of type F64, F32, F16 or BF16; nothing for other types.
 ECQ_INLINE std::optional<std::vector<double>> numbers_of(const tensor_entry& tensor, std::span<const std::byte> bytes) {
   if (tensor.dtype == "F64") {
     std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -77,7 +77,7 @@ ECQ_INLINE std::optional<std::vector<double>> numbers_of(const tensor_entry& ten
 
 ECQ_INLINE double tensor_sensitivity::mean() const noexcept {
   if (values.empty()) return 0;
-  // Where all are the same, the mean is that number, without an error of rounding.
+  // If all values are the same, the mean is that value, without a rounding error.
   double above = 0;
   for (const double value : values) above += value - values.front();
   return values.front() + above / static_cast<double>(values.size());

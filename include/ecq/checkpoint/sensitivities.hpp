@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How much the loss of a model depends on each of its tensors, or on each of their rows.
+/// Sensitivities: how much the loss of a model depends on each of its tensors, or on each of their rows.
 
 #include <filesystem>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace ecq {
 
-/// The sensitivity of a tensor: one number for the whole of it, or one for each row.
+/// Sensitivity of a tensor: one number for the whole tensor, or one for each row.
 struct tensor_sensitivity {
   std::vector<double> values{};
 
@@ -24,25 +24,26 @@ struct tensor_sensitivity {
   tensor_sensitivity(double whole) : values{whole} {}
   tensor_sensitivity(std::vector<double> of_rows) : values(std::move(of_rows)) {}
 
-  /// The number of the whole tensor: the mean of those of rows, since their errors add up. 0 without values.
+  /// Returns the sensitivity of the whole tensor: the mean of those of rows, since their errors add up; 0 without
+  /// values.
   double mean() const noexcept;
 
   bool operator==(const tensor_sensitivity&) const = default;
 };
 
-/// Sensitivities of tensors by their names: how fast the loss rises, for each weight of the tensor or of the row, with
-/// the squared error of its weights relative to the mean square of the tensor's. Only ratios matter: a tensor whose
-/// sensitivity is s times the geometric mean of those of all tensors has s^(-3/4) times the lambda, so its step is
-/// about s^(-3/8) times that of the others, and so has a row. (Theory has -1/2 for steps; at 2 to 3 bits per weight,
-/// less has been measured to be better.)
+/// Sensitivities of tensors by their names. A sensitivity says how fast the loss rises, for each weight of the tensor
+/// or of the row, with the squared error of its weights relative to the mean square of the tensor's weights. Only
+/// ratios matter: a tensor whose sensitivity is s times the geometric mean of those of all tensors has s^(-3/4) times
+/// the lambda, so its step is about s^(-3/8) times that of the others. The same holds for rows. (Theory has -1/2 for
+/// steps; at 2 to 3 bits per weight, less has been measured to be better.)
 ///
-/// EntQuant takes rows, and so does tcq where rows have scales of their own (tcq::has_scaled_rows). Methods with one
-/// step a matrix take tensor_sensitivity::mean().
+/// EntQuant uses the sensitivities of rows, and so does tcq if rows have scales of their own (tcq::has_scaled_rows).
+/// Methods with one step per matrix use tensor_sensitivity::mean().
 using sensitivity_map = std::map<std::string, tensor_sensitivity>;
 
-/// The range of sensitivities.
+/// Smallest value of a sensitivity.
 inline constexpr double least_sensitivity = 1e-12;
-inline constexpr double greatest_sensitivity = 1e12;  ///< of the same range
+inline constexpr double greatest_sensitivity = 1e12;  ///< largest value of a sensitivity
 
 namespace detail {
 
@@ -52,14 +53,14 @@ inline bool is_sensitivity(double value) noexcept {
 
 }  // namespace detail
 
-/// Reads sensitivities from JSON, {"model.layers.0.mlp.down_proj.weight": 0.93, ...}, where an array has a number for
+/// Reads sensitivities from JSON, {"model.layers.0.mlp.down_proj.weight": 0.93, ...}, where an array has one number for
 /// each row; an array of one number stands for the whole tensor. Errors: errc::corrupt, naming the byte, for anything
 /// else, for empty arrays and for numbers out of range.
 result<sensitivity_map> parse_sensitivities(std::string_view text);
 
-/// Reads sensitivities from a safetensors file: tensors have the names of those that they are about, and one number (of
-/// shape [] or [1]) or one for each row ([rows] or [rows, 1]), of type F64, F32, F16 or BF16. Errors, which name the
-/// tensor: errc::unsupported for other types and on machines that are not little endian; errc::corrupt for other
+/// Reads sensitivities from a safetensors file. Its tensors have the names of the model's tensors, and hold one number
+/// (of shape [] or [1]) or one for each row ([rows] or [rows, 1]), of type F64, F32, F16 or BF16. Errors, which name
+/// the tensor: errc::unsupported for other types and on machines that are not little endian; errc::corrupt for other
 /// shapes, tensors without numbers and numbers out of range.
 result<sensitivity_map> sensitivities_of(const safetensors_file& file);
 

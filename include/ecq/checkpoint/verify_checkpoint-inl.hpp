@@ -80,9 +80,9 @@ class checkpoint_verifier {
 
   cpu backend_;
   std::span<const container_reader> containers_;
-  const container_reader* container_ = nullptr;  ///< the one that is being verified
+  const container_reader* container_ = nullptr;  ///< the container that is being verified
   const checkpoint* original_;
-  std::optional<quantized_tensors> quantized_;  ///< of the original
+  std::optional<quantized_tensors> quantized_;  ///< quantised tensors of the original
   const progress_callback& report_progress_;
   verify_report report_;
   std::uint64_t done_ = 0;
@@ -95,7 +95,7 @@ ECQ_INLINE result<void> checkpoint_verifier::check_names() const {
     for (const block_description& block : container.blocks()) {
       for (const packed_matrix& matrix : block.matrices) {
         ++tensors;
-        // Weights that were quantised already have taken their scales with them.
+        // Weights that were already quantised have absorbed their scales.
         const tensor_entry* entry = matrix.lossless() ? nullptr : original_->find(matrix.name);
         if (entry != nullptr && (*quantized_)[position_of(*entry)].scales) ++tensors;
       }
@@ -165,7 +165,7 @@ ECQ_INLINE result<void> checkpoint_verifier::verify_matrix(const block_decoder& 
         backend_, decoder, position,
         [&](std::size_t row, std::size_t rows, std::span<const Element> weights) -> result<void> {
           if (!before) return {};
-          // A row of a stack is one of its matrices.
+          // In a stack, a row of the layout is a whole matrix.
           const std::size_t each = before->rows() / matrix.layout.rows;
           const matrix_view<const Element> after(weights.data(), rows * each, before->columns());
           ECQ_TRY(part, measure_error(backend_, before->row_range(row * each, rows * each), after));

@@ -18,25 +18,25 @@
 
 namespace ecq {
 
-/// One tensor of a container, compared with the original's.
+/// Comparison of one tensor of a container with that of the original.
 struct tensor_verification {
   std::string name;
   std::uint64_t weights = 0;
   bool compressed = false;
   bool lossless = false;   ///< compressed without loss
   bool identical = false;  ///< bit for bit, type included
-  weight_error error;  ///< if neither: of the weights, as decompress_checkpoint writes them, against the original ones
+  weight_error error;      ///< if neither: error of the weights that decompress_checkpoint writes
 };
 
-/// What verify_checkpoint found; damage is an error instead.
+/// Result of verify_checkpoint() for undamaged files; damage is reported as an error.
 struct verify_report {
   std::vector<tensor_verification> tensors;  ///< empty unless compared
   bool compared = false;                     ///< with an original
-  weight_error total;                        ///< of all compressed tensors that are not lossless
-  std::size_t checksums = 0;                 ///< checked: header, tensors and chunks
+  weight_error total;                        ///< error of all compressed tensors that are not lossless
+  std::size_t checksums = 0;                 ///< number of checksums checked: of header, tensors and chunks
   bool same_file = false;                    ///< every file of the original comes back byte for byte
 
-  /// Every tensor is bit for bit the original's.
+  /// Whether every tensor is bit for bit the original's.
   bool identical() const noexcept {
     return compared && std::all_of(tensors.begin(), tensors.end(),
                                    [](const tensor_verification& tensor) { return tensor.identical; });

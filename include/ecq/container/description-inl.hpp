@@ -61,7 +61,7 @@ ECQ_INLINE std::optional<std::uint64_t> parse_hex64(std::string_view text) noexc
   return value;
 }
 
-/// The bits of an FP32 as 8 hexadecimal digits, highest first.
+/// Returns the bits of an FP32 as 8 hexadecimal digits, highest first.
 ECQ_INLINE std::string hex_bits(float value) { return hex64(std::bit_cast<std::uint32_t>(value)).substr(8); }
 
 /// Reads an object that has these keys, in any order, and no others: `member(index of the key)` reads each value. The
@@ -106,7 +106,7 @@ ECQ_INLINE result<void> read_into(json_reader& json, dtype& out) {
   return {};
 }
 
-/// Reads a matrix, and the number of its exact weights.
+/// Reads a matrix and the number of its exact weights.
 ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_reader& json) {
   static constexpr std::array<std::string_view, 10> keys{
       "name",         "shape", "original",     "format", "rows_per_group", "columns_per_group",
@@ -139,7 +139,7 @@ ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_rea
           }
           default: {
             ECQ_TRY(digits, json.string());
-            const auto bits = parse_hex64("00000000" + digits);  // of 16 digits alone
+            const auto bits = parse_hex64("00000000" + digits);  // which takes exactly 16 digits
             if (!bits) return json.fail("expected 8 hexadecimal digits");
             if (*bits == 0x80000000U) return json.fail("a zero point of -0");
             matrix.zero = std::bit_cast<float>(static_cast<std::uint32_t>(*bits));
@@ -305,7 +305,7 @@ ECQ_INLINE result<container_description> parse_description(std::string_view text
   json_reader json(text);
   bool version_read = false;
   ECQ_CHECK(detail::read_members(json, keys, [&](std::size_t key) -> result<void> {
-    // The version comes first, so that members of another version cause no complaint.
+    // The version must come first, so that members of another version are not reported instead of the version.
     if (std::exchange(version_read, true) == (key == 0)) return json.fail("the version must come first");
     switch (key) {
       case 0: {

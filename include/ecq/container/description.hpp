@@ -21,7 +21,7 @@
 
 namespace ecq {
 
-/// Key in `__metadata__` under which the JSON text stands that describes a container.
+/// Key in `__metadata__` of the JSON text that describes a container.
 inline constexpr std::string_view container_metadata_key = "ecq";
 /// Name of the tensor that holds the checksum of the header.
 inline constexpr std::string_view header_checksum_name = "ecq.header_checksum";
@@ -30,16 +30,16 @@ inline constexpr std::string_view original_header_name = "ecq.original_header";
 /// Version of the containers that this library writes, and the only one it reads.
 inline constexpr std::uint64_t container_version = 1;
 
-/// Name of the U8 tensor that holds a block's stream.
+/// Returns the name of the U8 tensor that holds a block's stream.
 inline std::string stream_tensor_name(std::string_view block) { return std::string(block) + ".ecq_stream"; }
 
-/// Name of the tensor that holds a matrix's scales.
+/// Returns the name of the tensor that holds a matrix's scales.
 inline std::string scale_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_scale"; }
 
-/// Name of the F32 tensor that holds the values of a matrix's codes if its format is dtype::table.
+/// Returns the name of the F32 tensor that holds the values of a matrix's codes if its format is dtype::table.
 inline std::string value_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_values"; }
 
-/// Name of the U8 tensor that holds a matrix's exact weights, if it has any.
+/// Returns the name of the U8 tensor that holds a matrix's exact weights, if it has any.
 inline std::string exact_tensor_name(std::string_view matrix) { return std::string(matrix) + ".ecq_exact"; }
 
 /// A block: a stream and the matrices whose codes lie in it.
@@ -49,7 +49,7 @@ struct block_description {
   std::vector<packed_matrix> matrices;  ///< without their scales, values and exact weights
   std::vector<std::uint64_t> exact{};   ///< for each matrix, the number of its exact weights; or empty if none has any
 
-  /// The number of exact weights of a matrix.
+  /// Returns the number of exact weights of a matrix.
   std::uint64_t exact_of(std::size_t matrix) const noexcept { return exact.empty() ? 0 : exact[matrix]; }
 };
 
@@ -59,7 +59,7 @@ struct tensor_checksum {
   std::uint64_t value = 0;  ///< XXH64 of the tensor's data, seed 0
 };
 
-/// A container's description of itself, beside its tensors' shapes.
+/// A container's description of itself, in addition to the shapes of its tensors.
 struct container_description {
   std::string tool;      ///< which tool wrote the file; free text
   std::string settings;  ///< how it was written; free text
@@ -67,8 +67,8 @@ struct container_description {
   std::vector<tensor_checksum> checksums;  ///< one for every tensor but ecq.header_checksum
 };
 
-/// Columns of a matrix of this shape, which has shape[0] rows; nothing if the shape has no dimensions or rows x columns
-/// exceed 63 bits.
+/// Returns the number of columns of a matrix of this shape, which has shape[0] rows, or nothing if the shape has no
+/// dimensions or rows x columns exceed 63 bits.
 constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint64_t> shape) noexcept {
   constexpr auto largest = static_cast<std::uint64_t>((std::numeric_limits<std::ptrdiff_t>::max)());
   if (shape.empty() || shape[0] > largest) return std::nullopt;
@@ -81,25 +81,25 @@ constexpr std::optional<std::uint64_t> matrix_columns(std::span<const std::uint6
   return columns;
 }
 
-/// Rows and columns of a matrix as its shape and element type say them; nothing where matrix_columns and tensor_bytes
-/// say nothing.
+/// Returns the rows and columns of a matrix, which follow from its shape and element type, or nothing if these are not
+/// valid (matrix_columns, tensor_bytes).
 std::optional<std::pair<std::uint64_t, std::uint64_t>> rows_and_columns(const packed_matrix& matrix) noexcept;
 
 /// Checks that the shapes, layouts and formats of the matrices make sense and that each matrix has its own part of the
-/// block's symbols; otherwise returns errc::corrupt, naming the matrix. Does not look at scales, values and exact
-/// weights, but at the number of these.
+/// block's symbols; otherwise returns errc::corrupt, naming the matrix. Does not check scales, values and exact
+/// weights, except for the number of exact weights.
 result<void> check_block(const block_description& block);
 
-/// The JSON text of `description`, always the same for the same description. Precondition: all texts are UTF-8.
+/// Returns the JSON text of `description`, which is the same for equal descriptions. Precondition: all texts are UTF-8.
 std::string to_json(const container_description& description);
 
 /// Reads and checks the JSON text. Errors: errc::unsupported for another version or an unknown key, errc::corrupt for
-/// anything that breaks a rule: wrong types, missing keys, what check_block finds, a duplicate matrix or block.
+/// anything that breaks a rule: wrong types, missing keys, the errors of check_block, a duplicate matrix or block.
 result<container_description> parse_description(std::string_view text);
 
 namespace detail {
 
-/// 16 hexadecimal digits, the highest first.
+/// Returns `value` as 16 hexadecimal digits, the highest first.
 std::string hex64(std::uint64_t value);
 
 /// Fails with errc::corrupt if two blocks or two matrices have the same name.

@@ -63,7 +63,7 @@ ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& path) {
   const auto refused = [&] {
     return error(errc::invalid_argument, detail::quoted(path), ": it is compressed already");
   };
-  // Before it is opened: its index names tensors that compression has renamed.
+  // Checked before opening, which would fail: the index names tensors that compression has renamed.
   if (const auto compressed = is_container(path); compressed && *compressed) return refused();
   ECQ_TRY(model, checkpoint::open(path));
   for (const safetensors_file& shard : model.shards()) {
@@ -123,8 +123,8 @@ ECQ_INLINE result<const tensor_entry*> container_reader::expect_tensor(const std
   return tensor;
 }
 
-/// Checks that every tensor belongs to a block or a matrix, is the header checksum or passed through, and that all but
-/// the header checksum have a checksum.
+/// Assigns every tensor to a block, a matrix, the container itself or the tensors passed through. Checks that the
+/// tensors fit the description, and that all but the header checksum have a checksum.
 ECQ_INLINE result<void> container_reader::match_tensors() {
   std::set<std::string, std::less<>> own{std::string(header_checksum_name)};
   if (file_.find(original_header_name) != nullptr) {
@@ -220,7 +220,7 @@ ECQ_INLINE result<mapped_block> container_reader::load(std::size_t index) const 
   for (std::size_t number = 0; number < loaded.matrices.size(); ++number) {
     packed_matrix& matrix = loaded.matrices[number];
     if (block.exact_of(number) != 0) {
-      std::vector<std::byte> bytes;  // records continue from one piece to the next
+      std::vector<std::byte> bytes;  // a record may continue in the next piece
       ECQ_CHECK(
           read(*file_.find(exact_tensor_name(matrix.name)), [&](std::span<const std::byte> piece) -> result<void> {
             bytes.insert(bytes.end(), piece.begin(), piece.end());

@@ -27,7 +27,7 @@ namespace ecq {
 /// Whether the file claims to be a container, whole or damaged.
 bool is_container(const safetensors_file& file) noexcept;
 
-/// Whether the file at `path` claims to be a container, whole or damaged; of a folder or an index, whether the first
+/// Whether the file at `path` claims to be a container, whole or damaged; for a folder or an index, whether the first
 /// file of the model does.
 result<bool> is_container(const std::filesystem::path& path);
 
@@ -53,29 +53,29 @@ class container_reader {
   const std::string& tool() const noexcept { return description_.tool; }
   const std::string& settings() const noexcept { return description_.settings; }
 
-  /// The metadata of the original.
+  /// Returns the metadata of the original file.
   const string_map& metadata() const noexcept { return metadata_; }
 
-  /// The blocks with names, shapes and formats of their matrices; load() adds the scales.
+  /// Returns the blocks with names, shapes and formats of their matrices; load() adds scales, values and exact weights.
   std::span<const block_description> blocks() const noexcept { return description_.blocks; }
 
-  /// The header of the file that was compressed, with its length before it; empty if the container does not have it.
-  /// Errors: errc::checksum_mismatch.
+  /// Returns the header of the file that was compressed, preceded by its length; empty if the container does not have
+  /// it. Errors: errc::checksum_mismatch.
   result<std::vector<std::byte>> original_header() const;
 
-  /// The tensors kept unchanged, in the order of their data.
+  /// Returns the tensors that are stored unchanged, in the order of their data.
   std::span<const tensor_entry> passed_through() const noexcept { return passed_through_; }
 
-  /// Block `index`, which must be below blocks().size(). Errors: errc::checksum_mismatch names a tensor, such as
-  /// scales, that was changed. The stream is not read yet.
+  /// Loads block `index`, which must be below blocks().size(), without reading its stream. Errors:
+  /// errc::checksum_mismatch names a tensor, such as scales, that was changed.
   result<mapped_block> load(std::size_t index) const;
 
-  /// Gives the memory of a block's stream back.
+  /// Gives the memory of a block's stream back to the system.
   void release(const mapped_block& block) const noexcept { file_.release(block.stream); }
 
   /// Reads one of passed_through(): calls `use(piece)`, which returns result<void>, for each piece of its data in turn,
-  /// and then checks the tensor's checksum. Do not trust the pieces before read() has returned. It gives memory back on
-  /// the way.
+  /// and then checks the tensor's checksum. Do not trust the pieces before read() has returned. The memory of each
+  /// piece is given back after its use.
   template <class Use>
   result<void> read(const tensor_entry& tensor, Use&& use) const;
 

@@ -52,7 +52,7 @@ ECQ_INLINE container_writer::container_writer(safetensors_writer file, container
 
 namespace detail {
 
-/// The metadata with the longest description that the plan can lead to.
+/// Returns the metadata with the longest description that the plan can lead to.
 ECQ_INLINE result<string_map> widest_metadata(const container_plan& plan) {
   constexpr std::uint64_t widest = (std::numeric_limits<std::uint64_t>::max)();
   container_description description{plan.tool, plan.settings, {}, {}};
@@ -98,7 +98,7 @@ ECQ_INLINE result<container_writer> container_writer::create(const std::filesyst
     return error(errc::invalid_argument, detail::quoted(path), ": ", parts...);
   };
   std::vector<tensor_declaration> tensors;
-  std::set<std::string> names;  // matrices stand for tensors that will come back under these names
+  std::set<std::string> names;  // including matrices, which are restored as tensors of these names
   for (const container_plan::block& block : plan.blocks) {
     if (block.matrices.empty()) return bad("block '", block.name, "' has no matrices");
     tensors.push_back({stream_tensor_name(block.name), "U8"});

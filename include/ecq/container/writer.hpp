@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A writer of containers that works block by block; its memory does not grow with the model, but where matrices have
-/// tables of values, by the size of the scales.
+/// A writer of containers that works block by block. Its memory does not grow with the model, except by the size of the
+/// scales if matrices have tables of values.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,19 +40,20 @@ struct container_plan {
     std::vector<matrix> matrices;
   };
   std::vector<block> blocks;
-  std::vector<tensor_declaration> pass_through;  ///< tensors kept as they are; shapes are needed
+  std::vector<tensor_declaration> pass_through;  ///< tensors stored unchanged; shapes are needed
   string_map metadata;                           ///< metadata of the original, kept unchanged
-  /// The header, with its length before it, of the file that decompression gives back: the original's, if that was one
-  /// file. It tells the order of the tensors.
+  /// Header, preceded by its length, of the file that decompression restores: the original's, if that was one file. It
+  /// gives the order of the tensors.
   std::span<const std::byte> original_header{};
   std::string tool;      ///< free text
   std::string settings;  ///< free text
 };
 
-/// Writes one container. Give it every block and every tensor of its plan once, in any order, then commit. Data lie in
-/// the file in that order. To align all elements, as PyTorch requires, write first the tensors of two and more bytes an
-/// element, largest elements first, then the blocks, then the tensors of single bytes. In a plan with tables of values,
-/// which are FP32, scales wait for the end: their sizes are odd.
+/// Writer of one container. Write every block and every tensor of the plan once, in any order, then commit. Data lie in
+/// the file in that order. To align all elements, as PyTorch requires, first write the tensors with elements of two or
+/// more bytes, largest elements first, then the blocks, then the tensors of single bytes. If the plan has tables of
+/// values, which are FP32, all scales are written at the end, because their sizes may be odd and would misalign the
+/// tables.
 class container_writer {
  public:
   /// Opens a temporary file beside `path` (output_file). Errors: errc::invalid_argument names what cannot be written: a
@@ -60,8 +61,8 @@ class container_writer {
   /// size.
   static result<container_writer> create(const std::filesystem::path& path, container_plan plan);
 
-  /// Writes block `name` of the plan. `block` must have that block's matrices in the plan's order. Does not look into
-  /// the stream.
+  /// Writes block `name` of the plan. `block` must have that block's matrices in the plan's order. Does not check the
+  /// stream.
   result<void> write_block(std::string_view name, packed_block_view block);
 
   /// Writes a tensor of the plan's pass_through. Calls `release(piece)` for each piece of `bytes` (4 MiB or less) once
@@ -70,14 +71,14 @@ class container_writer {
   result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes, Release&& release);
   result<void> write_tensor(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Writes header and header checksum, and everything to the disk. Errors: errc::invalid_argument names what is
-  /// missing.
+  /// Writes the header and its checksum, and flushes everything to the disk. Errors: errc::invalid_argument names a
+  /// block or tensor that is missing.
   result<void> finish();
 
-  /// Finishes the file, unless that is done, and puts it under its name, once.
+  /// Finishes the file, unless that is done, and moves it to its final name. Further calls do nothing.
   result<void> commit();
 
-  /// Size of the whole file so far, header included.
+  /// Returns the size of the whole file so far, header included.
   std::uint64_t size_bytes() const noexcept { return file_.data_begin() + file_.data_size(); }
 
  private:
@@ -88,10 +89,10 @@ class container_writer {
 
   safetensors_writer file_;
   container_plan plan_;
-  std::map<std::string, std::size_t, std::less<>> index_;  ///< of blocks by their names
+  std::map<std::string, std::size_t, std::less<>> index_;  ///< indices of blocks, by their names
   std::vector<block_description> blocks_;  ///< in the plan's order; blocks already written have matrices
   std::vector<tensor_checksum> checksums_;
-  std::vector<std::pair<std::string, std::vector<std::byte>>> late_scales_;  ///< by the names of their tensors
+  std::vector<std::pair<std::string, std::vector<std::byte>>> late_scales_;  ///< not yet written; with tensor names
   bool has_tables_ = false;
   bool finished_ = false;
   bool committed_ = false;

@@ -13,14 +13,14 @@
 
 namespace ecq {
 
-/// The CUDA backend: work goes to `stream` of the current device, in order, and calls return before it is done. No
-/// function allocates memory of the device, and none waits for the device unless its documentation says so.
+/// The CUDA backend. Calls enqueue work on `stream` of the current device, in order, and return before the work is
+/// done. No function allocates device memory, and none waits for the device unless its documentation says so.
 ///
 /// Calls that do not wait may be captured into a CUDA graph: device_verdict::clear, decode_elements, decompress,
-/// encode_elements, quantize, lambda_for_bits and compress. Each launch of the graph works on what lies in their device
-/// memory at that time; what they were told by value, such as sizes, places and options, stays as it was. Every `open`,
-/// `fetch` and `wait` needs the answer of the device at once, and `upload` copies memory of the host: a graph holds
-/// none of them.
+/// encode_elements, quantize, lambda_for_bits and compress. Each launch of the graph works on the contents of device
+/// memory at that time; arguments passed by value, such as sizes, places and options, keep the values they had at
+/// capture. `open`, `fetch` and `wait` need an answer from the device at once, and `upload` copies host memory, so a
+/// graph cannot contain any of these.
 struct cuda {
   cudaStream_t stream = nullptr;
 };
@@ -30,9 +30,9 @@ inline constexpr bool is_backend<cuda> = true;
 
 namespace detail {
 
-/// Turns a CUDA error into an error of the library: unsupported without a device or a kernel for it, out_of_memory,
-/// else device_error. Clears the error in CUDA, so that the caller does not find it as the last error after a launch of
-/// its own.
+/// Turns a CUDA error into an error of the library: unsupported if there is no device or no kernel for it,
+/// out_of_memory, otherwise device_error. Clears CUDA's last error, so that callers do not mistake it for an error of
+/// their own launches.
 inline result<void> check_cuda(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return {};
   static_cast<void>(cudaGetLastError());
@@ -41,7 +41,7 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorInvalidDevice:
-    case cudaErrorInvalidDeviceFunction:  // from asking for a kernel's occupancy, or setting its attributes
+    case cudaErrorInvalidDeviceFunction:  // when asking for a kernel's occupancy or setting its attributes
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNoKernelImageForDevice: code = errc::unsupported; break;
     case cudaErrorMemoryAllocation: code = errc::out_of_memory; break;
@@ -59,13 +59,13 @@ inline result<void> check_aligned(const void* memory, std::size_t bytes, const c
                " bytes");
 }
 
-/// Enqueues a copy of host memory in order of gpu.stream. The host memory must live until the copy is done.
+/// Enqueues a copy of host memory on gpu.stream. The host memory must live until the copy is done.
 inline result<void> copy_to_device(const cuda& gpu, void* to, std::span<const std::byte> from, const char* doing) {
   if (from.empty()) return {};
   return check_cuda(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, gpu.stream), doing);
 }
 
-/// `offset` rounded up to where another array of device memory may begin.
+/// Returns `offset` rounded up to a multiple of 256, where another array of device memory may begin.
 constexpr std::uint64_t aligned_on_device(std::uint64_t offset) noexcept { return (offset + 255) / 256 * 256; }
 
 }  // namespace detail

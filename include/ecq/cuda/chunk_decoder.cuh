@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decoding of a stream's chunks in kernels, in the library's and in users' own.
+/// Decoding of a stream's chunks inside kernels, both the library's and users' own.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Copies `words` words to shared memory that is aligned to 16 bytes. All threads of a block call it, and have to wait
-/// for each other afterwards.
+/// Copies `words` words to shared memory aligned to 16 bytes. All threads of a block call it and must synchronise
+/// afterwards.
 __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* from, std::uint32_t words) {
   std::uint32_t done = 0;
   if (reinterpret_cast<std::uintptr_t>(from) % sizeof(::uint4) == 0) {
@@ -27,7 +27,7 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 
 }  // namespace detail
 
-/// Decodes chunks in a kernel, each with one warp, into any sink of entropy/chunk_warp.hpp:
+/// Decoder of chunks inside a kernel, one warp per chunk, into any sink of entropy/chunk_warp.hpp:
 /// \code
 ///   template <class Coding>  // from visit_coding(stream.coding, ...) on the host
 ///   __global__ void kernel(ecq::warp_stream stream, ...) {
@@ -41,22 +41,23 @@ __device__ inline void copy_to_shared(std::uint32_t* to, const std::uint32_t* fr
 /// \endcode
 /// The sink is called once for each group of 128 elements, of which `left` exist. The four bytes of `codes` are the
 /// decoded bytes of elements chunk.begin + 128 * group + 4 * lane and the next three. If chunk.raw_bits != 0, raw bits
-/// have to be joined to them (to codes in pairs, added once the pairs are split). The sinks of stream/element_warp.hpp
-/// and pair_warp.hpp do so: into global memory with device_warp, into shared memory with device_warp_to_shared. If
-/// chunk.walk has state bits, these are indices on a trellis, not codes. The same sinks take chunk.walk to make codes
-/// of them; a sink of one's own passes all groups, once they have their raw bits, to a warp_trellis. The sink is not
-/// called if the index leads out of the stream.
+/// have to be joined to them (to codes in pairs, after the pairs are split). The sinks of stream/element_warp.hpp and
+/// pair_warp.hpp do so; they write to global memory with device_warp and to shared memory with device_warp_to_shared.
+/// If chunk.walk has state bits, the decoded bytes are indices on a trellis, not codes. The same sinks take chunk.walk
+/// and turn indices into codes; other sinks pass all groups, once they have their raw bits, to a warp_trellis. The sink
+/// is not called if the index leads out of the stream.
 template <class Coding>
 class device_chunk_decoder : public chunk_decoder<device_warp, Coding> {
  public:
-  /// All threads of a block call it together and wait for each other. `shared` is shared memory, aligned to 16 bytes.
+  /// All threads of a block call the constructor together, and it may synchronise them. `shared` is shared memory,
+  /// aligned to 16 bytes.
   __device__ device_chunk_decoder(const warp_stream& stream, void* shared)
       : chunk_decoder<device_warp, Coding>(stream, entries_of(stream, static_cast<std::uint32_t*>(shared)),
                                            ring_in(stream, static_cast<std::byte*>(shared))) {}
 
-  /// Bytes of shared memory that a block of `threads` threads needs, for a stream whose one table has `entries`
-  /// entries: at most 24 KiB for the table, and 1280 bytes a warp. Beyond 48 KiB, which blocks of 20 warps and more may
-  /// reach, and smaller ones that need other shared memory too, a kernel is launched only once its attribute
+  /// Returns the number of bytes of shared memory that a block of `threads` threads needs for a stream whose one table
+  /// has `entries` entries: at most 24 KiB for the table, and 1280 bytes per warp. Blocks of 20 warps and more, or
+  /// smaller ones with other shared memory, may exceed 48 KiB; such a kernel can be launched only if its attribute
   /// cudaFuncAttributeMaxDynamicSharedMemorySize allows it.
   static constexpr std::size_t shared_bytes(std::uint32_t entries, unsigned threads) {
     return table_bytes(entries) + std::size_t{threads / lane_count} * word_ring_bytes;

@@ -12,23 +12,22 @@
 
 namespace ecq {
 
-/// Chunks first, ..., end - 1 of a stream, and how they are dealt to blocks.
+/// Chunks first, ..., end - 1 of a stream, and their distribution over blocks.
 struct chunk_range {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
-  unsigned warps = detail::most_warps;  ///< number of warps of a block that take chunks
+  unsigned warps = detail::most_warps;  ///< number of warps per block that decode chunks
 };
 
-/// A value, passed to the kernel, that says what to do with the chunks that the kernel decodes:
+/// A kernel argument that says what to do with decoded chunks. Its requirements:
 ///
 ///  - `User::pairs`: whether it is for streams in pairs;
 ///  - `User::shared_bytes`: bytes of shared memory that it needs, a multiple of 16. All threads of a block first call
-///    `load(shared)` with this memory, and wait for each other afterwards;
-///  - `User::blocks(coding)`: how many blocks fit a multiprocessor, which limits the registers, if the stream has one
-///    table, of that warp_coding, or (std::nullopt) tables of any codings;
+///    `load(shared)` with this memory, then synchronise;
+///  - `User::blocks(coding)`: number of blocks that a multiprocessor shall hold, which limits registers. It is for
+///    streams whose one table has that warp_coding or, with std::nullopt, for streams with tables of any coding;
 ///  - `user(chunk, decode)`: a warp calls it for each chunk, as chunk_decoder describes. With gap arrays, all warps of
-///    a block call it, each for its part of the codes, once for each time that the block has decoded codes for all of
-///    them.
+///    a block call it, each for its part of the codes, every time the block has decoded codes for all of them.
 template <class User>
 concept chunk_user = requires {
   { User::pairs } -> std::convertible_to<bool>;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Compression on a device: matrices in device memory become a block in device memory, quantised, coded and laid out as
-/// on the CPU.
+/// Compression on a device: turns matrices in device memory into a block in device memory, quantised, coded and laid
+/// out as on the CPU.
 
 #include <cuda_runtime.h>
 
@@ -26,25 +26,25 @@ namespace ecq {
 
 /// Bytes of device memory that compress() needs.
 struct device_compression_bytes {
-  std::uint64_t block = 0;      ///< memory that is kept: the stream at its largest, and the scales
+  std::uint64_t block = 0;      ///< memory to keep: the largest possible stream, and the scales
   std::uint64_t workspace = 0;  ///< needed until the work is done
 };
 
-/// A block that a device has compressed, or will have, in memory that the caller owns.
+/// A block that a device has compressed or is about to compress, in memory that the caller owns.
 struct device_packed_block {
-  std::span<std::byte> stream;  ///< room for it: the first `*stream_bytes` are the stream
+  std::span<std::byte> stream;  ///< room for the stream, which is the first `*stream_bytes` bytes
   std::uint64_t* stream_bytes = nullptr;
   double* lambda = nullptr;  ///< the lambda that the weights were quantised with
-  std::span<bf16> scales;    ///< of all matrices, one per row
+  std::span<bf16> scales;    ///< scales of all matrices, one per row
   dtype format = dtype::fp8_e4m3;
   std::vector<packed_matrix> matrices;  ///< on the host, without names and scales
 
-  /// The block on the host, byte for byte that of compressor::compress. Waits for gpu.stream. Errors: those of
+  /// Returns the block on the host, byte for byte that of compressor::compress. Waits for gpu.stream. Errors: those of
   /// compress() that only the device could detect, out_of_memory, device_error.
   result<packed_block> fetch(const cuda& gpu, const device_verdict& verdict) const;
 
-  /// The block, ready for decoding in device memory. Copies only header, tables, index and scales. Waits for
-  /// gpu.stream. Errors: those of fetch and of resident_block::open.
+  /// Returns the block, ready to be decoded in device memory. Copies only header, tables, index and scales to the host.
+  /// Waits for gpu.stream. Errors: those of fetch() and of resident_block::open.
   result<resident_block> open(const cuda& gpu, const device_verdict& verdict) const;
 
  private:
@@ -53,16 +53,18 @@ struct device_packed_block {
                                        std::vector<packed_matrix>& fetched) const;
 };
 
-/// Bytes of device memory that compress(gpu, codec, matrices, ...) needs. Errors: those of compress().
+/// Returns the number of bytes of device memory that compress(gpu, codec, matrices, ...) needs. Errors: those of
+/// compress().
 template <symmetric_format Format, device_encoded Coder>
 result<device_compression_bytes> compression_bytes(const compressor<Format, Coder, entquant>& codec,
                                                    std::span<const device_weights> matrices);
 
-/// Compresses matrices in device memory as codec.compress(cpu{}, ...) does, in order of gpu.stream: EntQuant with one
-/// scale per row, at a lambda or at target bits, for which the device finds lambda itself. All matrices share lambda,
-/// stream and frequency table. `block` and `workspace` are device memory of compression_bytes(), aligned to 256 bytes.
-/// Waits for nothing; errors that depend on the weights go to `verdict`: errc::non_finite with the number of a weight,
-/// counted through all matrices, and errc::unreachable_target with the lowest reachable rate, in thousandths of a bit.
+/// Compresses matrices in device memory as codec.compress(cpu{}, ...) does, on gpu.stream. The method is EntQuant with
+/// one scale per row, at a given lambda or at target bits, for which the device finds lambda itself. All matrices share
+/// lambda, stream and frequency table. `block` and `workspace` are device memory of compression_bytes(), aligned to 256
+/// bytes. Does not wait; errors that depend on the weights go to `verdict`: errc::non_finite with the number of a
+/// weight, counted through all matrices, and errc::unreachable_target with the lowest reachable rate, in thousandths of
+/// a bit.
 ///
 ///   ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.target_bits = 3.0}};
 ///   ECQ_TRY(bytes, compression_bytes(codec, matrices));
@@ -71,14 +73,14 @@ result<device_compression_bytes> compression_bytes(const compressor<Format, Code
 ///   ECQ_TRY(packed, compress(ecq::cuda{queue}, codec, matrices, block, workspace, verdict));
 ///   ECQ_TRY(on_host, packed.fetch(ecq::cuda{queue}, verdict));
 ///
-/// Lambda is that of the CPU's search unless the last bits of a logarithm decide (lambda_for_bits on a device). The
-/// CPU's compressor goes on to correct lambda by the rate that it reached. The device does not, because nothing waits
-/// for it. The search sees a sample of a large model; there, packed_block::bits_per_weight() of the fetched block gives
-/// the rate that was reached.
+/// Lambda is that of the CPU's search unless the last bits of a logarithm decide (see lambda_for_bits() for devices).
+/// The CPU's compressor then corrects lambda by the rate that it reached. The device does not, because compress() does
+/// not wait for that rate. For a large model the search sees only a sample; packed_block::bits_per_weight() of the
+/// fetched block gives the rate that was reached.
 ///
-/// codec.stream.goal = stream_goal::gpu makes a stream that takes up to 0.11 bit per weight more and that devices
-/// decode faster, single matrices several times as fast. Coder rans_direct, for some 0.01 bit, is faster to encode and
-/// decode. Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types;
+/// codec.stream.goal = stream_goal::gpu makes a stream that takes up to 0.11 bit per weight more but that devices
+/// decode faster, single matrices several times as fast. The coder rans_direct encodes and decodes faster at a cost of
+/// some 0.01 bit. Errors: invalid_argument (options, alignment, memory that is too small), unsupported (element types;
 /// each_matrix, chunk classes, shared counts, pairs, a trellis), limit_exceeded, out_of_memory, device_error.
 template <symmetric_format Format, device_encoded Coder>
 result<device_packed_block> compress(const cuda& gpu, const compressor<Format, Coder, entquant>& codec,
@@ -116,7 +118,7 @@ class compression_plan {
     return plan;
   }
 
-  /// Bits that a stream costs beside the entropy of its codes.
+  /// Returns the number of bits that a stream costs on top of the entropy of its codes.
   double overhead_bits() const {
     return 8.0 * static_cast<double>(stream_overhead_bytes(weights, encoding.chunk_bits));
   }
@@ -139,7 +141,7 @@ class compression_plan {
 
   std::uint64_t weights = 0;
   std::uint64_t scales = 0;
-  std::uint64_t capacity = 0;  ///< of the stream
+  std::uint64_t capacity = 0;  ///< bytes of the largest possible stream
   std::uint64_t scratch = 0;
   device_stream_options encoding;
 };

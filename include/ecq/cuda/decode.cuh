@@ -34,7 +34,7 @@ struct elements_to {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
     return 4;
 #else
-    // More, and the compiler would spill.
+    // With more blocks, the compiler would spill.
     const bool short_step = coding != warp_coding::rans_alias && coding != warp_coding::rans_wide;
     return Pairs || (std::is_same_v<Split, byte_split> && short_step) ? 6 : 5;
 #endif
@@ -42,7 +42,7 @@ struct elements_to {
 
   std::uint64_t first;
   std::uint64_t last;
-  std::byte* out;  ///< where element `first` goes
+  std::byte* out;  ///< place of element `first`
 
   __device__ void load(std::byte*) {}
 
@@ -61,12 +61,12 @@ struct elements_to {
   }
 };
 
-/// The chunks that hold elements first, ..., last - 1 of a stream, of which there is at least one.
+/// Returns the chunks that hold elements first, ..., last - 1 of a stream; precondition: first < last.
 inline chunk_range chunks_of(const warp_stream& stream, std::uint64_t first, std::uint64_t last) {
   return {first >> stream.chunk_bits, ((last - 1) >> stream.chunk_bits) + 1};
 }
 
-/// decode_elements of a stream whose elements `Split` splits.
+/// Implements decode_elements() for streams whose elements `Split` splits.
 template <element_split Split, coder_names Coders>
 result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, std::uint64_t first,
                                 std::span<std::byte> out, const device_verdict& verdict) {
@@ -88,15 +88,15 @@ result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, st
 
 }  // namespace detail
 
-/// Decodes elements of a stream in device memory, as decode_elements does on the CPU: elements from `first` on, as many
-/// as `out`, in device memory, holds, in order of gpu.stream. `verdict` reports errors in the stream's bytes; chunk
+/// Decodes elements of a stream in device memory on gpu.stream, as decode_elements does on the CPU: from element
+/// `first` on, as many as fit in `out`, which is device memory. `verdict` reports errors in the stream's bytes; chunk
 /// checksums are not checked. Whole groups of four elements are written at once if `out` is aligned to 16 bytes and
-/// `first` is a multiple of 4 (of 8 for a stream in pairs), else byte by byte.
-/// Errors: invalid_argument if the range leaves the stream or cuts an element, and if the stream lies on another device
-/// than the current one; unsupported, device_error.
+/// `first` is a multiple of 4 (of 8 for a stream in pairs), else byte by byte. Errors: invalid_argument if the range
+/// leaves the stream or cuts an element, and if the stream lies on another device than the current one; unsupported,
+/// device_error.
 ///
-/// A program that names coders, with ecq::coders<ecq::rans> as the last argument, compiles kernels for them alone.
-/// Streams of other coders, except raw, are then unsupported.
+/// A program that names coders, with ecq::coders<ecq::rans> as the last argument, compiles kernels for these coders
+/// only. Streams of other coders, except raw, are then unsupported.
 template <coder_names Coders = every_coder>
 result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::uint64_t first,
                              std::span<std::byte> out, const device_verdict& verdict, Coders = {}) {
@@ -108,7 +108,7 @@ result<void> decode_elements(const cuda& gpu, const device_stream& stream, std::
 }  // namespace ecq
 
 /// \def ECQ_INSTANCE_OF_DEVICE_DECODING
-/// The instance of decode_elements that ecq::compiled_cuda has: for streams of every coder.
+/// The instance of decode_elements in ecq::compiled_cuda, for streams of every coder.
 #define ECQ_INSTANCE_OF_DEVICE_DECODING(TEMPLATE)                                                             \
   TEMPLATE ecq::result<void> ecq::decode_elements(const ecq::cuda&, const ecq::device_stream&, std::uint64_t, \
                                                   std::span<std::byte>, const ecq::device_verdict&, ecq::every_coder)

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one kernel that decodes streams, a template over the coding of the stream and over the chunk_user.
+/// The kernel that decodes streams: a template over the coding of the stream and the chunk_user.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace ecq {
 
 namespace detail {
 
-/// Blocks of decode_kernel that fit a multiprocessor.
+/// Returns the number of blocks of decode_kernel that a multiprocessor shall hold.
 template <class Coding, chunk_user User>
 constexpr unsigned decoder_blocks() {
   if constexpr (Coding::one_table) {
@@ -33,8 +33,8 @@ constexpr unsigned decoder_blocks() {
 }  // namespace detail
 
 /// Decodes chunks for `user`, one warp per chunk, with any number of blocks of any number of whole warps. `Coding` is
-/// that of the stream (visit_coding). Dynamic shared memory: that of the user, then that of device_chunk_decoder. A
-/// chunk that does not decode goes to `verdict` with its number; chunk checksums are not checked.
+/// that of the stream (visit_coding). Dynamic shared memory: that of the user, then that of device_chunk_decoder.
+/// `verdict` reports the number of a chunk that does not decode; chunk checksums are not checked.
 template <class Coding, chunk_user User>
 __global__ void __launch_bounds__(detail::most_warps* lane_count, detail::decoder_blocks<Coding, User>())
     decode_kernel(warp_stream stream, chunk_range chunks, User user, unsigned long long* verdict) {
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(detail::most_warps* lane_count, detail::decode
 
 namespace detail {
 
-/// Decodes chunks of a stream for `user` in order of gpu.stream, dealt as suits the device. Errors: invalid_argument if
-/// the stream lies on another device; unsupported if its coder is not among `Coders`; device_error.
+/// Decodes chunks of a stream for `user` on gpu.stream, dealt to blocks as suits the device. Errors: invalid_argument
+/// if the stream lies on another device; unsupported if its coder is not among `Coders`; device_error.
 template <coder_names Coders, chunk_user User>
 result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_range chunks, const User& user,
                            const device_verdict& verdict) {

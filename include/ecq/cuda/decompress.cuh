@@ -22,7 +22,7 @@
 
 namespace ecq {
 
-/// Element types to which devices decode the weights of a block. Some are only for lossless blocks.
+/// Element types to which devices decode the weights of a block. FP8 types are only for lossless blocks.
 template <class Element>
 concept device_output =
     weight_output<Element> || std::is_same_v<Element, fp8_e4m3> || std::is_same_v<Element, fp8_e5m2>;
@@ -38,7 +38,7 @@ struct weights_to {
   static constexpr unsigned blocks(std::optional<warp_coding> coding) {
     if (!coding) return Pairs ? 1 : 2;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
-    return Pairs ? 2 : 4;  // the compiler would spill
+    return Pairs ? 2 : 4;  // with more blocks, the compiler would spill
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
     return Pairs ? 2 : 5;
 #else
@@ -71,12 +71,12 @@ struct weights_to {
 
 }  // namespace detail
 
-/// Decodes all weights of a block, or those rows of a matrix that block_image::upload_rows gave, into `out`, in order
-/// of gpu.stream. `out` is device memory of at least block.bytes<Output>() bytes, aligned to 16 bytes; memory between
-/// the matrices, and between rows, is left as it is. Of a stream, chunks that hold these weights are decoded. `verdict`
-/// reports errors in their bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
+/// Decodes all weights of a block, or the rows of a matrix described by block_image::upload_rows, into `out` on
+/// gpu.stream. `out` is device memory of at least block.bytes<Output>() bytes, aligned to 16 bytes; memory between
+/// matrices and between rows is left untouched. Only chunks that hold these weights are decoded. `verdict` reports
+/// errors in their bytes, including a code that is not a finite number. Errors: invalid_argument, device_error;
 /// unsupported if the weights of a lossless block have another format than `Output`, and for quantised weights as FP8.
-/// Coders may be named, as for decode_elements().
+/// Coders may be named as for decode_elements().
 template <device_output Output, coder_names Coders = every_coder>
 result<void> decompress(const cuda& gpu, const device_block& block, std::span<std::byte> out,
                         const device_verdict& verdict, Coders = {}) {
@@ -114,7 +114,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
 }  // namespace ecq
 
 /// \def ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION
-/// The instances of decompress that ecq::compiled_cuda has: to these types, for blocks of every coder.
+/// The instances of decompress in ecq::compiled_cuda: to these types, for blocks of every coder.
 #define ECQ_INSTANCE_OF_DEVICE_DECOMPRESSION(TEMPLATE, OUTPUT)                                                         \
   TEMPLATE ecq::result<void> ecq::decompress<OUTPUT>(const ecq::cuda&, const ecq::device_block&, std::span<std::byte>, \
                                                      const ecq::device_verdict&, ecq::every_coder)

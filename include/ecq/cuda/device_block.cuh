@@ -32,16 +32,17 @@ struct device_block {
   const std::uint16_t* scales = nullptr;
   std::uint32_t count = 0;     ///< number of matrices
   bool finite = false;         ///< as in warp_weights
-  std::uint64_t elements = 0;  ///< of the buffer for the weights
+  std::uint64_t elements = 0;  ///< number of elements of the buffer for the weights
   std::uint64_t begin = 0;     ///< symbols begin, ..., end - 1 of the stream are decoded
   std::uint64_t end = 0;
-  bool lossless = false;                ///< the stream's elements are the weights, in order; there are no matrices
-  std::uint64_t first = 0;              ///< lossless: element of the buffer where that of symbol `begin` goes
-  const exact_weight* exact = nullptr;  ///< weights that take the place of decoded ones, by elements of a buffer
+  bool lossless = false;    ///< the stream's elements are the weights, in order; there are no matrices
+  std::uint64_t first = 0;  ///< lossless: element of the buffer that receives symbol `begin`
+  const exact_weight* exact =
+      nullptr;  ///< exact weights, which replace decoded ones; positions are elements of a buffer
   std::uint64_t exact_count = 0;
-  std::uint64_t exact_origin = 0;  ///< position that is element 0 of the buffer
+  std::uint64_t exact_origin = 0;  ///< position (as in exact_weight) of element 0 of the buffer
 
-  /// Bytes of the buffer for weights of type `Output`.
+  /// Returns the number of bytes of the buffer for weights of type `Output`.
   template <class Output>
   std::uint64_t bytes() const noexcept {
     return elements * sizeof(Output);
@@ -50,18 +51,18 @@ struct device_block {
 
 namespace detail {
 
-/// A block to be uploaded to a device. `Stream` is the type of its stream, with bytes() and upload().
+/// Image of a block, to be uploaded to a device. `Stream` is the type of its stream, with bytes() and upload().
 template <class Stream>
 class block_image {
  public:
-  /// Where each matrix of the block goes.
+  /// Returns the place of each matrix of the block.
   std::span<const matrix_place> places() const noexcept { return places_; }
 
-  /// Bytes of device memory that upload() fills.
+  /// Returns the number of bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return exact_offset() + sizeof(exact_weight) * exact_.size() + 2; }
 
-  /// Copies the block to `memory`, bytes() bytes of device memory, in order of gpu.stream. Alignment, lifetimes,
-  /// waiting and errors are those of device_image::upload.
+  /// Copies the block to `memory`, bytes() bytes of device memory, on gpu.stream. Alignment, lifetimes, waiting and
+  /// errors are those of device_image::upload.
   result<device_block> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);
     ECQ_TRY(stream, stream_.upload(gpu, memory));
@@ -86,15 +87,15 @@ class block_image {
                         .exact_count = exact_.size()};
   }
 
-  /// Bytes of device memory that upload_rows() fills.
+  /// Number of bytes of device memory that upload_rows() fills.
   static constexpr std::uint64_t rows_bytes = sizeof(warp_rows::pieces);
 
-  /// Rows first, ..., first + rows - 1 of matrix `index` of `whole`, which upload() returned: what decompress() then
-  /// decodes, into a buffer that begins with the first of these rows; rows begin as far apart as places()[index] says.
-  /// In a stack of matrices, such as experts, a row is a whole matrix. A description of them goes to `memory`,
-  /// rows_bytes bytes of device memory, aligned to 16 bytes, in order of gpu.stream; lossless rows need none, and
-  /// `memory` may then be null. Errors: invalid_argument for rows that the matrix does not have, for memory that is not
-  /// aligned and, as far as their sizes tell, for a block of another image; device_error.
+  /// Returns a block of rows first, ..., first + rows - 1 of matrix `index` of `whole`, which upload() returned.
+  /// decompress() decodes these rows into a buffer that begins with the first of them; rows begin as far apart as
+  /// places()[index] says. In a stack of matrices, such as experts, a row is a whole matrix. A description of the rows
+  /// goes to `memory`, rows_bytes bytes of device memory, aligned to 16 bytes, on gpu.stream; lossless rows need none,
+  /// so `memory` may be null for them. Errors: invalid_argument for rows that the matrix does not have, for memory that
+  /// is not aligned and, as far as sizes tell, for a block of another image; device_error.
   result<device_block> upload_rows(const cuda& gpu, const device_block& whole, std::size_t index, std::uint64_t first,
                                    std::uint64_t rows, void* memory) const {
     if (index >= extents_.size()) {
@@ -136,7 +137,7 @@ class block_image {
 
  protected:
   /// Makes an image of `matrices`, which have been checked against the stream and its number of `symbols`. Without
-  /// places, matrices go to dense_places, lossless ones to the places that their elements have in the stream.
+  /// places, matrices go to dense_places(), and lossless ones to the places that their elements have in the stream.
   static result<block_image> make(Stream stream, std::uint64_t symbols, std::span<const packed_matrix> matrices,
                                   std::optional<std::span<const matrix_place>> places) {
     const bool lossless = !matrices.empty() && matrices.front().codes_exponents();
@@ -178,7 +179,7 @@ class block_image {
     std::uint64_t first_symbol = 0;
     std::uint64_t rows = 0;
     std::uint64_t columns = 0;
-    std::size_t first_exact = 0;  ///< of exact_
+    std::size_t first_exact = 0;  ///< index in exact_
     std::size_t exact_count = 0;
   };
 
@@ -190,7 +191,8 @@ class block_image {
     return places;
   }
 
-  /// The number of elements by which all places lie after those in the stream; elements_at has checked the places.
+  /// Returns the number of elements by which all places lie after those in the stream; precondition: elements_at() has
+  /// checked the places.
   static result<std::uint64_t> shift_of(std::span<const packed_matrix> matrices, std::span<const matrix_place> places) {
     const std::uint64_t shift = places.front().offset - matrices.front().first_symbol;
     for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -215,7 +217,7 @@ class block_image {
 
   Stream stream_;
   warp_block block_;
-  std::vector<extent> extents_;  ///< of all matrices, in their order
+  std::vector<extent> extents_;  ///< one per matrix, in order
   std::vector<exact_weight> exact_;
   std::vector<matrix_place> places_;
   std::uint64_t elements_ = 0;
@@ -226,7 +228,7 @@ class block_image {
 
 }  // namespace detail
 
-/// A packed block to be uploaded to a device. The block's stream must outlive it.
+/// Image of a packed block, to be uploaded to a device. The block's stream must outlive it.
 ///
 ///   ECQ_TRY(image, device_block_image::of(block));
 ///   cudaMalloc(&memory, image.bytes());
@@ -239,8 +241,8 @@ class block_image {
 ///   ECQ_CHECK(decompress<bf16>(ecq::cuda{queue}, some, out, verdict));
 class device_block_image : public detail::block_image<device_image> {
  public:
-  /// Makes an image with matrix i at places[i]; places must not overlap. Without places, matrices go to dense_places,
-  /// lossless ones to the places that their elements have in the stream. Errors: those of block_decoder::open,
+  /// Makes an image with matrix i at places[i]; places must not overlap. Without places, matrices go to dense_places(),
+  /// and lossless ones to the places that their elements have in the stream. Errors: those of block_decoder::open,
   /// device_image::of and warp_block::of, and invalid_argument as for elements_at; unsupported for lossless matrices at
   /// places that differ from those in the stream by more than a common offset.
   static result<device_block_image> of(packed_block_view block,
@@ -257,12 +259,11 @@ class device_block_image : public detail::block_image<device_image> {
   explicit device_block_image(block_image image) : block_image(std::move(image)) {}
 };
 
-/// A packed block whose stream lies in device memory already (encoded there, or read by the device), to be decoded
-/// there.
+/// Image of a packed block whose stream already lies in device memory (encoded there, or read by the device).
 class resident_block : public detail::block_image<resident_stream> {
  public:
-  /// `matrices` are on the host; `stream` is as for resident_stream::open, which waits for gpu.stream. Errors: those of
-  /// resident_stream::open and device_block_image::of.
+  /// Opens a block. `matrices` are on the host; `stream` is as for resident_stream::open, which waits for gpu.stream.
+  /// Errors: those of resident_stream::open and device_block_image::of.
   static result<resident_block> open(const cuda& gpu, std::span<const packed_matrix> matrices,
                                      std::span<const std::byte> stream,
                                      std::optional<std::span<const matrix_place>> places = std::nullopt) {

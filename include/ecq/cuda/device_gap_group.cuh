@@ -13,12 +13,13 @@
 
 namespace ecq {
 
-/// All threads of the block call `sync`, `any`, `exclusive_sum_and_any` and `each_warp` together.
+/// A group of the 128 threads of a block. All of them call `sync`, `any`, `exclusive_sum_and_any` and `each_warp`
+/// together.
 class device_gap_group : public device_steps<128> {
  public:
   using warp = device_warp;
 
-  /// `shared` is shared memory; the group uses its first own_words words.
+  /// Number of words that the group itself uses, at the beginning of the shared memory that the constructor takes.
   static constexpr std::uint32_t own_words = 4;
   explicit __device__ device_gap_group(std::uint32_t* shared) : own_(shared) {}
 
@@ -59,7 +60,7 @@ class device_gap_group : public device_steps<128> {
 #if defined(ECQ_EMULATED_CUDA)
     const ::uint2 pair = reinterpret_cast<const ::uint2*>(table)[index];
 #else
-    // As a product and a sum the address takes one instruction; the compiler would shift before it masks.
+    // As a product and a sum, the address takes one instruction; the compiler would shift before it masks.
     auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(table));
     asm("mad.lo.u32 %0, %1, 8, %2;" : "=r"(address) : "r"(index), "r"(address));
     const ::uint2 pair = *static_cast<const ::uint2*>(__cvta_shared_to_generic(address));

@@ -13,7 +13,8 @@ namespace ecq {
 
 namespace detail {
 
-/// a * b. In assembly, a product is neither fused with a sum nor flushed to zero, whatever options nvcc gets.
+/// Returns a * b. It is in assembly so that the product is neither fused with a sum nor flushed to zero, whatever
+/// options nvcc gets.
 __device__ inline float exact_product(float a, float b) {
 #if defined(ECQ_EMULATED_CUDA)
   return a * b;
@@ -26,7 +27,7 @@ __device__ inline float exact_product(float a, float b) {
 
 }  // namespace detail
 
-/// The thread_memory of a device: how one of its threads uses memory.
+/// The thread_memory of a device: memory accesses of one thread.
 struct device_access {
   template <class Word>
   static __device__ Word load(const std::byte* from, std::uint32_t index = 0) {
@@ -82,7 +83,7 @@ struct device_lanes {
     }
     return value;
   }
-  /// The sum of the values of all ranks up to the thread's own.
+  /// Returns the sum of the values of all ranks up to and including the thread's own.
   template <class Number>
   static __device__ Number inclusive_sum(Number value) {
     ECQ_UNROLL

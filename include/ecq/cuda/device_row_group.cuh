@@ -23,7 +23,7 @@ struct row_group_memory {
   alignas(16) std::byte told[32];
 };
 
-/// A group of all threads of a block, 32 or 256. They call every function together.
+/// A group of all threads of a block, 32 or 256, which call every function together.
 template <unsigned Threads>
 class device_row_group : public device_steps<Threads> {
  public:
@@ -43,9 +43,9 @@ class device_row_group : public device_steps<Threads> {
     return value;
   }
 
-  // The host's side of a compilation sees no bodies of a device's functions: what they return has to be declared.
+  // The host pass of a compilation sees no bodies of device functions, so their return types have to be declared.
 
-  /// Thread 0 calls `body`.
+  /// Calls `body` in thread 0 and returns its result to all threads.
   template <class Body>
   __device__ auto lead(Body&& body) const -> decltype(body()) {
     using told = decltype(body());
@@ -79,7 +79,7 @@ class device_row_group : public device_steps<Threads> {
 
   __device__ void report(errc code, std::uint64_t number) const { detail::report_failure(verdict_, code, number); }
 
-  // As exact_product; a quotient is exact, too.
+  // In assembly, like exact_product(), so that nvcc's options do not change products and quotients.
   static __device__ float multiply(float a, float b) { return detail::exact_product(a, b); }
   static __device__ double multiply(double a, double b) {
 #if defined(ECQ_EMULATED_CUDA)

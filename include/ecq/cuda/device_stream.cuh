@@ -27,24 +27,24 @@ namespace ecq {
 /// Further properties of a stream of gap arrays.
 struct gap_stream {
   unsigned shortest = 0;  ///< bits of the shortest code word of any table
-  unsigned raw_bits = 0;  ///< of the split_map
+  unsigned raw_bits = 0;  ///< raw bits of the split_map
   unsigned symbol_bits = 0;
 };
 
-/// A stream in device memory, which it does not own: what kernels need, and what the host needs to launch them.
-/// Trivially copyable.
+/// A stream in device memory, which it does not own: the data that kernels need, and those that the host needs to
+/// launch them. Trivially copyable.
 struct device_stream {
   warp_stream view;
   coder_id coder = coder_id::raw;
-  std::optional<dtype> format;        ///< as encoded_stream::format
-  std::optional<warp_coding> coding;  ///< of the one table; empty if there are several
-  std::uint32_t entries = 0;          ///< of the one table
+  std::optional<dtype> format;        ///< as in encoded_stream::format
+  std::optional<warp_coding> coding;  ///< coding of the one table; empty if there are several
+  std::uint32_t entries = 0;          ///< number of entries of the one table
   int device = 0;                     ///< number of the device that it lies on
   std::optional<gap_stream> gaps;     ///< for gap arrays, which cuda/gap_kernel.cuh decodes
 };
 
-/// A device decodes all coders with tables for warps, and gap arrays, which have kernels of their own
-/// (cuda/gap_kernel.cuh).
+/// Whether devices decode streams of `Coder`: those with tables for warps, and gap arrays, which have kernels of their
+/// own (cuda/gap_kernel.cuh).
 template <entropy_coder Coder>
 inline constexpr bool has_decoder<Coder, cuda> = has_warp_table<Coder> || Coder::id == coder_id::huffman_gaps;
 
@@ -53,12 +53,12 @@ static_assert(decodable_on<huffman_gaps, cuda> && decodable_on<raw, cuda>);
 
 namespace detail {
 
-/// The largest number of entries of all decode tables of a stream: 2^27, which take 512 MiB. A table of a few bytes may
-/// stand for 80 KiB of entries, and a stream of 10 MB may have 65536 tables. Those that the encoder writes, at most
-/// 256, have less than a twentieth of this.
+/// Largest number of entries of all decode tables of a stream: 2^27, which take 512 MiB. A table of a few bytes may
+/// stand for 80 KiB of entries, and a stream of 10 MB may have 65536 tables. The encoder writes at most 256 tables,
+/// which have less than a twentieth of this number of entries.
 inline constexpr std::size_t max_device_table_entries = std::size_t{1} << 27;
 
-/// The decode tables of a stream to be uploaded to a device.
+/// Decode tables of a stream, to be uploaded to a device.
 class device_tables {
  public:
   /// Builds the decode tables. Errors: unsupported for coders that have no decoder on a device, and for gap
@@ -77,8 +77,8 @@ class device_tables {
   /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
   const std::bitset<256>& symbols() const noexcept { return symbols_; }
 
-  /// Copies the tables to `to`, aligned to 256 bytes, in order of gpu.stream. Returns the device_stream of the stream
-  /// whose header is `header` and which lies at `stream` on the current device.
+  /// Copies the tables to `to`, aligned to 256 bytes, on gpu.stream. Returns the device_stream of the stream whose
+  /// header is `header` and which lies at `stream` on the current device.
   result<device_stream> upload(const cuda& gpu, const stream_header& header, const std::byte* stream,
                                std::byte* to) const {
     ECQ_TRY(device, current_device());
@@ -159,7 +159,8 @@ class device_tables {
 
 }  // namespace detail
 
-/// A parsed stream to be uploaded to a device. It holds the decode tables; the stream's bytes must outlive it.
+/// Image of a parsed stream, to be uploaded to a device. It holds the decode tables; the stream's bytes must outlive
+/// it.
 ///
 ///   ECQ_TRY(image, device_image::of(stream));
 ///   cudaMalloc(&memory, image.bytes());
@@ -173,15 +174,15 @@ class device_image {
     return device_image(stream, std::move(tables));
   }
 
-  /// Bytes of device memory that upload() fills.
+  /// Returns the number of bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_offset() + tables_.bytes(); }
 
   /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
   const std::bitset<256>& symbols() const noexcept { return tables_.symbols(); }
 
-  /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object and the stream's bytes must live until that is done. Waits for earlier work on gpu.stream if CUDA does so
-  /// to copy from memory that is not page-locked, such as that of the tables. Errors: invalid_argument, unsupported,
+  /// Copies stream and tables to `memory`, bytes() bytes of device memory aligned to 256, on gpu.stream. This object
+  /// and the stream's bytes must live until the copy is done. Waits for earlier work on gpu.stream if CUDA does so when
+  /// it copies from memory that is not page-locked, such as that of the tables. Errors: invalid_argument, unsupported,
   /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     auto* const to = static_cast<std::byte*>(memory);

@@ -26,7 +26,8 @@ struct device_warp {
   using flags = bool;
 
   static __device__ lanes lane_numbers() { return threadIdx.x % lane_count; }
-  /// Returns a pointer to shared memory that stays in a register; the compiler would compute it anew in every loop.
+  /// Returns `shared`, a pointer to shared memory, such that it stays in a register; the compiler would otherwise
+  /// compute it anew in every loop.
   template <class Entry>
   static __device__ const Entry* kept(const Entry* shared) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -37,7 +38,7 @@ struct device_warp {
     return static_cast<const Entry*>(__cvta_shared_to_generic(address));
 #endif
   }
-  /// The same for a pointer to global memory.
+  /// Like kept(), for a pointer to global memory.
   static __device__ std::byte* kept_global(std::byte* place) {
 #if !defined(ECQ_EMULATED_CUDA)
     asm volatile("" : "+l"(place));
@@ -72,7 +73,7 @@ struct device_warp {
   static __device__ lanes count_bits(lanes x) { return count(x); }
   static __device__ lanes set_below(std::uint32_t ballot) { return count(ballot & ((1U << lane_numbers()) - 1U)); }
   static __device__ lanes select(flags which, lanes yes, lanes no) { return which ? yes : no; }
-  /// The high 32 bits of a * b + addend.
+  /// Returns the high 32 bits of a * b + addend.
   static __device__ lanes multiply_high(lanes a, lanes b, std::uint32_t addend) {
     return static_cast<lanes>((std::uint64_t{a} * b + addend) >> 32);
   }
@@ -81,7 +82,7 @@ struct device_warp {
 #if defined(ECQ_EMULATED_CUDA)
     return (a << 16) | b;
 #else
-    lanes both;  // the pipe that multiplies has more room than that of shifts, which the compiler would choose
+    lanes both;  // the pipe for products has more room than that for shifts, which the compiler would choose
     asm("mad.lo.u32 %0, %1, 65536, %2;" : "=r"(both) : "r"(a), "r"(b));
     return both;
 #endif
@@ -239,7 +240,7 @@ struct device_warp {
 #if defined(ECQ_EMULATED_CUDA)
     return 0;
 #else
-    return __cvta_generic_to_global(out);  // so that nothing need be added to a place
+    return __cvta_generic_to_global(out);  // so that stores need not add anything to a place
 #endif
   }
   /// `out` is in global memory, and the place aligned to the number of bytes written.
@@ -307,7 +308,8 @@ struct device_warp {
   }
 
  private:
-  /// Loads what nothing writes meanwhile, and lets the second cache fetch the 256 bytes around it, which are next.
+  /// Loads from memory that nothing writes meanwhile, and makes the L2 cache fetch the 256 bytes around it, which are
+  /// read next.
   template <class Words>
   static __device__ Words in_sequence(const std::byte* from) {
 #if defined(ECQ_EMULATED_CUDA)
@@ -331,7 +333,7 @@ struct device_warp {
 #endif
   }
 
-  /// Two elements of 16 bits as nearest_finite makes them, by one instruction.
+  /// Converts two numbers to elements of 16 bits as nearest_finite does, in one instruction.
   template <class Element>
   static __device__ std::uint32_t two(float low, float high) {
 #if defined(ECQ_EMULATED_CUDA)

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Encoding of elements in device memory into a stream in device memory, with the bytes of encode_stream and
-/// encode_exponents with coder rans or rans_direct.
+/// Encoding of elements in device memory into a stream in device memory, byte for byte as encode_stream and
+/// encode_exponents do with the coders rans and rans_direct.
 
 #include <cuda_runtime.h>
 
@@ -25,7 +25,7 @@
 
 namespace ecq {
 
-/// The coders by which devices encode. Streams of rans_direct are larger by up to some 0.01 bit an element, and devices
+/// Coders with which devices encode. Streams of rans_direct are larger by up to some 0.01 bit per element, but devices
 /// encode and decode them faster.
 template <class Coder>
 concept device_encoded = std::same_as<Coder, rans> || std::same_as<Coder, rans_direct>;
@@ -38,9 +38,9 @@ struct device_stream_options {
 
 namespace detail {
 
-/// The sizes of an encoding, which do not depend on the elements' values, and the places of the parts of the workspace.
+/// Sizes of an encoding, which do not depend on the values of elements, and places of the parts of the workspace.
 struct encode_sizes {
-  std::uint64_t size = 0;  ///< elements
+  std::uint64_t size = 0;  ///< number of elements
   std::uint64_t chunks = 0;
   unsigned chunk_bits = 0;
   std::size_t element_bytes = 1;
@@ -79,12 +79,12 @@ struct encode_sizes {
   }
 };
 
-/// Launches steps 1 to 3: the work on chunks before their words have a place.
+/// Launches steps 1 to 3 of stream/encode_group.hpp: the work on chunks before their words have a place.
 template <element_split Split>
 result<void> launch_encode(const cuda& gpu, const encode_job& job) {
   ECQ_TRY(multiprocessors, device_attribute(cudaDevAttrMultiProcessorCount));
   ECQ_TRY(shared_bytes, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  // Enough blocks to keep the memory busy, and for parts of less than 2^32 elements.
+  // Enough blocks to keep the memory busy, and to have fewer than 2^32 elements per block.
   const std::uint64_t vectors = job.size * job.element_bytes / 16;
   const std::uint64_t blocks =
       (std::max)((std::min)(vectors / (4 * count_threads) + 1, 8 * multiprocessors), (job.size >> 31) + 1);
@@ -103,28 +103,29 @@ result<void> launch_encode(const cuda& gpu, const encode_job& job) {
 
 }  // namespace detail
 
-/// Bytes of device memory that encode_elements needs beside the stream: two per element and some 140 KiB. Errors: those
-/// of encode_elements.
+/// Returns the number of bytes of device memory that encode_elements needs besides the stream: two per element and some
+/// 140 KiB. Errors: those of encode_elements.
 inline result<std::uint64_t> encode_workspace_bytes(std::optional<dtype> format, std::uint64_t bytes,
                                                     const device_stream_options& options = {}) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
   return sizes.workspace_bytes();
 }
 
-/// Bytes of the largest stream that `bytes` bytes of elements may become: the stream that stores them.
+/// Returns the size in bytes of the largest possible stream of `bytes` bytes of elements: the stream that stores them
+/// raw.
 inline result<std::uint64_t> encoded_capacity(std::optional<dtype> format, std::uint64_t bytes,
                                               const device_stream_options& options = {}) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, bytes, options));
   return sizes.capacity();
 }
 
-/// Encodes elements into a stream of `Coder` with one table, in order of gpu.stream: weights of `format`, into the same
-/// bytes as encode_exponents<Coder>, or bytes, into those of encode_stream<Coder>. All memory is the device's:
-/// `elements`, aligned to 16 bytes; `workspace` of encode_workspace_bytes(), aligned to 256; `out`, aligned to 64, of
-/// which any part may be written. `*device_size`, aligned to 8, becomes the size of the stream, or 0 if `out` has no
-/// room for it; then `verdict` reports the bytes that it takes. encoded_capacity() bytes are always enough. Errors:
-/// invalid_argument (format, sizes, options, alignment), limit_exceeded for more than 2^43 elements, unsupported,
-/// device_error.
+/// Encodes elements into a stream of `Coder` with one table, on gpu.stream. With a `format`, elements are weights, and
+/// the stream is byte for byte that of encode_exponents<Coder>; without one, elements are bytes, and the stream is that
+/// of encode_stream<Coder>. All memory is device memory: `elements`, aligned to 16 bytes; `workspace` of
+/// encode_workspace_bytes(), aligned to 256; `out`, aligned to 64, any part of which may be written. `*device_size`,
+/// aligned to 8, becomes the size of the stream, or 0 if `out` has no room for it; `verdict` then reports the number of
+/// bytes needed. encoded_capacity() bytes are always enough. Errors: invalid_argument (format, sizes, options,
+/// alignment), limit_exceeded for more than 2^43 elements, unsupported, device_error.
 template <device_encoded Coder = rans>
 result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::span<const std::byte> elements,
                              const device_stream_options& options, std::span<std::byte> workspace,
@@ -182,7 +183,7 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
 }  // namespace ecq
 
 /// \def ECQ_INSTANCE_OF_DEVICE_ENCODING
-/// The instances of encode_elements that ecq::compiled_cuda has: all.
+/// The instances of encode_elements in ecq::compiled_cuda: one for each coder.
 #define ECQ_INSTANCE_OF_DEVICE_ENCODING(TEMPLATE, CODER)                                                          \
   TEMPLATE ecq::result<void> ecq::encode_elements<CODER>(                                                         \
       const ecq::cuda&, std::optional<ecq::dtype>, std::span<const std::byte>, const ecq::device_stream_options&, \

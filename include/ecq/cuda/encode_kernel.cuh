@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The steps of stream/encode_group.hpp as kernels.
+/// Kernels for the steps of stream/encode_group.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace ecq {
 
 namespace detail {
 
-/// Threads of a block in each step; for encode_kernel, at most.
+/// Threads per block in each step; for encode_kernel, the largest number.
 inline constexpr unsigned count_threads = 256;
 inline constexpr unsigned plan_threads = rans_splits * lane_count;
 inline constexpr unsigned encode_threads = 1024;
 inline constexpr unsigned layout_threads = 1024;
 inline constexpr unsigned place_threads = 128;
-// Blocks a multiprocessor holds of them: with one more, the compiler spills.
+// Blocks of place_kernel that a multiprocessor shall hold; with one more, the compiler spills.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
 inline constexpr unsigned place_blocks = 4;
 #else
@@ -43,7 +43,7 @@ inline constexpr std::size_t encode_shared_bytes =
 
 }  // namespace detail
 
-/// Step 1. Each warp has shared counters of its own.
+/// Step 1: counts symbols. Each warp has counters of its own in shared memory.
 template <element_split Split>
 __global__ void __launch_bounds__(detail::count_threads) count_kernel(encode_job job) {
   constexpr unsigned warps = detail::count_threads / lane_count;
@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(detail::count_threads) count_kernel(encode_job
   collect_counts(group, counters, warps, job);
 }
 
-/// Step 2, by one block of plan_threads; dynamic shared memory: plan_memory. Each warp weighs a split.
+/// Step 2: chooses the raw bits and the tables, with one block of plan_threads threads; dynamic shared memory:
+/// plan_memory. Each warp weighs one split.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
   auto& shared = *detail::dynamic_shared<detail::plan_memory>();
@@ -68,8 +69,9 @@ __global__ void __launch_bounds__(Threads) plan_kernel(encode_job job) {
   choose_encoding(device_threads(), shared.works, shared.aliases, job);
 }
 
-/// Step 3, one warp per chunk, by any number of blocks of whole warps; dynamic shared memory: encode_shared_bytes. With
-/// SharedSlots, the slots of an alias table are copied there as well; else they stay where they are, if there are any.
+/// Step 3: encodes chunks, one warp per chunk, with any number of blocks of whole warps; dynamic shared memory:
+/// encode_shared_bytes. With SharedSlots, the slots of an alias table, if there is one, are copied there as well;
+/// otherwise they stay where they are.
 template <element_split Split, bool SharedSlots>
 __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encode_job job) {
   auto* const entries = detail::dynamic_shared<rans_encode_entry>();
@@ -95,7 +97,8 @@ __global__ void __launch_bounds__(detail::encode_threads, 1) encode_kernel(encod
   }
 }
 
-/// Step 4, by one block of layout_threads. If the stream does not fit, `verdict` reports the bytes that it needs.
+/// Step 4: lays out the stream, with one block of layout_threads threads. If the stream does not fit, `verdict` reports
+/// the bytes that it needs.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsigned long long* verdict) {
   __shared__ std::uint64_t sums[lane_count];
@@ -105,7 +108,8 @@ __global__ void __launch_bounds__(Threads, 1) layout_kernel(encode_job job, unsi
   if (threadIdx.x == 0 && needed > job.out_bytes) detail::report_failure(verdict, errc::limit_exceeded, needed);
 }
 
-/// Step 5, one warp per chunk, by any number of blocks of place_threads.
+/// Step 5: moves the words of chunks to their place, one warp per chunk, with any number of blocks of place_threads
+/// threads.
 template <element_split Split>
 __global__ void __launch_bounds__(detail::place_threads, detail::place_blocks) place_kernel(encode_job job) {
   const std::uint64_t warps = std::uint64_t{gridDim.x} * (detail::place_threads / lane_count);
@@ -113,7 +117,7 @@ __global__ void __launch_bounds__(detail::place_threads, detail::place_blocks) p
   for (; chunk < job.chunks; chunk += warps) place_chunk<Split>(device_lanes<lane_count>(), job, chunk);
 }
 
-/// Step 6, by one block of a warp.
+/// Step 6: finishes the stream, with one block of one warp.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) finish_kernel(encode_job job) {
   finish_stream(device_lanes<Threads>(), job);

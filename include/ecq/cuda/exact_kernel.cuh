@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The kernel that puts exact weights where codes have been decoded.
+/// The kernel that writes exact weights over decoded ones.
 
 #include <cuda_runtime.h>
 
@@ -21,7 +21,7 @@ inline constexpr unsigned exact_threads = 128;
 
 }  // namespace detail
 
-/// Writes `count` weights; position `origin` is element 0 of `out`.
+/// Writes `count` exact weights to `out`, whose element 0 is at position `origin`.
 template <class Output>
 __global__ void __launch_bounds__(detail::exact_threads)
     exact_kernel(const exact_weight* weights, std::uint64_t count, std::uint64_t origin, Output* out) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(detail::exact_threads)
 
 namespace detail {
 
-/// Launches exact_kernel in order of gpu.stream. Errors: limit_exceeded for 2^37 and more weights, device_error.
+/// Launches exact_kernel on gpu.stream. Errors: limit_exceeded for 2^37 and more weights, device_error.
 template <class Output>
 result<void> launch_exact(const cuda& gpu, const exact_weight* weights, std::uint64_t count, std::uint64_t origin,
                           Output* out) {

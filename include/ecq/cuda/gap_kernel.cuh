@@ -20,7 +20,7 @@ namespace ecq {
 
 namespace detail {
 
-/// A chunk that a block decodes.
+/// The chunk that a block decodes.
 struct gap_job {
   stream_chunk found;
   gap_chunk opened;
@@ -30,7 +30,7 @@ struct gap_job {
 };
 static_assert(sizeof(gap_job) <= 4 * gap_job::words);
 
-/// Blocks of decode_gaps_kernel that fit a multiprocessor.
+/// Returns the number of blocks of decode_gaps_kernel that a multiprocessor shall hold.
 template <chunk_user User>
 constexpr unsigned gap_blocks() {
   constexpr unsigned blocks = User::blocks(warp_coding::huffman_gaps);
@@ -39,7 +39,7 @@ constexpr unsigned gap_blocks() {
 
 }  // namespace detail
 
-/// The chunks of a stream from `first` on, in 2^parts_log2 parts each; `items` parts in all.
+/// Chunks of a stream from `first` on, divided into 2^parts_log2 parts each; `items` parts in all.
 struct gap_deal {
   std::uint64_t first;
   std::uint32_t items;
@@ -47,9 +47,9 @@ struct gap_deal {
 };
 
 /// Decodes chunks for `user`, one part per block of device_gap_group::size() threads, with any number of blocks.
-/// Dynamic shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, those of
-/// device_gap_group, and gap_code::shared_words of the shortest code word. A chunk that does not decode goes to
-/// `verdict` with its number; chunk checksums are not checked.
+/// Dynamic shared memory: that of the user, then 2 * gap_entry::count + gap_job::words words, the own words of
+/// device_gap_group, and gap_code::shared_words of the shortest code word. `verdict` reports the number of a chunk that
+/// does not decode; chunk checksums are not checked.
 template <chunk_user User>
 __global__ void __launch_bounds__(device_gap_group::size(), detail::gap_blocks<User>())
     decode_gaps_kernel(warp_stream stream, gap_stream gaps, gap_deal deal, User user, unsigned long long* verdict) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(device_gap_group::size(), detail::gap_blocks<U
       outcome = decode_gap_chunk(group, device_gap_group::in_register(fast_entries), job.opened, part,
                                  1U << deal.parts_log2, [&](auto&& give) {
                                    stream_chunk chunk = job.found;
-                                   chunk.walk = {0, 0};  // as the compiler thus knows: a stretch knows no states
+                                   chunk.walk = {0, 0};  // tells the compiler that gap arrays have no trellis
                                    return user(chunk, give);
                                  });
     }
@@ -95,8 +95,9 @@ __global__ void __launch_bounds__(device_gap_group::size(), detail::gap_blocks<U
 
 namespace detail {
 
-/// Decodes chunks begin, ..., end - 1 of a stream of gap arrays, as launch_decode does for other streams. Blocks stay,
-/// because each loads its tables. If there are too few chunks to keep them busy, each chunk is dealt to several blocks.
+/// Decodes chunks begin, ..., end - 1 of a stream of gap arrays, as launch_decode does for other streams. Blocks stay
+/// on the device for several chunks, because each loads its tables. If there are too few chunks to keep them busy, each
+/// chunk is dealt to several blocks.
 template <chunk_user User>
 result<void> launch_gaps(const cuda& gpu, const device_traits& device, const device_stream& stream, std::uint64_t begin,
                          std::uint64_t end, const User& user, const device_verdict& verdict) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Launching of kernels: the only code that knows how.
+/// Launching of kernels. All launches of the library go through launch().
 
 #include <cuda_runtime.h>
 
@@ -13,22 +13,22 @@
 
 namespace ecq::detail {
 
-/// Bytes of shared memory that a block may have without a request.
+/// Bytes of shared memory that a block may have without requesting them.
 inline constexpr std::size_t plain_shared_bytes = std::size_t{48} << 10;
 
 /// Bytes of shared memory that a block gets on request from every device of compute capability 8.0 and later: those of
-/// 8.6, 8.9 and 12.0 have least.
+/// 8.6, 8.9 and 12.0 have the least.
 inline constexpr std::size_t least_shared_bytes = std::size_t{99} << 10;
 
-/// Number of blocks (less than 2^31; with 0, nothing happens), threads per block, and bytes of dynamic shared memory
-/// per block.
+/// Number of blocks (less than 2^31; 0 launches nothing), threads per block, and bytes of dynamic shared memory per
+/// block.
 struct launch_shape {
   std::size_t blocks;
   unsigned threads;
   std::size_t shared = 0;
 };
 
-/// The value of an attribute of the current device.
+/// Returns the value of an attribute of the current device.
 inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
   int device = 0;
   int value = 0;
@@ -37,9 +37,9 @@ inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
   return static_cast<std::uint64_t>(value);
 }
 
-/// Allows `kernel`, which has only dynamic shared memory, the shared memory of `shape`. The limit belongs to the
-/// kernel, and another thread of the host may be about to launch it with more than this one, so the limit becomes all
-/// that the device gives a block.
+/// Allows `kernel`, which must have only dynamic shared memory, to use the shared memory of `shape`. The limit belongs
+/// to the kernel, and another host thread may be about to launch it with more shared memory, so the limit becomes the
+/// most that the device gives a block.
 template <class... Parameters>
 result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
   if (shape.shared <= plain_shared_bytes) return {};
@@ -50,7 +50,8 @@ result<void> allow_shared(const char* doing, void (*kernel)(Parameters...), cons
       doing);
 }
 
-/// The number of blocks of `shape` that a multiprocessor of the current device holds at once; shape.blocks is ignored.
+/// Returns the number of blocks of `shape` that a multiprocessor of the current device holds at once; ignores
+/// shape.blocks.
 template <class... Parameters>
 result<unsigned> resident_blocks(const char* doing, void (*kernel)(Parameters...), const launch_shape& shape) {
   ECQ_CHECK(allow_shared(doing, kernel, shape));
@@ -61,7 +62,7 @@ result<unsigned> resident_blocks(const char* doing, void (*kernel)(Parameters...
   return static_cast<unsigned>(blocks);
 }
 
-/// Launches `kernel` in order of gpu.stream. `doing` is part of the error message. Errors: unsupported, out_of_memory,
+/// Launches `kernel` on gpu.stream. `doing` is part of the error message. Errors: unsupported, out_of_memory,
 /// device_error.
 template <class... Parameters, class... Arguments>
 result<void> launch(const cuda& gpu, const char* doing, void (*kernel)(Parameters...), const launch_shape& shape,
@@ -76,7 +77,7 @@ result<void> launch(const cuda& gpu, const char* doing, void (*kernel)(Parameter
   return check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), doing);
 }
 
-/// The dynamic shared memory of this block, aligned to 16 bytes.
+/// Returns the dynamic shared memory of this block, aligned to 16 bytes.
 template <class Type>
 __device__ Type* dynamic_shared() {
 #if defined(ECQ_EMULATED_CUDA)

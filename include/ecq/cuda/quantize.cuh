@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// EntQuant on a device, with one scale per row: the codes and scales of the CPU's entquant, and the lambda for a rate.
+/// EntQuant on a device, with one scale per row: finds the CPU's codes and scales, and lambda for a rate.
 
 #include <cuda_runtime.h>
 
@@ -39,7 +39,8 @@ struct device_weights {
   std::uint64_t size() const noexcept { return std::uint64_t{rows} * columns; }
 };
 
-/// Weights, the place of their codes, row after row, and the place of their scales, one per row; all in device memory.
+/// A matrix to quantise: its weights, the place of their codes, row after row, and the place of their scales, one per
+/// row; all in device memory.
 struct device_quantization {
   device_weights weights;
   std::uint8_t* codes = nullptr;
@@ -48,13 +49,12 @@ struct device_quantization {
 
 namespace detail {
 
-/// Matrices, and the launches over their rows. A launch has rows of about the same length, because each block has the
-/// shared memory that the longest of them needs.
+/// Matrices, and the launches over their rows. A launch has rows of about the same length, because each of its blocks
+/// has the shared memory that the longest row needs.
 class row_plan {
  public:
-  /// Adds a matrix.
-  /// Errors: invalid_argument for weights without a place, misaligned or in rows that overlap; unsupported for another
-  /// element type and for 2^32 columns.
+  /// Adds a matrix. Errors: invalid_argument for weights that have no place, are misaligned or lie in rows that
+  /// overlap; unsupported for other element types and for 2^32 columns or more.
   result<void> add(const device_weights& from, const row_sample& sample, std::uint64_t first_number) {
     const auto bad = [&](errc code, const char* why) {
       return error(code, "matrix of ", from.rows, " x ", from.columns, " weights: ", why);
@@ -69,7 +69,8 @@ class row_plan {
       return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
     }
     kernel_matrix& matrix = matrices_.emplace_back();
-    // Kernels count rows through the stream: one number less to keep than where the matrix begins there.
+    // Kernels number rows through the whole stream, so they need not know the row of the stream at which the matrix
+    // begins.
     const std::uint64_t before = sample.rows_before;
     const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(from.data) - before * from.row_stride * element;
     matrix.weights = {.data = reinterpret_cast<const std::byte*>(place),
@@ -118,7 +119,7 @@ class row_plan {
 
   std::uint64_t rows() const noexcept { return rows_; }
 
-  /// Copies the matrices to `to`, in order of gpu.stream.
+  /// Copies the matrices to `to`, on gpu.stream.
   result<void> describe(const cuda& gpu, kernel_matrix* to) const {
     for (std::size_t first = 0; first < matrices_.size(); first += std::size(matrix_batch{}.matrices)) {
       matrix_batch batch{};
@@ -168,7 +169,7 @@ class row_plan {
 
   static constexpr int any_length = 64;  ///< for rows that exceed the shared memory of a block
 
-  /// The longest row that a block has shared memory for.
+  /// Returns the length of the longest row for which a block has shared memory.
   static result<std::uint64_t> most_staged() {
     ECQ_TRY(bytes, device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
     const std::uint64_t left = bytes - shared_bytes_of_row<most_row_sums>(0);
@@ -212,7 +213,7 @@ inline void place_search(workspace_layout& workspace, quantize_work& work) {
   work.counts = workspace.take<std::uint64_t>(std::uint64_t{256} * work.count);
 }
 
-/// Checks alignment before a launch: an access that is not aligned ends the use of a device, not only of a call.
+/// Checks alignment before a launch, because a misaligned access ends the use of the device, not only the call.
 inline result<void> check_quantize_memory(const double* lambda, const void* workspace, const device_verdict& verdict) {
   ECQ_CHECK(check_aligned(lambda, alignof(double), "lambda"));
   ECQ_CHECK(check_aligned(workspace, 256, "workspace"));
@@ -239,7 +240,7 @@ result<void> for_each_sample(std::span<const device_weights> matrices, const rat
 
 }  // namespace detail
 
-/// Bytes of device memory that quantize() needs as its workspace.
+/// Returns the number of bytes of device memory that quantize() needs as its workspace.
 inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantization> matrices) {
   std::uint64_t rows = 0;
   for (const device_quantization& matrix : matrices) rows += matrix.weights.rows;
@@ -249,8 +250,8 @@ inline std::uint64_t quantize_workspace_bytes(std::span<const device_quantizatio
   return workspace.bytes();
 }
 
-/// Quantises each of `matrices`, in order of gpu.stream, into the codes and scales of entquant{.lambda = *lambda} on
-/// the CPU. `lambda` lies in device memory and is read when the device comes to it. `workspace` has
+/// Quantises each of `matrices`, on gpu.stream, into the codes and scales of entquant{.lambda = *lambda} on the CPU.
+/// `lambda` lies in device memory and is read when the device does the work. `workspace` has
 /// quantize_workspace_bytes(matrices) bytes, aligned to 256 bytes. The codes of the matrices may follow one another.
 /// `verdict` reports a weight that is not finite, by its number counted through all matrices in their order, and a
 /// lambda that is not at least 0 and below 1e30. Errors: invalid_argument, unsupported, out_of_memory, device_error.
@@ -300,7 +301,7 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
   return quantize<Format>(gpu, matrices, static_cast<const double*>(place), workspace, verdict);
 }
 
-/// Bytes of device memory that lambda_for_bits() needs as its workspace.
+/// Returns the number of bytes of device memory that lambda_for_bits() needs as its workspace.
 inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matrices,
                                             const rate_options& options = {}) {
   std::uint64_t rows = 0;
@@ -316,10 +317,10 @@ inline std::uint64_t lambda_workspace_bytes(std::span<const device_weights> matr
 }
 
 /// Finds lambda for `target_bits` bits per weight, for matrices whose codes go into one stream, and writes it to
-/// `lambda` in device memory, in order of gpu.stream. Samples, search and lambda are those of lambda_for_bits on the
-/// CPU, except if a logarithm whose last bits differ falls on the edge between two lambdas of 12 bits. The host takes
-/// no part: there are as many launches as the longest search has rounds, and they do nothing once the search is over.
-/// `overhead_bits` is the cost of the stream beside the entropy of its codes. `workspace` has
+/// `lambda` in device memory, on gpu.stream. Samples, search and lambda are those of lambda_for_bits on the CPU, except
+/// if a logarithm whose last bits differ falls on the edge between two lambdas of 12 bits. The host takes no part in
+/// the search: it enqueues as many launches as the longest search has rounds, and launches do nothing once the search
+/// is over. `overhead_bits` is the cost of the stream on top of the entropy of its codes. `workspace` has
 /// lambda_workspace_bytes(matrices, options) bytes, aligned to 256 bytes. `verdict` reports errc::unreachable_target,
 /// with the lowest reachable rate in thousandths of a bit per weight, and errc::non_finite for weights that the search
 /// reads; then `lambda` is 0 or any number. Errors: invalid_argument, unsupported, out_of_memory, device_error.
@@ -372,7 +373,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
 }  // namespace ecq
 
 /// \def ECQ_INSTANCES_OF_DEVICE_QUANTIZATION
-/// The instances of quantisation that ecq::compiled_cuda has, for each of some formats.
+/// The instances of quantisation in ecq::compiled_cuda for one format.
 #define ECQ_INSTANCES_OF_DEVICE_QUANTIZATION(TEMPLATE, FORMAT)                                                        \
   TEMPLATE ecq::result<void> ecq::quantize<FORMAT>(const ecq::cuda&, std::span<const ecq::device_quantization>,       \
                                                    const double*, void*, const ecq::device_verdict&);                 \

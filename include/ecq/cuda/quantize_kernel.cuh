@@ -15,25 +15,25 @@ namespace ecq::detail {
 
 /// Device memory used while matrices are quantised.
 struct quantize_work {
-  kernel_matrix* matrices;  ///< ascending in rows and in columns
+  kernel_matrix* matrices;  ///< in ascending order of first row and of columns
   std::uint32_t count;
-  row_summary* rows;   ///< of all matrices
+  row_summary* rows;   ///< summaries of the rows of all matrices
   double* magnitudes;  ///< sum of each matrix
   const double* lambda;
   lambda_search_state* search;  ///< null without a search
-  std::uint64_t* counts;        ///< of a search: 256 per matrix
+  std::uint64_t* counts;        ///< counts of a search, 256 per matrix
   unsigned long long* verdict;
 };
 
-// The most blocks that a multiprocessor holds: ptxas ignores a limit beyond that, with a warning.
+// Largest number of blocks that a multiprocessor holds; ptxas ignores a larger limit, with a warning.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 890
 inline constexpr unsigned most_side_by_side = 16;
 #else
 inline constexpr unsigned most_side_by_side = 24;
 #endif
 
-/// Blocks of summarize_kernel, and of quantize_kernel, for which a multiprocessor has registers. Without these limits,
-/// ptxas uses so few registers that it spills.
+/// Number of blocks of summarize_kernel, and of quantize_kernel, for which a multiprocessor has registers. Without
+/// these limits, ptxas uses so few registers that it spills.
 template <unsigned Threads>
 inline constexpr unsigned blocks_side_by_side = Threads == 32 ? most_side_by_side : 5;
 template <unsigned Threads>
@@ -68,7 +68,7 @@ struct row_memory {
   }
 };
 
-/// Matrices are passed as kernel parameters, so that nothing on the host has to outlive a call.
+/// Matrices passed as kernel parameters, so that nothing on the host has to outlive a call.
 struct matrix_batch {
   kernel_matrix matrices[16];
   std::uint32_t first;
@@ -101,7 +101,7 @@ static __global__ void __launch_bounds__(most_row_sums) sum_of_rows_kernel(quant
   if (threadIdx.x == 0) work.magnitudes[blockIdx.x] = sum;
 }
 
-/// Computes codes and scales or, with `Counting`, the counts of a search; does nothing once that search is finished.
+/// Computes codes and scales or, with `Counting`, the counts of a search. Does nothing once that search is finished.
 template <class Format, unsigned Threads, bool Counting>
 __global__ void __launch_bounds__(Threads, quantizing_blocks<Threads>)
     quantize_kernel(quantize_work work, row_range range) {

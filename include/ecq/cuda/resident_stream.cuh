@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Streams whose bytes came to device memory without the host: encoded there, or read by the device.
+/// Streams whose bytes reached device memory without the host: encoded there, or read by the device.
 
 #include <cuda_runtime.h>
 
@@ -38,7 +38,7 @@ class stream_excerpt {
 
   std::span<const std::byte> bytes() const noexcept { return {bytes_.get(), stream_.size()}; }
 
-  /// Copies bytes from `first` up to `end`, which must not leave the stream, in order of gpu.stream.
+  /// Copies bytes from `first` up to `end`, which must not leave the stream, on gpu.stream.
   result<void> copy(const cuda& gpu, std::uint64_t first, std::uint64_t end) {
     if (first >= end) return {};
     return check_cuda(
@@ -59,8 +59,8 @@ inline result<void> wait_for(const cuda& gpu) {
   return check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for a stream's header");
 }
 
-/// Copies the part of a stream that is needed to parse it: everything but words, states, escapes and raw bits, and the
-/// last byte of the raw bits. Waits for gpu.stream.
+/// Copies to the host the part of a stream that is needed to parse it: everything but words, states, escapes and raw
+/// bits, plus the last byte of the raw bits. Waits for gpu.stream.
 inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::byte> stream) {
   constexpr std::uint64_t most = stream_header::fixed_bytes + max_stream_sections * stream_header::entry_bytes;
   const std::uint64_t front = (std::min)(most, std::uint64_t{stream.size()});
@@ -73,7 +73,7 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
     return stream_error(errc::truncated, stream.size(), " bytes of ", total);
   }
   ECQ_TRY(excerpt, stream_excerpt::of(stream, total));
-  // If the directory is wrong, parsing the bytes copied so far finds that.
+  // If the directory is wrong, parsing the bytes copied so far finds the error.
   std::uint64_t copied = 0;
   const std::size_t sections = (std::min)(entries_said_by(head), max_stream_sections);
   for (std::size_t i = 0; i < sections; ++i) {
@@ -103,11 +103,10 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
 class resident_stream {
  public:
   /// Opens the stream at the beginning of `stream`, which is memory of the current device, aligned to 64 bytes, and may
-  /// be longer than the stream. Waits for gpu.stream, twice. Checks all that encoded_stream::parse checks. Kernels
-  /// check again what they read from the index later, so bytes that change between calls cannot lead them out of the
-  /// stream. Bytes that change while a kernel decodes them may: its threads would see different streams. Takes as much
-  /// of the host's address space as the stream is long, and as much memory as its header, tables, index and decode
-  /// tables.
+  /// be longer than the stream. Waits for gpu.stream twice. Checks all that encoded_stream::parse checks. Kernels later
+  /// check again what they read from the index, so bytes that change between calls cannot lead them out of the stream.
+  /// Bytes that change while a kernel decodes them can, because its threads would see different streams. Takes as much
+  /// host address space as the stream is long, and as much host memory as its header, tables, index and decode tables.
   /// Errors: those of encoded_stream::parse and device_image::of, invalid_argument, device_error.
   static result<resident_stream> open(const cuda& gpu, std::span<const std::byte> stream) {
     ECQ_CHECK(detail::check_aligned(stream.data(), stream_header::alignment, "the stream"));
@@ -117,17 +116,17 @@ class resident_stream {
     return resident_stream(stream.data(), parsed.header(), std::move(tables));
   }
 
-  /// The header of the stream.
+  /// Returns the header of the stream.
   const stream_header& header() const noexcept { return header_; }
 
-  /// Bytes of device memory that upload() fills.
+  /// Returns the number of bytes of device memory that upload() fills.
   std::uint64_t bytes() const noexcept { return tables_.bytes(); }
 
   /// The symbols that chunks can decode to, raw bits and all, before a trellis makes codes of them.
   const std::bitset<256>& symbols() const noexcept { return tables_.symbols(); }
 
-  /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, in order of gpu.stream. This
-  /// object must live until that is done. Waits as device_image::upload does. Errors: invalid_argument, unsupported,
+  /// Copies the decode tables to `memory`, bytes() bytes of device memory aligned to 256, on gpu.stream. This object
+  /// must live until the copy is done. Waits as device_image::upload does. Errors: invalid_argument, unsupported,
   /// device_error.
   result<device_stream> upload(const cuda& gpu, void* memory) const {
     ECQ_CHECK(detail::check_aligned(memory, 256, "memory for decode tables"));

@@ -11,8 +11,8 @@
 
 namespace ecq {
 
-/// Writes the pieces of `rows`, a warp_rows, to `to`. A kernel's argument needs nothing on the host that outlives its
-/// launch. A template, as kernels in headers are.
+/// Writes the pieces of `rows`, a warp_rows, to `to`. As a kernel argument, `rows` needs nothing on the host that
+/// outlives the launch. The kernel is a template, as kernels in headers are.
 template <class Rows>
 __global__ void __launch_bounds__(32) rows_kernel(Rows rows, warp_matrix* to) {
   if (threadIdx.x != 0) return;
@@ -22,8 +22,7 @@ __global__ void __launch_bounds__(32) rows_kernel(Rows rows, warp_matrix* to) {
 
 namespace detail {
 
-/// Launches rows_kernel in order of gpu.stream. Errors: invalid_argument if `to` is not aligned to 16 bytes,
-/// device_error.
+/// Launches rows_kernel on gpu.stream. Errors: invalid_argument if `to` is not aligned to 16 bytes, device_error.
 inline result<void> launch_rows(const cuda& gpu, const warp_rows& rows, warp_matrix* to) {
   ECQ_CHECK(check_aligned(to, 16, "the memory for rows"));
   return launch(gpu, "describing rows", rows_kernel<warp_rows>, {.blocks = 1, .threads = 32}, rows, to);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How work is divided on a device: figures for each compute capability, and what follows from them at a launch.
+/// Division of work on a device: figures for each compute capability, and the shapes of launches that follow from them.
 
 #include <cuda_runtime.h>
 
@@ -20,25 +20,25 @@ namespace detail {
 /// next row.
 struct tuning_row {
   unsigned capability;
-  unsigned warps;         ///< of a block
-  std::uint64_t symbols;  ///< as many as a block is to decode with the tables that it loads
+  unsigned warps;         ///< per block
+  std::uint64_t symbols;  ///< number that a block should decode with the tables that it loads
 };
 
-/// Measured on an H200 (9.0) alone:
+/// Launch parameters for all compute capabilities, measured on an H200 (9.0) alone:
 ///
 ///  - `warps`: blocks of 4 warps, which load tables twice as often, take 1 to 4 % longer for many chunks.
-///  - `symbols`: as many as 8 warps have with chunks of 2^13. Blocks that stay, and load tables once, take 7 % longer
-///    for these, since the last chunks keep few of a multiprocessor's warps busy.
+///  - `symbols`: the number that 8 warps decode with one chunk each of 2^13 symbols. For such chunks, blocks that stay,
+///    and load tables once, take 7 % longer, since the last chunks keep few of a multiprocessor's warps busy.
 inline constexpr tuning_row tuning_rows[] = {{80, 8, 1 << 16}, {90, 8, 1 << 16}, {100, 8, 1 << 16}, {120, 8, 1 << 16}};
 
-/// The most warps of a block in any row; kernels are compiled for this number.
+/// Largest number of warps per block in any row; kernels are compiled for this number.
 inline constexpr unsigned most_warps = [] {
   unsigned most = 0;
   for (const tuning_row& row : tuning_rows) most = (std::max)(most, row.warps);
   return most;
 }();
 
-/// The row for a compute capability, which must be at least that of the first row.
+/// Returns the row for a compute capability, which must be at least that of the first row.
 constexpr const tuning_row& tuning_of(unsigned capability) noexcept {
   const tuning_row* found = tuning_rows;
   for (const tuning_row& row : tuning_rows) {
@@ -47,15 +47,16 @@ constexpr const tuning_row& tuning_of(unsigned capability) noexcept {
   return *found;
 }
 
-/// How chunks are dealt to blocks of tuning_row::warps warps.
+/// Distribution of chunks over blocks of tuning_row::warps warps.
 struct chunk_deal {
   std::uint64_t blocks;
-  unsigned warps;  ///< of a block that take chunks; all warps load tables
+  unsigned warps;  ///< warps of a block that decode chunks; all warps load tables
 };
 
-/// How to deal `chunks` chunks of 2^chunk_bits symbols on a device of `multiprocessors` multiprocessors, each of which
-/// holds `resident` blocks at once. Few chunks are dealt so that the multiprocessor with most of them has as few as can
-/// be. Blocks of small chunks take several, one after another, while the device is full of blocks.
+/// Deals `chunks` chunks of 2^chunk_bits symbols to the blocks of a device of `multiprocessors` multiprocessors, each
+/// of which holds `resident` blocks at once. Few chunks are dealt so that the multiprocessor with the most chunks has
+/// as few as possible. Blocks of small chunks decode several, one after another, provided that the device stays full of
+/// blocks.
 constexpr chunk_deal deal_of(const tuning_row& row, unsigned multiprocessors, unsigned resident, std::uint64_t chunks,
                              unsigned chunk_bits) noexcept {
   const auto shares = [](std::uint64_t all, std::uint64_t of) { return all / of + (all % of != 0 ? 1 : 0); };
@@ -73,24 +74,23 @@ constexpr chunk_deal deal_of(const tuning_row& row, unsigned multiprocessors, un
     }
   }
   const std::uint64_t rounds = shares(row.symbols, std::uint64_t{deal.warps} << chunk_bits);
-  constexpr std::uint64_t most_blocks = 0x7FFFFFFF;  // of a grid
+  constexpr std::uint64_t most_blocks = 0x7FFFFFFF;  // the limit of a grid
   deal.blocks = (std::min)({deal.blocks, (std::max)(staying, shares(deal.blocks, rounds)), most_blocks});
   return deal;
 }
 
-/// The current device.
+/// Properties of the current device.
 struct device_traits {
   int number = 0;
   unsigned capability = 0;
   unsigned multiprocessors = 0;
 };
 
-/// The traits of the current device. Errors: unsupported without a device, and for a device for which there are no
-/// kernels.
+/// Returns the properties of the current device. Errors: unsupported if there is no device, or no kernels for it.
 inline result<device_traits> current_device() {
   device_traits device;
   ECQ_CHECK(check_cuda(cudaGetDevice(&device.number), "asking for the device"));
-  // Capability and number of multiprocessors, 16 bits each, once they are known. Several threads may ask at the same
+  // Capability and number of multiprocessors, 16 bits each; 0 until they are known. Several threads may ask at the same
   // time; they get the same answer.
   static std::atomic<std::uint32_t> known[64] = {};
   std::atomic<std::uint32_t>* const slot = device.number < 64 ? &known[device.number] : nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where a device records errors, for the host to read when it waits anyway.
+/// A record of a device's errors, which the host reads when it waits anyway.
 
 #include <cuda_runtime.h>
 
@@ -11,20 +11,20 @@
 
 namespace ecq {
 
-/// The outcome of work on a device, in 8 bytes of device memory that the caller owns, aligned to 8 bytes. Clear it
-/// before the first call, and again after it has reported an error, which it keeps. Several calls may share a verdict.
-/// Of the errors that they report, it keeps the first, ordered by kind as in errc and then by number.
+/// Outcome of work on a device, in 8 bytes of device memory that the caller owns, aligned to 8 bytes. Clear it before
+/// the first call, and again after it has reported an error, which it keeps until then. Several calls may share a
+/// verdict. Of the errors that they report, it keeps the first, ordered by kind as in errc and then by number.
 class device_verdict {
  public:
   explicit device_verdict(void* memory) : memory_(static_cast<unsigned long long*>(memory)) {}
 
-  /// Records that there is no error; in order of gpu.stream.
+  /// Records, on gpu.stream, that there is no error.
   result<void> clear(const cuda& gpu) const {
     return detail::check_cuda(cudaMemsetAsync(memory_, 0xFF, sizeof *memory_, gpu.stream), "clearing a verdict");
   }
 
-  /// Waits for gpu.stream. Errors: the error that was reported, with its number; device_error; invalid_argument for a
-  /// value that nothing reports, such as in memory that was never cleared.
+  /// Waits for gpu.stream and returns the outcome. Errors: the error that was reported, with its number; device_error;
+  /// invalid_argument for a value that nothing reports, as in memory that was never cleared.
   result<void> wait(const cuda& gpu) const {
     unsigned long long reported = 0;
     ECQ_CHECK(detail::check_cuda(
@@ -54,7 +54,7 @@ class device_verdict {
 
 namespace detail {
 
-/// Records a failure of kind `code` at `number` (below 2^56). Only one thread calls it.
+/// Records a failure of kind `code` at `number` (below 2^56). One thread calls it for each failure.
 __device__ inline void report_failure(unsigned long long* verdict, errc code, std::uint64_t number) {
   atomicMin(verdict, (static_cast<unsigned long long>(code) << 56) | number);
 }

@@ -31,9 +31,9 @@ struct matrix_place {
   bool operator==(const matrix_place&) const = default;
 };
 
-/// Places for matrices that are row-major and without gaps, one after another in the order of `matrices`, each
-/// beginning at a multiple of 256 elements. The shapes must have been checked against a stream (block_decoder::open).
-/// Throws std::bad_alloc.
+/// Returns places for row-major matrices without gaps, one after another in the order of `matrices`, each beginning at
+/// a multiple of 256 elements. The shapes must have been checked against a stream (block_decoder::open). Throws
+/// std::bad_alloc.
 inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> matrices) {
   std::vector<matrix_place> places;
   std::uint64_t end = 0;
@@ -45,9 +45,9 @@ inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> mat
   return places;
 }
 
-/// Number of elements of a buffer with room for `matrices` at `places`, one for each. Errors: invalid_argument for
-/// another number of places, for rows that are shorter than the matrix's, and for ends beyond 2^60, so that the number
-/// of bytes fits in 64 bits.
+/// Returns the number of elements of a buffer with room for `matrices` at `places`, one for each. Errors:
+/// invalid_argument for another number of places, for a row stride shorter than the matrix's rows, and for ends beyond
+/// 2^60, so that the number of bytes fits in 64 bits.
 inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
                                          std::span<const matrix_place> places) {
   if (places.size() != matrices.size()) {
@@ -71,7 +71,7 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
 
 namespace detail {
 
-/// What warp_matrix::by_four says of the other members.
+/// Returns the value of warp_matrix::by_four that follows from the other members.
 inline bool goes_by_four(const warp_matrix& matrix) noexcept {
   constexpr std::uint32_t most = (std::numeric_limits<std::uint32_t>::max)();
   const bool groups = matrix.columns_per_group % 4 == 0 || matrix.columns_per_group >= matrix.columns;
@@ -87,8 +87,9 @@ struct warp_rows {
   std::uint32_t count = 0;
 };
 
-/// Rows first, ..., first + rows - 1 of `matrix`, which has them, the first one at element 0 of the output. Two pieces
-/// where the first row lies within a group of rows that share scales, and the last one in another.
+/// Returns rows first, ..., first + rows - 1 of `matrix`, which must have them; the first one is at element 0 of the
+/// output. There are two pieces if the first row lies within a group of rows that share scales and the last row in
+/// another group.
 inline warp_rows rows_of(const warp_matrix& matrix, std::uint32_t first, std::uint32_t rows) noexcept {
   warp_rows found;
   for (std::uint32_t done = 0; done < rows; ++found.count) {
@@ -106,11 +107,11 @@ inline warp_rows rows_of(const warp_matrix& matrix, std::uint32_t first, std::ui
   return found;
 }
 
-/// What a sink needs to know about a block of quantised matrices.
+/// A block of quantised matrices as sinks need it.
 struct warp_block {
-  std::array<float, 256> values{};    ///< by code; infinity if the code is not a finite number
-  std::vector<warp_matrix> matrices;  ///< those with weights, in order of their symbols
-  std::vector<std::uint16_t> scales;  ///< of all matrices, as bits of BF16
+  std::array<float, 256> values{};    ///< values of the 256 codes; infinity if a code is not a finite number
+  std::vector<warp_matrix> matrices;  ///< matrices with weights, in order of their symbols
+  std::vector<std::uint16_t> scales;  ///< scales of all matrices, as bits of BF16
 
   /// Makes a block of `matrices`, which must have been checked against their stream (block_decoder::open), at `places`,
   /// which elements_at must have checked. Errors: unsupported for lossless matrices, for matrices of several formats or
@@ -132,7 +133,7 @@ struct warp_block {
     });
   }
 
-  /// Whether all of these codes are finite numbers.
+  /// Whether all of `codes` are finite numbers.
   bool finite(const std::bitset<256>& codes) const noexcept {
     for (std::size_t code = 0; code < values.size(); ++code) {
       if (codes[code] && !(std::fabs(values[code]) <= (std::numeric_limits<float>::max)())) return false;

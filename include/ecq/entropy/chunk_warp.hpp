@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a warp (base/threads.hpp) walks through a chunk of any coder: written once over a step, which decodes one symbol
-/// per lane, and a sink, which takes the symbols.
+/// Decoding of a chunk of any coder by a warp (base/threads.hpp). It is written once, over a step, which decodes one
+/// symbol per lane, and a sink, which takes the symbols.
 
 #include <concepts>
 #include <cstddef>
@@ -15,42 +15,42 @@
 
 namespace ecq {
 
-/// Bytes of fast memory through which the words of a chunk pass.
+/// Size in bytes of the ring in fast memory through which the words of a chunk pass.
 inline constexpr std::uint32_t word_ring_bytes = 1280;
 
-/// The coded part of one chunk as a warp sees it. Pointers are aligned as a stream's sections are (states to 4 bytes,
-/// words to 2), and stream_tail_bytes beyond the end of each section are readable, as are all bytes of 8, aligned, of
-/// which one belongs to a word.
+/// Coded part of one chunk as a warp sees it. Pointers are aligned like a stream's sections: states to 4 bytes, words
+/// to 2. Also readable are stream_tail_bytes beyond the end of each section, and every aligned group of 8 bytes that
+/// contains a byte of a word.
 struct warp_chunk {
   const std::byte* states;
   const std::byte* words;
-  std::uint32_t word_count;  ///< no more than 2^30
+  std::uint32_t word_count;  ///< at most 2^30
   std::uint32_t symbols;
-  std::byte* ring = nullptr;  ///< word_ring_bytes of the warp's own, aligned to 8: shared memory on a device
+  std::byte* ring = nullptr;  ///< the warp's own word_ring_bytes, aligned to 8: shared memory on a device
 };
 
-/// `step(state, active)` decodes a symbol for each active lane: it advances the states, which are then renormalised,
-/// and returns a value whose byte Step::code_byte is the decoded byte.
+/// Step of a decoder: `step(state, active)` decodes a symbol for each active lane. It advances the states, which the
+/// caller then renormalises, and returns a value whose byte Step::code_byte is the decoded byte.
 template <class Step, class Warp>
 concept warp_step = requires(Step& step, typename Warp::lanes& state, typename Warp::flags active) {
   { step(state, active) } -> std::same_as<typename Warp::lanes>;
   requires Step::code_byte < 4;
 };
 
-/// `sink(codes, group, left)` takes the four decoded bytes of each lane in group number `group`; `left` codes of the
-/// group exist.
+/// Sink of decoded symbols: `sink(codes, group, left)` takes the four decoded bytes of each lane in group number
+/// `group`. The group has `left` codes.
 template <class Sink, class Warp>
 concept warp_sink = requires(Sink& sink, const typename Warp::lanes& codes, std::uint32_t group, std::uint32_t left) {
   sink(codes, group, left);
 };
 
-/// A warp_sink that asks for memory ahead: `sink.fetch(group)` is called before group `group` is decoded if that is a
-/// whole group, even if the group turns out to be damaged.
+/// A warp_sink that asks for memory ahead: `sink.fetch(group)` is called before whole group `group` is decoded, even if
+/// the group turns out to be damaged.
 template <class Sink>
 concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(group); };
 
-/// A warp_sink that takes the four values of each lane as steps returned them, in byte `Byte` of which are the decoded
-/// bytes: `sink.template take<Byte>(found, group)` is called for whole groups instead.
+/// A warp_sink that takes the four values of each lane as the steps returned them. `sink.template take<Byte>(found,
+/// group)` is called for whole groups instead; byte `Byte` of each value is the decoded byte.
 template <class Sink, class Warp>
 concept value_sink = requires(Sink& sink, const typename Warp::lanes (&found)[4], std::uint32_t group) {
   sink.template take<0>(found, group);
@@ -58,7 +58,7 @@ concept value_sink = requires(Sink& sink, const typename Warp::lanes (&found)[4]
 
 namespace detail {
 
-/// The bytes `Byte` of four values.
+/// Packs byte `Byte` of each of four values into one value.
 template <lockstep_warp Warp, unsigned Byte>
 ECQ_HOST_DEVICE typename Warp::lanes packed(const typename Warp::lanes (&found)[4]) {
   constexpr unsigned pair = Byte | ((4 + Byte) << 4);
@@ -66,11 +66,12 @@ ECQ_HOST_DEVICE typename Warp::lanes packed(const typename Warp::lanes (&found)[
                              Warp::permute_bytes(found[2], found[3], pair), 0x5410);
 }
 
-/// Words that a warp takes from one chunk. A step waits for its words, so they pass through a ring of fast memory, to
-/// which the warp copies them while it decodes earlier ones: a device's second cache takes about eight times as long to
-/// answer. Words that do not exist are whatever lies in the ring; their number tells in the end.
+/// Words that a warp takes from one chunk. A step waits for its words, and a device's second-level cache takes about
+/// eight times as long to answer as fast memory. The warp therefore copies words to a ring in fast memory while it
+/// decodes earlier ones. Words beyond the end of the chunk have arbitrary values; all_taken() then tells that too many
+/// were taken.
 ///
-/// Places are in bytes, from the 8 bytes in which the first word lies.
+/// Positions are in bytes, from the aligned 8 bytes that contain the first word.
 template <lockstep_warp Warp>
 class warp_words {
  public:
@@ -81,7 +82,7 @@ class warp_words {
         at_(Warp::uniform(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(chunk.words) % copied_by_lane))),
         end_(Warp::uniform(at_ + 2 * chunk.word_count)),
         from_(Warp::template own_place<copied_by_lane / 4>(chunk.words - at_)) {
-    Warp::wait_for_copies();  // of a chunk before
+    Warp::wait_for_copies();  // of the previous chunk
     copy(0);
     copy(copied_at_once);
     Warp::wait_for_copies();
@@ -89,8 +90,8 @@ class warp_words {
     low_at_ = 3 * copied_at_once - enough + 1;
   }
 
-  /// To be called before each group. Its words have arrived then: a group takes at most most_taken bytes, and those
-  /// that may be on their way are the last copied_at_once.
+  /// Makes sure that the words of the next group have arrived; to be called before each group. A group takes at most
+  /// most_taken bytes, and only the last copied_at_once bytes may still be on their way.
   ECQ_HOST_DEVICE void fetch() {
     if (at_ < low_at_) return;
     const std::uint32_t copied = round_ + low_at_ + enough - 1;
@@ -102,7 +103,8 @@ class warp_words {
     copy(copied);
   }
 
-  /// Lanes of `active` whose state is below 2^16 take the next words, in ascending order, whether they exist or not.
+  /// Renormalises: lanes of `active` whose state is below 2^16 take the next words, in ascending order of lanes,
+  /// whether or not the words exist.
   ECQ_HOST_DEVICE void renormalize(typename Warp::flags active, lanes& state) {
     const auto due = Warp::both(active, Warp::below(state, lanes(bit_stack_bottom)));
     const std::uint32_t ballot = Warp::ballot(due);
@@ -113,7 +115,7 @@ class warp_words {
     at_ += 2 * Warp::count(ballot);
   }
 
-  /// Whether all words were taken, and no more than there are.
+  /// Whether exactly the words of the chunk were taken.
   ECQ_HOST_DEVICE bool all_taken() const { return round_ + at_ == end_; }
 
  private:
@@ -121,8 +123,8 @@ class warp_words {
   static constexpr std::uint32_t copied_at_once = copied_by_lane * lane_count;
   static constexpr std::uint32_t most_taken = 2 * group_symbols;
   static constexpr std::uint32_t enough = most_taken + copied_at_once;
-  // A copy takes the place of what was taken at least a group before. The bytes that follow the ring repeat its first
-  // ones, so that a group's words lie in a row.
+  // A copy replaces bytes that were taken at least one group earlier. The bytes that follow the ring repeat its first
+  // ones, so that a group's words are contiguous.
   static constexpr std::uint32_t ring_bytes = enough + most_taken + copied_at_once;
   static_assert((ring_bytes & (ring_bytes - 1)) == 0 && most_taken <= copied_at_once);
   static_assert(ring_bytes + copied_at_once == word_ring_bytes);
@@ -135,16 +137,16 @@ class warp_words {
   }
 
   std::byte* ring_;
-  std::uint32_t at_;         ///< in the ring, of the next word
-  std::uint32_t low_at_;     ///< from where on fewer than `enough` bytes are copied beyond `at_`
-  std::uint32_t round_ = 0;  ///< of the ring's first byte
+  std::uint32_t at_;         ///< position of the next word in the ring
+  std::uint32_t low_at_;     ///< value of `at_` from which on fewer than `enough` bytes are copied beyond it
+  std::uint32_t round_ = 0;  ///< position of the ring's first byte
   std::uint32_t end_;
   const std::byte* from_;
   lanes own_ = Warp::lane_numbers() * lanes(copied_by_lane);
   lanes lower_ = Warp::lower_lanes();
 };
 
-/// To be called before a sink is called for a whole group.
+/// Calls `sink.fetch(group)` if the sink is a fetching_sink; to be called before the sink is called for a whole group.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
   if constexpr (fetching_sink<Sink>) sink.fetch(group);
@@ -152,8 +154,8 @@ ECQ_HOST_DEVICE void fetch_ahead(Sink& sink, std::uint32_t group) {
 
 }  // namespace detail
 
-/// Decodes a chunk whose lanes have states of at least 2^16, renormalised from words: chunks of rANS and of bit stacks.
-/// Returns the verdict of the scalar decoder.
+/// Decodes a chunk whose lanes have states of at least 2^16 that are renormalised from words: a chunk of rANS or of bit
+/// stacks. Returns the same verdict as the scalar decoder.
 template <lockstep_warp Warp, warp_step<Warp> Step, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, Sink&& sink) {
   static_assert(lane_count == 32 && rounds_per_group == 4, "a warp has 32 lanes, each with 4 codes of a group");
@@ -194,7 +196,7 @@ ECQ_HOST_DEVICE errc decode_chunk_by_warp(Step& step, const warp_chunk& chunk, S
   }
   const bool ended = Warp::ballot(Warp::below(lanes(detail::bit_stack_bottom), state)) == 0;
   if (ended && words.all_taken()) return errc::ok;
-  Warp::wait_for_copies();  // words of a damaged chunk may be on their way, and their memory somebody else's soon
+  Warp::wait_for_copies();  // copies may be on their way, to memory that others may use soon
   return errc::corrupt;
 }
 
@@ -213,7 +215,8 @@ ECQ_HOST_DEVICE errc store_chunk_by_warp(std::uint8_t code, const warp_chunk& ch
   return errc::ok;
 }
 
-/// Decodes a chunk of only one symbol, whose decoded byte is `code`: the states never moved and there are no words.
+/// Decodes a chunk of only one symbol, whose decoded byte is `code`. Returns errc::corrupt unless its states never
+/// moved and it has no words.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 ECQ_HOST_DEVICE errc fill_chunk_by_warp(std::uint8_t code, const warp_chunk& chunk, Sink&& sink) {
   using lanes = typename Warp::lanes;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How symbols and raw bits become elements again, described by values that joining kernels read.
+/// Rules for joining symbols and raw bits into elements, as values that joining kernels read.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ecq {
 
-/// How to join an element: element = restore(symbol << low_bits | raw), where restore rotates right by `turned` bits.
+/// Rule for a join: element = restore(symbol << low_bits | raw), where restore rotates right by `turned` bits.
 struct element_join {
   std::size_t width = 1;  ///< bytes of an element: 1, 2 or 4
   unsigned low_bits = 0;  ///< bits of an arranged element below its symbol
@@ -26,17 +26,18 @@ struct element_join {
   }
 };
 
-/// Where the elements of one chunk go. Symbols that are not joined yet take the last bytes of the same memory, one byte
-/// each, so joining from the front never overtakes them. So do pairs, one byte for two elements.
+/// Destination of the elements of one chunk. Symbols that are not joined yet take the last bytes of the same memory,
+/// one byte each, so joining from the front never overtakes them. So do pairs, one byte for two elements.
 struct element_target {
   const std::byte* raw = nullptr;  ///< the chunk's raw bits; stream_tail_bytes beyond their end may be read
   std::byte* elements = nullptr;
   std::uint32_t joined = 0;               ///< leading elements that are joined; the others are still symbols
-  std::uint8_t* pairs = nullptr;          ///< of a chunk in pairs: where pair 0 goes if it is not joined
-  const std::byte* escape = nullptr;      ///< of a chunk in pairs: the first escape that no joined element has taken
+  std::uint8_t* pairs = nullptr;          ///< for a chunk in pairs: where pair 0 goes if it is not joined
+  const std::byte* escape = nullptr;      ///< for a chunk in pairs: the first escape that no joined element has taken
   const std::byte* escape_end = nullptr;  ///< stream_tail_bytes beyond it may be read
 
-  /// The address of symbol 0 in a chunk of `count` elements of `width` bytes, or of pair 0.
+  /// Returns the address of symbol 0 in a chunk of `count` elements of `width` bytes, or of pair 0 for a chunk in
+  /// pairs.
   std::uint8_t* symbols(std::size_t width, std::size_t count) const noexcept {
     if (pairs != nullptr) return pairs;
     return reinterpret_cast<std::uint8_t*>(elements) + (width - 1) * count;
@@ -45,7 +46,7 @@ struct element_target {
 
 namespace detail {
 
-/// The kernels of an instruction set that join `count` symbols, a multiple of 64, with their raw bits.
+/// Kernels of an instruction set that join `count` symbols, a multiple of 64, with their raw bits.
 struct join_kernels {
   using kernel = void(const element_join& join, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
                       std::byte* to);
@@ -55,7 +56,7 @@ struct join_kernels {
   kernel* two;    ///< two bytes with up to 15 raw bits
   kernel* four;   ///< four bytes with up to 25 raw bits
 
-  /// The one for such elements, or null.
+  /// Returns the kernel for elements of `join`, or null.
   constexpr kernel* of(const element_join& join) const noexcept {
     if (join.width == 1 && join.bits < 8) return bytes;
     if (join.width == 2 && join.low_bits == 8 && join.bits == 8) return bf16;

@@ -20,7 +20,7 @@ namespace ecq {
 /// registered.
 enum class coder_id : std::uint16_t { raw = 0, rans = 1, tans = 2, huffman = 3, huffman_gaps = 4 };
 
-/// "rans" for coder_id::rans, and so on.
+/// Returns the name of a coder: "rans" for coder_id::rans, and so on.
 constexpr std::string_view to_string(coder_id id) noexcept {
   switch (id) {
     case coder_id::raw: return "raw";
@@ -32,7 +32,7 @@ constexpr std::string_view to_string(coder_id id) noexcept {
   return "unknown";
 }
 
-/// Where the coded bytes of one chunk lie. `words` and `states` may be read stream_tail_bytes beyond their end.
+/// Location of the coded bytes of one chunk. `words` and `states` may be read stream_tail_bytes beyond their end.
 struct chunk_bytes {
   const std::byte* states;   ///< Coder::state_bytes bytes
   const std::byte* words;    ///< `word_count` little-endian 16-bit words
@@ -40,7 +40,7 @@ struct chunk_bytes {
   std::uint32_t symbols;     ///< 1 .. 2^18
 };
 
-/// How a coder will code a stream: the symbol map of all chunks and a table for each class of chunks.
+/// Plan by which a coder codes a stream: the symbol map of all chunks and a table for each class of chunks.
 template <class Table>
 struct coding_plan {
   split_map map;
@@ -49,13 +49,13 @@ struct coding_plan {
 };
 
 /// A coder that codes bytes chunk by chunk, with one static table for each class of chunks.
-///  - `plan` chooses symbol map and tables for the histograms given, none of them empty; a coder that codes anything
-///    leaves at most `most_raw_bits` (0..7, by default 7) bits raw;
+///  - `plan` chooses the symbol map and the tables for the given histograms, none of them empty. Unless the coder codes
+///    nothing, it leaves at most `most_raw_bits` (0..7, by default 7) bits raw;
 ///  - a table appends its record to a stream's tables section and reads it back at `position`, which it moves past the
-///    record; reading checks everything and allocates nothing on the record's word;
-///  - an encoder codes one chunk, all of whose symbols are in its table. It is given whole codes, of which it codes the
-///    symbols: the map says which bits are raw, and the stream stores those. It writes Coder::state_bytes bytes of
-///    states, writes words to the *end* of `words`, which has room for as many as there are codes, and returns their
+///    record. Reading checks everything and never lets an unchecked value decide how much memory is allocated;
+///  - an encoder codes one chunk, all of whose symbols are in its table. It is given whole codes and codes their
+///    symbols; the map says which bits are raw, and the stream stores those. The encoder writes Coder::state_bytes
+///    bytes of states, writes words to the *end* of `words`, which has room for one word per code, and returns their
 ///    number;
 ///  - a decoder writes `coded symbol << raw bits` for each symbol of a chunk. Any bytes are safe to decode: it returns
 ///    errc::corrupt if they are not a chunk that an encoder wrote.
@@ -82,23 +82,23 @@ concept entropy_coder =
       { decoder.decode(chunk, out) } -> std::same_as<errc>;
     };
 
-/// Specialised to true beside each backend's definition.
+/// Whether `Type` is a backend. Specialised to true beside each backend's definition.
 template <class Type>
 inline constexpr bool is_backend = false;
 template <>
 inline constexpr bool is_backend<cpu> = true;
 
-/// Where verbs run: `cpu{.threads = n}`.
+/// A backend, on which the library's functions run, such as `cpu{.threads = n}`.
 template <class Type>
 concept backend = std::copyable<Type> && is_backend<Type>;
 
-/// Specialised to true beside the decoder of a coder for a backend.
+/// Whether `Backend` can decode streams of `Coder`. Specialised to true beside the decoder of a coder for a backend.
 template <class Coder, class Backend>
 inline constexpr bool has_decoder = false;
 template <entropy_coder Coder>
 inline constexpr bool has_decoder<Coder, cpu> = true;
 
-/// `Backend` can decode streams of `Coder`.
+/// A backend that can decode streams of `Coder`.
 template <class Coder, class Backend>
 concept decodable_on = entropy_coder<Coder> && backend<Backend> && has_decoder<Coder, Backend>;
 

@@ -19,10 +19,10 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// What four steps lead to, as matrices of bits by which bytes of two lanes are multiplied. Steps are linear, so
-/// quantisers and states are sums of two products, of parities and of states. In a byte of quantisers or states, each
-/// lane has a nibble, the first one the lower; a byte of parities is the other way round, the first lane's first one
-/// highest.
+/// Effect of four steps on two lanes, as matrices of bits by which bytes are multiplied. Steps are linear, so
+/// quantisers and states are sums of two products, one of parities and one of states. In a byte of quantisers or
+/// states, each lane has a nibble, the first lane the lower one. A byte of parities has the opposite order: the first
+/// parity of the first lane is the highest bit.
 struct two_lane_matrices {
   std::uint64_t quantizers_of_parities = 0, quantizers_of_state = 0;
   std::uint64_t state_of_parities = 0, state_of_state = 0;
@@ -40,7 +40,7 @@ struct two_lane_matrices {
   }
 
  private:
-  /// Adds what bit `from` of a factor leads to, which is `to` in `lane`. The row of bit 0 is the highest byte.
+  /// Records in the matrices that bit `from` of a factor leads to `to` in `lane`. The row of bit 0 is the highest byte.
   static constexpr void add(const four_steps& to, unsigned lane, unsigned from, std::uint64_t& quantizers,
                             std::uint64_t& state, std::uint64_t& highest) {
     for (unsigned bit = 0; bit < 4; ++bit) {
@@ -58,7 +58,7 @@ ECQ_AVX512 inline __m512i every_matrix(std::uint64_t matrix) {
   return _mm512_set1_epi64(static_cast<long long>(matrix));
 }
 
-/// For each byte of eight, where its eight bits are among the 64: controls that spread them over eight bytes.
+/// Multishift controls that spread the eight bits of any one byte of 64 bits over eight bytes.
 struct bit_places {
   constexpr bit_places() {
     for (unsigned byte = 0; byte < 8; ++byte) {
@@ -71,13 +71,14 @@ struct bit_places {
 
 inline constexpr bit_places places_of_bits;
 
-/// Four trellises at the same place in their periods. A group of each is two registers of 64 indices.
+/// Four trellises at the same position in their periods. A group of each fills two registers of 64 indices.
 class four_trellises {
  public:
   static constexpr std::size_t trellises = 4;
   static constexpr std::size_t registers = 2 * trellises;
 
-  /// The states of all lanes, 0 at the beginning of a period: bits 0 to 3, and bit 4 as bit 0 of a nibble.
+  /// States of all lanes, 0 at the beginning of a period: `low` has bits 0 to 3, and `highest` has bit 4 as bit 0 of a
+  /// nibble.
   struct states {
     __m512i low;
     __m512i highest;
@@ -93,17 +94,17 @@ class four_trellises {
     highest_of_state_ = every_matrix(matrices.highest_of_state);
   }
 
-  /// A register of a group of indices: two for each of `places`, from `at` on.
+  /// Loads register `r` of a group of indices. Each of `places` has two registers, from `at` on.
   ECQ_AVX512 [[gnu::always_inline]] static inline __m512i load(std::uint8_t* const (&places)[trellises], std::size_t at,
                                                                std::size_t r) {
     return _mm512_loadu_si512(places[r / 2] + at + 64 * (r % 2));
   }
 
-  /// The lowest bits of a group of indices: of every eight bytes, byte r has those of these bytes of register r, the
-  /// first one highest.
+  /// Returns the lowest bits of a group of indices. Byte r of every eight bytes has the lowest bits of the same eight
+  /// bytes of register r, the first one highest.
   ECQ_AVX512 [[gnu::always_inline]] static inline __m512i parities(std::uint8_t* const (&places)[trellises],
                                                                    std::size_t at) {
-    // A matrix whose rows are eight indices gives their lowest bits, in the byte of their register.
+    // A matrix whose rows are eight indices maps 1 to their lowest bits. The 1 is in the byte of the register.
     __m512i lowest[registers];
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) {
@@ -113,8 +114,8 @@ class four_trellises {
                   _mm512_xor_si512(lowest[6], lowest[7]));
   }
 
-  /// Moves all lanes on by four indices each, of `parities`. Returns the quantisers, as parities() are but for the
-  /// first one lowest. `Highest` says whether there are 32 states.
+  /// Moves all lanes on by four indices each, whose lowest bits are `parities`. Returns the quantisers in the layout of
+  /// parities(), but with the first one lowest. `Highest` says whether there are 32 states.
   template <bool Highest>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(states& lanes, __m512i parities) const {
     const __m512i before = lanes.low;
@@ -127,7 +128,7 @@ class four_trellises {
     return products(parities, quantizers_of_parities_, before, quantizers_of_state_);
   }
 
-  /// The codes of register `r`, of which `index` has the indices, with the quantisers that `step` returned.
+  /// Returns the codes of register `r`, whose indices are `index`, given the quantisers that step() returned.
   ECQ_AVX512 [[gnu::always_inline]] static inline __m512i codes(__m512i index, __m512i quantizers, std::size_t r) {
     const __m512i own = _mm512_multishift_epi64_epi8(_mm512_load_si512(places_of_bits.of_byte[r]), quantizers);
     return _mm512_ternarylogic_epi32(_mm512_add_epi8(index, index), own, _mm512_set1_epi8(1), 0xF8);  // a | (b & c)
@@ -138,7 +139,7 @@ class four_trellises {
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
   }
 
-  /// The sum of two products.
+  /// Returns the sum of two products.
   ECQ_AVX512 [[gnu::always_inline]] static inline __m512i products(__m512i a, __m512i by_a, __m512i b, __m512i by_b) {
     return _mm512_xor_si512(_mm512_gf2p8affine_epi64_epi8(a, by_a, 0), _mm512_gf2p8affine_epi64_epi8(b, by_b, 0));
   }

@@ -28,7 +28,7 @@ struct frequency_table {
 
 namespace detail {
 
-/// std::bit_width for device code, which cannot call it.
+/// Returns std::bit_width(value) for device code, which cannot call that function.
 ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
   unsigned width = 0;
   for (unsigned step = 32; step != 0; step /= 2) {
@@ -40,7 +40,7 @@ ECQ_HOST_DEVICE constexpr unsigned bit_width(std::uint64_t value) noexcept {
   return width + static_cast<unsigned>(value);
 }
 
-/// log2_fixed of several values at once: side by side, their chains of dependent multiplications overlap.
+/// Computes log2_fixed() of several values side by side, so that their chains of dependent multiplications overlap.
 template <std::size_t Count>
 ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count],
                                              std::uint64_t (&logarithms)[Count]) noexcept {
@@ -67,7 +67,8 @@ ECQ_HOST_DEVICE constexpr void log2_fixed_of(const std::uint32_t (&values)[Count
 
 }  // namespace detail
 
-/// log2(value) in units of 2^-32, rounded down to within 4 units; integer arithmetic only. Precondition: value >= 1.
+/// Returns log2(value) in units of 2^-32, rounded down to within 4 units. Uses integer arithmetic only. Precondition:
+/// value >= 1.
 ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept {
   std::uint64_t logarithm[1] = {};
   detail::log2_fixed_of({value}, logarithm);
@@ -76,8 +77,8 @@ ECQ_HOST_DEVICE constexpr std::uint64_t log2_fixed(std::uint32_t value) noexcept
 
 namespace detail {
 
-/// What frequency_work::next is: the gain of the symbol once it has a unit more, its loss once it has one less, or not
-/// known.
+/// Meaning of frequency_work::next: not known, the symbol's gain after it gets one unit more, or its loss after it gets
+/// one unit less.
 enum class next_price : std::uint8_t { none, more, less };
 
 /// A frequency table under construction, in memory that the threads of a group share.
@@ -93,7 +94,7 @@ struct frequency_work {
   next_price next_for[256];
 };
 
-/// The first number below `count` whose value, or with Least whose complement, is largest.
+/// Returns the first index below `count` whose value is largest, or smallest if `Least`.
 template <bool Least, shuffling_group Group>
 ECQ_HOST_DEVICE std::uint32_t first_extreme(const Group& group, const std::uint64_t* values, std::uint32_t count) {
   std::uint64_t best = 0;
@@ -108,7 +109,7 @@ ECQ_HOST_DEVICE std::uint32_t first_extreme(const Group& group, const std::uint6
   return group.first_of_largest(best, where);
 }
 
-/// The symbols that occur among counts[0], ..., counts[255] and how often they do.
+/// Lists in `work` the symbols that occur according to counts[0], ..., counts[255], and their counts.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void list_symbols(const Group& group, const std::uint64_t* counts, frequency_work& work) {
   const std::uint32_t each = 256 / group.size();
@@ -126,16 +127,17 @@ ECQ_HOST_DEVICE void list_symbols(const Group& group, const std::uint64_t* count
   group.sync();
 }
 
-/// Makes the frequencies of the symbols listed in `work`, at least one, as normalize_frequencies describes. The cost is
-/// convex in each frequency, so an allocation from which no single unit can be moved with profit is optimal: start near
-/// the proportional one and move units, always where it gains most or hurts least.
+/// Computes the frequencies of the symbols listed in `work`, of which there is at least one, as the public
+/// normalize_frequencies() describes. The cost is convex in each frequency, so an allocation from which no single unit
+/// can be moved with profit is optimal. The search starts near the proportional allocation and moves units, always
+/// where it gains most or hurts least.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bits, frequency_work& work) {
   const std::uint32_t count = work.count;
   const auto each = [&](auto&& use) {
     for (std::uint32_t i = group.rank(); i < count; i += group.size()) use(i);
   };
-  // 31 bits of counts, so that count * log2 fits in 64 bits.
+  // Keeps 31 bits of the counts, so that count * log2 fits in 64 bits.
   std::uint64_t own = 0;
   each([&](std::uint32_t i) { own += work.counts[i]; });
   const unsigned width = bit_width(group.sum(own));
@@ -174,7 +176,7 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   });
   std::uint64_t sum = group.sum(own);
   group.sync();
-  // A logarithm takes longer than all else, so each thread takes that of a symbol, and units move by what is known.
+  // Logarithms take longer than all else, so each thread computes those of one symbol, and moves use known values.
   const auto change = [&](std::uint32_t i, next_price which) {
     const bool known = work.next_for[i] == which;
     group.sync();
@@ -214,7 +216,8 @@ ECQ_HOST_DEVICE void normalize_frequencies(const Group& group, unsigned scale_bi
   }
 }
 
-/// Information of `count` symbols with these counts and frequencies, in bits, as coded_bits computes it.
+/// Returns the information, in bits, of `count` symbols with these counts and frequencies, as the public coded_bits()
+/// defines it.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t* counts,
                                          const std::uint32_t* frequencies, std::uint32_t count, unsigned scale_bits) {
@@ -228,8 +231,8 @@ ECQ_HOST_DEVICE std::uint64_t coded_bits(const Group& group, const std::uint64_t
 
 }  // namespace detail
 
-/// The frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)) if every symbol that
-/// occurs has a frequency of at least 1. Precondition: at least one symbol occurs, and 8 <= scale_bits <= 16.
+/// Returns the frequencies that minimise the cross entropy -sum(count * log2(frequency / 2^scale_bits)), where symbols
+/// that occur have frequencies of at least 1. Precondition: at least one symbol occurs, and 8 <= scale_bits <= 16.
 inline frequency_table normalize_frequencies(const histogram& codes, unsigned scale_bits) {
   detail::frequency_work work;
   detail::list_symbols(host_group(), codes.counts.data(), work);
@@ -242,8 +245,8 @@ inline frequency_table normalize_frequencies(const histogram& codes, unsigned sc
   return table;
 }
 
-/// Information of `codes` coded with `table`, in bits, rounded up: sum of count * (scale_bits - log2(frequency)).
-/// Precondition: every code that occurs is in the table.
+/// Returns the information of `codes` coded with `table`, in bits, rounded up: sum of count * (scale_bits -
+/// log2(frequency)). Precondition: every code that occurs is in the table.
 inline std::uint64_t coded_bits(const histogram& codes, const frequency_table& table) {
   std::array<std::uint64_t, 256> counts;
   for (std::size_t i = 0; i < table.count; ++i) counts[i] = codes.counts[table.symbols[i]];

@@ -16,8 +16,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Counts codes one by one. Eight counters per value: with one, a run of the same value would wait for its last store
-/// every time. The counters are narrow, to stay in the cache, so they hold at most 2^32 - 1 codes.
+/// Counts codes one by one, with eight counters per value. With only one, a run of the same value would wait for its
+/// last store every time. The counters are narrow, to stay in the cache, so they hold at most 2^32 - 1 codes.
 struct split_counters {
   void add(std::span<const std::uint8_t> codes) noexcept {
     std::size_t at = 0;
@@ -40,8 +40,8 @@ struct split_counters {
 };
 
 #if ECQ_X86
-/// Counts whole batches of `codes`, those in a window to `counts` and others to `others`, unless too few lie in any
-/// window. Returns the codes that are left.
+/// Counts whole batches of `codes`: those in a window are added to `counts`, the others to `others`. Counts nothing if
+/// too few codes lie in any window. Returns the codes that are left.
 inline std::span<const std::uint8_t> count_in_window(std::span<const std::uint8_t> codes, split_counters& others,
                                                      std::uint64_t* counts) {
   constexpr unsigned sample = 512;

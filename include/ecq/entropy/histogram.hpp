@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Histograms: how often each of the 256 codes occurs.
+/// Histograms, which count how often each of the 256 codes occurs.
 
 #include <array>
 #include <cstddef>
@@ -24,14 +24,14 @@ struct histogram {
     return sum;
   }
 
-  /// The number of different values that occur.
+  /// Returns the number of different values that occur.
   unsigned distinct() const noexcept {
     unsigned present = 0;
     for (const std::uint64_t count : counts) present += count != 0 ? 1U : 0U;
     return present;
   }
 
-  /// Adds the counts of `codes`, which do not depend on `isa`.
+  /// Adds the counts of `codes`. The result does not depend on `isa`.
   void add(std::span<const std::uint8_t> codes, instruction_set isa = instruction_set::automatic) noexcept;
 
   histogram& operator+=(const histogram& other) noexcept {
@@ -42,11 +42,11 @@ struct histogram {
   bool operator==(const histogram&) const = default;
 };
 
-/// The histogram of `codes`, counted on all threads of `backend`.
+/// Returns the histogram of `codes`, counted on all threads of `backend`.
 result<histogram> count_codes(const cpu& backend, std::span<const std::uint8_t> codes);
 
-/// The histogram of the exponent fields of weights of a floating-point `format`; `elements` are the weights' bits in
-/// the machine's byte order, at any address.
+/// Returns the histogram of the exponent fields of weights of a floating-point `format`. `elements` are the weights'
+/// bits in the machine's byte order, at any address.
 result<histogram> count_exponents(const cpu& backend, dtype format, std::span<const std::byte> elements);
 
 }  // namespace ecq

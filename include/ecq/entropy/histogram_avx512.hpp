@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Counts codes with AVX-512 and VPOPCNTDQ, as planes of bits: a counter in memory for each code would take one store a
-/// code.
+/// Counts codes with AVX-512 and VPOPCNTDQ, as planes of bits. Counters in memory would take one store per code.
 
 #include "ecq/base/config.hpp"
 
@@ -18,17 +17,17 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Most codes of a network lie in a window of 64 values: exponents and codes of integers do, and those of FP8 once they
-/// are turned left by one bit, with signs below magnitudes.
+/// Window of 64 values in which most codes of a network lie. Exponents and codes of integers lie in one as they are,
+/// and codes of FP8 once they are rotated left by one bit, with signs below magnitudes.
 struct code_window {
   static constexpr unsigned bits = 6;
   static constexpr unsigned values = 1U << bits;
 
   bool turned = false;
-  std::uint8_t first = 0;  ///< of the codes, or of turned ones; the window may go on at 0
-  unsigned inside = 0;     ///< codes of a sample that lie in it
+  std::uint8_t first = 0;  ///< first value, of the codes or of rotated ones; the window may wrap around to 0
+  unsigned inside = 0;     ///< number of codes of a sample that lie in it
 
-  /// The window that most of `count` codes lie in.
+  /// Returns the window with the largest share of `count` codes.
   static code_window of(const std::uint8_t* codes, unsigned count) {
     code_window best;
     for (const bool turned : {false, true}) {
@@ -44,14 +43,14 @@ struct code_window {
     return best;
   }
 
-  /// The code that is number `place` of the window.
+  /// Returns the code at `place` in the window.
   std::uint8_t code(unsigned place) const {
     const auto arranged = static_cast<std::uint8_t>(first + place);
     return turned ? std::rotr(arranged, 1) : arranged;
   }
 };
 
-/// Swaps bits of each byte: those of `a` that `low` leaves out with those of `b` that are `Distance` below them.
+/// Swaps, in each byte, the bits of `a` that `low` leaves out with the bits of `b` that are `Distance` below them.
 template <unsigned Distance>
 ECQ_AVX512 [[gnu::always_inline]] inline void swap_bits(__m512i& a, __m512i& b, __m512i low) {
   const __m512i lower = _mm512_ternarylogic_epi64(low, a, _mm512_slli_epi16(b, Distance), 0xCA);  // low ? a : b
@@ -72,7 +71,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void bytes_to_planes(__m512i (&bytes)[8
   for (std::size_t i = 0; i < 4; ++i) swap_bits<1>(bytes[2 * i], bytes[2 * i + 1], eighths);
 }
 
-/// Halves each of the first `Count` of `marks` by the bits of `plane`; the half with bits set goes behind them.
+/// Splits each of the first `Count` of `marks` by the bits of `plane`. The half with bits set goes `Count` places on.
 template <std::size_t Count>
 ECQ_AVX512 [[gnu::always_inline]] inline void split_marks(__m512i plane, __m512i* marks) {
   ECQ_UNROLL
@@ -82,7 +81,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void split_marks(__m512i plane, __m512i
   }
 }
 
-/// Writes eight registers: number v marks those of `all` whose bits in the three planes are v.
+/// Writes eight registers. Register v marks those of `all` whose bits in the three planes are v.
 ECQ_AVX512 [[gnu::always_inline]] inline void mark_values(const __m512i* planes, __m512i all, std::uint64_t (*to)[8]) {
   __m512i marks[8] = {all};
   split_marks<1>(planes[0], marks);
@@ -95,19 +94,20 @@ ECQ_AVX512 [[gnu::always_inline]] inline void mark_values(const __m512i* planes,
 /// Counts codes that lie in a window, and lists the others.
 class window_counter {
  public:
-  static constexpr std::size_t blocks = 8;  ///< of a batch
+  static constexpr std::size_t blocks = 8;  ///< blocks of a batch
   static constexpr std::size_t block_codes = 512;
   static constexpr std::size_t batch = blocks * block_codes;
 
   explicit window_counter(const code_window& window) : window_(window) {}
 
-  /// Counts `batch` codes. Writes those outside the window to `others` and returns how many they are; there is room for
-  /// as many and 64 more.
+  /// Counts `batch` codes. Writes those outside the window to `others`, which has room for `batch` + 64 codes, and
+  /// returns their number.
   ECQ_AVX512 std::size_t add(const std::uint8_t* codes, std::uint8_t* others) {
     alignas(64) std::uint64_t low[blocks][8][8];
     alignas(64) std::uint64_t high[blocks][8][8];
     const __m512i first = _mm512_set1_epi8(static_cast<char>(window_.first));
-    // Rows of a matrix of bits, that of bit 0 in the highest byte: the same bit, or the one below it.
+    // Rows of a matrix of bits, the row of bit 0 in the highest byte. A bit comes from the same bit, or from the one
+    // below it.
     const __m512i arrange = _mm512_set1_epi64(window_.turned ? static_cast<long long>(0x8001020408102040)
                                                              : static_cast<long long>(0x0102040810204080));
     const __m512i all = _mm512_set1_epi8(-1);
@@ -144,7 +144,7 @@ class window_counter {
     return listed;
   }
 
-  /// Adds to `counts`, by code, those of all codes so far that lay in the window.
+  /// Adds the counts of all codes so far that lay in the window to `counts`, by code.
   void add_to(std::uint64_t* counts) const {
     for (unsigned place = 0; place < code_window::values; ++place) {
       for (const std::uint64_t part : counts_[place / 8][place % 8]) counts[window_.code(place)] += part;

@@ -16,10 +16,9 @@
 
 namespace ecq::detail::avx2 {
 
-/// Joins elements of one byte with up to 7 raw bits, 32 at a time: adds them, which for symbols without low bits is the
-/// same as joining them. A byte shuffle brings the two bytes that hold an
-/// element's bits into 16 bits, and a multiplication moves the bits to the top. (PDEP is microcode on some machines and
-/// slower even on others.)
+/// Joins elements of one byte with up to 7 raw bits, 32 at a time. The raw bits are added, which for symbols without
+/// low bits is the same as joining them. A byte shuffle brings the two bytes that hold an element's bits into 16 bits,
+/// and a multiplication moves the bits to the top. (PDEP is microcode on some machines and slower even on others.)
 ECQ_AVX2 inline void join_bytes(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
                                 std::size_t count, std::byte* to) {
   std::uint8_t bytes[2][32];  // for the first and the second eight elements of a half register

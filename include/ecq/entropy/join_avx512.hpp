@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Joins symbols with raw bits in AVX-512 registers, 64 elements at a time. One writer serves both kernels that have
+/// Joins symbols with raw bits in AVX-512 registers, 64 elements at a time. The same writers serve kernels that have
 /// symbols in registers and a loop over symbols in memory.
 
 #include "ecq/base/config.hpp"
@@ -19,12 +19,12 @@ ECQ_KERNELS_BEGIN
 namespace ecq::detail::avx512 {
 
 /// Writes symbols alone, unchanged. Every writer has `place`, which moves 64 symbols to where `write` needs them in
-/// their bytes, and `write`, which advances both pointers.
+/// their bytes, and `write`, which writes the elements and advances both pointers.
 struct symbol_writer {
   static constexpr bool joins = false;
-  static constexpr unsigned alphabet = 256;  ///< how many symbols its formats have
+  static constexpr unsigned alphabet = 256;  ///< number of symbols of its formats
   static constexpr std::size_t width = 1;
-  static constexpr std::size_t raw_lines = 0;  ///< cache lines of raw bits that 128 elements take at most
+  static constexpr std::size_t raw_lines = 0;  ///< largest number of cache lines of raw bits that 128 elements take
 
   ECQ_AVX512 explicit symbol_writer(const element_join&) {}
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
@@ -34,14 +34,15 @@ struct symbol_writer {
   }
 };
 
-/// Spreads raw bits over elements. `bits` bytes hold the raw bits of eight elements: a byte permutation brings the
-/// bytes of each eight elements into a lane of 64 bits, and a multishift brings each element's bits into its bytes.
+/// Controls that spread raw bits over elements. `bits` bytes hold the raw bits of eight elements: a byte permutation
+/// brings the bytes of each eight elements into a 64-bit lane, and a multishift brings each element's bits into its
+/// bytes.
 struct raw_bit_lanes {
   std::uint8_t byte[64];
   std::uint8_t shift[64];
 
-  /// For elements of `width` bytes (1 or 2) with raw bits shifted left by `left`; the raw bits of a register begin at a
-  /// byte.
+  /// Makes the controls for elements of `width` bytes (1 or 2) with raw bits shifted left by `left`. The raw bits of a
+  /// register begin at a byte.
   raw_bit_lanes(std::size_t width, unsigned bits, unsigned left) {
     const auto per_lane = static_cast<unsigned>(8 / width);
     for (unsigned i = 0; i < 64; ++i) {
@@ -54,10 +55,10 @@ struct raw_bit_lanes {
   }
 };
 
-/// A mask of the first `count` (below 64) lanes of bytes.
+/// Returns a mask of the first `count` (below 64) lanes of bytes.
 constexpr std::uint64_t first_lanes(std::size_t count) { return (std::uint64_t{1} << count) - 1; }
 
-/// Symbols placed in the top byte of an element whose other bits rotate with the raw bits.
+/// Shifts symbols left to their place in the top byte of an element, and keeps only their bits in `kept`.
 ECQ_AVX512 inline __m512i shifted_bytes(__m512i symbols, unsigned left, unsigned kept) {
   return _mm512_and_si512(_mm512_sll_epi16(symbols, _mm_cvtsi32_si128(static_cast<int>(left))),
                           _mm512_set1_epi8(static_cast<char>(kept & 0xFFU)));
@@ -133,7 +134,7 @@ struct bf16_writer {
 
   ECQ_AVX512 static __m512i place(__m512i symbols) { return symbols; }
 
-  /// Elements 32 * half, ..., 32 * half + 31 of 64.
+  /// Returns elements 32 * half, ..., 32 * half + 31 of 64.
   ECQ_AVX512 __m512i joined(__m512i symbols, __m512i raw, std::size_t half) const {
     const __m512i words = _mm512_permutex2var_epi8(raw, zipped[half], symbols);
     return _mm512_shrdi_epi16(words, words, 1);

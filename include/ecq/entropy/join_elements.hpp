@@ -15,8 +15,8 @@
 
 namespace ecq::detail {
 
-/// Adds raw bits, `bits` (1..7) each, to some of `count` codes of one byte, from the first on, modulo 256, and returns
-/// how many. Reads up to 8 bytes beyond the raw bits.
+/// Adds raw bits, `bits` (1..7) each, modulo 256 to some of `count` codes of one byte, from the first on, and returns
+/// the number of these codes. Reads up to 8 bytes beyond the raw bits.
 inline std::size_t add_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unused]] const std::byte* raw,
                                      [[maybe_unused]] std::size_t count, [[maybe_unused]] std::uint8_t* codes,
                                      [[maybe_unused]] instruction_set isa) {
@@ -41,14 +41,14 @@ inline std::size_t add_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unu
   return 0;
 }
 
-/// `count`, a multiple of 64, or 64 less where kernels read more than 8 bytes beyond an element's raw bits: those of
-/// the last 64 elements cover all that is read beyond those of the others.
+/// Returns `count`, a multiple of 64, or 64 less if kernels read more than 8 bytes beyond an element's raw bits. Those
+/// reads then stay within the raw bits of the last 64 elements.
 constexpr std::size_t without_last_raw_bits(const element_join& join, std::size_t count) {
   return join.width > 1 && join.bits > 8 ? count - (std::min)(count, std::size_t{64}) : count;
 }
 
-/// Joins some of `count` elements, from the first on, and returns how many. `to` may be where element_target puts the
-/// elements of these symbols. Reads up to 8 bytes beyond the raw bits.
+/// Joins some of `count` elements, from the first on, and returns the number of these elements. `to` may be where
+/// element_target puts the elements of these symbols. Reads up to 8 bytes beyond the raw bits.
 inline std::size_t join_many_elements(const element_join& join, const std::uint8_t* symbols, const std::byte* raw,
                                       std::size_t count, std::byte* to, instruction_set isa) {
   [[maybe_unused]] const instruction_set chosen = chosen_instruction_set(isa);

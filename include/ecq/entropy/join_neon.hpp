@@ -15,9 +15,9 @@
 
 namespace ecq::detail::neon {
 
-/// Joins elements of one byte with up to 7 raw bits, 16 at a time: adds them, which for symbols without low bits is the
-/// same as joining them. A byte look-up brings the two bytes that hold an element's bits into 16 bits, whose own shift
-/// does the rest. Reads up to 8 bytes beyond the raw bits.
+/// Joins elements of one byte with up to 7 raw bits, 16 at a time. The raw bits are added, which for symbols without
+/// low bits is the same as joining them. A byte look-up brings the two bytes that hold an element's bits into 16 bits,
+/// and a shift of their own does the rest. Reads up to 8 bytes beyond the raw bits.
 inline void join_bytes(const element_join& join, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
                        std::byte* to) {
   std::uint8_t bytes[16];
@@ -104,10 +104,10 @@ struct wide_join {
   unsigned bits;
 
  private:
-  /// The byte in which the raw bits of elements 4 to 7 begin.
+  /// Returns the byte in which the raw bits of elements 4 to 7 begin.
   std::size_t second_byte() const { return std::size_t{4} * bits / 8; }
 
-  /// Elements before their rotation.
+  /// Returns four elements before their rotation.
   uint32x4_t four(uint32x4_t coded, uint8x16_t raw, std::size_t part) const {
     const uint32x4_t low = vshlq_u32(vreinterpretq_u32_u8(vqtbl1q_u8(raw, byte[part])), down[part]);
     return vorrq_u32(vshlq_u32(coded, up), vandq_u32(low, mask));

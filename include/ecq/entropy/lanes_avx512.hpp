@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What kernels of AVX-512 share, of any coder: orders of lanes, and the order in which compilers place steps.
+/// Helpers of AVX-512 kernels of all coders: orders of lanes, and the order in which compilers place steps.
 
 #include "ecq/base/config.hpp"
 
@@ -15,14 +15,15 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Lane numbers first, first + step, ... of 32 16-bit lanes.
+/// Returns the lane numbers first, first + step, ... in 32 16-bit lanes.
 ECQ_AVX512 inline __m512i every(std::uint16_t first, std::uint16_t step) {
   std::uint16_t lanes[32];
   for (std::uint16_t i = 0; i < 32; ++i) lanes[i] = static_cast<std::uint16_t>(first + i * step);
   return _mm512_loadu_si512(lanes);
 }
 
-/// Lanes first, 32 + first, first + 1, 32 + first + 1, ...: interleaves half of two registers of 16-bit lanes.
+/// Returns the lane numbers first, 32 + first, first + 1, 32 + first + 1, ..., which interleave half of two registers
+/// of 16-bit lanes.
 ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   std::uint16_t lanes[32];
   for (std::uint16_t i = 0; i < 16; ++i) {
@@ -32,8 +33,8 @@ ECQ_AVX512 inline __m512i interleaved(std::uint16_t first) {
   return _mm512_loadu_si512(lanes);
 }
 
-/// Makes clang compute all four values before whatever uses one of them. It would put the next step of a chunk right
-/// behind the one that it waits for, where a core finds nothing else to do.
+/// Makes clang compute all four values before anything uses one of them. Otherwise it would put the next step of a
+/// chunk right behind the one that it waits for, where a core finds nothing else to do.
 ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i& a, [[maybe_unused]] __m512i& b,
                                                             [[maybe_unused]] __m512i& c, [[maybe_unused]] __m512i& d) {
 #if defined(__clang__) && !ECQ_AVX512_EMULATED
@@ -41,7 +42,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m
 #endif
 }
 
-/// The same for the values of four or eight chunks.
+/// Makes clang compute the values of four or eight chunks before anything uses one of them.
 template <std::size_t Chunks>
 ECQ_AVX512 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] __m512i (&chunks)[Chunks]) {
 #if defined(__clang__) && !ECQ_AVX512_EMULATED

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Symbols as nibbles, two of which a coder takes as one byte (docs/format.md, symbol map pairs). Pairs halve the
-/// steps, and they halve what whole bits per symbol cost Huffman codes.
+/// number of steps, and they halve the cost of whole bits per symbol in Huffman codes.
 
 #include <array>
 #include <cstddef>
@@ -25,15 +25,16 @@ struct nibble_list {
 
   constexpr bool has_escape() const noexcept { return symbols.back() == 0; }
 
-  /// The list for symbols that occur as often as `counts` says. It has no escape if at most 16 different symbols occur;
-  /// otherwise it holds the 15 most frequent, the smaller ones among equals. Symbols have `symbol_bits` (4..8) bits.
+  /// Returns the list for symbols that occur as often as `counts` says. It has no escape if at most 16 different
+  /// symbols occur. Otherwise it holds the 15 most frequent ones, the smaller ones among equals. Symbols have
+  /// `symbol_bits` (4..8) bits.
   static nibble_list of(const histogram& counts, unsigned symbol_bits);
 
-  /// Reads a list from `bytes` bytes. Errors: errc::corrupt unless they ascend as they must and are symbols of
+  /// Reads a list from `bytes` bytes. Errors: errc::corrupt unless the symbols are strictly ascending and have
   /// `symbol_bits` bits.
   static result<nibble_list> read(std::span<const std::byte, bytes> from, unsigned symbol_bits);
 
-  /// The nibble of every symbol; the escape for symbols that are not listed.
+  /// Returns the nibble of every symbol: the escape for symbols that are not listed.
   std::array<std::uint8_t, 256> nibbles() const noexcept;
 
   bool operator==(const nibble_list&) const = default;

@@ -19,7 +19,7 @@ namespace ecq::detail {
 /// left, until all groups are decoded. A chunk that runs out of words stays where it is.
 template <std::size_t Width, class Cursor, class Advance>
 void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
-  // Chunks of the same length lie together, so that they run side by side to their ends. There are few chunks.
+  // Sorts chunks by length, so that chunks of the same length run side by side to their ends. There are few chunks.
   const auto groups_left = [](const Cursor* cursor) { return cursor->left / group_symbols; };
   for (std::size_t i = 1; i < cursors.size(); ++i) {
     for (std::size_t at = i; at > 0 && groups_left(cursors[at]) > groups_left(cursors[at - 1]); --at) {
@@ -37,8 +37,8 @@ void advance_in_runs(std::span<Cursor*> cursors, const Advance& advance) {
   }
 }
 
-/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given, and returns what it returns. Copies of
-/// the last one fill the remaining places: they write the same bytes again.
+/// Calls `advance(cursors)` with `Width` cursors, of which `count` are given, and returns its result. Copies of the
+/// last one fill the remaining places: they write the same bytes again.
 template <std::size_t Width, class Cursor, class Advance>
 auto advance_filled(Cursor* const* cursors, std::size_t count, const Advance& advance) {
   Cursor copy = *cursors[count - 1];
@@ -71,8 +71,8 @@ void decode_side_by_side(std::span<errc> verdicts, const Begin& begin, const Adv
   }
 }
 
-/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of `count` chunks, at
-/// most `Width`, until nothing is left of them. Precondition: whole groups are left.
+/// Calls `encode(cursors, count, first, last)`, which encodes groups last - 1 down to `first` of `count` (at most
+/// `Width`) chunks, until nothing is left of the chunks. Precondition: whole groups are left.
 template <std::size_t Width, class Cursor, class Encode>
 void encode_in_runs(std::span<Cursor> cursors, const Encode& encode) {
   const auto groups_left = [](const Cursor& cursor) { return cursor.codes.size() / group_symbols; };

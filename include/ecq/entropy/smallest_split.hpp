@@ -12,9 +12,9 @@
 
 namespace ecq::detail {
 
-/// The plan for the split of at most `most_raw_bits` raw bits that takes the fewest bits, tables included; among
-/// equals, the split with the fewest raw bits. `code(histogram of coded symbols)` returns the pair of a table and the
-/// bits that the symbols take with it.
+/// Returns the plan for the split of at most `most_raw_bits` raw bits that takes the fewest bits, tables included;
+/// among equals, the split with the fewest raw bits. `code(histogram of coded symbols)` returns a pair: a table, and
+/// the number of bits that the symbols take with it.
 template <class Table, class Code>
 coding_plan<Table> smallest_split(std::span<const histogram> classes, unsigned most_raw_bits, Code&& code) {
   coding_plan<Table> best;

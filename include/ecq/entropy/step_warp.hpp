@@ -15,8 +15,8 @@
 
 namespace ecq {
 
-/// The step of rANS with alias mapping, state x -> frequency * (x >> 16) + rank. The bucket of the state, and its place
-/// in the bucket, give the frequency and the rank.
+/// Step of rANS with alias mapping, state x -> frequency * (x >> 16) + rank. The bucket of the state, and its place in
+/// the bucket, give the frequency and the rank.
 template <lockstep_warp Warp>
 struct rans_alias_step {
   using lanes = typename Warp::lanes;
@@ -24,7 +24,7 @@ struct rans_alias_step {
 
   const std::uint32_t* entries;
   unsigned bits;
-  std::uint32_t mask;  ///< of `bits` bits
+  std::uint32_t mask;  ///< the low `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
     const lanes bucket = state & mask;
@@ -38,8 +38,8 @@ struct rans_alias_step {
   }
 };
 
-/// The step of rANS with direct mapping and at most 2^12 slots, state x -> frequency * (x >> bits) + rank. The slot of
-/// the state gives the frequency and the rank.
+/// Step of rANS with direct mapping and at most 2^12 slots, state x -> frequency * (x >> bits) + rank. The slot of the
+/// state gives the frequency and the rank.
 template <lockstep_warp Warp>
 struct rans_direct_step {
   using lanes = typename Warp::lanes;
@@ -47,7 +47,7 @@ struct rans_direct_step {
 
   const std::uint32_t* entries;
   unsigned bits;
-  std::uint32_t mask;  ///< of `bits` bits
+  std::uint32_t mask;  ///< the low `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
     const lanes entry = Warp::gather(entries, state & mask);
@@ -56,7 +56,7 @@ struct rans_direct_step {
   }
 };
 
-/// The step of rANS with direct mapping and more than 2^12 slots.
+/// Step of rANS with direct mapping and more than 2^12 slots.
 template <lockstep_warp Warp>
 struct rans_wide_step {
   using lanes = typename Warp::lanes;
@@ -64,7 +64,7 @@ struct rans_wide_step {
 
   const std::uint32_t* entries;
   unsigned bits;
-  std::uint32_t mask;  ///< of `bits` bits
+  std::uint32_t mask;  ///< the low `bits` bits
 
   ECQ_HOST_DEVICE lanes operator()(lanes& state, typename Warp::flags) const {
     const lanes slot = state & mask;
@@ -75,7 +75,7 @@ struct rans_wide_step {
   }
 };
 
-/// The step of tANS: pops the bits that lead from a lane's state to the next.
+/// Step of tANS: pops the bits that lead from a lane's state to the next.
 template <lockstep_warp Warp>
 struct tans_step {
   using lanes = typename Warp::lanes;
@@ -92,7 +92,7 @@ struct tans_step {
   }
 };
 
-/// The step of Huffman codes: pops a code word.
+/// Step of Huffman codes: pops a code word.
 template <lockstep_warp Warp>
 struct huffman_step {
   using lanes = typename Warp::lanes;
@@ -100,7 +100,7 @@ struct huffman_step {
 
   const std::uint32_t* entries;
   unsigned bits;
-  std::uint32_t mask;  ///< of `bits` bits
+  std::uint32_t mask;  ///< the low `bits` bits
   unsigned bits_behind;
 
   ECQ_HOST_DEVICE lanes operator()(lanes& stack, typename Warp::flags) const {
@@ -118,14 +118,14 @@ struct huffman_step {
   }
 };
 
-/// The codings for which decode_chunk_by_warp() has code: all, unless kernels are compiled for some.
+/// Codings for which decode_chunk_by_warp() has code. This type has all of them; kernels may be compiled for fewer.
 struct every_coding {
   template <warp_coding>
   static constexpr bool has = true;
 };
 
 /// Decodes one chunk of coder raw, rans, tans or huffman into `sink` (entropy/chunk_warp.hpp). `entries` points to the
-/// first entry of `table`. A table whose coding is not among `Codings` is errc::corrupt.
+/// first entry of `table`. Returns errc::corrupt if the coding of `table` is not among `Codings`.
 template <lockstep_warp Warp, class Codings = every_coding, warp_sink<Warp> Sink>
 ECQ_DEVICE_INLINE ECQ_HOST_DEVICE inline errc decode_chunk_by_warp(const warp_table& table,
                                                                    const std::uint32_t* entries,
@@ -172,7 +172,7 @@ ECQ_DEVICE_INLINE ECQ_HOST_DEVICE inline errc decode_chunk_by_warp(const warp_ta
     if (table.coding == warp_coding::constant) return fill_chunk_by_warp<Warp>(table.constant_code, chunk, sink);
     if (table.coding == warp_coding::raw) return store_chunk_by_warp<Warp>(0, chunk, sink);
   }
-  return errc::corrupt;  // a stream of gap arrays, of which no warp decodes a chunk alone
+  return errc::corrupt;  // such as a stream of gap arrays: no warp decodes a chunk of it alone
 }
 
 }  // namespace ecq

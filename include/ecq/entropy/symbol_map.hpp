@@ -24,7 +24,7 @@ struct split_map {
   unsigned bits = 0;
   unsigned symbol_bits = 8;  ///< width of the code that is split, at least `bits`
 
-  /// The size of the alphabet: coded symbols are below it.
+  /// Returns the size of the alphabet. Coded symbols are below it.
   constexpr unsigned alphabet() const noexcept { return 1U << (symbol_bits - bits); }
   constexpr std::uint8_t coded(std::uint8_t code) const noexcept { return static_cast<std::uint8_t>(code >> bits); }
   constexpr std::uint8_t raw(std::uint8_t code) const noexcept {
@@ -37,7 +37,7 @@ struct split_map {
   bool operator==(const split_map&) const = default;
 };
 
-/// How to find the symbol in elements of 8, 16 or 32 bits: `arrange` is a bijection that brings the `symbol_bits`
+/// Way to find the symbol in elements of 8, 16 or 32 bits. `arrange` is a bijection that brings the `symbol_bits`
 /// (1..8) bits of the symbol to the top, and `restore` is its inverse. The bits below are always raw.
 template <class Split>
 concept element_split = std::unsigned_integral<typename Split::element> && requires(typename Split::element value) {
@@ -57,16 +57,16 @@ struct byte_split {
   static constexpr element restore(element code) noexcept { return code; }
 };
 
-/// Bits of the exponent field of a floating-point format.
+/// Number of bits of the exponent field of a floating-point format.
 template <class Format>
 inline constexpr unsigned exponent_bits = static_cast<unsigned>(Format::layout::exponent_bits);
 template <>
 inline constexpr unsigned exponent_bits<fp32> = 8;
 
-/// The split for lossless weights of `Format`: the symbol is the exponent field; the mantissa and, as the lowest bit,
-/// the sign are raw. The exponents of trained weights have 2 to 3 bits of entropy; mantissa and sign have none to spare
-/// (DFloat11, arXiv:2504.11651, section 2.1; ECF8, arXiv:2510.02676, section 3.1). Every bit pattern comes back,
-/// whatever it means.
+/// The split for lossless weights of `Format`. The symbol is the exponent field; the mantissa and, as the lowest bit,
+/// the sign are raw. The exponents of trained weights have 2 to 3 bits of entropy; mantissa and sign cannot be
+/// compressed (DFloat11, arXiv:2504.11651, section 2.1; ECF8, arXiv:2510.02676, section 3.1). Every bit pattern
+/// survives the round trip, whatever it means.
 template <class Format>
 struct exponent_split {
   using element = typename Format::code_type;
@@ -77,11 +77,11 @@ struct exponent_split {
   static constexpr element restore(element bits) noexcept { return std::rotr(bits, 1); }
 };
 
-/// Bits of an element.
+/// Number of bits of an element.
 template <element_split Split>
 inline constexpr unsigned element_bits = 8 * sizeof(typename Split::element);
 
-/// The number of bits of every element that no coder sees.
+/// Number of bits of every element that no coder sees.
 template <element_split Split>
 inline constexpr unsigned low_bits = element_bits<Split> - Split::symbol_bits;
 
@@ -95,10 +95,10 @@ static_assert(element_split<exponent_split<fp8_e5m2>> && low_bits<exponent_split
 /// The map for pairs of nibbles: all 8 bits are coded.
 inline constexpr split_map pair_map{};
 
-/// Number of bytes that `symbols` symbols make in pairs; the byte of an odd last symbol has 0 as its upper nibble.
+/// Returns the number of bytes of `symbols` symbols in pairs. The byte of an odd last symbol has 0 as its upper nibble.
 ECQ_HOST_DEVICE constexpr std::uint64_t pairs_of(std::uint64_t symbols) noexcept { return symbols / 2 + symbols % 2; }
 
-/// The map to use for symbols of `Split`, given the map that the coder would use for bytes of the same values.
+/// Returns the map to use for symbols of `Split`, given the map that the coder would use for bytes of the same values.
 template <element_split Split>
 constexpr split_map narrowed(split_map map) noexcept {
   return {map.bits < Split::symbol_bits ? map.bits : Split::symbol_bits, Split::symbol_bits};

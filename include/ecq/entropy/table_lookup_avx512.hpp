@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How kernels of AVX-512 look up entries of tables in memory: by plain loads or by gathers, whichever the processor is
-/// faster at (machine_has_fast_gathers()).
+/// Look-ups in tables in memory for AVX-512 kernels: by plain loads or by gathers, whichever is faster on the processor
+/// (machine_has_fast_gathers()).
 
 #include "ecq/base/config.hpp"
 
@@ -20,21 +20,21 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Entries of 32 bits for 32 lanes, in an order that only the lookups know that found them.
+/// Entries of 32 bits for 32 lanes, in an order that only the look-ups that found them know.
 struct looked_up {
   __m512i first;
   __m512i second;
 };
 
-/// The halves of 16 entries of 64 bits.
+/// Low and high halves of 16 entries of 64 bits.
 struct entry_halves {
   __m512i low;
   __m512i high;
 };
 
-/// Lookups by plain loads, several times as fast as gathers where those are microcode.
+/// Look-ups by plain loads, several times as fast as gathers on machines whose gathers are microcode.
 struct lookups_by_loads {
-  /// The 32 bits at table + Stride * index, for each index of 32 bits.
+  /// Returns the 32 bits at table + Stride * index, for each index of 32 bits.
   template <std::size_t Stride>
   ECQ_AVX512 static __m512i dwords(const void* table, __m512i index) {
     std::uint64_t pairs[8];
@@ -44,13 +44,13 @@ struct lookups_by_loads {
     for (std::size_t i = 0; i < 4; ++i) {
       std::uint64_t low = pairs[2 * i];
       std::uint64_t high = pairs[2 * i + 1];
-      __asm__("" : "+r"(low), "+r"(high));  // clang would make it a gather
+      __asm__("" : "+r"(low), "+r"(high));  // keeps clang from making it a gather
       quarters[i] = load_four<Stride>(table, low & 0xFFFFFFFFU, low >> 32, high & 0xFFFFFFFFU, high >> 32);
     }
     return join_quarters(quarters);
   }
 
-  /// The 64 bits at table + Stride * index, for each index of 32 bits.
+  /// Returns the 64 bits at table + Stride * index, for each index of 32 bits.
   template <std::size_t Stride>
   ECQ_AVX512 static entry_halves qwords(const void* table, __m512i index) {
     std::uint64_t pairs[8];
@@ -68,7 +68,7 @@ struct lookups_by_loads {
             _mm512_castps_si512(_mm512_shuffle_ps(first, second, 0xDD))};
   }
 
-  /// The 32 bits at table + Stride * index, for each index of 16 bits.
+  /// Returns the 32 bits at table + Stride * index, for each index of 16 bits.
   template <std::size_t Stride>
   ECQ_AVX512 static looked_up entries(const void* table, __m512i index) {
     std::uint64_t indices[8];  // loading four lanes at a time is faster than lane by lane
@@ -83,7 +83,7 @@ struct lookups_by_loads {
     return {join_quarters(parts), join_quarters(parts + 4)};
   }
 
-  /// Halves of entries, one in each lane of 16 bits.
+  /// Returns the low halves of entries, one in each lane of 16 bits.
   ECQ_AVX512 static __m512i low_halves(const looked_up& found) {
     return _mm512_permutex2var_epi16(found.first, every(0, 2), found.second);
   }
@@ -137,8 +137,8 @@ struct lookups_by_loads {
   }
 };
 
-/// Lookups by gathers: even lanes of 16 bits in one register and odd ones in another. Members do the same as those of
-/// lookups_by_loads.
+/// Look-ups by gathers, with even lanes of 16 bits in one register and odd ones in another. Members do the same as
+/// those of lookups_by_loads.
 struct lookups_by_gathers {
   template <std::size_t Stride>
   ECQ_AVX512 static __m512i dwords(const void* table, __m512i index) {
@@ -191,7 +191,7 @@ struct lookups_by_gathers {
   };
 
  private:
-  /// The numbers of every second lane of 32 bits.
+  /// Returns the numbers of every second lane of 32 bits, from `first` on.
   ECQ_AVX512 static __m512i every_second(int first) {
     const __m512i numbers =
         _mm512_cvtepu8_epi32(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
@@ -199,8 +199,8 @@ struct lookups_by_gathers {
   }
 };
 
-/// The entries of a table whose numbers are the low bits of each 16-bit lane: five bits if there are only `few`, else
-/// six.
+/// Returns the entries of a table whose numbers are the low bits of each 16-bit lane: the low five bits if there are
+/// `few` entries, at most 32, otherwise the low six.
 ECQ_AVX512 inline __m512i entries_of(const std::uint16_t (&table)[64], __m512i numbers, bool few) {
   const __m512i lower = _mm512_loadu_si512(table);
   return few ? _mm512_permutexvar_epi16(numbers, lower)
@@ -210,7 +210,7 @@ ECQ_AVX512 inline __m512i entries_of(const std::uint16_t (&table)[64], __m512i n
 /// A group of 128 codes as numbers below 64, by which entries are looked up in registers.
 class numbers_of_group {
  public:
-  /// `numbers` holds that of each code.
+  /// Starts a group of codes. `numbers` holds the number of each code.
   ECQ_AVX512 void begin(const std::uint8_t (&numbers)[256], const std::uint8_t* codes) {
     const __m512i lower = numbers_of_half(numbers, codes);
     const __m512i upper = numbers_of_half(numbers, codes + 64);
@@ -218,7 +218,7 @@ class numbers_of_group {
     pairs_[1] = _mm512_permutex2var_epi16(lower, every(1, 2), upper);
   }
 
-  /// The numbers of round 2 * pair + `later`, by lane.
+  /// Returns the numbers of round 2 * `pair` + `later`, by lane.
   ECQ_AVX512 __m512i of_round(unsigned pair, unsigned later) const {
     return later == 0 ? _mm512_and_si512(pairs_[pair], _mm512_set1_epi16(0xFF)) : _mm512_srli_epi16(pairs_[pair], 8);
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Turns the indices of groups, in the registers that sinks of rans_groups_avx2.hpp have, into the codes that they
-/// stand for on a trellis.
+/// Replaces the indices of groups by the codes that they stand for on a trellis, in the registers of sinks of
+/// rans_groups_avx2.hpp.
 
 #include "ecq/base/config.hpp"
 
@@ -19,12 +19,12 @@
 
 namespace ecq::detail::avx2 {
 
-/// The states on a trellis of the lanes of `Chunks` chunks, all 32 of a chunk in one register. It takes all groups of
-/// 128 indices of a chunk in ascending order and starts anew with each period.
+/// States on a trellis of the lanes of `Chunks` chunks. One register holds all 32 states of a chunk. walk() takes all
+/// groups of 128 indices of a chunk in ascending order and starts anew with each period.
 ///
-/// A group has four registers, index[unit][part], of 16 lanes of 16 bits each, a lane's four indices in two of them. Of
-/// single codes, unit u has lanes 16 u, 16 u + 1, ..., and part p has indices 2 p and 2 p + 1 of a lane. Of `Pairs`,
-/// unit u has lanes u, u + 2, ..., and part p has indices p and p + 2.
+/// A group has four registers, index[unit][part], of 16 lanes of 16 bits each, a lane's four indices in two of them.
+/// With single codes, unit u has lanes 16 u, 16 u + 1, ..., and part p has indices 2 p and 2 p + 1 of a lane. With
+/// `Pairs`, unit u has lanes u, u + 2, ..., and part p has indices p and p + 2.
 template <std::size_t Chunks, bool Pairs>
 class trellis_groups {
  public:
@@ -67,7 +67,7 @@ class trellis_groups {
   }
 
  private:
-  /// What follows the lanes' bytes with these parities (trellis_step_tables), whatever the number of states.
+  /// Returns the bytes (trellis_step_tables) after the lanes' bytes with these parities, for any number of states.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i step(__m256i before, __m256i parities) const {
     const __m256i lowest = _mm256_and_si256(before, _mm256_set1_epi8(15));
     const __m256i highest = _mm256_cmpgt_epi8(_mm256_setzero_si256(), before);
@@ -79,8 +79,8 @@ class trellis_groups {
 
   trellis_step_tables steps_;
   std::size_t period_;             ///< groups between two returns to state 0
-  std::size_t left_[Chunks] = {};  ///< groups before the next one
-  /// Bytes of trellis_step_tables after the group before: lanes 0 to 7, 16 to 23, 8 to 15, 24 to 31.
+  std::size_t left_[Chunks] = {};  ///< groups left before the next return
+  /// Bytes of trellis_step_tables after the previous group: lanes 0 to 7, 16 to 23, 8 to 15, 24 to 31.
   std::uint8_t lanes_[Chunks][lane_count];
 };
 

@@ -18,9 +18,9 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// What four steps lead to, as a matrix of bits. Steps are linear, so state and quantisers are a product with what a
-/// lane has before: a byte whose upper half is the parities of four indices, the first one highest, and whose lower
-/// half is the lowest four bits of the state.
+/// Effect of four steps, as matrices of bits. Steps are linear, so state and quantisers are products with a byte of the
+/// lane. Its upper half is the parities of four indices, the first one highest, and its lower half is the lowest four
+/// bits of the state before the steps.
 struct trellis_matrix {
   /// Gives bits 0 to 3 of the next state, and above them the quantisers of the four steps, the first one lowest.
   std::uint64_t steps = 0;
@@ -34,7 +34,7 @@ struct trellis_matrix {
   }
 
  private:
-  /// Adds what bit `bit` leads to, which stands for `state` and for `parities`, the first one lowest.
+  /// Adds the effect of bit `bit`, which stands for `state` and for `parities`, the first parity lowest.
   constexpr void add(const trellis& walk, unsigned bit, unsigned state, unsigned parities) {
     const four_steps to(walk, state, parities);
     // The row of bit 0 is the highest byte.
@@ -46,18 +46,18 @@ struct trellis_matrix {
   }
 };
 
-/// By the binary logarithm of the states, from trellis::min_state_bits on.
+/// Matrices by the binary logarithm of the number of states, from trellis::min_state_bits on.
 inline constexpr trellis_matrix matrix_of[] = {trellis_matrix({2}), trellis_matrix({3}), trellis_matrix({4}),
                                                trellis_matrix({5})};
 
-/// Four steps of 16 lanes at once, a lane having four bytes that say the same.
+/// Four steps of 16 lanes at once. Each lane has four equal bytes.
 class trellis_lanes {
  public:
   static constexpr unsigned lanes_of_register = 16;
   static constexpr unsigned registers = lane_count / lanes_of_register;
 
-  /// The states of 16 lanes: products with trellis_matrix::steps and, if there are 32 states, ::highest. They are 0
-  /// in state 0.
+  /// States of 16 lanes: products with trellis_matrix::steps and, if there are 32 states, trellis_matrix::highest. They
+  /// are 0 in state 0.
   struct states {
     __m512i low;
     __m512i highest;
@@ -69,11 +69,11 @@ class trellis_lanes {
     by_highest_ = _mm512_set1_epi64(static_cast<long long>(matrix.highest));
   }
 
-  /// Moves `lanes` on by four indices each: 64 bytes, of which the lowest bits count. Returns which of the indices are
-  /// of the second quantiser. `Highest` says whether there are 32 states.
+  /// Moves `lanes` on by four indices each: 64 bytes, of which only the lowest bits count. Returns a mask of the
+  /// indices that belong to the second quantiser. `Highest` says whether there are 32 states.
   template <bool Highest>
   ECQ_AVX512 [[gnu::always_inline]] inline __mmask64 step(states& lanes, __m512i indices) const {
-    // A matrix whose rows are eight indices gives their lowest bits: the parities of two lanes, the first one's above.
+    // A matrix whose rows are eight indices maps 1 to their lowest bits: parities of two lanes, the first lane's above.
     const __m512i of_two = _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi8(1), indices, 0);
     const __m512i parities = _mm512_rolv_epi32(of_two, _mm512_set1_epi64(0x0000000400000000));
     const __m512i from = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), lanes.low, parities, 0xCA);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What four steps of a lane of a trellis lead to, and tables of it for kernels that take them at once.
+/// Effect of four steps of a lane of a trellis, and tables of it for kernels that take the four steps at once.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace ecq::detail {
 
-/// What the steps of a lane in one group lead to.
+/// State and quantisers that result from the steps of a lane in one group.
 struct four_steps {
   constexpr four_steps(const trellis& walk, unsigned from, unsigned parities) : state(from) {
     for (unsigned step = 0; step < rounds_per_group; ++step) {
@@ -18,18 +18,19 @@ struct four_steps {
     }
   }
 
-  unsigned state;           ///< behind the steps
-  unsigned quantizers = 0;  ///< of the steps, the first one's lowest; so are `parities`
+  unsigned state;           ///< state after the steps
+  unsigned quantizers = 0;  ///< quantisers of the steps, the first one's lowest; so are `parities`
 };
 
-/// Four steps of a lane at once. Steps are linear, so what state and parities lead to is the exclusive or of what
-/// either leads to alone. A lane has a byte: bits 0 to 3 of the state that the steps lead to, then the quantisers of
-/// the second, third and fourth step, then bit 4 of the state. The first quantiser is bit 0 of the byte before. With up
-/// to 16 states the highest bit is 0, so that the byte picks from a table as it is: by its lowest four bits.
+/// Tables for four steps of a lane at once. Steps are linear, so the effect of state and parities together is the
+/// exclusive or of the effect of each alone. A lane has a byte: bits 0 to 3 of the state that the steps lead to, then
+/// the quantisers of the second, third and fourth step, then bit 4 of the state. The first quantiser is bit 0 of the
+/// byte before. With up to 16 states the highest bit is 0, so that a byte shuffle can take the byte as it is and look
+/// up its lowest four bits.
 struct trellis_step_tables {
   std::uint8_t from_parities[16] = {};
   std::uint8_t from_state[16] = {};
-  std::uint8_t from_highest;  ///< of states 16 to 31, besides what their lowest bits lead to
+  std::uint8_t from_highest;  ///< for states 16 to 31: exclusive-ored with the entry of their lowest bits
 
   constexpr explicit trellis_step_tables(const trellis& walk) : from_highest(after(walk, 16 % walk.states(), 0)) {
     for (unsigned i = 0; i < 16; ++i) {
@@ -38,20 +39,20 @@ struct trellis_step_tables {
     }
   }
 
-  /// The state that a lane's byte tells of.
+  /// Returns the state that a lane's byte holds.
   static std::uint8_t state(const trellis& walk, std::uint32_t byte) noexcept {
     return static_cast<std::uint8_t>((byte & 15U & (walk.states() - 1U)) | byte >> 7 << 4);
   }
 
  private:
-  /// The byte that `state` and `parities`, the first of them lowest, lead to.
+  /// Returns the byte that `state` and `parities`, the first one lowest, lead to.
   static constexpr std::uint8_t after(const trellis& walk, unsigned state, unsigned parities) {
     const four_steps to(walk, state, parities);
     return static_cast<std::uint8_t>(to.state % 16 | to.quantizers >> 1 << 4 | to.state / 16 << 7);
   }
 };
 
-/// By the binary logarithm of the states, from trellis::min_state_bits on.
+/// Tables by the binary logarithm of the number of states, from trellis::min_state_bits on.
 inline constexpr trellis_step_tables tables_of_steps[] = {trellis_step_tables({2}), trellis_step_tables({3}),
                                                           trellis_step_tables({4}), trellis_step_tables({5})};
 

@@ -45,7 +45,7 @@ inline void codes_of_indices(const trellis& walk, std::span<std::uint8_t> indice
   }
 }
 
-/// The same for `chunks`, each of which begins at a multiple of the period.
+/// Replaces the indices of `chunks` by their codes. Each chunk begins at a multiple of the period.
 inline void codes_of_indices(const trellis& walk, std::span<const std::span<std::uint8_t>> chunks,
                              instruction_set isa) {
 #if ECQ_X86
@@ -70,10 +70,11 @@ inline void codes_of_indices(const trellis& walk, std::span<const std::span<std:
 }
 
 /// Writes the indices of `codes` to `indices`, which has as many bytes and may be the same memory. The first code lies
-/// at a multiple of the period. Returns how many leading codes lie on the trellis; further indices mean nothing.
+/// at a multiple of the period. Returns the number of leading codes that lie on the trellis; further indices mean
+/// nothing.
 inline std::size_t indices_of_codes(const trellis& walk, std::span<const std::uint8_t> codes, std::uint8_t* indices,
                                     instruction_set isa) {
-  // Each code tells its index if it lies on the trellis; so it does where all indices lead back to the codes.
+  // A code on the trellis determines its index. Codes lie on the trellis if their indices lead back to them.
   const std::size_t period = std::size_t{1} << walk.period_bits;
   std::vector<std::uint8_t> walked;
   for (std::size_t begin = 0; begin < codes.size(); begin += period) {

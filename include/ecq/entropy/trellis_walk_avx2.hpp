@@ -21,7 +21,7 @@ ECQ_AVX2 inline __m256i in_both_halves(const std::uint8_t (&bytes)[16]) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
 }
 
-/// `Wide`: 32 states.
+/// Replaces indices by their codes like codes_of_groups() below, for 32 states if `Wide` and for fewer otherwise.
 template <bool Wide>
 ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
                                      std::uint8_t* states) {
@@ -68,7 +68,8 @@ ECQ_AVX2 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices,
   }
 }
 
-/// Replaces `count` indices, a multiple of 128, by their codes, from state 0 on. Writes the lanes' states behind them.
+/// Replaces `count` indices, a multiple of 128, by their codes, from state 0 on. Writes the states of the lanes after
+/// these indices to `states`.
 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count, std::uint8_t* states) {
   if (walk.state_bits == trellis::max_state_bits) {
     codes_of_groups<true>(walk, indices, count, states);

@@ -20,13 +20,14 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The codes of 64 indices, of which `second` are of the second quantiser.
+/// Returns the codes of 64 indices. Indices in `second` belong to the second quantiser.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of_indices(__m512i index, __mmask64 second) {
   const __m512i twice = _mm512_add_epi8(index, index);
   return _mm512_mask_add_epi8(twice, second, twice, _mm512_set1_epi8(1));
 }
 
-/// The same where it is known whether there are 32 states (trellis_lanes::step).
+/// Replaces indices by their codes like codes_of_groups() below, where it is known whether there are 32 states
+/// (trellis_lanes::step).
 template <bool Highest>
 ECQ_AVX512 inline void codes_of_groups(const trellis_lanes& steps, std::uint8_t* indices, std::size_t count,
                                        std::uint8_t* states) {
@@ -45,14 +46,14 @@ ECQ_AVX512 inline void codes_of_groups(const trellis_lanes& steps, std::uint8_t*
   }
 }
 
-/// Replaces `count` indices at each of four places by their codes, from state 0 on, where it is known whether there are
-/// 32 states. `count` is a multiple of 128.
+/// Replaces `count` indices at each of four places by their codes, from state 0 on. `Highest` says whether there are 32
+/// states. `count` is a multiple of 128.
 template <bool Highest>
 ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* places, std::size_t count) {
   constexpr std::size_t registers = four_trellises::registers;
   const four_trellises four(walk);
   four_trellises::states lanes = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  std::uint8_t* const own[] = {places[0], places[1], places[2], places[3]};  // no byte that is stored is one of them
+  std::uint8_t* const own[] = {places[0], places[1], places[2], places[3]};  // a copy, which stored bytes cannot change
   __m512i parities = four_trellises::parities(own, 0);
   for (std::size_t at = 0; at < count; at += group_symbols) {
     // A group takes longer from end to end than the processor looks ahead, so the next one begins before it ends.
@@ -61,7 +62,7 @@ ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* p
     __m512i indices[registers];
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) indices[i] = four_trellises::load(own, at, i);
-    // All loads come before stores: places often are the same modulo 4096, and a load waits for such a store.
+    // All loads come before stores: places are often equal modulo 4096, and a load waits for a store to such a place.
     ECQ_UNROLL
     for (std::size_t i = 0; i < registers; ++i) {
       _mm512_storeu_si512(own[i / 2] + at + 64 * (i % 2), four_trellises::codes(indices[i], quantizers, i));
@@ -77,7 +78,7 @@ ECQ_AVX512 inline void codes_of_four(const trellis& walk, std::uint8_t* const* p
   }
 }
 
-/// codes_of_groups of trellis_walk_avx2.hpp.
+/// Replaces indices by their codes like codes_of_groups() of trellis_walk_avx2.hpp.
 ECQ_AVX512 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count,
                                        std::uint8_t* states) {
   const trellis_lanes steps(walk);

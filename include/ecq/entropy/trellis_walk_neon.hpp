@@ -17,7 +17,7 @@
 
 namespace ecq::detail::neon {
 
-/// codes_of_groups of trellis_walk_avx2.hpp.
+/// Replaces indices by their codes like codes_of_groups() of trellis_walk_avx2.hpp.
 inline void codes_of_groups(const trellis& walk, std::uint8_t* indices, std::size_t count, std::uint8_t* states) {
   constexpr unsigned registers = lane_count / 4;
   constexpr std::int8_t place_bytes[16] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};

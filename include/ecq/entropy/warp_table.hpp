@@ -18,7 +18,7 @@
 
 namespace ecq {
 
-/// How a chunk's symbols are decoded, and so which step of entropy/step_warp.hpp reads the table.
+/// Coding of a chunk's symbols, which decides which step of entropy/step_warp.hpp reads the table.
 enum class warp_coding : std::uint8_t {
   raw,       ///< nothing is coded, and there are no states
   constant,  ///< only one symbol, and states that never moved
@@ -26,12 +26,12 @@ enum class warp_coding : std::uint8_t {
   rans_direct,
   rans_wide,  ///< direct, with more than 2^12 slots
   tans,
-  tans_constant,  ///< as constant, with the states of tans
+  tans_constant,  ///< like constant, with the states of tans
   huffman,
-  huffman_gaps  ///< by a group of threads: entropy/huffman_gaps/huffman_gap_table.hpp
+  huffman_gaps  ///< decoded by a group of threads: entropy/huffman_gaps/huffman_gap_table.hpp
 };
 
-/// The coder whose tables have this coding; raw for what codes nothing.
+/// Returns the coder whose tables have this coding; raw for codings that code nothing.
 constexpr coder_id coder_of(warp_coding coding) noexcept {
   switch (coding) {
     case warp_coding::rans_alias:
@@ -45,8 +45,8 @@ constexpr coder_id coder_of(warp_coding coding) noexcept {
   }
 }
 
-/// The description of a decode table. Its entries begin at `first` in an image that holds the entries of all tables of
-/// a stream. Decoded bytes are symbols shifted left by the map's raw bits. The entries are:
+/// Description of a decode table. Its entries begin at `first` in an image that holds the entries of all tables of a
+/// stream. Decoded bytes are symbols shifted left by the map's raw bits. The entries are:
 ///  - rans_alias: for each of the 2^bits buckets, the last slot that is not its alias's; then, for each bucket, one
 ///    entry with the frequency (bits 0..15) and decoded byte (16..23) of its own symbol, one with the number to add to
 ///    slot >> bits for a rank, modulo 2^32, and the same two for its alias;

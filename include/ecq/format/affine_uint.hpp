@@ -30,7 +30,7 @@ struct affine_uint {
   ECQ_HOST_DEVICE constexpr explicit affine_uint(float value) noexcept : bits(encode(value)) {}
   ECQ_HOST_DEVICE constexpr operator float() const noexcept { return decode(bits); }
 
-  /// Nearest integer, ties to even, clamped; NaN gives 0.
+  /// Returns the nearest integer, ties to even, clamped; NaN gives 0.
   ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept {
     if (!(value > 0.0F)) return 0;
     if (value >= largest) return static_cast<code_type>((1 << Bits) - 1);
@@ -60,8 +60,8 @@ struct affine_grid {
   bf16 scale = bf16(1.0F);
   float zero = 0;
 
-  /// Whether the values of all codes up to `largest` are finite, and code * scale too: a sum fused with its product
-  /// then equals one that is not fused.
+  /// Whether the values of all codes up to `largest`, and their products code * scale, are finite. A fused multiply-add
+  /// then equals separate operations.
   constexpr bool representable(float largest) const noexcept {
     const auto finite = [](float value) {
       return value >= std::numeric_limits<float>::lowest() && value <= (std::numeric_limits<float>::max)();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The values of all codes of a format, which is all that decoders need to know of it.
+/// The values of all codes of a format, which are all that decoders need to know about it.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ecq {
 
-/// Format::decode(code) for each code, or infinity for codes that are not finite numbers.
+/// Returns Format::decode(code) for each code, or infinity for codes that are not finite numbers.
 template <code_format Format>
 constexpr std::array<float, 256> values_of_codes() {
   std::array<float, 256> values{};
@@ -24,8 +24,8 @@ constexpr std::array<float, 256> values_of_codes() {
   return values;
 }
 
-/// The values of all codes of the format that `format` names; precondition: a format of one byte a code other than
-/// dtype::table.
+/// Returns the values of all codes of the format that `format` names; precondition: a format of one byte per code other
+/// than dtype::table.
 std::span<const float, 256> values_of_codes(dtype format);
 
 }  // namespace ecq

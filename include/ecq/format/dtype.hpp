@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Formats named at run time, as files name them.
+/// Names of formats at run time and in files.
 
 #include <array>
 #include <cstddef>
@@ -28,7 +28,7 @@ enum class dtype : std::uint8_t {
   int8 = 6,
   uint8 = 7,
   uint4 = 8,
-  table = 9  ///< any other format of one byte a code: its 256 values come with the matrix
+  table = 9  ///< any other format of one byte per code, whose 256 values come with the matrix
 };
 
 /// Whether weights may be stored in format `type` without a scale; integers mean nothing without one.
@@ -40,7 +40,7 @@ constexpr bool is_affine(dtype type) noexcept { return type == dtype::uint8 || t
 /// Whether the codes of format `type` are integers.
 constexpr bool is_integer(dtype type) noexcept { return type == dtype::int8 || is_affine(type); }
 
-/// The registered name of `Format`; for any other type dtype{}, which names none.
+/// The registered name of `Format`, or dtype{}, which names no format, for any other type.
 template <class Format>
 inline constexpr dtype dtype_of = dtype{};
 template <>
@@ -80,7 +80,7 @@ constexpr decltype(auto) visit_format(dtype type, Visitor&& visitor) {
   return visitor.template operator()<fp32>();
 }
 
-/// visit_format for the formats of one byte a code; precondition: `type` is one of these, but not dtype::table.
+/// Like visit_format(), for formats of one byte per code; precondition: `type` is one of these other than dtype::table.
 template <class Visitor>
 constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
   switch (type) {
@@ -93,13 +93,13 @@ constexpr decltype(auto) visit_code_format(dtype type, Visitor&& visitor) {
   return visitor.template operator()<fp8_e4m3>();
 }
 
-/// Format::name of the format that `type` names.
+/// Returns Format::name of the format that `type` names, or "table".
 constexpr std::string_view to_string(dtype type) noexcept {
   if (type == dtype::table) return "table";
   return visit_format(type, [&]<class Format>() { return Format::name; });
 }
 
-/// Bytes of one element in memory (a uint4 code takes one byte).
+/// Returns the size in bytes of one element in memory (a uint4 code takes one byte).
 constexpr std::size_t size_of(dtype type) noexcept {
   if (type == dtype::table) return 1;
   return visit_format(type, [&]<class Format>() { return sizeof(typename Format::code_type); });
@@ -109,7 +109,7 @@ constexpr std::size_t size_of(dtype type) noexcept {
 inline constexpr std::array all_dtypes{dtype::fp32,     dtype::fp16, dtype::bf16,  dtype::fp8_e4m3,
                                        dtype::fp8_e5m2, dtype::int8, dtype::uint8, dtype::uint4};
 
-/// The format called `name` ("fp8_e4m3", "bf16", ...), or nothing.
+/// Returns the format called `name` ("fp8_e4m3", "bf16", ...), or nothing.
 constexpr std::optional<dtype> dtype_from_string(std::string_view name) noexcept {
   for (const dtype type : all_dtypes) {
     if (to_string(type) == name) return type;
@@ -118,8 +118,8 @@ constexpr std::optional<dtype> dtype_from_string(std::string_view name) noexcept
   return std::nullopt;
 }
 
-/// The format that a matrix of codes of `Format` names: its registered name; without one, uint8 if it is affine,
-/// however many integers it has, and dtype::table otherwise.
+/// The dtype of a matrix of codes of `Format`: its registered name if it has one; otherwise uint8 if it is affine,
+/// however many integers it has, or else dtype::table.
 template <class Format>
 inline constexpr dtype code_dtype_of = dtype_of<Format> != dtype{} ? dtype_of<Format>
                                        : affine_format<Format>     ? dtype::uint8

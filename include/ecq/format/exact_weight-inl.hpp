@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the weights that stay as they are.
+/// Definition of exact_weights_in().
 
 #include <algorithm>
 #include <cstdint>

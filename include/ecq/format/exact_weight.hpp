@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Weights that stay as they are, beside the codes of their matrix.
+/// Exact weights, which are stored unchanged beside the codes of their matrix.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace ecq {
 
-/// A weight that takes the place of what its code says.
+/// A weight that replaces the value of its code.
 struct exact_weight {
   std::uint64_t position = 0;  ///< row * columns + column
   float weight = 0;            ///< finite
@@ -17,10 +17,10 @@ struct exact_weight {
   bool operator==(const exact_weight&) const = default;
 };
 
-/// The size in bytes of an exact weight in a file: its position and its bits.
+/// Size in bytes of an exact weight in a file: its position and its bits.
 inline constexpr std::uint64_t exact_weight_bytes = 12;
 
-/// Those of `weights`, whose positions ascend, from position `begin` up to, not including, `end`.
+/// Returns the weights at positions in [begin, end); precondition: the positions of `weights` ascend.
 std::span<const exact_weight> exact_weights_in(std::span<const exact_weight> weights, std::uint64_t begin,
                                                std::uint64_t end) noexcept;
 

@@ -26,7 +26,7 @@ struct fp32 {
   ECQ_HOST_DEVICE constexpr explicit fp32(float value) noexcept : bits(encode(value)) {}
   ECQ_HOST_DEVICE constexpr operator float() const noexcept { return decode(bits); }
 
-  // The builtin behind std::bit_cast, which nvcc does not call from device code.
+  // Uses the builtin behind std::bit_cast, which nvcc does not call from device code.
   ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept {
     return __builtin_bit_cast(code_type, value);
   }

@@ -25,7 +25,7 @@ struct int8 {
   ECQ_HOST_DEVICE constexpr explicit int8(float value) noexcept : bits(encode(value)) {}
   ECQ_HOST_DEVICE constexpr operator float() const noexcept { return decode(bits); }
 
-  /// Nearest integer, ties to even, clamped; NaN gives 0.
+  /// Returns the nearest integer, ties to even, clamped; NaN gives 0.
   ECQ_HOST_DEVICE static constexpr code_type encode(float value) noexcept {
     if (!(value > -128.5F)) return value <= -128.5F ? code_type{0x80} : code_type{0};
     if (value >= 127.0F) return 0x7f;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The conversion behind every floating-point format of 8 and 16 bits: sign, exponent, mantissa, with subnormals.
+/// Conversion of every floating-point format of 8 and 16 bits: sign, exponent, mantissa, with subnormals.
 
 #include <bit>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ecq {
 
-/// How values beyond the largest finite one encode, and which codes are not finite.
+/// Encoding of values beyond the largest finite one, and choice of the codes that are not finite.
 enum class overflow : std::uint8_t {
   to_infinity,  ///< IEEE 754: the top exponent holds infinities and NaN (FP16, BF16)
   saturate,     ///< the same codes, but everything beyond the range becomes the largest finite value (FP8 E5M2 here)
@@ -45,8 +45,8 @@ struct minifloat {
            (Overflow == overflow::saturate_fn || (code & magnitude_mask) != static_cast<Code>(largest_code + 1U));
   }
 
-  /// The code nearest to `value`. NaN gives the quiet NaN of the same sign; infinities saturate unless the format has
-  /// them and Overflow is to_infinity.
+  /// Returns the code nearest to `value`. NaN gives the quiet NaN of the same sign; infinities saturate unless the
+  /// format has them and Overflow is to_infinity.
   ECQ_HOST_DEVICE static constexpr Code encode(float value) noexcept {
     const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
     const Code sign = static_cast<Code>((word >> 31) << (bits - 1));
@@ -55,7 +55,7 @@ struct minifloat {
     constexpr int dropped = 23 - MantissaBits;
     constexpr std::uint32_t beyond = static_cast<std::uint32_t>(largest_code) + 1U;
     if constexpr (ExponentBits == 8 && Overflow == overflow::to_infinity) {
-      // The exponents of FP32: infinity and what rounds to it need no care, and loops over this become vectors.
+      // With the exponents of FP32, infinity and values that round to it need no special case, so loops are vectorised.
       const std::uint32_t up = ((1U << (dropped - 1)) - 1U) + ((magnitude >> dropped) & 1U);
       return static_cast<Code>(sign | static_cast<Code>((magnitude + up) >> dropped));
     }
@@ -84,7 +84,7 @@ struct minifloat {
     return static_cast<Code>(sign | static_cast<Code>(rounded));
   }
 
-  /// The exact value of `code`; NaN codes give NaN, infinity codes infinity.
+  /// Returns the exact value of `code`; NaN codes give NaN, infinity codes infinity.
   ECQ_HOST_DEVICE static constexpr float decode(Code code) noexcept {
     const std::uint32_t sign = static_cast<std::uint32_t>(code >> (bits - 1)) << 31;
     const std::uint32_t magnitude = code & magnitude_mask;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The rule by which decoded weights become elements of the type that a caller asks for.
+/// Rounding of decoded weights to the element type that a caller asks for.
 
 #include <type_traits>
 
@@ -8,8 +8,8 @@
 
 namespace ecq {
 
-/// The element (float, bf16, fp16) nearest to `weight`, which is finite, ties to even. It is finite, too: a weight
-/// beyond the range of `Element` becomes the largest finite element, with its sign.
+/// Returns the element (float, bf16, fp16) nearest to `weight`, which is finite, ties to even. The element is finite,
+/// too: a weight beyond the range of `Element` becomes the largest finite element, with its sign.
 template <class Element>
 ECQ_HOST_DEVICE constexpr Element nearest_finite(float weight) noexcept {
   if constexpr (std::is_same_v<Element, float>) {

@@ -24,7 +24,7 @@ concept number_format = std::is_trivially_copyable_v<Format> && requires(float v
   { Format::is_finite(code) } -> std::same_as<bool>;
 };
 
-/// A number format of one byte a code, which quantisers produce and entropy coders take.
+/// A number format of one byte per code. Quantisers produce its codes and entropy coders take them.
 template <class Format>
 concept code_format = number_format<Format> && sizeof(typename Format::code_type) == 1;
 

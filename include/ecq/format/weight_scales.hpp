@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The scales that quantised weights come with.
+/// Scales of quantised weights.
 
 #include <bit>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ecq {
 
-/// How the scales of quantised weights are stored.
+/// Storage formats of the scales of quantised weights.
 enum class scale_type : std::uint8_t {
   fp32,
   fp16,
@@ -20,14 +20,15 @@ enum class scale_type : std::uint8_t {
   e8m0  ///< one byte x for 2^(x - 127), 255 for NaN (OCP Microscaling Formats 1.0, section 5.4.1)
 };
 
-/// Bytes of one scale.
+/// Returns the size of one scale in bytes.
 constexpr std::size_t size_of(scale_type type) noexcept {
   if (type == scale_type::fp32) return 4;
   return type == scale_type::fp16 || type == scale_type::bf16 ? 2 : 1;
 }
 
-/// Scales of quantised weights, a matrix of its own without gaps: weight(row, column) = element(row, column) *
-/// scale(row / rows_per_scale, column / columns_per_scale). The scales lie in the machine's byte order at any address.
+/// Scales of quantised weights, stored in a matrix of their own without gaps: weight(row, column) = element(row,
+/// column) * scale(row / rows_per_scale, column / columns_per_scale). The scales are in the machine's byte order and
+/// may be unaligned.
 struct weight_scales {
   const std::byte* data = nullptr;
   scale_type type = scale_type::fp32;
@@ -35,7 +36,7 @@ struct weight_scales {
   std::size_t columns_per_scale = 1;
   std::size_t across = 1;  ///< scales in one row of scales
 
-  /// The scale of row `row` and column `column` of the weights.
+  /// Returns the scale of the weight in row `row` and column `column`.
   float of(std::size_t row, std::size_t column) const noexcept {
     const std::size_t index = row / rows_per_scale * across + column / columns_per_scale;
     const auto decode = [&]<class Format>(Format) {

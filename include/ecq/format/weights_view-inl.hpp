@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of how weights are read.
+/// Definition of the reading of weights.
 
 #include <algorithm>
 #include <bit>
@@ -40,7 +40,7 @@ void weights_view::load_as(std::size_t row, std::size_t first_column, std::span<
       }
     }
   };
-  // With a distance that they know, compilers take several weights at a time.
+  // With a constant distance, compilers vectorise the loop.
   step == element ? each(std::integral_constant<std::ptrdiff_t, element>{}) : each(step);
 }
 
@@ -59,7 +59,7 @@ ECQ_INLINE void weights_view::leave_exact_out(std::size_t row, std::size_t first
                                               std::span<float> out) const noexcept {
   const std::uint64_t begin = std::uint64_t{first_row_ + row * row_step_} * columns_ + first_column;
   auto next = std::ranges::lower_bound(exact_, begin);
-  // Positions of a user may not ascend, which is reported where they are packed; until then none may lead outside.
+  // A user's positions may fail to ascend. Packing reports that; until then, no position may lead outside `out`.
   for (; next != exact_.end() && *next >= begin && *next < begin + out.size(); ++next) {
     out[static_cast<std::size_t>(*next - begin)] = 0;
   }

@@ -31,7 +31,7 @@ class weights_view {
              })
   weights_view(Source&& source) noexcept : weights_view(of(matrix_view(source))) {}
 
-  /// A view of rows x columns elements of format `type` at `data`, with strides in elements; precondition:
+  /// Makes a view of rows x columns elements of format `type` at `data`, with strides in elements; precondition:
   /// is_floating_point(type), or int8 if scaled_by follows, or uint8 for bytes that only lossless methods take.
   weights_view(dtype type, const void* data, std::size_t rows, std::size_t columns, std::ptrdiff_t row_stride,
                std::ptrdiff_t column_stride = 1) noexcept
@@ -42,29 +42,29 @@ class weights_view {
         column_stride_(column_stride),
         type_(type) {}
 
-  /// The same elements, each of which stands for its product with its scale, rounded to FP32. The scales must outlive
-  /// the view; precondition: there is one for every element.
+  /// Returns a view of the same elements whose weights are the products of elements and their scales, rounded to FP32.
+  /// The scales must outlive the view; precondition: there is one for every element.
   weights_view scaled_by(const weight_scales& scales) const noexcept {
     weights_view scaled = *this;
     scaled.scales_ = scales;
     return scaled;
   }
 
-  /// The same weights, of which those at `positions` (row * columns() + column of this view) are to be kept exact:
-  /// load() gives 0 in their place, so that no scale is chosen for them. Methods that are lossless anyhow take no
-  /// notice. Positions ascend strictly and must outlive the view; what breaks that is an error once a matrix is
-  /// compressed. Precondition: the view is whole, no range or selection of rows.
+  /// Returns a view of the same weights in which those at `positions` (row * columns() + column of this view) are to be
+  /// kept exact: load() gives 0 in their place, so that no scale is chosen for them. Lossless methods ignore them.
+  /// Positions must ascend strictly, or compression of the matrix fails, and must outlive the view. Precondition: this
+  /// view is not a range or selection of rows.
   weights_view with_exact(std::span<const std::uint64_t> positions) const noexcept {
     weights_view part = *this;
     part.exact_ = positions;
     return part;
   }
-  /// The positions of the weights to be kept exact, in the view for which they were given.
+  /// Returns the positions of the weights to be kept exact, relative to the view for which they were given.
   std::span<const std::uint64_t> exact() const noexcept { return exact_; }
 
-  /// The format of the elements.
+  /// Returns the format of the elements.
   dtype type() const noexcept { return type_; }
-  /// The format that the weights have once they are unpacked: type(), or BF16 if they have scales.
+  /// Returns the format of the weights after decompression: type(), or BF16 if they have scales.
   dtype unpacked_type() const noexcept { return scales_ ? dtype::bf16 : type_; }
   bool is_scaled() const noexcept { return scales_.has_value(); }
   const std::byte* data() const noexcept { return data_; }
@@ -75,7 +75,7 @@ class weights_view {
   std::ptrdiff_t row_stride() const noexcept { return row_stride_; }        ///< in elements
   std::ptrdiff_t column_stride() const noexcept { return column_stride_; }  ///< in elements
 
-  /// The `count` rows from row `first` on; precondition: first + count <= rows().
+  /// Returns the `count` rows from row `first` on; precondition: first + count <= rows().
   weights_view row_range(std::size_t first, std::size_t count) const noexcept {
     weights_view part = *this;
     part.data_ += static_cast<std::ptrdiff_t>(first) * row_stride_ * static_cast<std::ptrdiff_t>(size_of(type_));
@@ -84,7 +84,7 @@ class weights_view {
     return part;
   }
 
-  /// Rows 0, step, 2 * step, ...; precondition: step > 0.
+  /// Returns rows 0, step, 2 * step, ...; precondition: step > 0.
   weights_view every_row(std::size_t step) const noexcept {
     weights_view part = *this;
     part.rows_ = rows_ == 0 ? 0 : (rows_ - 1) / step + 1;
@@ -93,8 +93,8 @@ class weights_view {
     return part;
   }
 
-  /// Reads out.size() weights of `row` from `first_column` on as FP32; exact for every type without scales,
-  /// and 0 for weights to be kept exact.
+  /// Reads out.size() weights of `row` from `first_column` on as FP32. The values are exact for every type without
+  /// scales, and 0 for weights to be kept exact.
   void load(std::size_t row, std::size_t first_column, std::span<float> out) const noexcept;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the tensors of a model in one file or in many.
+/// Definition of checkpoint.
 
 #include <algorithm>
 #include <cstddef>
@@ -64,7 +64,7 @@ ECQ_INLINE void checkpoint::add_tensor(tensor_entry tensor) {
 
 namespace detail {
 
-/// The folders in `folder` that hold a file of weights or an index, without hidden ones.
+/// Returns the folders in `folder` that hold a file of weights or an index, except hidden ones.
 ECQ_INLINE std::vector<std::filesystem::path> models_below(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code failure;
@@ -83,7 +83,7 @@ ECQ_INLINE std::vector<std::filesystem::path> models_below(const std::filesystem
   return found;
 }
 
-/// The last parts of paths, sorted: "a, b, c", and how many more there are than four.
+/// Returns the file names of paths, sorted and in quotes: four at most, and the number of the others.
 ECQ_INLINE std::string some_names(std::vector<std::filesystem::path> paths) {
   std::sort(paths.begin(), paths.end());
   std::string text;
@@ -124,7 +124,7 @@ ECQ_INLINE bool stays_below(const std::filesystem::path& path) {
          std::none_of(path.begin(), path.end(), [](const std::filesystem::path& part) { return part == ".."; });
 }
 
-/// Parses the index: pairs of tensor and file, in the order of the index.
+/// Parses the text of an index and returns pairs of tensor and file, in the order of the index.
 ECQ_INLINE result<string_map> parse_weight_map(std::string_view text) {
   string_map map;
   bool found = false;
@@ -137,7 +137,7 @@ ECQ_INLINE result<string_map> parse_weight_map(std::string_view text) {
         return error(errc::limit_exceeded, "more than ", map.size(), " tensors");
       }
       ECQ_TRY(file, json.string());
-      // The operating system would take the name of a file to end there.
+      // The operating system would end the name of the file there.
       if (file.find('\0') != std::string::npos) {
         return error(errc::corrupt, "tensor '", tensor, "' in file '", file, "': a name with the character NUL");
       }

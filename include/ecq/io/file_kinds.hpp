@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Files of other kinds that are taken for checkpoints.
+/// Files of other kinds that are mistaken for checkpoints.
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace ecq::detail {
 
-/// A kind of file by how it begins.
+/// A kind of file, recognised by its first bytes.
 struct file_kind {
   std::string_view start;
   std::string_view name;
@@ -19,7 +19,7 @@ struct file_kind {
 
 inline constexpr std::string_view conversion_advice = "; docs/using.md shows how to convert its tensors";
 
-/// What people hold for a file of weights, and what a download leaves in the place of one.
+/// Files that people mistake for files of weights, and files that downloads leave in their place.
 inline constexpr std::array<file_kind, 10> other_kinds{{
     {"version https://git-lfs", "a pointer of Git LFS", ", which `git lfs pull` replaces"},
     {"PK\x03\x04", "a ZIP archive, as PyTorch writes them", conversion_advice},
@@ -33,7 +33,7 @@ inline constexpr std::array<file_kind, 10> other_kinds{{
     {"{", "JSON", "; the name of an index ends in .json"},
 }};
 
-/// The kind of a file that is no safetensors file, or null.
+/// Returns the kind of a file that is not a safetensors file, or null if it is unknown.
 constexpr const file_kind* other_kind(std::span<const std::byte> file) noexcept {
   for (const file_kind& kind : other_kinds) {
     const auto same = [](std::byte byte, char letter) { return byte == static_cast<std::byte>(letter); };
@@ -46,7 +46,7 @@ constexpr const file_kind* other_kind(std::span<const std::byte> file) noexcept 
   return nullptr;
 }
 
-/// Whether a file of this name has weights in a format that is not read.
+/// Whether a file of this name has weights in a format that the library does not read.
 constexpr bool has_weights_of_others(std::string_view name) noexcept {
   constexpr std::array<std::string_view, 8> endings{".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".npz", ".msgpack"};
   return !name.starts_with('.') &&

@@ -179,7 +179,7 @@ ECQ_INLINE result<std::uint32_t> json_reader::four_digits() {
   return value;
 }
 
-/// What follows `\u`, a pair of surrogates as one.
+/// Reads the code point that follows `\u`; a pair of surrogates is one code point.
 ECQ_INLINE result<std::uint32_t> json_reader::code_point() {
   ECQ_TRY(unit, four_digits());
   if (unit < 0xD800 || unit > 0xDFFF) return unit;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A strict reader of JSON in other people's files. It builds no document tree: of a hostile text, a caller
-/// keeps only what its schema has room for.
+/// A strict reader of JSON in other people's files. It builds no document tree: even of a hostile text, a caller keeps
+/// only what its schema has room for.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +19,16 @@ namespace ecq {
 /// Appends `text` to `out` as a JSON string; precondition: is_utf8(text).
 void append_json_string(std::string& out, std::string_view text);
 
-/// What a json_reader takes for JSON.
+/// Dialects of JSON that a json_reader accepts.
 enum class json_dialect : bool {
   standard,  ///< RFC 8259
-  python     ///< and what Python's module json writes besides: NaN, Infinity and -Infinity as numbers, and escapes of
-             ///< surrogates that lack their other half, which read as U+FFFD
+  python  ///< also what Python's json module writes: NaN, Infinity and -Infinity as numbers, and escapes of surrogates
+          ///< that lack their other half, which read as U+FFFD
 };
 
 /// Reads one JSON text from front to back: each call takes the next value and fails if it is of another kind. Duplicate
-/// keys in an object are errors, and so is text that is not UTF-8. Errors are errc::corrupt and name the byte.
+/// keys in an object are errors, and so is text that is not UTF-8. Errors are errc::corrupt and name the position in
+/// bytes.
 class json_reader {
  public:
   /// skip() refuses deeper nesting; all other calls go as deep as their caller's schema.
@@ -71,22 +72,22 @@ class json_reader {
   /// Reads a number without sign, fraction and exponent that fits in 64 bits.
   result<std::uint64_t> integer();
 
-  /// Reads a number and returns its text, which may stand for one that no type holds.
+  /// Reads a number and returns its text. The number may be outside the range of every type.
   result<std::string_view> number_text();
 
   /// Reads any value and discards it.
   result<void> skip(int depth = 0);
 
-  /// Whether the next value begins with `character`: '{' an object, '[' an array, '"' a string.
+  /// Whether the next value begins with `character`: '{' for an object, '[' for an array, '"' for a string.
   bool next_is(char character) noexcept;
 
-  /// The number of bytes read so far.
+  /// Returns the number of bytes read so far.
   std::size_t position() const noexcept { return at_; }
 
   /// Fails if anything but white space is left.
   result<void> finish();
 
-  /// An error at the next byte.
+  /// Returns an error at the next byte.
   template <class... Parts>
   error fail(const Parts&... parts) const {
     return fail_at(at_, parts...);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// JSON files with a schema of their own.
+/// Reading of JSON files, each with its own schema.
 
 #include <filesystem>
 #include <string_view>
@@ -13,8 +13,8 @@
 
 namespace ecq {
 
-/// parse(text), a result, of the text of a file. Errors name the file: those of mapped_file::open and of `parse`, and
-/// errc::limit_exceeded for more than file_limits::header_bytes.
+/// Returns parse(text), a result, for the text of a file. Errors name the file: those of mapped_file::open and of
+/// `parse`, and errc::limit_exceeded for more than file_limits::header_bytes.
 template <class Parse>
 auto parse_json_file(const std::filesystem::path& path, const Parse& parse) -> decltype(parse(std::string_view())) {
   ECQ_TRY(file, mapped_file::open(path));

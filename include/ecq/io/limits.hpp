@@ -1,14 +1,15 @@
 #pragma once
 /// \file
-/// Limits of what a reader accepts. Anything larger is errc::limit_exceeded, before memory of that size is allocated.
+/// Limits of the files that readers accept. Anything larger fails with errc::limit_exceeded before memory of that size
+/// is allocated.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ecq {
 
-/// Limits of safetensors files, including ours. Within them, opening the worst header known (2^20 tensors in 64 MiB)
-/// takes less than four times its size in memory.
+/// Limits of safetensors files, including containers. Within them, opening the worst header known (2^20 tensors in 64
+/// MiB) takes less than four times its size in memory.
 struct file_limits {
   static constexpr std::uint64_t header_bytes = 100'000'000;  ///< the reference implementation's limit
   static constexpr std::size_t tensors = std::size_t{1} << 20;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the mapped file.
+/// Definition of mapped_file.
 
 #include <cerrno>
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace ecq {
 namespace detail {
 
 ECQ_INLINE std::string quoted(const std::filesystem::path& path) {
-  std::string text = "'";  // operator+ makes GCC 12 warn where it inlines all of it (GCC bug 105651)
+  std::string text = "'";  // GCC 12 warns about operator+ if it inlines all of it (GCC bug 105651)
   text.append(path.string()).push_back('\'');
   return text;
 }

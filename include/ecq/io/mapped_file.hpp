@@ -19,7 +19,8 @@ namespace detail {
 
 std::string quoted(const std::filesystem::path& path);
 
-/// "'<path>': <what>: <text of the error number>"; errc::not_found for ENOENT, else errc::io_error.
+/// Returns the error "'<path>': <what>: <text of the error number>", with errc::not_found for ENOENT, else
+/// errc::io_error.
 error file_error(const std::filesystem::path& path, std::string_view what, int number);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what is read from config.json.
+/// Definition of the functions that read and change config.json.
 
 #include <cstddef>
 #include <filesystem>
@@ -62,11 +62,11 @@ ECQ_INLINE result<std::optional<quantization_config>> parse_quantization_config(
 
 namespace detail {
 
-/// Where `quantization_config` lies in the text of a config.json.
+/// Position of `quantization_config` in the text of a config.json.
 struct quantization_member {
   std::size_t before = 0;  ///< the end of the member before it; 0 if it is the first one
-  std::size_t value = 0;   ///< behind the colon; 0 if there is no such member
-  std::size_t end = 0;     ///< behind the value
+  std::size_t value = 0;   ///< after the colon; 0 if there is no such member
+  std::size_t end = 0;     ///< after the value
   bool is_last = true;
 
   bool is_there() const noexcept { return value != 0; }
@@ -90,7 +90,7 @@ ECQ_INLINE result<quantization_member> find_quantization(std::string_view text) 
 
 inline constexpr std::string_view mark_member = "\n  \"quantization_config\":";
 inline constexpr std::string_view mark_value = " {\"format\": \"ecq\"}";
-inline constexpr std::string_view mark_around = " {\"format\": \"ecq\", \"original\":";  // and a brace
+inline constexpr std::string_view mark_around = " {\"format\": \"ecq\", \"original\":";  // then value and brace
 
 }  // namespace detail
 
@@ -111,17 +111,17 @@ ECQ_INLINE result<std::string> marked_as_compressed(std::string_view text) {
     return detail::text_of(text.substr(0, member.value), detail::mark_around,
                            text.substr(member.value, member.end - member.value), "}", text.substr(member.end));
   }
-  const std::size_t last = text.find_last_not_of(" \t\r\n", text.rfind('}') - 1);  // of the last member, or the brace
+  const std::size_t last = text.find_last_not_of(" \t\r\n", text.rfind('}') - 1);  // last member's end, or the brace
   return detail::text_of(text.substr(0, last + 1), text[last] == '{' ? "" : ",", detail::mark_member,
                          detail::mark_value, text.substr(last + 1));
 }
 
 namespace detail {
 
-/// What a `quantization_config` is, as a mark: an object of no other members than marks have.
+/// A `quantization_config` read as a mark of compression, which has no members but `format` and `original`.
 struct mark {
   bool is_ours = false;
-  std::string_view original{};  ///< the text of its member of that name, if it has one
+  std::string_view original{};  ///< text of the member of that name, if there is one
 };
 
 ECQ_INLINE result<mark> read_mark(std::string_view value) {
@@ -167,7 +167,7 @@ ECQ_INLINE result<std::string> without_mark(std::string_view text) {
 ECQ_INLINE result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
                                     result<std::string> (*change)(std::string_view)) {
   const auto file = mapped_file::open(from / "config.json");
-  // One that is empty is no error: it cannot be mapped.
+  // An empty file cannot be mapped, but is no error.
   if (!file) return copy_whole_file(from / "config.json", to / "config.json");
   const auto changed = change({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()});
   if (!changed) return copy_whole_file(from / "config.json", to / "config.json");

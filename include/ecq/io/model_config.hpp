@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a model's config.json says of its quantisation. Programs in Python write such files: NaN and infinity are
-/// numbers in them (json_dialect::python).
+/// Quantisation settings in a model's config.json. Programs in Python write such files, so NaN and infinity are numbers
+/// in them (json_dialect::python).
 
 #include <cstdint>
 #include <filesystem>
@@ -21,30 +21,30 @@ struct quantization_config {
   std::vector<std::uint64_t> block{};  ///< `weight_block_size`: rows and columns that share a scale; or empty
 };
 
-/// Reads `quantization_config` from the text of a config.json; nothing if there is none or it is null. Errors:
+/// Reads `quantization_config` from the text of a config.json. Returns nothing if there is none or it is null. Errors:
 /// errc::corrupt for text that is not JSON.
 result<std::optional<quantization_config>> parse_quantization_config(std::string_view text);
 
-/// The `quantization_config` in config.json in `folder`. A file that is missing, too large or no JSON says nothing: it
-/// is not part of the weights.
+/// Reads `quantization_config` from config.json in `folder`. Returns nothing if the file is missing, too large or not
+/// JSON, because it is not part of the weights.
 std::optional<quantization_config> read_quantization_config(const std::filesystem::path& folder);
 
-/// The text of a config.json without `quantization_config`; everything else stays as it is. Errors: errc::corrupt for
-/// text that is not JSON.
+/// Returns the text of a config.json without `quantization_config`; everything else stays as it is. Errors:
+/// errc::corrupt for text that is not JSON.
 result<std::string> without_quantization_config(std::string_view text);
 
-/// The text of the config.json of a compressed model: `quantization_config` is `{"format": "ecq"}`. It has no
-/// `quant_method`, so that programs which load models by it, such as transformers, refuse them instead of starting from
-/// random weights. A `quantization_config` that was there becomes its member `original`; everything else stays as it
-/// is. Errors: errc::corrupt for text that is not JSON.
+/// Returns the text of the config.json of a compressed model, whose `quantization_config` is `{"format": "ecq"}`. It
+/// has no `quant_method`, so that programs which need one to load a model, such as transformers, refuse the model
+/// instead of starting from random weights. An existing `quantization_config` becomes the member `original`; everything
+/// else stays as it is. Errors: errc::corrupt for text that is not JSON.
 result<std::string> marked_as_compressed(std::string_view text);
 
-/// The text that marked_as_compressed() was given, byte for byte; what has been written anew since, without its mark;
-/// any other text as it is. Errors: errc::corrupt for text that is not JSON.
+/// Reverses marked_as_compressed(), byte for byte. Removes the mark from text that another program has rewritten since,
+/// and returns text without a mark unchanged. Errors: errc::corrupt for text that is not JSON.
 result<std::string> without_mark(std::string_view text);
 
-/// Copies config.json from one folder to another as `change` makes its text, with its permissions; as it is, if
-/// `change` fails, which it does where it is no JSON. Errors name the file.
+/// Copies config.json from one folder to another, with its text changed by `change`, and with its permissions. If
+/// `change` fails, because the text is not JSON, the file is copied unchanged. Errors name the file.
 result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
                          result<std::string> (*change)(std::string_view));
 

@@ -60,12 +60,12 @@ ECQ_INLINE result<output_folder> output_folder::create(const std::filesystem::pa
 ECQ_INLINE output_folder::~output_folder() {
   detail::unlist_finished(slot_);
   std::error_code ignored;
-  if (!made_.empty()) std::filesystem::remove(made_, ignored);  // which leaves a folder with files
+  if (!made_.empty()) std::filesystem::remove(made_, ignored);  // which fails if it has files
 }
 
 namespace detail {
 
-/// All files in `folder` and below, except hidden ones and `known`, relative to it.
+/// Returns all files in `folder` and below, relative to it, except `known` and hidden ones.
 ECQ_INLINE result<std::vector<std::filesystem::path>> other_files(const std::filesystem::path& folder,
                                                                   const std::set<std::filesystem::path>& known) {
   std::vector<std::filesystem::path> found;

@@ -23,21 +23,21 @@ struct model_files {
   std::vector<std::filesystem::path> shards;  ///< in the order of the index
   std::vector<std::filesystem::path> others;  ///< sorted; without hidden files and folders
 
-  /// All of them.
+  /// Returns the names of all files.
   std::vector<std::filesystem::path> names() const;
 
-  /// Lists the model at `path`: a .safetensors file, which is all that is listed then; an index; or a folder as
-  /// checkpoint::open takes it. Does not look into shards. Errors: those of finding and reading the index.
+  /// Lists the files of the model at `path`: a .safetensors file, which is then the only one listed; an index; or a
+  /// folder as checkpoint::open takes it. Does not open the shards. Errors: those of finding and reading the index.
   static result<model_files> of(const std::filesystem::path& path);
 };
 
-/// Copies a file piece by piece; `to` appears once it is whole. Errors name the file.
+/// Copies a file piece by piece; `to` appears only once it is complete. Errors name the file.
 result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Creates the folder `path` and those above it. Errors: io_error.
 result<void> create_folder(const std::filesystem::path& path);
 
-/// A folder that output goes to. One that was made for it does not stay if it is empty in the end.
+/// A folder for output. The destructor removes it if create() made it and it is empty.
 class output_folder {
  public:
   /// Creates the folder `path` and those above it, unless it exists. Errors: io_error.
@@ -50,22 +50,22 @@ class output_folder {
  private:
   output_folder() = default;
 
-  std::filesystem::path made_;               ///< empty if it was there before
+  std::filesystem::path made_;               ///< empty if the folder existed before
   detail::unfinished_file* slot_ = nullptr;  ///< for remove_unfinished_files()
 };
 
-/// Copies index and other files of a model to `folder`, config.json as `change` makes its text (copy_config). Errors
-/// name the file.
+/// Copies the index and the other files of a model to `folder`, with config.json changed by `change` (copy_config).
+/// Errors name the file.
 result<void> copy_others(const model_files& model, const std::filesystem::path& folder,
                          result<std::string> (*change)(std::string_view));
 
-/// Fails with errc::invalid_argument if `names`, relative to `folder`, cannot be written there without harm: if one of
-/// them would replace one of `inputs`, if two of them are the same, or if the folder holds an index or a .safetensors
-/// file that is none of them, which would be taken for a part of the model.
+/// Fails with errc::invalid_argument if `names`, relative to `folder`, cannot be written there without harm: one of
+/// them would replace one of `inputs`, two of them are the same, or the folder holds another index or .safetensors
+/// file, which would be taken for a part of the model.
 result<void> check_output_folder(const std::filesystem::path& folder, std::span<const std::filesystem::path> names,
                                  std::span<const std::filesystem::path> inputs);
 
-/// Fails with errc::invalid_argument if one of two folders is the other or lies in it: a model is written beside
+/// Fails with errc::invalid_argument if two folders are the same or one lies in the other: a model is written beside
 /// another, never into it. Folders that do not exist lie nowhere.
 result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the file that appears once it is complete.
+/// Definition of output_file.
 
 #include <algorithm>
 #include <cerrno>
@@ -52,7 +52,7 @@ constexpr std::string_view kind_of(std::filesystem::file_type type) noexcept {
   }
 }
 
-/// The file that is written under the name `path`: where its symbolic links lead, whether or not something is there.
+/// Returns the file that is written under the name `path`: the target of its symbolic links, whether or not it exists.
 /// Errors are those of output_file::create.
 ECQ_INLINE result<std::filesystem::path> output_target(const std::filesystem::path& path) {
   const auto refused = [&](const auto&... parts) {
@@ -64,7 +64,7 @@ ECQ_INLINE result<std::filesystem::path> output_target(const std::filesystem::pa
   if (std::filesystem::exists(existing) && !std::filesystem::is_regular_file(existing)) {
     return refused("is ", kind_of(existing.type()), ", not a regular file");
   }
-  constexpr int most_links = 40;  // as the Linux kernel
+  constexpr int most_links = 40;  // the Linux kernel's limit
   std::filesystem::path target = path;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(target, ignored)); ++links) {
     std::error_code failure;
@@ -74,7 +74,7 @@ ECQ_INLINE result<std::filesystem::path> output_target(const std::filesystem::pa
     target = target.parent_path() / next;
   }
   if (target.filename().empty()) return refused("is the name of a directory");
-  // The links below /proc are more than the names that they show.
+  // Links below /proc may lead elsewhere than the names that they show.
   if (std::filesystem::exists(existing) && !std::filesystem::equivalent(path, target, ignored)) {
     return refused("its symbolic link leads to no name");
   }
@@ -101,7 +101,7 @@ ECQ_INLINE result<output_file> output_file::create(const std::filesystem::path& 
     // Listed before the file exists: a signal between the two must not leave the file behind.
     file.slot_ = detail::list_unfinished(file.temporary_.string());
 #if ECQ_POSIX
-    // A private file's successor is private from the first byte.
+    // The replacement of a private file is private from the first byte.
     const mode_t mode = file.permissions_ ? 0600 : 0666;
     file.handle_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     int number = errno;
@@ -176,9 +176,10 @@ ECQ_INLINE result<void> output_file::commit() {
   temporary_.clear();
   detail::unlist_finished(std::exchange(slot_, nullptr));
 #if ECQ_POSIX
-  // Closed only now, because that gives up the lock. After fsync, close has nothing left to fail at.
+  // Closed only now, because closing gives up the lock. After fsync, close has nothing left to fail at.
   close(std::exchange(handle_, no_handle));
-  // The name is durable once its folder is; not every file system can sync one, and the file is complete either way.
+  // The name is durable once its folder is synced. Not every file system can sync a folder; the file is complete either
+  // way.
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
   if (const int descriptor = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC); descriptor >= 0) {
     static_cast<void>(::fsync(descriptor));

@@ -16,22 +16,22 @@
 
 namespace ecq {
 
-/// Writes to a temporary file beside the final one and renames it on commit(): the final name shows the old file or the
-/// whole new one, never a part. If the final name is a symbolic link, the link stays, and all this happens where it
-/// leads, whether or not something is there. A new file has the permissions of the file that it replaces, or else those
-/// that it is given, or the process's usual ones (umask); owner, access lists and other hard links are not carried
-/// over.
+/// Output file that is written under a temporary name beside the final one and renamed on commit(): the final name
+/// shows the old file or the whole new one, never a part. If the final name is a symbolic link, the link stays, and its
+/// target is written instead, whether or not it exists. A new file has the permissions of the file that it replaces, or
+/// else those given to create(), or else the process's usual ones (umask). Owner, access lists and other hard links are
+/// not carried over.
 ///
-/// The destructor or remove_unfinished_files() removes a file that was not committed. What a killed process leaves
-/// behind, the next output_file of the same name removes: writers hold a lock (flock) on their temporary files as long
-/// as they live, so several may write at once, and the last commit() stays. Nothing is removed on file systems without
+/// The destructor or remove_unfinished_files() removes a file that was not committed. The next output_file of the same
+/// name removes files that a killed process left behind. Writers hold a lock (flock) on their temporary files as long
+/// as they live, so several may write at once, and the last commit() wins. Nothing is removed on file systems without
 /// locks. On network file systems that keep locks to one machine, a writer on another machine may lose its temporary
 /// file; its commit() then fails.
 class output_file {
  public:
   /// Opens a temporary file beside `path`, or beside what it links to. Errors: errc::io_error, naming `path`, if the
-  /// folder is missing or not writable, or if `path` exists and is not a regular file but, as the message says, a
-  /// directory, a device, a pipe or a socket.
+  /// folder is missing or not writable, or if `path` exists and is not a regular file. The message then names its kind,
+  /// such as a directory, a device, a pipe or a socket.
   static result<output_file> create(const std::filesystem::path& path,
                                     std::optional<std::filesystem::perms> permissions = {});
 
@@ -42,14 +42,14 @@ class output_file {
   }
   ~output_file() { discard(); }
 
-  /// The path given to create().
+  /// Returns the path given to create().
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Bytes appended so far.
+  /// Returns the number of bytes appended so far.
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Appends `bytes`. Errors: errc::io_error (disk full, quota, or, if SIGXFSZ is ignored, a limit of file sizes),
-  /// naming the file; the output can then only be destroyed.
+  /// Appends `bytes`. Errors: errc::io_error (disk full, quota, or, if SIGXFSZ is ignored, a file size limit), naming
+  /// the file; the output can then only be destroyed.
   result<void> append(std::span<const std::byte> bytes) {
     ECQ_CHECK(write(size_, bytes));
     size_ += bytes.size();
@@ -59,7 +59,7 @@ class output_file {
   /// Overwrites bytes appended before; precondition: offset + bytes.size() <= size().
   result<void> rewrite(std::uint64_t offset, std::span<const std::byte> bytes) { return write(offset, bytes); }
 
-  /// Writes everything to the disk. After it, nothing is left to fail but the renaming.
+  /// Writes everything to the disk. After it, only the renaming can still fail.
   result<void> flush();
 
   /// Flushes the bytes to the disk and renames the file to its final name.
@@ -84,7 +84,7 @@ class output_file {
 
   std::filesystem::path path_;
   std::filesystem::path target_;                       ///< path_, with a symbolic link followed
-  std::optional<std::filesystem::perms> permissions_;  ///< of the file to be replaced, or copied
+  std::optional<std::filesystem::perms> permissions_;  ///< of the file to be replaced, or given to create()
   std::filesystem::path temporary_;                    ///< empty once there is nothing to remove
   std::uint64_t size_ = 0;
   handle handle_ = no_handle;

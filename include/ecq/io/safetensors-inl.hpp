@@ -145,7 +145,7 @@ ECQ_INLINE result<void> check_coverage(std::vector<tensor_entry>& tensors, std::
   return {};
 }
 
-/// parse_safetensors of a whole file, or of its header if `header_alone`.
+/// Parses a whole file, or a header without its data if `header_alone`.
 ECQ_INLINE result<safetensors_header> parse_safetensors(std::span<const std::byte> file, bool header_alone) {
   constexpr std::size_t prefix = 8;
   if (file.size() < prefix) {

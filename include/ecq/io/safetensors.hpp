@@ -37,10 +37,11 @@ struct tensor_entry {
 /// The `__metadata__` of a file, in the file's order.
 using string_map = std::vector<std::pair<std::string, std::string>>;
 
-/// The value of `key`, or null.
+/// Returns the value of `key`, or null.
 const std::string* find_value(const string_map& map, std::string_view key) noexcept;
 
-/// Size in bytes of a tensor of this type and shape; nothing if it exceeds 64 bits or is not a whole number of bytes.
+/// Returns the size in bytes of a tensor of this type and shape, or nothing if it exceeds 64 bits or is not a whole
+/// number of bytes.
 constexpr std::optional<std::uint64_t> tensor_bytes(const safetensors_dtype& type,
                                                     std::span<const std::uint64_t> shape) noexcept {
   constexpr std::uint64_t largest = (std::numeric_limits<std::uint64_t>::max)();
@@ -65,15 +66,15 @@ struct safetensors_header {
 };
 
 /// Reads the header of a whole file in memory and checks every claim against the file's size. Errors: errc::truncated,
-/// errc::corrupt, errc::unsupported (unknown element type, or a file of another kind that is known) or
-/// errc::limit_exceeded (file_limits).
+/// errc::corrupt, errc::unsupported (unknown element type, or a file of another known kind) or errc::limit_exceeded
+/// (file_limits).
 result<safetensors_header> parse_safetensors(std::span<const std::byte> file);
 
-/// Reads the header of a file that is not at hand; `bytes` are the header alone, with its length before it. Errors:
-/// those of parse_safetensors; errc::corrupt if there are more bytes.
+/// Reads a header without the rest of its file; `bytes` are the length and the header. Errors: those of
+/// parse_safetensors; errc::corrupt if there are more bytes.
 result<safetensors_header> parse_safetensors_header(std::span<const std::byte> bytes);
 
-/// A safetensors file, mapped.
+/// A memory-mapped safetensors file.
 class safetensors_file {
  public:
   /// Opens the file at `path` and checks its header. Errors are those of mapped_file::open and parse_safetensors, and
@@ -83,19 +84,19 @@ class safetensors_file {
   const std::filesystem::path& path() const noexcept { return file_.path(); }
   std::uint64_t size_bytes() const noexcept { return file_.bytes().size(); }
 
-  /// The tensors, in the order of their data.
+  /// Returns the tensors, in the order of their data.
   std::span<const tensor_entry> tensors() const noexcept { return header_.tensors; }
   const string_map& metadata() const noexcept { return header_.metadata; }
 
-  /// The tensor called `name`, or null.
+  /// Returns the tensor called `name`, or null.
   const tensor_entry* find(std::string_view name) const noexcept;
 
-  /// The file's bytes before the data: header length and JSON.
+  /// Returns the file's bytes before the data: header length and JSON.
   std::span<const std::byte> header_bytes() const noexcept {
     return file_.bytes().first(static_cast<std::size_t>(header_.data_begin));
   }
 
-  /// The data of a tensor of this file, at any address (not aligned to the tensor's elements).
+  /// Returns the data of a tensor of this file, which may not be aligned to the tensor's elements.
   std::span<const std::byte> bytes(const tensor_entry& tensor) const noexcept {
     return file_.bytes().subspan(static_cast<std::size_t>(header_.data_begin + tensor.begin),
                                  static_cast<std::size_t>(tensor.size_bytes()));

@@ -23,7 +23,7 @@ inline constexpr std::array<safetensors_dtype, 20> safetensors_dtypes{
      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}}};
 
-/// The type that files call `name`, or null. Its `name` member has static storage.
+/// Returns the type that files call `name`, or null. Its `name` member has static storage.
 constexpr const safetensors_dtype* find_safetensors_dtype(std::string_view name) noexcept {
   for (const auto& type : safetensors_dtypes) {
     if (type.name == name) return &type;
@@ -31,7 +31,8 @@ constexpr const safetensors_dtype* find_safetensors_dtype(std::string_view name)
   return nullptr;
 }
 
-/// The name of `type` in files; empty for uint4 (whose codes take a byte each) and table, which have no counterpart.
+/// Returns the name of `type` in files, which is empty for uint4 (whose codes take a byte each) and table, because
+/// these have no counterpart.
 constexpr std::string_view safetensors_name(dtype type) noexcept {
   switch (type) {
     case dtype::fp32: return "F32";
@@ -47,8 +48,8 @@ constexpr std::string_view safetensors_name(dtype type) noexcept {
   return {};
 }
 
-/// The number format of the element type that files call `name`, or nothing if the library has none for it (I64, BOOL,
-/// F64, ...).
+/// Returns the number format of the element type that files call `name`, or nothing if the library has none for it
+/// (I64, BOOL, F64, ...).
 constexpr std::optional<dtype> dtype_from_safetensors(std::string_view name) noexcept {
   for (const dtype type : all_dtypes) {
     if (!name.empty() && safetensors_name(type) == name) return type;

@@ -67,7 +67,7 @@ ECQ_INLINE result<safetensors_writer> safetensors_writer::create(const std::file
     }
     slots.push_back({.declared = std::move(declared), .begin = 0, .end = 0, .size = size, .position = unwritten});
   }
-  std::uint64_t text = 0;  // escaped, it is no shorter
+  std::uint64_t text = 0;  // escapes do not make it shorter
   for (const auto& [key, value] : metadata) text += key.size() + value.size();
   if (text > file_limits::header_bytes) {
     return error(errc::limit_exceeded, detail::quoted(path), ": ", text, " bytes of metadata, at most ",
@@ -160,7 +160,7 @@ ECQ_INLINE std::string safetensors_writer::render(std::span<const slot* const> s
   return text;
 }
 
-/// Writes length and text; `header` is as long as header_size_of(text) says, or longer, and blank.
+/// Writes length and text into `header`, which is blank and has at least header_size_of(text) bytes.
 ECQ_INLINE void safetensors_writer::fill_header(std::span<std::byte> header, std::string_view text) {
   store_le<std::uint64_t>(header.data(), header.size() - 8);
   std::ranges::copy(std::as_bytes(std::span(text)), header.begin() + 8);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Writer of safetensors files that holds only a header and the piece it is given.
+/// Writer of safetensors files that keeps only a header in memory, besides the piece of data it is given.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +27,10 @@ struct tensor_declaration {
   std::optional<std::vector<std::uint64_t>> shape = std::nullopt;
 };
 
-/// Writes one safetensors file. Tensors may be written in any order; their data lie in that order. Readers that require
-/// aligned elements (PyTorch) need tensors in descending order of element size. The length of the header must be known
-/// before the data, so it gets room for the longest header that the declarations allow; white space fills the rest.
+/// Writer of one safetensors file. Tensors may be written in any order; their data lie in that order. Readers that
+/// require aligned elements (PyTorch) need tensors in descending order of element size. The length of the header must
+/// be known before the data, so it gets room for the longest header that the declarations allow; white space fills the
+/// rest.
 class safetensors_writer {
  public:
   /// Opens a temporary file beside `path` (output_file). Errors: errc::invalid_argument names a declaration that cannot
@@ -37,12 +38,12 @@ class safetensors_writer {
   static result<safetensors_writer> create(const std::filesystem::path& path,
                                            std::vector<tensor_declaration> declarations, string_map metadata = {});
 
-  /// The same for a file that begins with `header`, as it was in another file: length, JSON, and all white space.
+  /// Like create(), for a file that begins with `header`, copied from another file: length, JSON, and all white space.
   /// Tensors must be written in the order of their data. Errors: those of parse_safetensors_header.
   static result<safetensors_writer> create_as(const std::filesystem::path& path, std::span<const std::byte> header);
 
-  /// The header of a file of these tensors, whose data follow one another in this order: length, JSON, and white space
-  /// up to a multiple of 64 bytes. Looks at names, types, shapes and sizes alone.
+  /// Returns the header of a file of these tensors, whose data follow one another in this order: length, JSON, and
+  /// white space up to a multiple of 64 bytes. Uses only names, types, shapes and sizes.
   static std::vector<std::byte> header_of(std::span<const tensor_entry* const> tensors, const string_map& metadata);
 
   /// Begins the data of a declared tensor. Write each tensor once, one after another: begin, append..., end.
@@ -55,9 +56,9 @@ class safetensors_writer {
   /// Writes a whole tensor: begin, append, end.
   result<void> write(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Bytes of data written so far: where the next tensor begins.
+  /// Returns the number of bytes of data written so far, which is where the next tensor begins.
   std::uint64_t data_size() const noexcept { return data_size_; }
-  /// Where the data begin in the file: a multiple of 64.
+  /// Returns the offset of the data in the file, a multiple of 64 after create().
   std::uint64_t data_begin() const noexcept { return header_size_; }
 
   /// Fixes the header with this metadata, which must not be longer than that given to create(), and returns the
@@ -68,7 +69,7 @@ class safetensors_writer {
   /// disk. Errors: errc::invalid_argument names a tensor that was not written.
   result<void> finish();
 
-  /// Finishes the file, unless that is done, and puts it under its name.
+  /// Finishes the file, unless that is done, and moves it to its final name.
   result<void> commit();
 
  private:
@@ -80,9 +81,9 @@ class safetensors_writer {
     std::size_t position = unwritten;
   };
   static constexpr std::size_t unwritten = static_cast<std::size_t>(-1);
-  /// The largest offset in bytes, 10^16 - 1: the header has room for its digits in every offset.
+  /// Largest offset in bytes, 10^16 - 1. The header has room for its digits in every offset.
   static constexpr std::uint64_t largest_offset = 9'999'999'999'999'999;
-  /// Header and length are a multiple of 64 bytes.
+  /// Returns the size of length and header together, a multiple of 64 bytes.
   static constexpr std::size_t header_size_of(std::string_view text) { return (text.size() + 8 + 63) / 64 * 64; }
 
   explicit safetensors_writer(output_file file) : file_(std::move(file)) {}

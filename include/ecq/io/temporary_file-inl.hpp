@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what becomes of temporary files.
+/// Definition of the names and the removal of temporary files.
 
 #include <array>
 #include <atomic>
@@ -33,7 +33,7 @@ namespace ecq {
 
 namespace detail {
 
-/// A slot that nobody else uses; null if there is no memory for it.
+/// Returns a slot that nobody else uses, or null if there is no memory for it.
 ECQ_INLINE unfinished_file* take_unfinished() noexcept {
   unfinished_file* const first = unfinished_files.load();
   for (unfinished_file* slot = first; slot != nullptr; slot = slot->next) {
@@ -72,7 +72,7 @@ ECQ_INLINE void remove_unfinished_files() noexcept {
   };
 #if ECQ_POSIX
   each([](const char* path) { ::unlink(path); });
-  each([](const char* path) { ::rmdir(path); });  // once they are empty; of a name that was a file nothing is left
+  each([](const char* path) { ::rmdir(path); });  // folders, now empty; files are already gone
 #else
   each([](const char* path) { std::remove(path); });
 #endif
@@ -83,7 +83,7 @@ namespace detail {
 constexpr std::string_view temporary_suffix = ".partial";
 constexpr std::size_t temporary_digits = 16;
 
-/// What the names of the temporary files for `path` begin with: its own name, cut so that theirs have 255 bytes at
+/// Returns the beginning of the names of temporary files for `path`: its own name, cut so that theirs have 255 bytes at
 /// most.
 ECQ_INLINE std::string temporary_stem(const std::filesystem::path& path) {
   constexpr std::size_t longest_name = 255 - 1 - temporary_digits - temporary_suffix.size();
@@ -105,7 +105,7 @@ ECQ_INLINE std::filesystem::path temporary_name(const std::filesystem::path& pat
   return path.parent_path() / (temporary_stem(path) + digits.data() + std::string(temporary_suffix));
 }
 
-/// Whether temporary_name() gives such names to files whose temporary_stem is `stem`.
+/// Whether temporary_name() gives names like `name` to files whose temporary_stem is `stem`.
 ECQ_INLINE bool is_temporary_name(std::string_view name, std::string_view stem) noexcept {
   if (name.size() != stem.size() + temporary_digits + temporary_suffix.size()) return false;
   const std::string_view digits = name.substr(stem.size(), temporary_digits);
@@ -116,7 +116,7 @@ ECQ_INLINE bool is_temporary_name(std::string_view name, std::string_view stem) 
 #if ECQ_POSIX
 
 ECQ_INLINE bool lock_temporary(int descriptor, const std::filesystem::path& path) noexcept {
-  // Where there are no locks, nobody gets one, and nobody removes the file.
+  // On file systems without locks, nobody gets one, and nobody removes the file.
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct ::stat status {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -129,7 +129,7 @@ ECQ_INLINE void remove_abandoned_files(const std::filesystem::path& path) {
   for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
     if (!is_temporary_name(entry->path().filename().native(), stem)) continue;
-    // For writing, because locks of NFS want that; O_NONBLOCK, because a pipe may have such a name, too.
+    // Opened for writing, because locks on NFS require it; O_NONBLOCK, because a pipe may have such a name, too.
     const int descriptor = ::open(entry->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) continue;
     struct ::stat status {};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Temporary files: their names, and who removes them.
+/// Temporary files: their names and their removal.
 
 #include <array>
 #include <atomic>
@@ -13,8 +13,8 @@ namespace ecq {
 
 namespace detail {
 
-/// The name of one unfinished file, or of a folder made for such files, stored where a signal handler can read it
-/// without allocation or locks. Once made, it is used again and never freed.
+/// Slot for the name of one unfinished file, or of a folder made for such files, which a signal handler can read
+/// without allocation or locks. Slots are reused and never freed.
 struct unfinished_file {
   enum class state : int { vacant, changing, listed };
   std::atomic<state> current{state::vacant};
@@ -24,7 +24,7 @@ struct unfinished_file {
 static_assert(std::atomic<unfinished_file::state>::is_always_lock_free);
 static_assert(std::atomic<unfinished_file*>::is_always_lock_free);
 
-/// All of them, the last one made first.
+/// List of all slots, the last one made first.
 inline constinit std::atomic<unfinished_file*> unfinished_files{nullptr};
 
 /// Lists `path` and returns its slot. Returns null if there is no memory for one or the path is too long; then only the
@@ -36,12 +36,13 @@ void unlist_finished(unfinished_file* slot) noexcept;
 }  // namespace detail
 
 /// Removes the temporary file of every output_file of this process that is neither committed nor destroyed, and the
-/// folders of such output_folders if they are empty then.
-/// Async-signal-safe: call it from a handler of SIGINT or SIGTERM before leaving with _exit.
+/// folders that its output_folders made, if they are then empty. Async-signal-safe: call it from a handler of SIGINT or
+/// SIGTERM before leaving with _exit.
 void remove_unfinished_files() noexcept;
 
-/// While one exists, finished files get their names, perhaps several that belong together: an interruption would leave
-/// those of two runs. A handler of signals asks now() and returns, so that the program goes on to its end.
+/// Object that exists while finished files get their names. Several of them may belong together, and an interruption
+/// would leave a mixture of two runs. A signal handler calls now() and, if it is true, returns, so that the program
+/// goes on to its end.
 class finishing_output {
  public:
   finishing_output() noexcept { ++count(); }
@@ -49,7 +50,7 @@ class finishing_output {
   finishing_output& operator=(const finishing_output&) = delete;
   ~finishing_output() { --count(); }
 
-  /// Whether there is one. Async-signal-safe.
+  /// Whether a finishing_output exists. Async-signal-safe.
   static bool now() noexcept { return count() != 0; }
 
  private:
@@ -61,13 +62,13 @@ class finishing_output {
 
 namespace detail {
 
-/// "<final name>.<16 hex digits>.partial" in the same folder, so that rename() stays within one file system.
+/// Returns "<final name>.<16 hex digits>.partial" in the same folder, so that rename() stays within one file system.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 #if ECQ_POSIX
 
-/// Locks a new temporary file until its last descriptor is closed, by its owner or by the end of the process. False if
-/// remove_abandoned_files() of another run came in between and has removed, or is about to remove, the file.
+/// Locks a new temporary file until its last descriptor is closed, by its owner or by the end of the process. Returns
+/// false if remove_abandoned_files() of another run came in between and has removed, or is about to remove, the file.
 bool lock_temporary(int descriptor, const std::filesystem::path& path) noexcept;
 
 /// Removes the temporary files for `path` that a killed run left behind: those on which nobody holds a lock.

@@ -11,23 +11,23 @@
 
 namespace ecq::detail {
 
-/// The most rows of activations that are multiplied faster by vectors than by tiles: a tile takes as long for one row
-/// as for 16, and three times as long for parts of FP32.
+/// Maximum numbers of rows of activations that vectors multiply faster than tiles: a tile takes as long for one row as
+/// for 16, and three times as long for parts of FP32.
 inline constexpr std::size_t most_rows_without_tiles_bf16 = 1;
 inline constexpr std::size_t most_rows_without_tiles_fp32 = 4;
 inline constexpr std::size_t most_rows_without_tiles_int8 = 8;
 
-/// 16 rows together, 64 bytes of each at a time, a tile: its row i has word i, of 32 bits, of all 16 rows. A word is a
-/// pair of BF16 values or four bytes. Rows that are not there are zeros. There is a set of rows for each place at which
-/// rows of weights begin in a group (row_places). Activations may be sums of several parts, whose tiles follow each
-/// other.
+/// Rows of activations as tiles. A tile holds 64 bytes of each of 16 rows: row i of the tile has word i, of 32 bits, of
+/// all 16 rows. A word is a pair of BF16 values or four bytes. Missing rows are zeros. There is a set of rows for each
+/// place at which rows of weights begin in a group (row_places). Activations may be sums of several parts, whose tiles
+/// follow each other.
 class activation_tiles {
  public:
   static constexpr std::size_t rows_together = 16;
-  static constexpr std::size_t words = 16;  ///< of a row in a tile
+  static constexpr std::size_t words = 16;  ///< words of a row in a tile
   static constexpr std::size_t row_bytes = words * sizeof(std::uint32_t);
   static constexpr std::size_t tile_words = rows_together * words;
-  static constexpr std::size_t parts_of_fp32 = 3;  ///< numbers of BF16 that make one of FP32
+  static constexpr std::size_t parts_of_fp32 = 3;  ///< BF16 numbers whose sum is an FP32 number
 
   bool empty() const noexcept { return tiles_.empty(); }
 
@@ -41,10 +41,10 @@ class activation_tiles {
   }
 
   std::size_t parts() const noexcept { return parts_; }
-  /// Words from the tile of 16 rows to that of the next ones.
+  /// Returns the number of words from the tiles of 16 rows to those of the next 16 rows.
   std::size_t stride() const noexcept { return rows_together * row_words_ * parts_; }
 
-  /// The tiles number `step` of row `row`, a multiple of 16, and of those behind it.
+  /// Returns the tiles number `step` of 16 rows, the first of which is `row`, a multiple of 16.
   const std::uint32_t* at(std::size_t set, std::size_t row, std::size_t step) const noexcept {
     return tiles_.data() + set * set_words_ + row / rows_together * stride() + step * parts_ * tile_words;
   }

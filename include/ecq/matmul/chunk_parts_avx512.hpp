@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Walks through the weight_chunks chunks of a task with AVX-512, by as many at a time as a sink takes side by side.
+/// Walks through the weight_chunks chunks of a task with AVX-512, as many at a time as a sink takes side by side.
 
 #include "ecq/base/config.hpp"
 
@@ -20,7 +20,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// A sink that gives chunks from number `first` on to another one.
+/// Sink that passes chunks from number `first` on to another sink.
 template <class Sink>
 struct later_chunks {
   static constexpr bool rolls = Sink::rolls;
@@ -34,7 +34,7 @@ struct later_chunks {
   std::size_t first;
 };
 
-/// advance_groups with a `Sink` made of `arguments`.
+/// Calls advance_groups() with a `Sink` made from `arguments`, for Sink::together chunks at a time.
 template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                        std::size_t groups, const Arguments&... arguments) {
@@ -52,7 +52,8 @@ ECQ_AVX512 inline bool advance_weights(const alias_lookup<BucketBits>& lookup, r
   }
 }
 
-/// advance_rounds with a `Sink` for each part of the chunks, made of the number of its first chunk and `arguments`.
+/// Calls advance_rounds() for Sink::together chunks at a time, each time with a `Sink` made from the number of the
+/// first of them and `arguments`.
 template <class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_in_rounds(const alias_lookup<BucketBits>& lookup, rans_cursor* const* cursors,
                                          std::size_t groups, const Arguments&... arguments) {

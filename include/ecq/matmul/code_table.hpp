@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The values of codes as products need them.
+/// Table of the values of codes, for products.
 
 #include <array>
 #include <bit>
@@ -12,13 +12,13 @@
 
 namespace ecq::detail {
 
-/// The values of all codes of a format, and their upper halves: BF16, which the values of FP8, Int8, uint8 and uint4
-/// are without rounding.
+/// Values of all codes of a format, and their upper halves as BF16. BF16 holds the values of FP8, Int8, uint8 and uint4
+/// exactly.
 struct code_table {
   alignas(64) std::array<float, 256> values;
   alignas(64) std::array<std::uint16_t, 256> halves;
-  bool exact_halves = true;  ///< every value is its half
-  bool all_finite = true;    ///< no code stands for anything but a number
+  bool exact_halves = true;  ///< every value equals its half
+  bool all_finite = true;    ///< every code stands for a finite number
 
   explicit code_table(std::span<const float, 256> from) {
     for (std::size_t code = 0; code < 256; ++code) {

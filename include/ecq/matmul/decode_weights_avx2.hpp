@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes the weights of chunks to a target, by the sink that takes what their stream holds.
+/// Decodes the weights of chunks to a target with AVX2, by the sink for the symbols of their stream.
 
 #include "ecq/base/config.hpp"
 
@@ -26,9 +26,9 @@ ECQ_AVX2 inline bool advance_weights(const alias_bytes<BucketBits>& entries, ran
   return advance_groups<chunks_together>(entries, cursors, groups, sink);
 }
 
-/// Decodes all groups of `chunks` chunks of equal length to `target`; an odd last one is decoded twice, so there is
-/// another cursor and place in `target` behind it. Returns false if one of them is damaged, or has pairs that no sink
-/// takes. Precondition: a target of bytes takes codes or pairs, on no trellis.
+/// Decodes all groups of `chunks` chunks of equal length to `target`. If `chunks` is odd, the last chunk is decoded
+/// twice, so another cursor and another place in `target` must follow it. Returns false if a chunk is damaged or has
+/// pairs that no sink takes. Precondition: for a target of bytes, the stream holds codes or pairs, not on a trellis.
 template <unsigned BucketBits, class Target>
 inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
                            rans_cursor* const* cursors, std::size_t chunks, const Target& target) {

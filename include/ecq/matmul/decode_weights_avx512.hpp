@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes the weights of chunks to a target, by the sink that takes what their stream holds.
+/// Decodes the weights of chunks to a target with AVX-512, by the sink for the symbols of their stream.
 
 #include "ecq/base/config.hpp"
 
@@ -22,8 +22,8 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if one of them is damaged, or
-/// has pairs that no sink takes. Escapes of pairs that are on no trellis become 0.
+/// Decodes all groups of weight_chunks chunks of equal length to `target`. Returns false if a chunk is damaged or has
+/// pairs that no sink takes. Escapes of pairs that are not on a trellis become 0.
 template <unsigned BucketBits, class Target>
 inline bool decode_weights(const weight_coding& coding, const alias_lookup<BucketBits>& lookup,
                            rans_cursor* const* cursors, const Target& target) {

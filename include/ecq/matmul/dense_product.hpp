@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Products of dense matrices that a caller supplies: a BLAS, oneDNN, or units of a processor that ecq has no kernels
-/// for.
+/// Products of dense matrices that a caller supplies: by a BLAS, by oneDNN, or by units of a processor for which ecq
+/// has no kernels.
 
 #include <concepts>
 
@@ -11,14 +11,14 @@
 namespace ecq {
 
 /// A product of dense matrices: product(x, weights, y) adds x weights^T to y, where x is n x columns, `weights` holds
-/// some rows of W, and y is n x those rows. It is called from several threads, each with a y of its own, and must not
-/// throw. Nor may it multiply by ecq on the thread that calls it, not even in tasks that it takes over while it waits
-/// for others: `weights`, and for matmul_plan::run x and y as well, lie in memory that each thread has once.
+/// some rows of W, and y is n x those rows. It is called from several threads, each with its own y, and must not throw.
+/// It must not multiply by ecq on the calling thread, not even in tasks that it takes over while it waits for others:
+/// `weights`, and in matmul_plan::run() also x and y, lie in memory that each thread has only once.
 template <class Product, class Element = float>
 concept dense_product = requires(const Product& product, matrix_view<const Element> x,
                                  matrix_view<const Element> weights, matrix_view<float> y) { product(x, weights, y); };
 
-/// A reference to a dense_product of BF16, or to none.
+/// Reference to a dense_product of BF16, or to none.
 class half_product {
  public:
   constexpr half_product() noexcept = default;
@@ -34,7 +34,7 @@ class half_product {
 
   explicit operator bool() const noexcept { return call_ != nullptr; }
 
-  /// Precondition: there is one.
+  /// Calls the product. Precondition: there is one.
   void operator()(matrix_view<const bf16> x, matrix_view<const bf16> weights, matrix_view<float> y) const {
     call_(product_, x, weights, y);
   }

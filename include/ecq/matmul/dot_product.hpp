@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Dot products of a run of codes or weights with rows of activations. Every kernel keeps 16 partial sums or more, and
-/// a few products at the end apart, so a sum of n products is off by at most (n / 8 + 48) 2^-24 times the sum of their
-/// magnitudes.
+/// Dot products of a run of codes or weights with rows of activations. Every kernel keeps at least 16 partial sums, and
+/// adds up a few products at the end separately. So a sum of n products is off by at most (n / 8 + 48) 2^-24 times the
+/// sum of their magnitudes.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace ecq::detail {
 
-/// The weights that are converted at a time where several rows of activations need them: they stay in the first cache.
+/// Number of weights converted at a time if several rows of activations need them; they stay in the L1 cache.
 inline constexpr std::size_t weights_per_tile = 2048;
 
-/// sum of weights[i] * x[i].
+/// Returns the sum of weights[i] * x[i].
 inline float dot_scalar(const float* weights, const float* x, std::size_t count) {
   constexpr std::size_t lanes = 16;
   float sums[lanes] = {};
@@ -52,7 +52,7 @@ inline void add_dots(const float* weights, const float* x, std::size_t stride, s
 }
 
 /// Weights of a few rows in FP32, and the sums of their products with rows of activations. Products in integers need no
-/// weights in FP32, and take more rows.
+/// weights in FP32 and take more rows.
 struct row_tile {
   static constexpr std::size_t most_rows = 4;
   static constexpr std::size_t most_integer_rows = 32;
@@ -79,7 +79,7 @@ inline void add_products(row_tile& tile, std::size_t rows, const float* x, std::
   }
 }
 
-/// Converts codes to their values. `isa` is a chosen one.
+/// Converts codes to their values. `isa` is a result of chosen_instruction_set().
 inline void look_up(const code_table& table, const std::byte* codes, std::size_t count, float* values,
                     [[maybe_unused]] instruction_set isa) {
   std::size_t i = 0;
@@ -92,7 +92,8 @@ inline void look_up(const code_table& table, const std::byte* codes, std::size_t
   for (; i < count; ++i) values[i] = table.values[std::to_integer<std::uint8_t>(codes[i])];
 }
 
-/// The number of codes from the first one on that dot_codes() multiplies without a tile. `isa` is a chosen one.
+/// Returns how many codes, from the first one on, dot_codes() multiplies without a tile. `isa` is a result of
+/// chosen_instruction_set().
 inline std::size_t codes_without_tile([[maybe_unused]] const code_table& table, [[maybe_unused]] std::size_t count,
                                       [[maybe_unused]] instruction_set isa) {
 #if ECQ_X86
@@ -101,7 +102,7 @@ inline std::size_t codes_without_tile([[maybe_unused]] const code_table& table, 
   return 0;
 }
 
-/// sum of the values of codes[i] * x[i], for codes_without_tile() codes.
+/// Returns the sum of (value of codes[i]) * x[i]; `count` is a result of codes_without_tile().
 inline float dot_codes([[maybe_unused]] const code_table& table, [[maybe_unused]] const std::byte* codes,
                        [[maybe_unused]] const float* x, [[maybe_unused]] std::size_t count) {
 #if ECQ_X86

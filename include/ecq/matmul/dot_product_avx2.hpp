@@ -20,13 +20,13 @@ ECQ_AVX2 inline float sum_of_lanes(__m256 values) {
   return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
-/// The values of the lower and of the upper halves of lanes of 32 bits, which are BF16.
+/// Returns the BF16 values in the lower halves of 32-bit lanes; second_values() returns those in the upper halves.
 ECQ_AVX2 inline __m256 first_values(__m256i halves) { return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16)); }
 ECQ_AVX2 inline __m256 second_values(__m256i halves) {
   return _mm256_castsi256_ps(_mm256_and_si256(halves, _mm256_set1_epi32(static_cast<int>(0xFFFF0000U))));
 }
 
-/// sum of weights[i] * x[i].
+/// Returns the sum of weights[i] * x[i].
 ECQ_AVX2 inline float dot(const float* weights, const float* x, std::size_t count) {
   __m256 sums[4] = {};
   std::size_t i = 0;
@@ -42,7 +42,7 @@ ECQ_AVX2 inline float dot(const float* weights, const float* x, std::size_t coun
   return rest + sum_of_lanes(_mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3])));
 }
 
-/// The same for four rows of activations, `stride` apart: out[b] += ...
+/// Adds dot() with each of four rows of activations, `stride` apart, to out[b].
 ECQ_AVX2 inline void add_four_dots(const float* weights, const float* x, std::size_t stride, std::size_t count,
                                    float* out) {
   __m256 sums[8] = {};

@@ -16,7 +16,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// sum of weights[i] * x[i].
+/// Returns the sum of weights[i] * x[i].
 ECQ_AVX512 inline float dot(const float* weights, const float* x, std::size_t count) {
   __m512 sums[4] = {};
   std::size_t i = 0;
@@ -34,7 +34,7 @@ ECQ_AVX512 inline float dot(const float* weights, const float* x, std::size_t co
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
 }
 
-/// The same for four rows of activations, `stride` apart: out[b] += ...
+/// Adds dot() with each of four rows of activations, `stride` apart, to out[b].
 ECQ_AVX512 inline void add_four_dots(const float* weights, const float* x, std::size_t stride, std::size_t count,
                                      float* out) {
   __m512 sums[8] = {};
@@ -59,7 +59,8 @@ ECQ_AVX512 inline void add_four_dots(const float* weights, const float* x, std::
   for (std::size_t b = 0; b < 4; ++b) out[b] += _mm512_reduce_add_ps(_mm512_add_ps(sums[b], sums[4 + b]));
 }
 
-/// The same for four rows of weights, `weight_stride` apart: out[row * out_stride + b] += ...
+/// Adds dot() of each of four rows of weights, `weight_stride` apart, with each of four rows of activations, `stride`
+/// apart, to out[row * out_stride + b].
 ECQ_AVX512 inline void add_four_by_four_dots(const float* weights, std::size_t weight_stride, const float* x,
                                              std::size_t stride, std::size_t count, float* out,
                                              std::size_t out_stride) {
@@ -83,7 +84,7 @@ ECQ_AVX512 inline void add_four_by_four_dots(const float* weights, std::size_t w
   }
 }
 
-/// Looks values of 256 codes up in eight registers of 32.
+/// Look-up table of the values of 256 codes, in eight registers of 32 values.
 class half_table {
  public:
   ECQ_AVX512 explicit half_table(const std::uint16_t* halves) {
@@ -91,7 +92,7 @@ class half_table {
     for (std::size_t part = 0; part < 8; ++part) parts_[part] = _mm512_load_si512(halves + 32 * part);
   }
 
-  /// The values of 32 codes, each in 16 bits, of which the upper ones do not matter.
+  /// Returns the values of 32 codes. Each code is in 16 bits, of which the upper ones do not matter.
   ECQ_AVX512 __m512i operator()(__m512i codes) const {
     // A permutation of two registers reads six bits of a code; the other two choose among four.
     const __mmask32 bit_6 = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(1 << 6));
@@ -107,8 +108,8 @@ class half_table {
   __m512i parts_[8];
 };
 
-/// Indices of 32 codes: code j in the lower half of lane j, code 16 + j in the upper. The halves of what is found for
-/// them become FP32 in the order of the codes.
+/// Returns the indices of 32 codes: code j in the lower half of lane j, code 16 + j in the upper half. first_values()
+/// and second_values() turn the values found for them into FP32 in the order of the codes.
 ECQ_AVX512 inline __m512i code_indices(const std::byte* codes) {
   const auto* const from = reinterpret_cast<const __m128i*>(codes);
   const __m512i first = _mm512_cvtepu8_epi32(_mm_loadu_si128(from));
@@ -120,13 +121,13 @@ ECQ_AVX512 inline __m512 second_values(__m512i found) {
   return _mm512_castsi512_ps(_mm512_and_si512(found, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))));
 }
 
-/// sum + the products of BF16 values, two of which go to each lane. Subnormal numbers count as 0.
+/// Returns sum + the products of BF16 values, two of which go to each lane. Subnormal numbers count as 0.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512 add_half_products(__m512 sum, __m512i first, __m512i second) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(first), reinterpret_cast<__m512bh>(second));
 }
 
-/// Converts codes to their values; `count` is a multiple of 32. `halves` are the BF16 values of all codes, at a
-/// multiple of 64 bytes.
+/// Converts codes to their values; `count` is a multiple of 32. `halves` are the BF16 values of all codes, aligned to
+/// 64 bytes.
 ECQ_AVX512 inline void look_up(const std::uint16_t* halves, const std::byte* codes, std::size_t count, float* out) {
   const half_table values(halves);
   for (std::size_t i = 0; i < count; i += 32) {
@@ -136,7 +137,7 @@ ECQ_AVX512 inline void look_up(const std::uint16_t* halves, const std::byte* cod
   }
 }
 
-/// sum of the values of codes[i] * x[i]; `count` is a multiple of 64.
+/// Returns the sum of (value of codes[i]) * x[i]; `count` is a multiple of 64.
 ECQ_AVX512 inline float dot_codes(const std::uint16_t* halves, const std::byte* codes, const float* x,
                                   std::size_t count) {
   const half_table values(halves);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Eigen's product of dense matrices, for ecq::matmul of many rows of activations. Needs Eigen 3.3.
+/// Eigen's product of dense matrices, for ecq::matmul with many rows of activations. Needs Eigen 3.3.
 
 #include <Eigen/Core>
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace ecq {
 
 namespace detail {
 
-/// A view as Eigen sees it, with `strides` of rows and columns.
+/// Returns Eigen's map of a view, with `strides` of rows and columns.
 template <class Element, class Strides>
 auto mapped(matrix_view<Element> view, const Strides& strides) {
   using dense = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -22,8 +22,8 @@ auto mapped(matrix_view<Element> view, const Strides& strides) {
 
 }  // namespace detail
 
-/// Products by Eigen: `ecq::matmul(backend, plan, x, y, ecq::eigen_product())`. Views may have any strides; where
-/// columns of one do not follow one another, Eigen copies x and weights.
+/// Product of dense matrices by Eigen: `ecq::matmul(backend, plan, x, y, ecq::eigen_product())`. Views may have any
+/// strides. If the elements of a row are not contiguous in one of them, Eigen copies x and weights.
 struct eigen_product {
   void operator()(matrix_view<const float> x, matrix_view<const float> weights, matrix_view<float> y) const {
     const auto multiply = [&](const auto& strides_of) {

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Definition of what exact weights add to products, and of products by dense weights, where sums of parts will not do.
+/// Definition of the corrections that exact weights add to products, and of products with dense weights, for cases in
+/// which sums of parts will not do.
 
 #include <algorithm>
 #include <bit>
@@ -20,7 +21,7 @@ namespace ecq {
 
 namespace detail {
 
-/// The same with and without instructions that multiply and add at once.
+/// Adds difference * activation to `to`. The result is the same with and without fused multiply-add instructions.
 ECQ_EXACT_FLOAT inline void add_product(float& to, float difference, float activation) {
   ECQ_EXACT_FLOAT_BODY
   to += difference * activation;
@@ -73,7 +74,8 @@ ECQ_INLINE result<void> matmul_plan::run_with_exact(instruction_set isa, std::si
   const auto activation_of = [&](std::size_t b, std::size_t column) {
     return integers ? static_cast<float>(x.quantized_.row(b)[column] * x.quantized_.scales()[b]) : x.row(b)[column];
   };
-  // What the weight of a code adds cannot be taken back where an activation is infinite, or the difference is.
+  // The part that the weight of a code adds to a product cannot be taken back if an activation or the difference is not
+  // finite.
   const auto takes_back = [&](const exact_term& term) {
     if (!fp32::is_finite(std::bit_cast<std::uint32_t>(term.difference))) return false;
     for (std::size_t b = 0; b < x.batch() && !integers; ++b) {
@@ -109,7 +111,7 @@ ECQ_INLINE std::size_t matmul_plan::rows_decoded_together(std::size_t most) cons
   return std::clamp<std::size_t>(static_cast<std::size_t>(decoder_.stream().chunk_symbols()) / columns_, 1, most);
 }
 
-/// Does a task by dense weights, one row after another.
+/// Runs a task with dense weights, one row after another.
 ECQ_INLINE result<void> matmul_plan::run_dense(instruction_set isa, std::size_t task, const matmul_input& x,
                                                matrix_view<float> y, std::span<float> edges, bool accumulate) const {
   const task_range& range = tasks_[task];

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Definition of products of Int8 codes in pairs with Int8 activations that meet them in the order in which kernels
-/// decode pairs: those of one row are never stored, those of more rows as they leave the registers.
+/// Definition of products of Int8 codes in pairs with Int8 activations, in the order in which kernels decode pairs. For
+/// one row of activations, codes are never stored; for more rows, they are stored as they leave the registers.
 
 #include <algorithm>
 #include <cstddef>
@@ -88,7 +88,8 @@ ECQ_INLINE bool matmul_plan::decode_in_rounds(const task_range& range, std::byte
   return true;
 }
 
-/// Kernels that store the BF16 values of codes store integers of 16 bits as well, or their low bytes.
+/// Decodes a task by the kernels that store BF16 values of codes: they store 16-bit integers, or their low bytes, as
+/// well.
 template <class Target>
 bool matmul_plan::decode_by_avx2(const task_range& range, std::byte* tile) const {
   const part& source = parts_[range.part];
@@ -110,7 +111,8 @@ bool matmul_plan::decode_by_avx2(const task_range& range, std::byte* tile) const
   detail::place_chunks(elements, chunks.count, chunk_symbols, target.to);
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const auto stands_for_number = [&](std::uint8_t code) { return values.is_finite(std::byte{code}); };
-    if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;  // which is to be named
+    // A code that is no number is left to integer_product(), which reports it.
+    if (!pairs && !std::ranges::all_of(lookup.code, stands_for_number)) return false;
     std::optional<detail::pair_values> of_pairs;
     if (pairs) of_pairs.emplace(lookup.code, stream.nibbles(), stream.header().raw_bits(), integers);
     const detail::weight_coding coding = {fusion_, pairs ? &*of_pairs : nullptr, integers, stream.trellis(), listed};
@@ -140,7 +142,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
   const bool whole = row_phases_ == 1 && source.begin % group == 0 && has_whole_chunks(range);
-  // Sums of (code + 128) * activation do not overflow.
+  // Up to here, sums of (code + 128) * activation do not overflow.
   constexpr std::size_t most_columns = std::size_t{1} << 16;
   if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_ || columns_ > most_columns) {
     return false;
@@ -150,7 +152,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const detail::product_row<std::int8_t> row = {x.quantized_.ordered_bytes(0, 0), nullptr, columns_ / group,
                                                 columns_ / group};
   detail::avx512::integer_cursor products[weight_chunks];
-  // For each chunk, a sum for each row that it has weights of.
+  // Each chunk has a sum for each row of which it has weights.
   const std::size_t most_sums = chunk_symbols / columns_ + 3;
   thread_local std::vector<std::int32_t> sums;
   sums.resize(weight_chunks * most_sums);
@@ -175,8 +177,8 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   std::span<const detail::pair_escape> escapes;
   const std::byte* raw = nullptr;
   std::size_t row_of_task = 0;
-  std::size_t begin_column = first_column;  // of the weights in the row
-  std::size_t last_column = 0;              // behind them
+  std::size_t begin_column = first_column;  // of the row's weights in this task
+  std::size_t last_column = 0;              // behind the weights so far
   std::int32_t sum = 0;
   const auto put = [&](bool last) {
     const bool whole_row = (row_of_task != 0 || first_column == 0) && (!last || last_column == columns_);
@@ -199,7 +201,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
     }
     sum += sums[run.chunk * most_sums + run.number];
     for (; !escapes.empty() && escapes.front().place() < run.begin + run.count; escapes = escapes.subspan(1)) {
-      // So far, escapes counted as their raw bits.
+      // So far, escapes have counted as their raw bits.
       const std::size_t place = escapes.front().place();
       const auto low = static_cast<int>(detail::raw_bits_at(raw, bits, place));
       const int missing = static_cast<std::int8_t>(escapes.front().code()) - low;

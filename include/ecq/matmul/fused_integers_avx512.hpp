@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Int8 codes in narrow pairs with AVX-512, for activations of Int8: dot products in the registers in which codes are
-/// decoded, or a tile of codes in that order.
+/// Sinks with AVX-512 for Int8 codes in narrow pairs and Int8 activations. They multiply codes in the registers in
+/// which these are decoded, or store a tile of codes in that order.
 
 #include "ecq/base/config.hpp"
 
@@ -29,13 +29,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The products of a chunk: the sum of (code + 128) * activation in each row of W that it has weights of.
+/// Products of a chunk: for each row of W of which it has weights, the sum of (code + 128) * activation.
 struct integer_cursor : row_walk {
-  std::int32_t* sums = nullptr;  ///< the next one
+  std::int32_t* sums = nullptr;  ///< next sum
 };
 
-/// Pairs of Int8 codes as sinks of advance_rounds take them, of `Chunks` chunks side by side. Escapes count as their
-/// raw bits.
+/// Base of sinks of advance_rounds that take pairs of Int8 codes from `Chunks` chunks side by side. Escapes count as
+/// their raw bits.
 template <bool Raw, std::size_t Chunks>
 struct pair_integers {
   static constexpr std::size_t together = Chunks;
@@ -44,7 +44,7 @@ struct pair_integers {
     __m512i raw;  ///< for each lane, the raw bits of its eight codes
   };
 
-  /// `first` is the number of the first chunk, `pairs` are the pairs by their numbers in an alias table.
+  /// `first` is the number of the first chunk. `pairs` are the pairs by their numbers in an alias table.
   ECQ_AVX512 pair_integers(std::size_t first, const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits,
                            rans_cursor* const* cursors)
       : indices(pairs, bits) {
@@ -67,9 +67,9 @@ struct pair_integers {
     if constexpr (Raw) of.raw = indices.load_raw(raw[c]);
   }
 
-  /// Both codes + 128 of the pairs of a round, in the bytes of their lanes.
+  /// Returns both codes of the pairs of a round, + 128 each, in the bytes of their lanes.
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i codes_of(std::size_t round, __m512i numbers, const group& of) const {
-    if constexpr (!Raw) {  // two shuffles and a shift, which another port takes, instead of three shuffles
+    if constexpr (!Raw) {  // two shuffles and a shift, which runs on another port, instead of three shuffles
       const __m512i first = _mm512_permutexvar_epi8(numbers, codes);
       return _mm512_mask_permutexvar_epi8(first, 0xAAAAAAAAAAAAAAAAU, _mm512_slli_epi16(numbers, 8), second_codes);
     } else {
@@ -85,12 +85,12 @@ struct pair_integers {
   }
 
   pair_indices indices;
-  __m512i codes;  ///< + 128 each, by their indices; without raw bits the first ones of pairs by the numbers of these
-  __m512i second_codes;  ///< without raw bits
+  __m512i codes;  ///< codes + 128 by their indices; without raw bits, the first codes of pairs by the numbers of pairs
+  __m512i second_codes;  ///< second codes of pairs, without raw bits
   const std::byte* raw[together];
 };
 
-/// A sink whose codes are multiplied.
+/// Sink that multiplies codes by activations.
 template <bool Raw, std::size_t Chunks>
 struct pair_integer_products : pair_integers<Raw, Chunks> {
   using base = pair_integers<Raw, Chunks>;
@@ -107,7 +107,7 @@ struct pair_integer_products : pair_integers<Raw, Chunks> {
     }
   }
 
-  /// Groups until a chunk comes to the end of a row.
+  /// Returns the number of groups until the first chunk comes to the end of a row.
   std::size_t run() const {
     std::size_t least = to[0].groups;
     for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c].groups);
@@ -133,7 +133,7 @@ struct pair_integer_products : pair_integers<Raw, Chunks> {
     }
   }
 
-  /// Leaves the sum of the row that has not ended, or 0.
+  /// Stores the sum of the row that has not ended, or 0.
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const {
     *to[c].sums = _mm512_reduce_add_epi32(sum[c]);
   }
@@ -144,15 +144,16 @@ struct pair_integer_products : pair_integers<Raw, Chunks> {
   __m512i sum[together];
 };
 
-/// Four chunks fill the time in which each waits, as in round_products, and what belongs to them stays in registers.
+/// Sink for four chunks side by side. As in round_products, four hide the latency of a step, and their data stays in
+/// registers.
 template <bool Raw>
 using four_integer_products = pair_integer_products<Raw, 4>;
 
-/// The same where masks come late (machine_has_late_masks()).
+/// Sink for eight chunks side by side, for machines where masks come late (machine_has_late_masks()).
 template <bool Raw>
 using eight_integer_products = pair_integer_products<Raw, 8>;
 
-/// A sink whose codes go to the places of their chunks, + 128 each, in the order of place_of_byte_in_rounds().
+/// Sink that stores codes, + 128 each, at the places of their chunks, in the order of place_of_byte_in_rounds().
 template <bool Raw>
 struct pair_integer_tiles : pair_integers<Raw, weight_chunks> {
   using base = pair_integers<Raw, weight_chunks>;
@@ -183,8 +184,8 @@ struct pair_integer_tiles : pair_integers<Raw, weight_chunks> {
   std::byte* to[together];
 };
 
-/// Decodes all groups of weight_chunks chunks of equal length to a sink, made of `arguments`. Returns false if one of
-/// them is damaged.
+/// Decodes all groups of weight_chunks chunks of equal length to sinks made from `arguments`. Returns false if a chunk
+/// is damaged.
 template <template <bool> class Sink, unsigned BucketBits, class... Arguments>
 ECQ_AVX512 inline bool advance_integers(const alias_lookup<BucketBits>& lookup, const nibble_list& list,
                                         unsigned raw_bits, rans_cursor* const* cursors, const Arguments&... arguments) {

@@ -35,8 +35,8 @@ namespace ecq {
 #if ECQ_X86
 namespace detail {
 
-/// What fused products need of an instruction set. decode() decodes all groups of `chunks` chunks, of weight_chunks
-/// cursors and targets.
+/// Kernels that fused products need of an instruction set. decode() decodes all groups of `chunks` chunks; there are
+/// weight_chunks cursors and targets.
 namespace avx2 {
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx2;
@@ -58,12 +58,12 @@ struct fused_kernels {
 }  // namespace avx2
 
 namespace avx512 {
-/// With activations of FP32 or BF16 (product_row).
+/// Kernels for activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx512;
-  static constexpr bool scales_blocks = true;  ///< where weights are met round by round: sums of rows have their scales
-  static constexpr bool by_tiles = false;      ///< tiles of activations (AMX) meet those of weights
+  static constexpr bool scales_blocks = true;  ///< sums of rows include scales if weights are met round by round
+  static constexpr bool by_tiles = false;      ///< tiles of weights are multiplied by tiles of activations (AMX)
   using activation = Activation;
   using cursor = product_cursor;
   using products = product_target<Activation>;
@@ -80,7 +80,7 @@ struct fused_kernels {
 }  // namespace avx512
 
 namespace amx {
-/// Where a tile of BF16 decoded with AVX-512 meets tiles of activations.
+/// Kernels that multiply a tile of BF16, decoded with AVX-512, by tiles of activations.
 struct fused_kernels : avx512::fused_kernels<std::uint16_t> {
   static constexpr bool by_tiles = true;
 };
@@ -110,7 +110,7 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     detail::fused_table& table = fused_tables_.emplace_back(rans_slots(stream.table<rans>(index), stream.map()));
     if (how != detail::fusion::pairs) continue;
     for (const std::unique_ptr<const detail::code_table>& values : values_) {
-      const bool indices = stream.trellis() || values == nullptr;  // of a matrix that no part needs: anything
+      const bool indices = stream.trellis() || values == nullptr;  // null: no part needs the matrix, and any values do
       table.add_pairs(stream.nibbles(), raw_bits, indices ? detail::every_index.data() : values->halves.data());
     }
   }
@@ -118,7 +118,7 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
     return std::holds_alternative<std::monostate>(table.lookup);
   };
   if (std::all_of(fused_tables_.begin(), fused_tables_.end(), no_kernel_takes)) {
-    fused_tables_.clear();  // nothing is worth ordering activations and listing escapes
+    fused_tables_.clear();  // not worth ordering activations and listing escapes
     return;
   }
   fusion_ = how;
@@ -141,7 +141,7 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
   }
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-  // Writers choose pairs where at most one code in a hundred is an escape.
+  // Writers choose pairs if at most one code in a hundred is an escape.
   constexpr std::uint64_t codes_of_escape = 16;
   std::uint64_t escapes = 0, codes = 0;
   for (const std::uint64_t chunk : chunks) {
@@ -150,7 +150,7 @@ ECQ_INLINE void matmul_plan::list_escapes([[maybe_unused]] const cpu& backend) {
   }
   if (escapes <= codes / codes_of_escape && escapes_.list(backend, stream, decoders_, chunks)) return;
   escapes_ = {};
-  if (chosen == instruction_set::avx512) fusion_ = detail::fusion::none;  // those of AVX2 find escapes by themselves
+  if (chosen == instruction_set::avx512) fusion_ = detail::fusion::none;  // kernels of AVX2 find escapes by themselves
 #endif
 }
 
@@ -265,7 +265,7 @@ ECQ_INLINE const bf16* matmul_plan::scales_of_blocks(const packed_matrix& matrix
                                                      std::size_t weights) const {
   const std::size_t of_scale = columns_of_scale(matrix);
   if (of_scale == detail::block_of_scale && matrix.layout.rows_per_group == 1) {
-    return scales_of(matrix, row) + column / of_scale;  // those of the next row follow
+    return scales_of(matrix, row) + column / of_scale;  // scales of the next row follow
   }
   thread_local std::vector<bf16> list;
   list.resize(weights / detail::block_of_scale);
@@ -297,7 +297,7 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   const auto chunks = static_cast<std::size_t>(range.end / chunk_symbols - first_chunk);
   const auto first_row = static_cast<std::size_t>((range.begin - source.begin) / columns_);
   const auto first_column = static_cast<std::size_t>((range.begin - source.begin) % columns_);
-  // Sums for each chunk, one for each scale in each row, of a group at least.
+  // Each chunk has a sum for each scale in each row; a sum covers at least a group.
   const std::size_t most_sums = chunk_symbols / group;
   thread_local std::vector<float> sums;
   sums.resize(weight_chunks * most_sums);
@@ -326,13 +326,14 @@ bool matmul_plan::multiply_fused(const task_range& range, const matmul_input& x,
   const float unit = unit_of(Kernels::isa);
   const bf16* scales = scales_of(matrix, source.first_row + first_row);
   std::span<const detail::pair_escape> escapes;
-  std::size_t begin_column = first_column;  // of the weights in the row
-  std::size_t last_column = 0;              // behind them
+  std::size_t begin_column = first_column;  // of the row's weights in this task
+  std::size_t last_column = 0;              // behind the weights so far
   float of_scale_sum = 0;
   float of_row = 0;
   bool finite = true;
   const auto end_scale = [&](std::size_t column) {
-    // Escapes count as 0 at first, and 0 times infinity would be NaN; and codes that are no numbers must be found.
+    // If a sum is not finite, products are not fused: escapes count as 0 at first, and 0 times infinity would be NaN;
+    // and codes that are not numbers must be found.
     finite = finite && fp32::is_finite(std::bit_cast<std::uint32_t>(of_scale_sum));
     const float scale = scales == nullptr || scaled ? 1 : static_cast<float>(scales[column / of_scale]);
     of_row += of_scale_sum * unit * scale;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Dot products with AVX2 in the registers in which weights are decoded: they are never stored.
+/// Dot products with AVX2 in the registers in which weights are decoded. Weights are never stored.
 
 #include "ecq/base/config.hpp"
 
@@ -18,9 +18,9 @@
 
 namespace ecq::detail::avx2 {
 
-/// The products of a chunk: one sum for each scale, in each row of W, that it has weights of.
+/// Products of a chunk: one sum for each scale, in each row of W, of which it has weights.
 struct product_cursor : row_walk {
-  float* sums = nullptr;  ///< the next one
+  float* sums = nullptr;  ///< next sum
   alignas(32) float partial[8] = {};
 
   /// Ends a sum, if one has begun.
@@ -30,7 +30,7 @@ struct product_cursor : row_walk {
   }
 };
 
-/// A target of weights that multiplies them.
+/// Target of weights that multiplies them by activations.
 struct product_target {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const product_target& target, std::size_t c)
@@ -57,7 +57,7 @@ struct product_target {
     product_cursor& at;
     const float* x;
     const float* plain;
-    __m256 sum[4];  // four that do not wait for each other
+    __m256 sum[4];  // four sums that do not wait for each other
     float rare = 0;
   };
 
@@ -66,7 +66,7 @@ struct product_target {
     product_cursor& at = done.at;
     const __m256 all = _mm256_add_ps(_mm256_add_ps(done.sum[0], done.sum[1]), _mm256_add_ps(done.sum[2], done.sum[3]));
     _mm256_store_ps(at.partial, all);
-    if constexpr (Weights != group_symbols) at.partial[0] += done.rare;  // escapes are of pairs
+    if constexpr (Weights != group_symbols) at.partial[0] += done.rare;  // only pairs have escapes
     if (at.advance(row, Weights)) at.end_sum();
   }
 

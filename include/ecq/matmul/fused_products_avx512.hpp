@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Dot products with AVX-512 in the registers in which weights are decoded: they are never stored.
+/// Dot products with AVX-512 in the registers in which weights are decoded. Weights are never stored.
 
 #include "ecq/base/config.hpp"
 
@@ -23,13 +23,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The products of a chunk: one sum for each row of W that it has weights of, or for each of their scales.
+/// Products of a chunk: one sum for each row of W of which it has weights, or for each scale of these rows.
 struct product_cursor : row_walk {
-  float* sums = nullptr;         ///< the next one
-  const bf16* scales = nullptr;  ///< of the next block_of_scale weights and those behind them; null: sums have no scale
+  float* sums = nullptr;         ///< next sum
+  const bf16* scales = nullptr;  ///< scales from the next block_of_scale weights on; null: sums have no scale
   float rare = 0;                ///< of escapes, where they are added by themselves
   alignas(64) float partial[16] = {};
-  alignas(64) float scaled[16] = {};  ///< of blocks whose sums have been multiplied by their scales
+  alignas(64) float scaled[16] = {};  ///< sums of blocks, multiplied by their scales
 
   /// Ends a sum, if one has begun.
   ECQ_AVX512 void end_sum() {
@@ -38,8 +38,8 @@ struct product_cursor : row_walk {
     _mm512_store_ps(all, _mm512_setzero_ps());
   }
 
-  /// Multiplies the sums of a group of weights that are met round by round (place_in_rounds) by the scales of its
-  /// blocks. Lanes of a decoder lie side by side in a sum, so a group of two blocks has one in each half.
+  /// Multiplies the sums of a group of weights in the order of place_in_rounds() by the scales of its blocks. Lanes of
+  /// a decoder lie side by side in a sum, so a group of two blocks has one in each half.
   template <std::size_t Weights>
   ECQ_AVX512 [[gnu::always_inline]] inline void scale_group(__m512 sum) {
     constexpr std::size_t blocks = Weights / block_of_scale;
@@ -55,17 +55,17 @@ struct product_cursor : row_walk {
   }
 };
 
-/// 32 BF16 values at a multiple of 64 bytes.
+/// 32 BF16 values, aligned to 64 bytes.
 typedef __m512bh halves_in_memory [[gnu::may_alias]];  // NOLINT(modernize-use-using): an alias drops the attribute
 
 template <class Activation>
 struct product_target;
 
-/// The products of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
+/// Products of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
 template <class Activation, std::size_t Weights>
 struct round_products {
-  /// A step that adds to sums of FP32 takes so many operations that four chunks fill the time in which they wait, and
-  /// all that belongs to them stays in registers.
+  /// A step that adds to sums of FP32 takes so many operations that four chunks hide its latency, and all their data
+  /// stays in registers.
   static constexpr std::size_t together = std::is_same_v<Activation, float> ? 4 : weight_chunks;
 
   ECQ_AVX512 round_products(std::size_t first, const product_target<Activation>& target)
@@ -76,7 +76,7 @@ struct round_products {
     }
   }
 
-  /// Groups until a chunk comes to the end of a sum.
+  /// Returns the number of groups until the first chunk comes to the end of a sum.
   std::size_t run() const {
     std::size_t least = to[0]->groups;
     for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c]->groups);
@@ -88,7 +88,7 @@ struct round_products {
       sum[c] = _mm512_fmadd_ps(first_values(halves), _mm512_loadu_ps(x[c] + 32 * i), sum[c]);
       sum[c] = _mm512_fmadd_ps(second_values(halves), _mm512_loadu_ps(x[c] + 32 * i + 16), sum[c]);
     } else {
-      // Read as what it is: GCC 12 would store an operand that is cast, and read it again.
+      // Read with its own type: GCC 12 would store an operand that is cast, and read it again.
       sum[c] = _mm512_dpbf16_ps(sum[c], reinterpret_cast<__m512bh>(halves),
                                 *reinterpret_cast<const halves_in_memory*>(x[c] + 32 * i));
     }
@@ -101,7 +101,7 @@ struct round_products {
     sum[c] = _mm512_setzero_ps();
   }
 
-  /// Ends the sums that end after `count` groups.
+  /// Advances by `count` groups and ends the sums that end there.
   ECQ_AVX512 [[gnu::always_inline]] inline void end_run(std::size_t count) {
     for (std::size_t c = 0; c < together; ++c) {
       product_cursor& at = *to[c];
@@ -113,7 +113,7 @@ struct round_products {
     }
   }
 
-  /// Leaves the sum that has not ended to the cursor.
+  /// Stores the sum that has not ended in the cursor.
   ECQ_AVX512 [[gnu::always_inline]] inline void leave(std::size_t c) const { _mm512_store_ps(to[c]->partial, sum[c]); }
 
   const product_row<Activation>& row;
@@ -122,7 +122,7 @@ struct round_products {
   __m512 sum[together];
 };
 
-/// A target of weights that multiplies them by activations of FP32 or BF16 (product_row).
+/// Target of weights that multiplies them by activations of FP32 or BF16 (product_row).
 template <class Activation>
 struct product_target {
   static constexpr std::size_t together = 8;
@@ -154,7 +154,7 @@ struct product_target {
     product_cursor& at;
     const Activation* x;
     const float* plain;
-    __m512 sum[4];  // four that do not wait for each other
+    __m512 sum[4];  // four sums that do not wait for each other
     float rare = 0;
   };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tables of rANS as kernels of fused products load them, and chunks on their way through these.
+/// rANS tables in the form that kernels of fused products load, and the chunks that these kernels decode.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace ecq::detail {
 
-/// A table of a stream whose weights are fused. It is made once, for all tasks of a plan.
+/// Table of a stream whose products are fused. It is made once, for all tasks of a plan.
 struct fused_table {
   explicit fused_table(rans_slots made) : slots(std::move(made)) {
     const rans_slots_view view = slots.view();
@@ -28,7 +28,8 @@ struct fused_table {
     if (view.bucket_bits == 6) lookup.emplace<alias_lookup<6>>(view);
   }
 
-  /// Calls `use` with the alias_lookup and returns what it returns; false if there is none, which no kernel takes.
+  /// Calls `use` with the alias_lookup and returns its result. Returns false if there is none: no kernel takes the
+  /// table.
   template <class Use>
   bool visit(const Use& use) const {
     if (const auto* const of_32 = std::get_if<alias_lookup<5>>(&lookup)) return use(*of_32);
@@ -36,7 +37,7 @@ struct fused_table {
     return false;
   }
 
-  /// Adds what pairs stand for in the next matrix (pair_values).
+  /// Adds the values of pairs (pair_values) in the next matrix of the block.
   void add_pairs(const nibble_list& list, unsigned raw_bits, const std::uint16_t* of_codes) {
     visit([&](const auto& of) {
       pairs.emplace_back(of.code, list, raw_bits, of_codes);
@@ -46,17 +47,17 @@ struct fused_table {
 
   rans_slots slots;
   std::variant<std::monostate, alias_lookup<5>, alias_lookup<6>> lookup;
-  std::vector<pair_values> pairs;  ///< with fusion::pairs: for each matrix of the block
+  std::vector<pair_values> pairs;  ///< with fusion::pairs: one for each matrix of the block
 };
 
-/// The chunks of a task on their way through a kernel.
+/// Chunks of a task that a kernel is decoding.
 struct fused_chunks {
   const fused_table* table;
   std::size_t count;
   rans_cursor cursors[weight_chunks];
-  rans_cursor* all[weight_chunks];  ///< the last one fills the places that are left
+  rans_cursor* all[weight_chunks];  ///< cursors beyond `count` decode the last chunk again
 
-  /// Whether all of them have been decoded to their ends.
+  /// Whether all chunks have been decoded to their ends.
   bool ended() const {
     return std::all_of(cursors, cursors + count, [&](const rans_cursor& cursor) {
       return cursor.escape == cursor.escape_end &&

@@ -48,13 +48,13 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const std::size_t group = detail::group_of(fusion_);
   const std::size_t stride = places_of_rows().ordered_columns();
   const std::size_t of_scale = columns_of_scale(matrix);
-  const bool scaled = of_scale < columns_;  // one scale is left to the sums of a row
+  const bool scaled = of_scale < columns_;  // a single scale is applied to the sums of a row
   const bool two_blocks = Kernels::scales_blocks && pairs_in_rounds();
   thread_local std::vector<float> sums;
   sums.clear();
   std::size_t row_of_task = 0;
-  // Multiplies `rows` rows, each `apart` rows behind the one before, from the columns of `at` on. They begin at the
-  // same place in a group. In the groups that they begin and end with, activations are 0 for the weights of other rows.
+  // Multiplies `rows` rows, each `apart` rows behind the one before, from the columns of `at` on. All begin at the same
+  // place in a group. In the groups in which they begin and end, activations are 0 for the weights of other rows.
   const auto multiply = [&](std::size_t index, const segment& at, std::uint64_t offset, std::size_t rows,
                             std::size_t apart) {
     const auto phase = static_cast<std::size_t>((range.begin + offset - at.first_column) % group);
@@ -103,7 +103,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
     }
     add.template operator()<dots>();
   };
-  // Whole rows, all but the first and the last one, are multiplied together.
+  // Whole rows, all but the first and the last row, are multiplied together.
   segment first_whole{};
   std::uint64_t first_offset = 0;
   std::size_t whole_rows = 0;
@@ -142,7 +142,7 @@ bool matmul_plan::multiply_tile(const task_range& range, const matmul_input& x, 
   const auto finish = [&](const segment& at, std::uint64_t, std::size_t edge) -> result<void> {
     const bf16* const scales = scaled ? nullptr : scales_of(matrix, at.row);
     const float scale = scales == nullptr ? 1 : static_cast<float>(scales[0]);
-    const float of_unit = unit;  // a copy, which no store to a sum can change
+    const float of_unit = unit;  // a local copy, which no store to a sum can change
     for (std::size_t b = 0; b < batch; ++b) of_row[b] = of_row[b] * of_unit * scale;
     for (std::size_t b = 0; affine && b < batch; ++b) {
       of_row[b] += static_cast<float>(static_cast<double>(matrix.zero) * x.sum(b, at.first_column, at.columns));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Several products with coded matrices at once: experts of a mixture, each with the tokens that choose it.
+/// Several products with coded matrices at once, such as the experts of a mixture, each with the tokens that choose it.
 ///
 ///   const std::vector<ecq::grouped_product<float>> group{{&expert_2, x_2, y_2}, {&expert_7, x_7, y_7}};
 ///   auto done = ecq::matmul(ecq::cpu{.pool = &pool}, group);
@@ -33,9 +33,9 @@ struct grouped_product {
 
 namespace detail {
 
-/// Activations that tasks of a plan are ready to meet, and where products go.
+/// Product that is ready to run: activations that a plan has prepared, and the destination of products.
 struct prepared_product {
-  std::size_t number;  ///< in the group
+  std::size_t number;  ///< number of the product in the group
   const matmul_plan* plan;
   matmul_input input;
   matrix_view<float> y;
@@ -43,7 +43,7 @@ struct prepared_product {
   std::size_t first_task;  ///< among the tasks of all products
 };
 
-/// Adds a product to those that are prepared. Errors: those of matmul().
+/// Prepares a product and adds it to `prepared`. Errors: those of matmul().
 template <activation Element>
 result<void> add_prepared(const cpu& backend, const grouped_product<Element>& product, std::size_t number,
                           const matmul_options& how, std::vector<prepared_product>& prepared) {
@@ -86,15 +86,15 @@ result<void> multiply_group(const cpu& backend, std::span<const grouped_product<
 
 }  // namespace detail
 
-/// The products of a group, each to the same bits as matmul() gives it alone. Threads share the tasks of all of them,
-/// and wait for one another once: products that are too small for all threads take no longer than a large one of as
-/// many weights. All activations lie in memory once more. No y may overlap another y, nor the x of another product.
-/// Errors: those of matmul(), which name the product by its number; every y then holds unspecified values.
+/// Computes the products of a group. Each has the same bits as if matmul() computed it alone. Threads share the tasks
+/// of all products and wait for one another once, so products too small for all threads take no longer than a large one
+/// with as many weights. All activations lie in memory once more. No y may overlap another y, or the x of another
+/// product. Errors: those of matmul(), which name the product by its number; every y then holds unspecified values.
 inline result<void> matmul(const cpu& backend, std::span<const grouped_product<float>> group, matmul_options how = {}) {
   return detail::multiply_group(backend, group, how);
 }
 
-/// The same with activations of BF16.
+/// Computes the products of a group with activations in BF16, like the overload for FP32.
 inline result<void> matmul(const cpu& backend, std::span<const grouped_product<bf16>> group, matmul_options how = {}) {
   return detail::multiply_group(backend, group, how);
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Dot products of runs of integer codes with rows of activations of 8 bits, in exact integers: every kernel gives the
-/// same sums.
+/// Dot products of runs of integer codes with rows of 8-bit activations, in exact integers: every kernel gives the same
+/// sums.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,19 +16,19 @@
 
 namespace ecq::detail {
 
-/// The columns that one sum takes at most. 255 * 127 * 2^13 is far below 2^31, and four rows of activations stay in the
-/// first cache.
+/// Maximum number of columns of one sum. 255 * 127 * 2^13 is far below 2^31, and four rows of activations stay in the
+/// L1 cache.
 inline constexpr std::size_t most_integer_columns = std::size_t{1} << 13;
 
 /// Sets out[row * out_stride + b] to the sum of (codes[row * code_stride + i] ^ flip) * x[b * stride + i] over i below
-/// `count`, which is 1 to most_integer_columns. Where activations are words, so are codes, of which there are a
-/// multiple of 16, and nothing is flipped. Strides of codes count bytes.
+/// `count`, which is 1 to most_integer_columns. If activations are words, codes are words as well, `count` is a
+/// multiple of 16, and nothing is flipped. Strides of codes are in bytes.
 template <class Activation>
 using integer_dot_function = void (*)(const std::byte* codes, std::size_t code_stride, std::uint8_t flip,
                                       const Activation* x, std::size_t stride, std::size_t count, std::int32_t* out,
                                       std::size_t out_stride);
 
-/// The same in plain C++, for unsigned codes.
+/// Kernels in plain C++ for unsigned codes.
 struct plain_integer_dots {
   static constexpr bool signed_codes = false;
 
@@ -51,8 +51,8 @@ struct plain_integer_dots {
 /// Kernels of one instruction set.
 template <class Activation>
 struct integer_kernels_of_type {
-  integer_dot_function<Activation> of_one_row[4];    ///< of codes, by one, two, three and four rows of activations
-  integer_dot_function<Activation> of_four_rows[4];  ///< of codes
+  integer_dot_function<Activation> of_one_row[4];    ///< one row of codes by 1, 2, 3 and 4 rows of activations
+  integer_dot_function<Activation> of_four_rows[4];  ///< four rows of codes by as many
   bool signed_codes;                                 ///< flipped codes are taken for int8_t, otherwise for uint8_t
 };
 using integer_kernels = integer_kernels_of_type<std::int8_t>;
@@ -65,7 +65,8 @@ inline constexpr integer_kernels_of_type<Activation> integer_kernels_by = {
      Kernel::template sums<4, 4>},
     Kernel::signed_codes};
 
-/// The kernels for `isa`, a chosen one. 64-bit Arm has but one instruction set, and dot products of bytes or not.
+/// Returns the kernels for `isa`, a result of chosen_instruction_set(). 64-bit Arm has only one instruction set, with
+/// dot products of bytes or without.
 inline const integer_kernels& integer_kernels_of([[maybe_unused]] instruction_set isa) noexcept {
 #if ECQ_X86
   if (isa == instruction_set::avx512 && machine_has_integer_dots()) return integer_kernels_by<avx512::integer_dots>;
@@ -78,24 +79,24 @@ inline const integer_kernels& integer_kernels_of([[maybe_unused]] instruction_se
   return integer_kernels_by<plain_integer_dots>;
 }
 
-/// A run of codes in each of some rows.
+/// A run of codes in each of several rows.
 struct integer_code_rows {
   const std::byte* codes;  ///< of the first row
   std::size_t stride;      ///< bytes from row to row
   std::size_t rows;
-  std::size_t count;  ///< of codes in a row, 1 to most_integer_columns
+  std::size_t count;  ///< codes in a row, 1 to most_integer_columns
   bool is_signed;     ///< codes are int8_t, otherwise uint8_t
-  bool flipped;       ///< they have their upper bits flipped if the kernel takes the other kind
+  bool flipped;       ///< upper bits are flipped if the kernel takes the other kind
 };
 
-/// Sets sums[row * stride + b] to the sum of code * x[b * x_stride + i] over the run, for `batch` rows of activations,
-/// where codes of the kind that the kernel does not take count as those of the other kind with the same bits but the
-/// upper one: see add_differences().
+/// Sets sums[row * stride + b] to the sum of code * x[b * x_stride + i] over the run, for `batch` rows of activations.
+/// Codes of the kind that the kernel does not take count as codes of the other kind with the upper bit flipped: see
+/// add_differences().
 template <class Activation>
 void integer_sums(const integer_kernels_of_type<Activation>& kernels, const integer_code_rows& of, const Activation* x,
                   std::size_t x_stride, std::size_t batch, std::int32_t* sums, std::size_t stride) {
   const std::uint8_t flip = of.is_signed != kernels.signed_codes && !of.flipped ? 0x80 : 0;
-  // These activations stay in the first cache while all codes pass.
+  // This many activations stay in the L1 cache while all codes pass.
   const std::size_t most = 4 * most_integer_columns / sizeof(Activation);
   const std::size_t kept = (std::max)(most / of.count / 4 * 4, std::size_t{4});
   for (std::size_t begin = 0; begin < batch; begin += kept) {
@@ -113,9 +114,8 @@ void integer_sums(const integer_kernels_of_type<Activation>& kernels, const inte
   }
 }
 
-/// Makes integer_sums() of `rows` rows what they are to be: a code of the kind that the kernel does not take differs by
-/// 128 once its upper bit is flipped. The run is `count` columns from `column` on, by rows of activations from `first`
-/// on.
+/// Corrects integer_sums() of `rows` rows of codes: a code of the kind that the kernel does not take differs by 128
+/// once its upper bit is flipped. The run is `count` columns from `column` on; rows of activations begin with `first`.
 inline void add_differences(const integer_kernels& kernels, bool is_signed, std::size_t rows,
                             const quantized_activations& x, std::size_t first, std::size_t column, std::size_t count,
                             std::size_t batch, std::int32_t* sums, std::size_t stride) {

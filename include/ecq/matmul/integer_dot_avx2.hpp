@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Dot products of codes and activations of 8 bits with AVX2. Products of bytes that AVX2 itself has (maddubs)
-/// saturate: two of 255 * 127 do not fit 16 bits. So bytes are widened, unless the processor has AVX-VNNI.
+/// Dot products of 8-bit codes and activations with AVX2. AVX2's own products of bytes (maddubs) saturate, since two
+/// products 255 * 127 do not fit 16 bits. So bytes are widened, unless the processor has AVX-VNNI.
 
 #include "ecq/base/config.hpp"
 
@@ -35,7 +35,7 @@ ECQ_AVX2 [[gnu::always_inline]] inline void put_sums(const __m256i (&lanes)[Rows
   }
 }
 
-/// Adds the products of codes from number `first` on, which fill no register, to out[row * out_stride + b].
+/// Adds the products of codes from number `first` on, too few for a register, to out[row * out_stride + b].
 template <std::size_t Rows, std::size_t Batch>
 inline void add_rest(const std::byte* codes, std::size_t code_stride, std::uint8_t flip, const std::int8_t* x,
                      std::size_t stride, std::size_t first, std::size_t count, std::int32_t* out,
@@ -51,7 +51,7 @@ inline void add_rest(const std::byte* codes, std::size_t code_stride, std::uint8
   }
 }
 
-/// The kernels of integer_dot.hpp, for unsigned codes.
+/// Kernels of integer_dot.hpp for unsigned codes, which widen bytes.
 struct wide_dots {
   static constexpr bool signed_codes = false;
 
@@ -89,7 +89,7 @@ struct wide_dots {
   }
 };
 
-/// The same of codes and activations that are words of 16 bits already.
+/// Kernels of integer_dot.hpp for codes and activations that are 16-bit words already.
 struct word_dots {
   static constexpr bool signed_codes = true;
 
@@ -120,7 +120,8 @@ struct word_dots {
   }
 };
 
-/// _mm256_dpbusd_avx_epi32, which needs no target this way: lanes of sums + four products of codes and activations.
+/// Returns lanes of sums + four products of codes and activations, like _mm256_dpbusd_avx_epi32, but needs no target
+/// attribute.
 ECQ_AVX2 [[gnu::always_inline]] inline __m256i plus_dots(__m256i sums, __m256i codes, __m256i x) {
 #if ECQ_AVX512_EMULATED
   const __m256i even = _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(0xFF)),
@@ -133,7 +134,7 @@ ECQ_AVX2 [[gnu::always_inline]] inline __m256i plus_dots(__m256i sums, __m256i c
 #endif
 }
 
-/// The same kernels by AVX-VNNI (machine_has_integer_dots_avx2()).
+/// Kernels of integer_dot.hpp for unsigned codes, by AVX-VNNI (machine_has_integer_dots_avx2()).
 struct byte_dots {
   static constexpr bool signed_codes = false;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Dot products of codes and activations of 8 bits with AVX-512 and its dot products of bytes (VNNI).
+/// Dot products of 8-bit codes and activations with AVX-512 and its dot products of bytes (VNNI).
 
 #include "ecq/base/config.hpp"
 
@@ -16,7 +16,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The sums over the lanes of 16 vectors, in their order.
+/// Returns the sums over the lanes of 16 vectors, in the order of the vectors.
 ECQ_AVX512 inline __m512i sums_of_lanes(const __m512i (&of)[16]) {
   __m512i pairs[8], fours[4];
   ECQ_UNROLL
@@ -37,7 +37,7 @@ ECQ_AVX512 inline __m512i sums_of_lanes(const __m512i (&of)[16]) {
   return _mm512_add_epi32(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xDD));
 }
 
-/// _mm512_dpbusd_epi32, around which GCC moves sums from register to register: that takes a third of the speed.
+/// Like _mm512_dpbusd_epi32, around which GCC moves sums from register to register; that costs a third of the speed.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512i plus_dots(__m512i sums, __m512i codes, __m512i x) {
 #if ECQ_AVX512_EMULATED
   return _mm512_dpbusd_epi32(sums, codes, x);
@@ -47,7 +47,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline __m512i plus_dots(__m512i sums, __m512i
 #endif
 }
 
-/// The kernels of integer_dot.hpp, for unsigned codes.
+/// Kernels of integer_dot.hpp for unsigned codes.
 struct integer_dots {
   static constexpr bool signed_codes = false;
 
@@ -74,7 +74,7 @@ struct integer_dots {
       add_dots<Flip>(lanes, of_rows, some);
     }
     if (i < count) {
-      // A load that leaves out bytes costs an instruction more.
+      // Masked loads cost an extra instruction, so only the last step uses them.
       const __mmask64 there = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(count - i));
       for (std::size_t b = 0; b < Batch; ++b) some[b] = _mm512_maskz_loadu_epi8(there, x + b * stride + i);
       for (std::size_t row = 0; row < Rows; ++row) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Dot products of codes and activations of 8 bits with 64-bit Arm's dot products of bytes (dotprod).
+/// Dot products of 8-bit codes and activations with the dot products of bytes of 64-bit Arm (dotprod).
 
 #include "ecq/base/config.hpp"
 
@@ -13,7 +13,7 @@
 
 namespace ecq::detail::neon {
 
-/// The kernels of integer_dot.hpp, for signed codes.
+/// Kernels of integer_dot.hpp for signed codes.
 struct integer_dots {
   static constexpr bool signed_codes = true;
 

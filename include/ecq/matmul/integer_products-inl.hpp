@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of products of codes that are integers with quantised activations.
+/// Definition of products of integer codes with quantised activations.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ ECQ_INLINE bool matmul_plan::takes_integers(const part& source, const matmul_inp
 
 template <activation Element>
 result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& input) const {
-  // With a row of padding for each row, sizes in bytes still fit.
+  // Counting 64 more columns per row, for padding, ensures that sizes in bytes fit as well.
   if (x.rows() > input.copy_.max_size() / (columns_ + 64)) {
     return error(errc::invalid_argument, x.rows(), " x ", columns_, " activations overflow 64 bits");
   }
@@ -46,22 +46,22 @@ result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& i
 
 namespace detail {
 
-/// A run of codes that are integers, in each of some rows.
+/// A run of integer codes in each of several rows.
 struct integer_run {
   const std::byte* codes;
   stored_as how;
   bool is_signed;
   std::size_t stride;  ///< bytes from row to row
   std::size_t rows;
-  std::size_t phase;    ///< where rows begin in a group, if codes are ordered
-  std::size_t first;    ///< the column of the first code, among those of ordered activations if codes are ordered
-  std::size_t count;    ///< of codes in a row, at most most_integer_columns
-  std::size_t column;   ///< the first one that counts
-  std::size_t columns;  ///< that count: activations are 0 for others
+  std::size_t phase;    ///< number of the place where rows begin in a group, if codes are ordered
+  std::size_t first;    ///< column of the first code; if codes are ordered, the column in ordered activations
+  std::size_t count;    ///< number of codes in a row, at most most_integer_columns
+  std::size_t column;   ///< first column that counts
+  std::size_t columns;  ///< number of columns that count; activations are 0 for the others
 };
 
 #if ECQ_X86
-/// sum_integers() by AMX; or false if it does not take such a run.
+/// Like sum_integers(), by AMX. Returns false if AMX does not take such a run.
 inline bool sum_integers_by_tiles(const integer_run& run, const quantized_activations& x, std::size_t first,
                                   std::size_t batch, std::int32_t* sums, std::size_t stride) {
   const activation_tiles& tiles = x.tiles();
@@ -83,7 +83,7 @@ inline bool sum_integers_by_tiles(const integer_run& run, const quantized_activa
 }
 #endif
 
-/// Sets sums[row * stride + b] to the sum of products of the run with activations of row first + b.
+/// Sets sums[row * stride + b] to the sum of the products of the run's codes with row first + b of the activations.
 inline void sum_integers(instruction_set isa, const integer_run& run, const quantized_activations& x, std::size_t first,
                          std::size_t batch, std::int32_t* sums, std::size_t stride) {
   const bool ordered = run.how != stored_as::elements;
@@ -114,14 +114,14 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
   const bool checked = table.all_finite || codes.how != detail::stored_as::elements;
   for (std::size_t row = 0; row < rows && first == 0 && !checked; ++row) {
     const std::byte* const of_row = codes.first + row * columns_;
-    // Codes of uint4 are at most 15 if their union is.
+    // If the union of uint4 codes is at most 15, so is each of them.
     const std::byte all = std::accumulate(of_row, of_row + at.columns, std::byte{0}, std::bit_or<>());
     if (!table.is_finite(all)) ECQ_CHECK(check_codes(source, table, of_row, at.columns));
   }
   std::int32_t sums[most_rows][most_batch];
   double scaled[most_rows][most_batch];
   for (std::size_t row = 0; row < rows; ++row) std::fill_n(scaled[row], batch, 0.0);
-  // Ordered codes are multiplied by whole groups, and rows that begin at the same place in one together.
+  // Ordered codes are multiplied in whole groups. Rows that begin at the same place in a group are multiplied together.
   const bool ordered = codes.how != detail::stored_as::elements;
   const std::size_t group = ordered ? detail::group_of(fusion_) : 1;
   const std::size_t phases = ordered ? row_phases_ : 1;
@@ -129,7 +129,7 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
     const std::size_t place = ordered ? place_of_row(source, at.row + begin_row) : 0;
     const std::size_t some_rows = (rows - begin_row - 1) / phases + 1;
     for (std::size_t done = 0; done < at.columns;) {
-      // Columns that share a scale, as many as one sum takes.
+      // Takes columns that share a scale, no more than one sum may have.
       const std::size_t column = at.first_column + done;
       const std::size_t scale_group = column / layout.columns_per_group;
       const std::size_t before = (place + column) % group;  // weights of other rows in the first group
@@ -151,7 +151,8 @@ ECQ_INLINE result<void> matmul_plan::integer_product(instruction_set isa, const 
         const std::size_t group_row = (at.row + row) / layout.rows_per_group;
         const auto scale =
             static_cast<double>(static_cast<float>(matrix.scales[group_row * layout.groups_across() + scale_group]));
-        // A product of 31 and 8 bits is exact, and fused with the sum it is the same.
+        // The product of a sum of 31 bits and a scale of 8 bits is exact, so fusing it with the addition changes
+        // nothing.
         for (std::size_t b = 0; b < batch; ++b) scaled[row][b] += scale * sums[row][b];
       }
       done += count;

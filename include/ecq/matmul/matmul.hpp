@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb of products with matrices that stay coded: y = x W^T.
+/// Products with matrices that stay coded: y = x W^T.
 ///
 ///   auto plan = ecq::matmul_plan::of(ecq::cpu{.pool = &pool}, block);      // once: checks, checksums, decode tables
 ///   auto done = ecq::matmul(ecq::cpu{.pool = &pool}, *plan, x, y);         // y: n x rows, x: n x columns
@@ -24,10 +24,10 @@
 
 namespace ecq {
 
-/// How ecq::matmul treats what is in y.
+/// Options of ecq::matmul.
 struct matmul_options {
   bool accumulate = false;                              ///< products are added to y
-  activation_type activations = activation_type::fp32;  ///< what becomes of x first
+  activation_type activations = activation_type::fp32;  ///< conversion of x before products
 };
 
 namespace detail {
@@ -45,8 +45,8 @@ inline result<void> run_tasks(const cpu& backend, const matmul_plan& plan, const
   });
 }
 
-/// Calls multiply(x, y) for `most` rows of both at a time; for all if they overlap, as those of y would be written
-/// while later ones of x are to be read.
+/// Calls multiply(x, y) for `most` rows of both at a time. If x and y overlap, calls it once for all rows: otherwise,
+/// rows of y would be written while later rows of x are still to be read.
 template <class Element, class Multiply>
 result<void> in_turns(matrix_view<const Element> x, matrix_view<float> y, std::size_t most, const Multiply& multiply) {
   if (x.rows() <= most || may_overlap(x, y)) return multiply(x, y);
@@ -61,7 +61,7 @@ result<void> in_turns(matrix_view<const Element> x, matrix_view<float> y, std::s
   return {};
 }
 
-/// How many rows of activations tasks take at a time.
+/// Returns how many rows of activations tasks take at a time.
 template <activation Element>
 std::size_t rows_at_a_time(const cpu& backend, const matmul_plan& plan, activation_type type) {
   if (type == activation_type::int8) return (std::numeric_limits<std::size_t>::max)();
@@ -69,7 +69,7 @@ std::size_t rows_at_a_time(const cpu& backend, const matmul_plan& plan, activati
   return halves ? plan.rows_at_once<bf16>(backend.isa) : plan.rows_at_once<float>(backend.isa);
 }
 
-/// Whether x and y fit a product of dense matrices.
+/// Checks that x and y fit a product of dense matrices.
 template <class Element>
 result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, matrix_view<float> y,
                          const matmul_options& how) {
@@ -84,7 +84,8 @@ result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, 
   return plan.check_output(x.rows(), y);
 }
 
-/// Decodes tiles of dense weights and calls multiply(weights, products) for each: where its products go, part of y.
+/// Decodes tiles of dense weights and calls multiply(weights, products) for each, where `products` is the tile's part
+/// of y.
 template <class Element, class Multiply>
 result<void> for_dense_tiles(const cpu& backend, const matmul_plan& plan, matrix_view<float> y,
                              const Multiply& multiply) {
@@ -106,9 +107,10 @@ result<void> for_dense_tiles(const cpu& backend, const matmul_plan& plan, matrix
 
 }  // namespace detail
 
-/// y = x W^T for the rows W of a plan: x is n x columns of float or bf16, y is n x rows of float, with any strides;
-/// both may be anything that converts to a matrix_view (a std::span for one row, an Eigen matrix). y may overlap x.
-/// Errors: invalid_argument for shapes that do not fit, corrupt, out_of_memory; y then holds unspecified values.
+/// Computes y = x W^T for the rows W of a plan. x is n x columns of float or bf16, y is n x rows of float, with any
+/// strides; both may be anything that converts to a matrix_view (a std::span for one row, an Eigen matrix). y may
+/// overlap x. Errors: invalid_argument for shapes that do not fit, corrupt, out_of_memory; y then holds unspecified
+/// values.
 template <class Input, class Output>
   requires activation<typename decltype(matrix_view(std::declval<Input&>()))::value_type>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Output&& y, matmul_options how = {}) {
@@ -123,10 +125,10 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, Input&& x, Outp
   return detail::in_turns(rows, out, detail::rows_at_a_time<element>(backend, plan, how.activations), multiply);
 }
 
-/// y = x W^T for many rows of activations: a few rows of W at a time are decoded to FP32, and the caller's `product`
-/// multiplies them, as exactly as it does. All rows of x share the cost of decoding. Strides are those of x and y as
-/// given; y must not overlap x. Activations that are to be rounded first are errc::unsupported. Errors and everything
-/// else: those of matmul() above.
+/// Computes y = x W^T for many rows of activations. A few rows of W at a time are decoded to FP32 and multiplied by the
+/// caller's `product`, on which the accuracy of y depends. All rows of x share the cost of decoding. `product` gets x
+/// and y with the caller's strides; y must not overlap x. Activations that are to be rounded first are
+/// errc::unsupported. Otherwise, errors and results are those of matmul() above.
 template <class Output, dense_product Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const float> x, Output&& y,
                     const Product& product, matmul_options how = {}) {
@@ -142,10 +144,11 @@ result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<con
   return detail::for_dense_tiles<float>(backend, plan, out, multiply);
 }
 
-/// The same in BF16, for units that multiply it fast and that ecq has no kernels for. `product` gets x and weights with
-/// rows that lie in one piece, and a y whose elements for one row of weights do: in other words, it adds weights x^T to
-/// a row-major matrix. Where matmul_plan::feeds_product() says so, weights are exact, come in the order of columns in
-/// which they are decoded, and are decoded several times as fast; elsewhere they are weights of FP32 rounded to BF16.
+/// Computes y = x W^T in BF16 by the caller's `product`, for units that multiply BF16 fast and for which ecq has no
+/// kernels. `product` gets x and weights with contiguous rows, and a y whose elements for one row of weights are
+/// contiguous. In other words, it adds weights x^T to a row-major matrix. If matmul_plan::feeds_product() holds,
+/// weights are exact, come in the order of columns in which they are decoded, and are decoded several times as fast;
+/// otherwise, they are weights of FP32 rounded to BF16.
 template <class Output, dense_product<bf16> Product>
 result<void> matmul(const cpu& backend, const matmul_plan& plan, matrix_view<const bf16> x, Output&& y,
                     const Product& product, matmul_options how = {}) {

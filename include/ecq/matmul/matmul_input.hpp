@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Activations, as products with coded weights read them.
+/// Activations in the form that products with coded weights read.
 
 #include <algorithm>
 #include <bit>
@@ -38,11 +38,11 @@ void copy_row(matrix_view<const Element> x, std::size_t row, float* to) {
   for (std::size_t column = 0; column < x.columns(); ++column) to[column] = static_cast<float>(from[column]);
 }
 
-/// Whether views may have memory in common.
+/// Whether two views may share memory.
 template <class First, class Second>
 bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
   if (first.empty() || second.empty()) return false;
-  // Compared as numbers: the two need not be parts of one array.
+  // Addresses are compared as numbers, since the views need not be parts of one array.
   const auto bytes_of = [](const auto& view) {
     const auto at = [&](std::size_t row, std::size_t column) {
       return reinterpret_cast<std::uintptr_t>(&view(row, column));
@@ -58,21 +58,20 @@ bool may_overlap(matrix_view<First> first, matrix_view<Second> second) {
 
 }  // namespace detail
 
-/// What becomes of activations before they are multiplied.
+/// Conversion of activations before they are multiplied.
 enum class activation_type : unsigned char {
-  fp32,  ///< nothing
-  bf16,  ///< each of them becomes the nearest number of BF16, ties to even
-  /// Each row of x becomes integers q times a scale of its own, max |x| / 127: q is the integer nearest to
-  /// x * (127 / max |x|), ties to even. A row of zeros stays one. In a row with NaN or infinity nothing has a value:
-  /// all its products are NaN.
+  fp32,  ///< none
+  bf16,  ///< to the nearest BF16 number, ties to even
+  /// To integers q times a scale, max |x| / 127, for each row of x: q is the integer nearest to x * (127 / max |x|),
+  /// ties to even. A row of zeros stays zero. A row with NaN or infinity has no values: all its products are NaN.
   int8
 };
 
-/// Activations as the tasks of a plan read them: n rows of FP32, or of integers with a scale. BF16 becomes FP32 without
-/// rounding. It may be moved, not copied.
+/// Activations in the form that the tasks of a plan read: n rows of FP32, or of integers with a scale. BF16 becomes
+/// FP32 without rounding. Movable, but not copyable.
 class matmul_input {
  public:
-  matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory of its own
+  matmul_input(matmul_input&&) noexcept = default;  // rows may lie in memory that this object owns
   matmul_input& operator=(matmul_input&&) noexcept = default;
 
   std::size_t batch() const noexcept { return batch_; }
@@ -84,19 +83,19 @@ class matmul_input {
 
   matmul_input() = default;
 
-  /// Sum of x(index, column) for `count` columns from `first` on.
+  /// Returns the sum of x(index, column) for `count` columns from `first` on.
   double sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
     const double* const sums = sums_.data() + index * sums_stride_ + first;
     const double difference = sums[count] - sums[0];
-    constexpr std::uint64_t infinity = 0x7FF;  // in bits, which no option for fast arithmetic ignores
+    constexpr std::uint64_t infinity = 0x7FF;  // compared as bits, which no option for fast arithmetic affects
     if ((std::bit_cast<std::uint64_t>(difference) >> 52U & infinity) != infinity) return difference;
     return std::accumulate(row(index) + first, row(index) + first + count, 0.0);  // infinities elsewhere do not count
   }
 
-  /// Whether there are rows in the order in which fused products meet them.
+  /// Whether there are rows in the order of fused products.
   bool is_ordered() const noexcept { return !ordered_.empty() || !ordered_halves_.empty() || !tiles_.empty(); }
 
-  /// Those rows; Activation is float or, for BF16, std::uint16_t.
+  /// Returns the rows in the order of fused products. Activation is float or, for BF16, std::uint16_t.
   template <class Activation>
   const Activation* ordered() const noexcept {
     if constexpr (std::is_same_v<Activation, float>) {
@@ -110,14 +109,14 @@ class matmul_input {
   const float* rows_ = nullptr;
   std::size_t stride_ = 0;
   detail::line_vector<float> copy_;
-  detail::line_vector<float> ordered_;  ///< all rows in the order in which fused products meet them; or empty
-  detail::line_vector<std::uint16_t> ordered_halves_;         ///< the same as BF16, instead of FP32
-  detail::activation_tiles tiles_;                            ///< the same as tiles of BF16, instead of either
-  half_product product_;                                      ///< what multiplies these, unless kernels do
-  instruction_set ordered_for_ = instruction_set::automatic;  ///< kernels that meet them in this order
+  detail::line_vector<float> ordered_;                        ///< all rows in the order of fused products; or empty
+  detail::line_vector<std::uint16_t> ordered_halves_;         ///< such rows as BF16, instead of FP32
+  detail::activation_tiles tiles_;                            ///< such rows as tiles of BF16, instead of either
+  half_product product_;                                      ///< multiplies these rows; otherwise, kernels do
+  instruction_set ordered_for_ = instruction_set::automatic;  ///< instruction set whose kernels use this order
   std::size_t sums_stride_ = 0;
-  std::vector<double> sums_;                 ///< of all columns below each; only where a matrix has a zero point
-  detail::quantized_activations quantized_;  ///< for matrices with codes that are integers; otherwise empty
+  std::vector<double> sums_;  ///< sums of all columns below each column; only if a matrix has a zero point
+  detail::quantized_activations quantized_;  ///< for matrices with integer codes; otherwise empty
 };
 
 }  // namespace ecq

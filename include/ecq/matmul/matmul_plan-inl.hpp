@@ -33,10 +33,11 @@ namespace ecq {
 
 namespace detail {
 
-/// What a task decodes at most: enough chunks to run side by side, and no more than a second cache holds.
+/// Maximum number of bytes that a task decodes: enough chunks to run side by side, and no more than an L2 cache holds.
 inline constexpr std::size_t tile_bytes = std::size_t{1} << 20;
 
-/// A stream with more tables makes their decoders anew in each task: it could ask for any amount of memory otherwise.
+/// Maximum number of tables whose decoders a plan keeps. For a stream with more tables, each task makes decoders anew:
+/// otherwise the stream could ask for any amount of memory.
 inline constexpr std::uint32_t most_kept_tables = 64;
 
 inline row_tile& row_tile_of_thread() {
@@ -44,7 +45,7 @@ inline row_tile& row_tile_of_thread() {
   return tile;
 }
 
-/// The values of all codes of lossless FP8, NaN and infinity included.
+/// Returns the values of all codes of lossless FP8, including NaN and infinity.
 inline std::array<float, 256> values_of_weights(dtype format) {
   std::array<float, 256> values;
   for (unsigned code = 0; code < 256; ++code) {
@@ -181,7 +182,7 @@ result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_v
       if (many && machine_has_amx()) input.quantized_.make_tiles(places_of_rows());
       return input;
     }
-    // Multiples of a scale are FP32, whatever x was.
+    // Quantised activations are multiples of a scale in FP32, whatever x was.
     const bool halves = rounds || (std::is_same_v<Element, bf16> && type != activation_type::int8);
     const bool fed = halves && product && feeds_product(isa);
     if (fed) input.product_ = product;
@@ -242,7 +243,7 @@ ECQ_INLINE void matmul_plan::order(instruction_set chosen, detail::activation_or
   const std::size_t group = detail::group_of(fusion_);
   const bool rounds = chosen == instruction_set::avx512 && pairs_in_rounds();
   const bool floats = how == detail::activation_order::floats;
-  std::array<std::uint16_t, 256> places{};  // in a group, of which rows consist
+  std::array<std::uint16_t, 256> places{};  // of columns in a group; rows consist of groups
   for (std::size_t column = 0; column < group; ++column) {
     const std::size_t place =
         rounds ? detail::place_in_rounds(fusion_, column) : detail::place_met(fusion_, chosen, column);
@@ -279,7 +280,7 @@ ECQ_INLINE void matmul_plan::order_tiles(bool halves, const std::array<std::uint
         [&](const float* from, std::size_t at) {
           for (std::size_t i = 0; i < of.group; ++i) rests[at + places[i]] = from[i];
         });
-    // A number of FP32 is the sum of its upper half, which is one of BF16, and a rest with eight bits less.
+    // An FP32 number is the sum of its upper half, a BF16 number, and a remainder with eight bits less.
     for (std::size_t which = 0; which < parts; ++which) {
       for (std::size_t i = 0; i < row_phases_ * rows * columns; ++i) {
         const std::uint32_t bits = std::bit_cast<std::uint32_t>(rests[i]);
@@ -302,7 +303,7 @@ ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view
 
 ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles() const {
   constexpr std::uint64_t most_weights = detail::tile_bytes / sizeof(float);
-  // Where rows fill chunks, no chunk is decoded twice.
+  // If rows fill chunks, no chunk is decoded twice.
   const std::uint64_t chunk = decoder_.stream().chunk_symbols();
   const std::uint64_t weights = (std::max)(most_weights / chunk, std::uint64_t{1}) * chunk;
   const std::uint64_t columns = (std::max)(columns_, std::size_t{1});
@@ -343,7 +344,7 @@ ECQ_INLINE result<void> matmul_plan::run_task(instruction_set isa, std::size_t t
     }
     return {};
   };
-  // Rows that lie in this task alone are multiplied a few at a time.
+  // Rows that lie entirely in this task are multiplied a few at a time.
   segment pending{};
   std::size_t waiting = 0;
   std::uint64_t pending_offset = 0;
@@ -381,7 +382,7 @@ ECQ_INLINE result<detail::stored_weights> matmul_plan::decode_task(instruction_s
   const std::uint64_t last = (range.end - 1) >> stream.chunk_bits();
   const auto chunks = static_cast<std::size_t>(last - first + 1);
   const auto chunk_bytes = static_cast<std::size_t>(stream.chunk_symbols()) * width;
-  // Products of tiles read whole rows of them, of which the last ones may end behind the codes.
+  // AMX reads whole rows of tiles; the last ones may end beyond the codes.
   std::byte* const tile = detail::tile_of_thread(chunks * chunk_bytes + detail::activation_tiles::row_bytes);
   std::byte* targets[detail::min_chunk_run];
   for (std::size_t index = 0; index < chunks; ++index) targets[index] = tile + index * chunk_bytes;

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// What products with matrices that stay coded need: y = x W^T. Weights are decoded a few chunks at a time into a tile
-/// that stays in the cache, multiplied, and forgotten. ecq::matmul (matmul/matmul.hpp) multiplies by a plan; an engine
-/// with threads of its own calls its tasks itself: prepare(), run() for each of tasks(), join().
+/// Plans for products with matrices that stay coded: y = x W^T. Weights are decoded a few chunks at a time into a tile
+/// that stays in the cache, multiplied, and discarded. ecq::matmul (matmul/matmul.hpp) multiplies by a plan. An engine
+/// with its own threads runs the tasks of a plan itself: prepare(), run() for each of tasks(), join().
 
 #include <algorithm>
 #include <array>
@@ -38,54 +38,55 @@
 
 namespace ecq {
 
-/// Rows of a matrix of a block.
+/// Selection of rows of a matrix of a block.
 struct row_selection {
-  std::size_t matrix = 0;  ///< its number in the block
+  std::size_t matrix = 0;  ///< number of the matrix in the block
   std::size_t first_row = 0;
-  std::size_t rows = (std::numeric_limits<std::size_t>::max)();  ///< at most; all rows from first_row on by default
+  std::size_t rows = (std::numeric_limits<std::size_t>::max)();  ///< at most; by default, all rows from first_row on
 };
 
-/// What it takes to multiply by rows of matrices of one block, all with as many columns: their rows together are one
-/// matrix W (q, k and v; gate and up). The bytes of the stream and the matrices must outlive the plan; tables are all
-/// that it adds to them. It does not change, so any number of threads may use it.
+/// Plan for products with rows of matrices of one block. All matrices have the same number of columns, and their rows
+/// together are one matrix W (q, k and v; gate and up). The bytes of the stream and the matrices must outlive the plan,
+/// which adds nothing but tables to them. A plan does not change, so any number of threads may use it.
 ///
-/// Each element of y is a sum of products in FP32. With c columns, it is off by at most (c / 8 + 64 t) 2^-24 times the
+/// Each element of y is a sum of products in FP32. With c columns, its error is at most (c / 8 + 64 t) 2^-24 times the
 /// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and
 /// of chunks that the row lies in. y depends on the instruction set, but neither on the number of threads nor on the
-/// order of tasks. NaN and infinity in x, and sums beyond FP32, give what IEEE 754 says. Values of codes are multiplied
-/// and added before scales are: where such a sum of values times x is beyond FP32, y is infinite or NaN even if scales
-/// would bring it back, and where it is subnormal, the bound does not hold. Where x is BF16 and the machine has fast
-/// dot products of BF16 (machine_has_fast_bf16_dots()) or AMX (machine_has_amx()), subnormal numbers may count as 0.
-/// With AMX, x of FP32 is multiplied as three numbers of BF16, whose sum it is, unless the largest |x| of a row is
-/// below 2^-60; subnormal ones among these, and subnormal products, may count as 0.
+/// order of tasks. NaN and infinity in x, and sums beyond FP32, give the results that IEEE 754 defines. Values of codes
+/// are multiplied and added before scales are applied. If such a sum of values times x is beyond FP32, y is infinite or
+/// NaN even if scales would bring it back; if it is subnormal, the bound does not hold. If x is BF16 and the machine
+/// has fast dot products of BF16 (machine_has_fast_bf16_dots()) or AMX (machine_has_amx()), subnormal numbers may count
+/// as 0. With AMX, x in FP32 is multiplied as three BF16 numbers whose sum it is, unless the largest |x| of a row is
+/// below 2^-60; subnormal ones among these numbers, and subnormal products, may count as 0.
 ///
-/// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape, 0.02 bit per weight where one code in
-/// 2000 is one, and 2 bits at most: beyond, weights are stored before they are multiplied (AVX-512).
+/// With AVX-512 or AVX2, a plan of narrow pairs keeps 4 bytes for each escape: 0.02 bit per weight if one code in 2000
+/// is an escape, and 2 bits per weight at most. With more escapes, weights are stored before they are multiplied
+/// (AVX-512).
 ///
-/// With activation_type::bf16, x of FP32 is rounded first, and all else is as if it had been BF16: an element of y is
-/// off by at most 2^-9 times the sum of |weight| |x| of its row more.
+/// With activation_type::bf16, x in FP32 is first rounded to BF16 and then treated as BF16. This adds at most 2^-9
+/// times the sum of |weight| |x| of its row to the error of an element of y.
 ///
 /// With activation_type::int8, matrices of Int8, uint8 and uint4 codes are multiplied in integers. A sum of code * q is
-/// exact for any number of columns, and all else is FP64 until an element of y, or the part of it that a task adds, is
-/// rounded to FP32. So y is the same with every instruction set. Other matrices are multiplied in FP32 as above, by
-/// q * scale. Either way, an element of y is off by at most max |x| / 254 times the sum of |weight| of its row, apart
-/// from rounding.
+/// exact for any number of columns. All further arithmetic is FP64 until an element of y, or the part of it that a task
+/// adds, is rounded to FP32. So y is the same with every instruction set. Other matrices are multiplied in FP32 as
+/// above, by q * scale. Either way, the error of an element of y is at most max |x| / 254 times the sum of |weight| of
+/// its row, apart from rounding.
 class matmul_plan {
  public:
-  /// What has been moved from can be assigned to, and end; nothing else.
-  matmul_plan(matmul_plan&&) noexcept = default;  // not copied: nvcc would take tables for copyable
+  /// A plan that has been moved from can only be assigned to or destroyed.
+  matmul_plan(matmul_plan&&) noexcept = default;  // not copied: nvcc would consider tables copyable
   matmul_plan& operator=(matmul_plan&&) noexcept = default;
 
-  /// Checks the block as block_decoder::open does, and the checksums of all chunks that hold these rows. Errors: those;
-  /// not_found and invalid_argument for rows that are not there; invalid_argument if matrices have different numbers of
-  /// columns or hold bytes.
+  /// Makes a plan for `parts`. Checks the block as block_decoder::open() does, and the checksums of all chunks that
+  /// hold these rows. Errors: those of these checks; not_found and invalid_argument for rows that do not exist;
+  /// invalid_argument if matrices have different numbers of columns or hold bytes.
   static result<matmul_plan> of(const cpu& backend, packed_block_view block, std::span<const row_selection> parts,
                                 coder_set accepted);
   template <class Every = every_coder>
   static result<matmul_plan> of(const cpu& backend, packed_block_view block, std::span<const row_selection> parts) {
     return of(backend, block, parts, Every());
   }
-  /// All matrices of the block.
+  /// Makes a plan for all matrices of the block.
   static result<matmul_plan> of(const cpu& backend, packed_block_view block, coder_set accepted) {
     std::vector<row_selection> parts(block.matrices.size());
     for (std::size_t index = 0; index < parts.size(); ++index) parts[index].matrix = index;
@@ -95,30 +96,30 @@ class matmul_plan {
   static result<matmul_plan> of(const cpu& backend, packed_block_view block) {
     return of(backend, block, Every());
   }
-  /// A block that ends before its plan. (So a view of one's own arrays needs its name: packed_block_view{matrices,
-  /// ...}.)
+  /// Deleted: a temporary block would end before its plan. (A view of the caller's own arrays must therefore name its
+  /// type: packed_block_view{matrices, ...}.)
   template <class... More>
   static result<matmul_plan> of(const cpu&, const packed_block&&, const More&...) = delete;
 
-  /// The rows of all parts together.
+  /// Returns the number of rows of all parts together.
   std::size_t rows() const noexcept { return rows_; }
   std::size_t columns() const noexcept { return columns_; }
 
-  /// The number of tasks, each of which decodes a few chunks.
+  /// Returns the number of tasks, each of which decodes a few chunks.
   std::size_t tasks() const noexcept { return tasks_.size(); }
-  /// The number of floats that run() and join() need for the rows that tasks share.
+  /// Returns the number of floats that run() and join() need for the rows that tasks share.
   std::size_t edges(std::size_t batch) const noexcept { return 2 * tasks_.size() * batch; }
 
-  /// Activations of `x`, n x columns() with any strides; it must outlive the result. `y` is where the products
-  /// will go: if it overlaps x, x is copied. `isa` is what run() will be called with: with another one, it takes
-  /// longer. With feeds_product(isa) and activations in BF16, tasks multiply by `product`, which must outlive the
-  /// result. Errors: invalid_argument (another number of columns), out_of_memory.
+  /// Prepares the activations `x`, n x columns() with any strides, for run(); x must outlive the result. `y` is where
+  /// the products will go: if it overlaps x, x is copied. `isa` is the instruction set that run() will be called with;
+  /// with another one, run() takes longer. With feeds_product(isa) and activations in BF16, tasks multiply by
+  /// `product`, which must outlive the result. Errors: invalid_argument (another number of columns), out_of_memory.
   template <activation Element>
   result<matmul_input> prepare(matrix_view<const Element> x, matrix_view<float> y,
                                activation_type type = activation_type::fp32,
                                instruction_set isa = instruction_set::automatic, half_product product = {}) const;
 
-  /// The same of anything that converts to a matrix_view: a std::span for one row, an Eigen matrix.
+  /// Prepares activations of any type that converts to a matrix_view: a std::span for one row, an Eigen matrix.
   template <class Input, class Output>
     requires activation<typename decltype(matrix_view(std::declval<Input&>()))::value_type>
   result<matmul_input> prepare(Input&& x, Output&& y, activation_type type = activation_type::fp32,
@@ -128,15 +129,16 @@ class matmul_plan {
                             product);
   }
 
-  /// Whether tasks can hand weights to a product of dense matrices as they leave the decoder: with AVX-512, where rows
-  /// are multiples of 128 weights (256 in pairs) and have one scale each. These are the values of codes, exact in BF16,
-  /// whose scales are left to sums, and columns have an order of ecq's own, the same in x and W. (A task whose chunks
-  /// kernels do not take, or of more than rows_at_once() rows of x, is multiplied by ecq all the same.)
+  /// Whether tasks can hand weights to a product of dense matrices as they leave the decoder: with AVX-512, if rows are
+  /// multiples of 128 weights (256 in pairs) and have one scale each. The weights are then the values of codes, exact
+  /// in BF16; scales are applied to sums. Columns are in an order of ecq's own, the same in x and W. (Even so, ecq
+  /// itself multiplies a task whose chunks kernels do not take, or with more than rows_at_once() rows of x.)
   bool feeds_product(instruction_set isa = instruction_set::automatic) const noexcept;
 
-  /// The most rows of activations for which tasks order them and keep all sums. They multiply more of them as well, but
-  /// each of them takes several times as long; ecq::matmul takes so many at a time. Element is what they are once they
-  /// are rounded. `fed` says that a product of dense matrices multiplies them (feeds_product()).
+  /// Returns the maximum number of rows of activations for which tasks order them and keep all sums. Tasks also
+  /// multiply more rows, but each row then takes several times as long; ecq::matmul passes at most this many at a time.
+  /// Element is the type of activations after rounding. `fed` says that a product of dense matrices multiplies them
+  /// (feeds_product()).
   template <activation Element>
   std::size_t rows_at_once(instruction_set isa = instruction_set::automatic, bool fed = false) const noexcept {
     const instruction_set chosen = chosen_instruction_set(isa);
@@ -146,11 +148,11 @@ class matmul_plan {
     return halves && row_phases_ == 1 ? rows_of_tile() : (std::min)(rows_of_tile(), detail::most_fused_rows);
   }
 
-  /// Does task `task`: rows that lie in it alone go to y, n x rows(), and others in parts to `edges`, which holds
-  /// edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit, and x is of this plan's
-  /// own prepare(): another plan may meet columns in another order, and its products would be wrong. Errors: corrupt,
-  /// naming the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one chunk, and
-  /// sums of at most 4 MiB.
+  /// Runs task `task`. Rows that lie entirely in the task go to y, n x rows(); parts of other rows go to `edges`, which
+  /// holds edges(n) floats. With `accumulate`, products are added to y. Preconditions: shapes fit, and x comes from
+  /// prepare() of this plan. (Another plan may use another order of columns, and products would be wrong.) Errors:
+  /// corrupt, naming the matrix; out_of_memory. Every thread that runs tasks keeps a tile of at most 2 MiB, or of one
+  /// chunk, and sums of at most 4 MiB.
   result<void> run(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                    std::span<float> edges, bool accumulate = false) const {
     return detail::or_out_of_memory("a tile of weights", [&]() -> result<void> {
@@ -160,7 +162,7 @@ class matmul_plan {
     });
   }
 
-  /// Puts the rows that tasks share together, once all tasks are done.
+  /// Assembles the rows that tasks share in y, once all tasks are done.
   void join(std::size_t batch, matrix_view<float> y, std::span<const float> edges, bool accumulate = false) const;
 
   /// Fails with errc::invalid_argument unless y is n x rows().
@@ -168,24 +170,24 @@ class matmul_plan {
 
   /// Rows of W that are decoded to dense weights together.
   struct dense_tile {
-    std::size_t matrix;        ///< of the block
+    std::size_t matrix;        ///< number of the matrix in the block
     std::size_t first_row;     ///< in the matrix
     std::size_t first_output;  ///< in y
     std::size_t rows;
   };
 
-  /// Tiles that cover all rows, of a few chunks each: at most 1 MiB of FP32 unless a row is longer. Errors:
+  /// Returns tiles that cover all rows, of a few chunks each: at most 1 MiB of FP32 unless a row is longer. Errors:
   /// out_of_memory.
   result<std::vector<dense_tile>> dense_tiles() const;
 
-  /// Decodes a tile to its rows() x columns() weights, rounded to nearest if they are BF16. Errors: corrupt.
+  /// Decodes a tile to tile.rows x columns() weights, rounded to nearest if they are BF16. Errors: corrupt.
   template <activation Element>
   result<void> decode(instruction_set isa, const dense_tile& tile, matrix_view<Element> weights) const {
     return decoder_.decode(cpu{.isa = isa}, tile.matrix, tile.first_row, weights);
   }
 
  private:
-  /// Rows of a matrix, and where their products go.
+  /// Rows of a matrix, and the place of their products.
   struct part {
     const packed_matrix* matrix;
     std::size_t number;        ///< of the matrix in the block
@@ -210,10 +212,10 @@ class matmul_plan {
     std::size_t columns;
   };
 
-  /// Sums that a task keeps.
+  /// Maximum number of sums that a task keeps.
   static constexpr std::size_t most_tile_sums = std::size_t{1} << 20;
 
-  /// Where a task's products go: those of whole rows to y, those of parts of rows to edge 0 or 1 of the task.
+  /// Destination of a task's products: y for whole rows, edge 0 or 1 of the task for parts of rows.
   struct task_output {
     std::size_t task;
     std::size_t batch;
@@ -221,7 +223,8 @@ class matmul_plan {
     std::span<float> edges;
     bool accumulate;
 
-    /// The place of row `output` of y, of which the task has a whole (`edge` 2) or a part, for row `b` of activations.
+    /// Returns the place of row `output` of y, of which the task has a whole (`edge` 2) or a part, for row `b` of
+    /// activations.
     float& at(std::size_t output, std::size_t edge, std::size_t b) const {
       return edge == 2 ? y(b, output) : edges[(2 * task + edge) * batch + b];
     }
@@ -229,8 +232,8 @@ class matmul_plan {
       float& to = at(output, edge, b);
       to = edge == 2 && accumulate ? to + sum : sum;
     }
-    /// Puts `rows` whole rows from `output` on, sums[row * batch + b], so many at a time that both sides of the
-    /// transposition stay in the first cache.
+    /// Puts `rows` whole rows from `output` on, whose sums are sums[row * batch + b]. Takes so few rows at a time that
+    /// both sides of the transposition stay in the L1 cache.
     void put_rows(std::size_t output, std::size_t rows, const float* sums) const {
       constexpr std::size_t together = 32;
       for (std::size_t first = 0; first < rows; first += together) {
@@ -248,12 +251,12 @@ class matmul_plan {
     }
   };
 
-  /// What an exact weight adds to its row's product with the weights of codes, for each row of activations.
+  /// Correction for an exact weight, added to its row's product with the weights of codes, for each row of activations.
   struct exact_term {
     std::size_t task;
     std::size_t output;  ///< row of y
     std::size_t column;
-    float difference;  ///< between the weight and that of its code
+    float difference;  ///< exact weight minus the weight of its code
   };
 
   explicit matmul_plan(block_decoder decoder) : decoder_(std::move(decoder)) {}
@@ -264,21 +267,22 @@ class matmul_plan {
                               std::span<float> edges, bool accumulate) const;
   result<void> run_dense(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                          std::span<float> edges, bool accumulate) const;
-  /// How many of `most` rows, at least 1, to decode at once: a chunk's, which is decoded for any of them.
+  /// Returns how many of `most` rows, at least 1, to decode at once: those of a chunk, since decoding any of them
+  /// decodes the chunk.
   std::size_t rows_decoded_together(std::size_t most) const noexcept;
-  /// Whether products of codes and of a zero point, which are added, could be infinities of both signs.
+  /// Whether the products of codes and of a zero point, which are added, could be infinities of both signs.
   bool is_infinite_beside_zero_point(std::size_t task, const matmul_input& x) const noexcept;
   result<void> find_exact_terms(const cpu& backend);
-  /// The number of columns of a row that share a scale; the last ones may be fewer.
+  /// Returns the number of columns of a row that share a scale; the last ones may be fewer.
   std::size_t columns_of_scale(const packed_matrix& matrix) const noexcept;
-  /// The scales of a row, or null if it has none.
+  /// Returns the scales of a row, or null if it has none.
   static const bf16* scales_of(const packed_matrix& matrix, std::size_t row) noexcept;
   result<void> add_part(const row_selection& rows);
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
-  /// Lists the escapes of the chunks of all tasks (escapes_), if kernels will ask for them. Products are not fused if
-  /// there are too many, a chunk is damaged or memory lacks.
+  /// Lists the escapes of the chunks of all tasks (escapes_) if kernels need them. Products are not fused if there are
+  /// too many escapes, a chunk is damaged or memory runs out.
   void list_escapes(const cpu& backend);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;
@@ -287,83 +291,84 @@ class matmul_plan {
   result<void> product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
                        const detail::stored_weights& weights, const matmul_input& x, std::size_t first,
                        std::size_t batch, detail::row_tile& tile) const;
-  /// The same, without scales, for columns that share one.
+  /// Like product(), but without scales, for columns that share one.
   void add_run(instruction_set isa, const packed_matrix& matrix, const detail::code_table* table, std::size_t rows,
                const std::byte* run, const float* x, std::size_t stride, std::size_t count, std::size_t batch,
                detail::row_tile& tile) const;
   /// Whether products with this part are sums of integers.
   static bool takes_integers(const part& source, const matmul_input& x) noexcept;
-  /// The same as product(), for a part that takes integers.
+  /// Like product(), for a part that takes integers.
   result<void> integer_product(instruction_set isa, const part& source, const segment& at, std::size_t rows,
                                const detail::stored_weights& codes, const matmul_input& x, std::size_t first,
                                std::size_t batch, detail::row_tile& tile) const;
-  /// How products fused by `chosen` meet `rows` rows of activations, of BF16 or of FP32.
+  /// Returns the order of `rows` rows of activations, BF16 or FP32, in which products fused by `chosen` take them.
   static detail::activation_order order_of(instruction_set chosen, std::size_t rows, bool halves) noexcept;
   detail::row_places places_of_rows() const noexcept { return {columns_, detail::group_of(fusion_), row_phases_}; }
-  /// Where a row of a part begins in a group of weights.
+  /// Returns the place at which a row of a part begins in a group of weights.
   std::size_t place_of_row(const part& source, std::size_t row) const noexcept {
     const std::uint64_t begin = source.begin + std::uint64_t{row - source.first_row} * columns_;
     return static_cast<std::size_t>(begin % detail::group_of(fusion_));
   }
-  /// Whether a row is not 0 and so small that its parts, products with them and sums may be subnormal, all of them.
+  /// Whether a row is not 0 but so small that all its parts, their products and sums may be subnormal.
   bool has_tiny_row(const matmul_input& x) const noexcept;
-  /// Puts the rows of `input`, of BF16 values if `halves`, in the order in which products fused by `chosen` meet them,
-  /// and as `how` says.
+  /// Puts the rows of `input`, BF16 values if `halves`, into the order in which products fused by `chosen` take them,
+  /// and into the form that `how` names.
   void order(instruction_set chosen, detail::activation_order how, bool halves, matmul_input& input) const;
-  /// The same for `how` = tiles.
+  /// Like order(), for `how` = tiles.
   void order_tiles(bool halves, const std::array<std::uint16_t, 256>& places, matmul_input& input) const;
-  /// Makes the rows of `input` from quantised activations, as the matrices need them.
+  /// Sets the rows of `input` to quantised activations, in the forms that the matrices need.
   template <activation Element>
   result<void> quantize(matrix_view<const Element> x, matmul_input& input) const;
   static result<void> check_codes(const part& source, const detail::code_table& table, const std::byte* codes,
                                   std::size_t count);
 
-  /// The most rows of activations whose products with the weights of a task are few enough.
+  /// Returns the maximum number of rows of activations for which a task keeps no more than most_tile_sums sums.
   std::size_t rows_of_tile() const noexcept;
   /// Whether kernels of `chosen` fuse products.
   bool fuses(instruction_set chosen) const noexcept {
     return fusion_ != detail::fusion::none && chosen >= instruction_set::avx2;
   }
-  /// run_fused() for a part that takes integers: the same sums as those of integer_product().
+  /// Like run_fused(), for a part that takes integers: sums equal those of integer_product().
   bool run_fused_integers(const task_range& range, const task_output& to, const matmul_input& x) const;
-  /// Decodes the weights of a task, in the order of the activations if kernels can: until this thread asks again.
+  /// Decodes the weights of a task, in the order of the activations if kernels can. The result is valid until the next
+  /// call on this thread.
   result<detail::stored_weights> decode_task(instruction_set isa, const task_range& range, const matmul_input& x) const;
-  /// The same for codes that are integers, if they are in the order of the activations; nothing if the stream is
-  /// damaged, too.
+  /// Like decode_task(), for integer codes, if kernels can decode them in the order of the activations. Returns nothing
+  /// if they cannot, or if the stream is damaged.
   std::optional<detail::stored_weights> decode_integers(const task_range& range, const matmul_input& x) const;
   bool decode_in_rounds(const task_range& range, std::byte* tile) const;
   template <class Target>
   bool decode_by_avx2(const task_range& range, std::byte* tile) const;
-  /// How activations of integers lie that kernels of `chosen` multiply.
+  /// Returns the order in which kernels of `chosen` multiply integer activations.
   detail::integer_order order_of_integers(instruction_set chosen) const noexcept;
   /// Whether kernels of AVX-512 take pairs in the order of place_in_rounds().
   bool pairs_in_rounds() const { return fusion_ == detail::fusion::pairs && !decoder_.stream().trellis(); }
   /// Whether the weights of a task can be decoded in the order in which they meet activations.
   bool can_fuse(const task_range& range, const matmul_input& x) const;
   bool has_whole_chunks(const task_range& range) const noexcept;
-  /// The chunks that a task has anything of. The last one of a stream may be shorter.
+  /// Returns the chunks of which a task has any part, as whole chunks. The last one of a stream may be shorter.
   task_range whole_chunks(const task_range& range) const noexcept;
-  /// Puts the chunks of one of tasks_ at their beginnings, and behind their escapes if these are `listed`, and
-  /// prefetches those of the next task. Returns false if one of them is damaged or has another table than the others.
+  /// Places cursors at the beginnings of the chunks of `range`, an element of tasks_, and behind their escapes if these
+  /// are `listed`. Prefetches the chunks of the next task. Returns false if a chunk is damaged or has another table
+  /// than the others.
   bool begin_fused(const task_range& range, bool listed, detail::fused_chunks& chunks) const;
   /// Prefetches the beginnings of the chunks of a task.
   void fetch(const task_range& range) const;
   /// Decodes the chunks of a task that can be fused to a target of weights of `Kernels` (fused_products-inl.hpp).
-  /// Returns false if the stream is damaged, or has tables that no kernel takes.
+  /// Returns false if the stream is damaged or has tables that no kernel takes.
   template <class Kernels, class Target>
   bool decode_fused(const task_range& range, const Target& target) const;
-  /// By what kernels of `isa` divide the weights of this plan.
+  /// Returns the unit of kernels of `isa`: they divide the weights of this plan by it.
   float unit_of(instruction_set isa) const noexcept;
-  /// The scale of each block (block_of_scale) of `weights` weights from a row and a column on, whole blocks: until the
-  /// calling thread asks again.
+  /// Returns the scale of each block (block_of_scale) of `weights` weights, whole blocks, from a row and a column on.
+  /// The result is valid until the next call on this thread.
   const bf16* scales_of_blocks(const packed_matrix& matrix, std::size_t row, std::size_t column,
                                std::size_t weights) const;
   /// Puts the products of a task of whole chunks that can be fused with the one row of activations, without storing a
-  /// weight. Returns
-  /// false, and has put nothing, as decode_fused() does, and if a sum is not finite.
+  /// weight. Returns false, and puts nothing, if decode_fused() does or if a sum is not finite.
   template <class Kernels>
   bool multiply_fused(const task_range& range, const matmul_input& x, const task_output& to) const;
-  /// The same for any number of rows of activations, by a tile of BF16.
+  /// Like multiply_fused(), for any number of rows of activations, by a tile of BF16.
   template <class Kernels>
   bool multiply_tile(const task_range& range, const matmul_input& x, const task_output& to) const;
 
@@ -377,17 +382,17 @@ class matmul_plan {
   std::size_t columns_ = 0;
   std::vector<part> parts_;
   std::vector<task_range> tasks_;
-  std::vector<exact_term> exact_;                                       ///< by task
-  std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< for each matrix of the block, or null
+  std::vector<exact_term> exact_;                                       ///< in the order of tasks
+  std::vector<std::unique_ptr<const detail::code_table>> values_;       ///< one for each matrix of the block, or null
   std::vector<std::unique_ptr<const detail::table_decoder>> decoders_;  ///< of all tables of the stream
   detail::fusion fusion_ = detail::fusion::none;
   std::vector<detail::fused_table> fused_tables_;  ///< all tables of the stream, unless fusion_ is none
-  detail::pair_escapes escapes_;                   ///< where kernels take them for 0; otherwise empty
-  std::size_t row_phases_ = 1;  ///< places in a group of weights where rows begin (matmul/fusion.hpp)
-  bool whole_groups_ = false;   ///< columns that share a scale consist of whole groups of weights, in all parts
+  detail::pair_escapes escapes_;                   ///< listed if kernels take escapes for 0; otherwise empty
+  std::size_t row_phases_ = 1;  ///< number of places in a group of weights where rows begin (matmul/fusion.hpp)
+  bool whole_groups_ = false;   ///< in all parts, columns that share a scale consist of whole groups of weights
   bool affine_ = false;
-  bool any_integers_ = false;      ///< a part has codes that are integers
-  bool any_not_integers_ = false;  ///< a part has not
+  bool any_integers_ = false;      ///< a part has integer codes
+  bool any_not_integers_ = false;  ///< a part has other weights
 };
 
 template <class Use>

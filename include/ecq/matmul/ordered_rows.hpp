@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Rows of activations in the order in which kernels meet them, once for each place at which rows of weights begin in a
-/// group.
+/// Rows of activations in the order in which kernels multiply them, once for each place at which rows of weights begin
+/// in a group.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,21 +10,22 @@
 
 namespace ecq::detail {
 
-/// How rows of weights lie in groups.
+/// Arrangement of rows of weights in groups.
 struct row_places {
   std::size_t columns;
-  std::size_t group;   ///< weights of a group, at most that of pairs
-  std::size_t phases;  ///< places in a group where rows begin, multiples of group / phases (most_row_phases)
+  std::size_t group;   ///< weights in a group, at most as many as in a group of pairs
+  std::size_t phases;  ///< number of places in a group where rows begin, multiples of group / phases (most_row_phases)
 
-  /// The columns of an ordered row, whole groups: at every place, a row of weights lies in that many.
+  /// Returns the columns of an ordered row, whole groups: enough for a row of weights at every place.
   std::size_t ordered_columns() const noexcept {
     return (columns + group - group / phases + group - 1) / group * group;
   }
 };
 
-/// Calls place(values, at) for each group of each ordered row: the rows one after another, of ordered_columns() each,
-/// first all those of the first place. `values` are the group's activations in the order of their columns, with zeros
-/// for weights of other rows; they belong at `at` and behind it. `row_of(b)` are the `columns` activations of row b.
+/// Calls place(values, at) for each group of each ordered row. Ordered rows have ordered_columns() columns each and
+/// follow one another, first all rows for the first place. `values` are the group's activations in the order of their
+/// columns, with zeros for weights of other rows; they belong at `at` and behind it. `row_of(b)` returns the `columns`
+/// activations of row b.
 template <class Value, class RowOf, class Place>
 void order_rows(const row_places& of, std::size_t rows, const RowOf& row_of, const Place& place) {
   Value padded[group_of(fusion::pairs)];
@@ -38,7 +39,7 @@ void order_rows(const row_places& of, std::size_t rows, const RowOf& row_of, con
         continue;
       }
       for (std::size_t i = 0; i < of.group; ++i) {
-        const std::size_t column = first + i - phase;  // a column of none wraps around
+        const std::size_t column = first + i - phase;  // columns before the row wrap around
         padded[i] = column < of.columns ? from[column] : Value{};
       }
       place(static_cast<const Value*>(padded), row * stride + first);

@@ -29,7 +29,7 @@ ECQ_INLINE bool pair_escapes::list(const cpu& backend, const encoded_stream& str
     some = some.first((std::min)(some.size(), min_chunk_run));
     std::vector<std::uint8_t> pairs(some.size() * most_pairs);
     while (!some.empty()) {
-      // Those that share a table are decoded together.
+      // Chunks that share a table are decoded together.
       const std::uint16_t table = stream.record(some.front()).table;
       chunk_bytes bytes[min_chunk_run];
       element_target targets[min_chunk_run];
@@ -62,7 +62,7 @@ ECQ_INLINE bool pair_escapes::list(const encoded_stream& stream, std::uint64_t c
   listed.reserve(escapes.size());
   for (std::size_t first = 0; first < count; first += 2 * block) {
     const std::size_t last = (std::min)(first + 2 * block, count);
-    unsigned any = 0;  // most blocks have none
+    unsigned any = 0;  // most blocks have no escapes
     for (std::size_t pair = first / 2; pair < (last + 1) / 2; ++pair) {
       any |=
           (pairs[pair] % 16U == nibble_list::escape_value || pairs[pair] / 16U == nibble_list::escape_value) ? 1U : 0U;

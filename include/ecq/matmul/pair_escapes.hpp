@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where the escapes of narrow pairs are, for kernels that count them as 0.
+/// Lists of the escapes of narrow pairs, for kernels that count escapes as 0.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ecq::detail {
 
-/// An escape: a code, and its place in its chunk.
+/// An escape: a code and its place in its chunk.
 class pair_escape {
  public:
   pair_escape(std::size_t place, unsigned code) noexcept : both_(static_cast<std::uint32_t>(place << 8 | code)) {}
@@ -28,21 +28,21 @@ class pair_escape {
 /// The escapes of some chunks of a stream: 4 bytes each, and a vector for each chunk of the stream.
 class pair_escapes {
  public:
-  /// Lists those of `chunks`, which differ, by the decoders of all tables. Returns false if one of them is damaged or
-  /// memory lacks. Throws std::bad_alloc. Precondition: the stream has narrow pairs of bytes.
+  /// Lists the escapes of `chunks`, which must differ, by the decoders of all tables. Returns false if a chunk is
+  /// damaged or memory runs out. Throws std::bad_alloc. Precondition: the stream has narrow pairs of bytes.
   bool list(const cpu& backend, const encoded_stream& stream,
             std::span<const std::unique_ptr<const table_decoder>> decoders, std::span<const std::uint64_t> chunks);
 
-  /// Whether nothing was listed, not even that there are none.
+  /// Whether no chunks have been listed, not even chunks without escapes.
   bool empty() const noexcept { return of_chunks_.empty(); }
 
-  /// The escapes of a chunk, in ascending order of their places.
+  /// Returns the escapes of a chunk, in ascending order of their places.
   std::span<const pair_escape> of(std::uint64_t chunk) const noexcept {
     return empty() ? std::span<const pair_escape>() : of_chunks_[static_cast<std::size_t>(chunk)];
   }
 
  private:
-  /// Lists those of a chunk, which has these pairs. Returns false if it has other escapes.
+  /// Lists the escapes of a chunk, given its pairs. Returns false if the chunk has other escapes.
   bool list(const encoded_stream& stream, std::uint64_t chunk, const std::uint8_t* pairs);
 
   std::vector<std::vector<pair_escape>> of_chunks_;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the symbols of coded weights stand for, as kernels that hand weights to products need it.
+/// Values of the symbols of coded weights, in the form that kernels need to hand weights to products.
 
 #include <algorithm>
 #include <array>
@@ -14,28 +14,28 @@
 
 namespace ecq::detail {
 
-/// The raw bits of code number `at` of a group or a chunk, `bits` of each code from `raw` on.
+/// Returns the raw bits of code number `at` of a group or a chunk, whose raw bits begin at `raw`, `bits` for each code.
 inline unsigned raw_bits_at(const std::byte* raw, unsigned bits, std::size_t at) noexcept {
   return std::to_integer<unsigned>(raw[at * bits / 8]) >> (at * bits % 8) & ((1U << bits) - 1U);
 }
 
-/// What pairs of codes stand for: the nibbles that occur have numbers, and number and raw bits of a code together are
-/// the index of its value.
+/// Values of pairs of codes. The nibbles that occur are numbered. The number of a code's nibble and the code's raw bits
+/// together are the index of its value.
 struct pair_values {
   static constexpr std::size_t most_nibbles = 8;
   static constexpr unsigned most_raw_bits = 2;
 
-  alignas(64) std::uint8_t index[2][64];   ///< of the first and the second code of each pair, raw bits 0
-  alignas(64) std::uint8_t nibbles[64]{};  ///< both codes' numbers of nibbles, the second one's in the upper bits
+  alignas(64) std::uint8_t index[2][64];   ///< indices of the first and the second code of each pair, raw bits 0
+  alignas(64) std::uint8_t nibbles[64]{};  ///< numbers of both codes' nibbles, the second one's in the upper bits
   alignas(64) std::uint8_t escaped[64]{};  ///< bit 0: the first code is an escape; bit 1: the second one
-  alignas(64) std::uint16_t halves[32];    ///< the value of each index as BF16; 0 for escapes
-  std::size_t escape_index = 32;           ///< the first index of escapes, which have 2^raw_bits; 32 if there are none
-  const std::uint16_t* all_halves;         ///< of all codes
-  unsigned raw_bits;                       ///< of a code
+  alignas(64) std::uint16_t halves[32];    ///< value of each index as BF16; 0 for escapes
+  std::size_t escape_index = 32;           ///< first of the 2^raw_bits indices of escapes; 32 if there are none
+  const std::uint16_t* all_halves;         ///< BF16 values of all codes
+  unsigned raw_bits;                       ///< raw bits per code
   bool escaping;                           ///< codes may be escapes
-  bool usable = true;                      ///< no more nibbles and raw bits than there is room for
+  bool usable = true;                      ///< there is room for all nibbles and raw bits
 
-  /// `pairs` are the pairs by their numbers in an alias table, `of_codes` the BF16 values of all codes.
+  /// `pairs` are the pairs by their numbers in an alias table; `of_codes` are the BF16 values of all codes.
   pair_values(const std::uint8_t (&pairs)[64], const nibble_list& list, unsigned bits, const std::uint16_t* of_codes)
       : all_halves(of_codes), raw_bits(bits), escaping(list.has_escape()) {
     std::fill_n(halves, 32, std::uint16_t{0});
@@ -65,16 +65,16 @@ struct pair_values {
   }
 };
 
-/// What a stream's symbols are, besides its alias table.
+/// Description of a stream's symbols, apart from its alias table.
 struct weight_coding {
   fusion how;
   const pair_values* pairs;            ///< with fusion::pairs
-  const std::uint16_t* halves;         ///< the BF16 values of all codes, not used for fusion::bf16 and on a trellis
-  const std::optional<trellis>& walk;  ///< that codes lie on, which are of Int8 then
-  bool listed = false;                 ///< escapes of pairs are left out: a plan has listed them
+  const std::uint16_t* halves;         ///< BF16 values of all codes; not used with fusion::bf16 or on a trellis
+  const std::optional<trellis>& walk;  ///< the trellis on which codes lie, if any; they are then Int8
+  bool listed = false;                 ///< kernels leave out escapes of pairs, since a plan has listed them
 };
 
-/// What pair_values needs for its values to be indices.
+/// Argument `of_codes` with which the values in pair_values are the codes themselves; on a trellis, these are indices.
 inline constexpr auto every_index = [] {
   std::array<std::uint16_t, 256> all{};
   for (std::size_t index = 0; index < all.size(); ++index) all[index] = static_cast<std::uint16_t>(index);

@@ -19,7 +19,8 @@
 
 namespace ecq::detail {
 
-/// The bits of max |x|, whose order is that of magnitudes; at least those of infinity if there is NaN or infinity.
+/// Returns the bits of max |x|; as integers, they are in the order of magnitudes. If x has NaN or infinity, the result
+/// is at least the bits of infinity.
 inline std::int32_t largest_magnitude(const float* x, std::size_t count) {
   std::int32_t most = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -39,10 +40,10 @@ ECQ_EXACT_FLOAT inline double quantize_row(const float* x, std::size_t count, st
     return most == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
   const auto largest = std::bit_cast<float>(most);
-  // The quotient of a small one would be infinite; a power of two changes nothing else.
+  // For a small maximum, the quotient would be infinite. Scaling by a power of two changes nothing else.
   const float up = largest < 0x1p-100F ? 0x1p64F : 1;
   const float factor = 127 / (largest * up);
-  // From 2^23 on, an FP32 number is an integer and its low bits are the last ones of its mantissa, so this sum rounds.
+  // From 2^23 on, FP32 numbers are integers, and their low bits are the last ones of the mantissa. So this sum rounds.
   constexpr float integers = 0x1.8p23F;
   for (std::size_t i = 0; i < count; ++i) {
     const auto sum = std::bit_cast<std::uint32_t>(x[i] * up * factor + integers);
@@ -51,7 +52,7 @@ ECQ_EXACT_FLOAT inline double quantize_row(const float* x, std::size_t count, st
   return static_cast<double>(largest) / 127;
 }
 
-/// Rows of activations q * scale of the row.
+/// Rows of activations, each an integer q times the scale of its row.
 class quantized_activations {
  public:
   /// Makes room for rows x columns. Throws std::bad_alloc.
@@ -64,20 +65,20 @@ class quantized_activations {
     sums_.resize(rows * sums_stride_);
   }
 
-  /// Row `index` becomes what is nearest to x.
+  /// Quantises x to row `index`.
   void set_row(std::size_t index, const float* x) {
     std::int8_t* const q = integers_.data() + index * stride_;
     scales_[index] = quantize_row(x, columns_, q);
     std::uint32_t* const sums = sums_.data() + index * sums_stride_;
     for (std::size_t i = 1; i < sums_stride_; ++i) {
-      std::int32_t some = 0;  // apart, so that compilers vectorise it
+      std::int32_t some = 0;  // a separate sum, so that compilers vectorise the loop
       for (std::size_t at = 0; at < columns_per_sum; ++at) some += q[(i - 1) * columns_per_sum + at];
       sums[i] = sums[i - 1] + static_cast<std::uint32_t>(some);
     }
   }
 
-  /// Keeps all rows also in the order `to`, not integer_order::columns, as order_rows() has them for groups of `how`.
-  /// Throws std::bad_alloc.
+  /// Adds a copy of all rows in the order `to`, laid out by order_rows() for groups of `how`. Precondition: `to` is not
+  /// integer_order::columns. Throws std::bad_alloc.
   void order_as(integer_order to, fusion how, const row_places& of) {
     order_ = to;
     if (to == integer_order::rounds) {
@@ -103,8 +104,8 @@ class quantized_activations {
     order_by(of, bytes_, place_all);
   }
 
-  /// Keeps all rows also as tiles: in the order order(), with rows in all places of `of`, or as they are. Throws
-  /// std::bad_alloc.
+  /// Adds a copy of all rows as tiles: in the order order(), one set of rows for each place of `of`; or, if order() is
+  /// integer_order::columns, rows as they are. Throws std::bad_alloc.
   void make_tiles(const row_places& of) {
     const bool plain = order_ == integer_order::columns;
     const std::size_t sets = plain ? 1 : of.phases, stride = plain ? stride_ : ordered_stride_;
@@ -123,8 +124,8 @@ class quantized_activations {
   integer_order order() const noexcept { return order_; }
   const std::int8_t* row(std::size_t index) const noexcept { return integers_.data() + index * stride_; }
   std::size_t stride() const noexcept { return stride_; }
-  /// A row in the order order(), for rows of weights that begin at place number `phase` of a group: as bytes or as
-  /// words.
+  /// Returns a row in the order order(), for rows of weights that begin at place number `phase` of a group: as bytes,
+  /// or by ordered_words() as words.
   const std::int8_t* ordered_bytes(std::size_t index, std::size_t phase) const noexcept {
     return bytes_.data() + (phase * scales_.size() + index) * ordered_stride_;
   }
@@ -132,14 +133,14 @@ class quantized_activations {
     return words_.data() + (phase * scales_.size() + index) * ordered_stride_;
   }
   std::size_t ordered_stride() const noexcept { return ordered_stride_; }
-  const double* scales() const noexcept { return scales_.data(); }  ///< of all rows
+  const double* scales() const noexcept { return scales_.data(); }  ///< one for each row
 
-  /// Sum of the integers of `count` columns, at most 2^24, from `first` on.
+  /// Returns the sum of the integers of `count` columns, at most 2^24, from `first` on.
   std::int32_t sum(std::size_t index, std::size_t first, std::size_t count) const noexcept {
     return static_cast<std::int32_t>(sum_below(index, first + count) - sum_below(index, first));
   }
 
-  /// Sets to[i] to what activation i of the row is now, in FP32.
+  /// Sets to[i] to the quantised activation i of the row, in FP32.
   void dequantize_row(std::size_t index, float* to) const {
     for (std::size_t i = 0; i < columns_; ++i) to[i] = static_cast<float>(row(index)[i] * scales_[index]);
   }
@@ -156,7 +157,7 @@ class quantized_activations {
         [&](const std::int8_t* from, std::size_t at) { place(from, &to[at]); });
   }
 
-  /// Sum of the integers of the first `columns`, modulo 2^32.
+  /// Returns the sum of the integers of the first `columns` columns, modulo 2^32.
   std::uint32_t sum_below(std::size_t index, std::size_t columns) const noexcept {
     std::uint32_t sum = sums_[index * sums_stride_ + columns / columns_per_sum];
     const std::int8_t* const q = row(index);
@@ -176,7 +177,7 @@ class quantized_activations {
   activation_tiles tiles_;
   std::vector<double> scales_;
   std::size_t sums_stride_ = 0;
-  std::vector<std::uint32_t> sums_;  ///< of all columns below every columns_per_sum-th
+  std::vector<std::uint32_t> sums_;  ///< running sums, one for every columns_per_sum columns
 };
 
 /// out[b] = scales[b] * (sums[b] + zero * activations[b]).

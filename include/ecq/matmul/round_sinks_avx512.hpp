@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks of advance_rounds (entropy/rans/alias_groups_avx512.hpp) in which decoded weights become BF16 values, 32 to a
-/// register in the order of place_in_rounds() (matmul/fusion.hpp). What becomes of them is up to a target.
+/// Sinks of advance_rounds (entropy/rans/alias_groups_avx512.hpp) that turn decoded weights into BF16 values, 32 to a
+/// register in the order of place_in_rounds() (matmul/fusion.hpp), and hand them to a target.
 
 #include "ecq/base/config.hpp"
 
@@ -28,10 +28,10 @@ ECQ_KERNELS_BEGIN
 namespace ecq::detail::avx512 {
 
 // Target::rounds<Weights> is made from the number of a chunk and a target, for `together` chunks side by side from that
-// one on, in groups of `Weights` weights: take(c, i, halves) takes weights 32 i, ..., 32 i + 31 of the group that chunk
-// c is at, end(c) ends it. run(), end_run() and leave() are those of a sink.
+// chunk on, in groups of `Weights` weights. take(c, i, halves) takes weights 32 i, ..., 32 i + 31 of the group that
+// chunk c is at, and end(c) ends the group. run(), end_run() and leave() are those of a sink.
 
-/// Codes, each a symbol.
+/// Sink that takes codes, each of which is a symbol.
 template <class Target>
 struct code_rounds {
   using targets = typename Target::template rounds<group_symbols>;
@@ -65,14 +65,14 @@ struct code_rounds {
   __m512i values[2];
 };
 
-/// Exponents of BF16, whose sign and mantissa are raw bits.
+/// Sink that takes exponents of BF16, whose sign and mantissa are raw bits.
 template <class Target>
 struct bf16_rounds {
   using targets = typename Target::template rounds<group_symbols>;
   static constexpr std::size_t together = targets::together;
   static constexpr bool rounds_apart = false;
   struct group {
-    __m512i raw[2];  ///< for each lane, both bytes of the first two rounds, and of the others
+    __m512i raw[2];  ///< for each lane, the bytes of the first two rounds, and those of the last two
   };
 
   ECQ_AVX512 bf16_rounds(std::size_t first, const std::uint8_t (&codes)[64], rans_cursor* const* cursors,
@@ -99,7 +99,8 @@ struct bf16_rounds {
 
   template <unsigned BucketBits>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
-    // The lowest raw bit is the sign: a byte of them, turned right by one bit, has the others below the exponent.
+    // The lowest raw bit is the sign: a byte of raw bits, rotated right by one bit, has the mantissa below the
+    // exponent.
     const __m512i both = of.raw[round / 2];
     const __m512i turned = round % 2 == 0 ? _mm512_shrdi_epi16(both, both, 1) : _mm512_shrdi_epi16(both, both, 9);
     const __m512i exponent = look_up<BucketBits>(numbers, exponents[0], exponents[1]);
@@ -120,8 +121,8 @@ struct bf16_rounds {
   const std::byte* raw[together];
 };
 
-/// Narrow pairs of codes, with raw bits if `Raw`, which need neither be packed nor brought into the order of the
-/// columns. Escapes count as 0.
+/// Sink that takes narrow pairs of codes, with raw bits if `Raw`. Pairs need neither be packed nor brought into the
+/// order of the columns. Escapes count as 0.
 template <class Target, bool Raw>
 struct pair_rounds {
   using targets = typename Target::template rounds<pair_group_codes>;
@@ -149,7 +150,7 @@ struct pair_rounds {
 
   template <unsigned>
   ECQ_AVX512 [[gnu::always_inline]] inline void take(std::size_t c, std::size_t round, __m512i numbers, group& of) {
-    // Without raw bits, a nibble is an index, of which `halves` ignores all but three bits.
+    // Without raw bits, a nibble is an index; `halves` ignores all but three of its bits.
     const __m512i index = Raw ? indices.of_round(numbers, of.raw, round) : indices.nibbles(numbers);
     target.take(c, 2 * round, _mm512_permutexvar_epi16(index, halves));
     target.take(c, 2 * round + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(index, Raw ? 8 : 4), halves));

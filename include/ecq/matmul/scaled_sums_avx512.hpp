@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Products of rows that meet their scales, with AVX-512.
+/// Multiplication of rows of products by their scales, with AVX-512.
 
 #include "ecq/base/config.hpp"
 
@@ -16,7 +16,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// sums[row * stride + b] += products[row * Width + b] * scales[row][number]. `products` lie at a multiple of 64 bytes.
+/// sums[row * stride + b] += products[row * Width + b] * scales[row][number]. `products` are aligned to 64 bytes.
 template <std::size_t Width>
 ECQ_AVX512 inline void add_scaled(const float* products, const bf16* const* scales, std::size_t number,
                                   std::size_t rows, std::size_t batch, float* sums, std::size_t stride) {

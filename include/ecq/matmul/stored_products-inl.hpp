@@ -19,7 +19,7 @@ namespace ecq {
 
 namespace detail {
 
-/// Lossless weights of two or four bytes to FP32.
+/// Converts lossless weights of two or four bytes to FP32.
 inline void convert_weights(dtype format, const std::byte* elements, std::size_t count, float* values) {
   if (format == dtype::fp32) {
     std::memcpy(values, elements, count * sizeof(float));
@@ -95,7 +95,7 @@ ECQ_INLINE void matmul_plan::add_run(instruction_set isa, const packed_matrix& m
   }
 }
 
-/// Activations may have made a product infinite or NaN; a code must not.
+/// Checks that all codes are finite numbers. Activations may have made a product infinite or NaN; a code must not.
 ECQ_INLINE result<void> matmul_plan::check_codes(const part& source, const detail::code_table& table,
                                                  const std::byte* codes, std::size_t count) {
   const bool finite = std::all_of(codes, codes + count, [&](std::byte code) { return table.is_finite(code); });

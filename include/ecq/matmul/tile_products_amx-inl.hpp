@@ -22,8 +22,8 @@ namespace ecq::detail::amx {
 
 static_assert(activation_tiles::rows_together == tile_rows && activation_tiles::row_bytes == tile_row_bytes);
 
-/// Registers with the shapes of a number of rows of weights and of activations: numbers 0 to 3 have the sums, 4 and 5
-/// weights, 6 and 7 activations.
+/// AMX registers with the shapes for a number of rows of weights and of activations. Registers 0 to 3 hold sums, 4 and
+/// 5 weights, 6 and 7 activations.
 class shaped_registers {
  public:
   shaped_registers() = default;
@@ -31,7 +31,8 @@ class shaped_registers {
   shaped_registers& operator=(const shaped_registers&) = delete;
   ~shaped_registers() { release(); }
 
-  /// Takes `rows` rows of weights, `step_bytes` of each at a time, and `batch` of activations.
+  /// Shapes the registers for `rows` rows of weights, `step_bytes` bytes of each at a time, and `batch` rows of
+  /// activations.
   ECQ_AMX void set(std::size_t rows, std::size_t batch, std::size_t step_bytes) {
     if (rows == rows_ && batch == batch_ && step_bytes == step_bytes_) return;
     rows_ = rows;
@@ -51,7 +52,7 @@ class shaped_registers {
   }
 
  private:
-  /// How many of `rows` rows the first or the second tile has.
+  /// Returns how many of `rows` rows the first or the second tile has.
   static std::size_t of_tile(std::size_t rows, std::size_t tile) {
     return tile == 0 ? (std::min)(rows, tile_rows) : rows - (std::min)(rows, tile_rows);
   }
@@ -61,7 +62,7 @@ class shaped_registers {
   std::size_t step_bytes_ = 0;
 };
 
-/// Sets the sums of `Rows` by `Batch` tiles to the products of `steps` steps. The stride of sums counts bytes.
+/// Sets the sums of `Rows` by `Batch` tiles to the products of `steps` steps. The stride of sums is in bytes.
 template <class Products, std::size_t Parts, std::size_t Rows, std::size_t Batch>
 ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std::size_t stride) {
   set_zero<0>();
@@ -90,7 +91,8 @@ ECQ_AMX void set_tiles(tile_operands of, std::size_t steps, std::byte* sums, std
   if constexpr (Rows == 2 && Batch == 2) store<3>(sums + tile_rows * stride + tile_row_bytes, stride);
 }
 
-/// The same for as many tiles as `rows` rows of weights and `batch` of activations fill, up to rows_together each.
+/// Like set_tiles(), for as many tiles as `rows` rows of weights and `batch` rows of activations fill, up to
+/// rows_together rows each.
 template <class Products>
 void set_some_tiles(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                     typename Products::sum* sums, std::size_t stride) {
@@ -108,7 +110,7 @@ void set_some_tiles(const tile_operands& of, std::size_t rows, std::size_t batch
   set(std::integral_constant<std::size_t, 1>());
 }
 
-/// set_half_products() or set_byte_products().
+/// Implements set_half_products() and set_byte_products().
 template <class Products>
 void set_tile_products(const tile_operands& of, std::size_t rows, std::size_t batch, std::size_t steps,
                        typename Products::sum* sums, std::size_t stride) {
@@ -123,9 +125,9 @@ void set_tile_products(const tile_operands& of, std::size_t rows, std::size_t ba
   }
 }
 
-/// Products whose rows have scales of their own, which are not yet in the sums.
+/// Products that have not yet been multiplied by the scales of their rows.
 struct unscaled_products {
-  std::size_t number;  ///< of the scale in each row
+  std::size_t number;  ///< number of the scale in each row
   alignas(64) float products[rows_together][rows_together];
 };
 
@@ -142,18 +144,18 @@ ECQ_INLINE void set_byte_products(bool is_signed, const tile_operands& of, std::
 
 ECQ_INLINE void add_scaled_products(const tile_operands& of, const bf16* const* scales, std::size_t rows,
                                     std::size_t batch, const column_range& columns, float* sums, std::size_t stride) {
-  unscaled_products both[2];  // one is scaled while the unit works at the other
+  unscaled_products both[2];  // one is scaled while AMX works on the other
   const auto add_scaled = [&](const unscaled_products& some, std::size_t of_batch, float* to) {
     avx512::add_scaled<rows_together>(some.products[0], scales, some.number, rows, of_batch, to, stride);
   };
   shaped_registers registers;
   for (std::size_t b = 0; b < batch; b += rows_together) {
     const std::size_t of_batch = (std::min)(batch - b, rows_together);
-    // Whole rows of registers are stored, since that is what is loaded at once.
+    // Whole rows of registers are stored, since add_scaled() loads whole rows.
     const std::size_t stored = (of_batch + tile_rows - 1) / tile_rows * tile_rows;
     std::size_t done = 0;
     for (scale_run run(columns); run.is_there(); run.advance()) {
-      // Where halves of registers have scales of their own, one half at a time is multiplied.
+      // If the halves of registers have scales of their own, they are multiplied one half at a time.
       const std::size_t parts = run.number != run.second ? 2 : 1;
       registers.set(rows, stored, tile_row_bytes / parts);
       for (std::size_t part = 0; part < parts; ++part) {

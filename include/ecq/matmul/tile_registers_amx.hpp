@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The registers of AMX, which hold tiles of matrices, and what it does with them (Intel 64 and IA-32 Architectures
+/// Registers of AMX, which hold tiles of matrices, and the operations on them (Intel 64 and IA-32 Architectures
 /// Software Developer's Manual, volume 1, chapter 18). Intrinsics take numbers of registers as preprocessor tokens,
-/// these functions as constants. Tests have a header that stands for this one on machines without AMX.
+/// these functions as constants. Tests have a header that replaces this one on machines without AMX.
 
 #include "ecq/base/config.hpp"
 
@@ -13,11 +13,11 @@
 
 namespace ecq::detail::amx {
 
-/// Rows of a register at most, and bytes of a row.
+/// Maximum number of rows of a register, and of bytes of a row.
 inline constexpr std::size_t tile_rows = 16;
 inline constexpr std::size_t tile_row_bytes = 64;
 
-/// The shapes of all registers, as the processor reads them.
+/// Shapes of all registers, in the layout that the processor reads.
 struct tile_shapes {
   std::uint8_t palette = 1;
   std::uint8_t first_row = 0;
@@ -32,10 +32,10 @@ struct tile_shapes {
 };
 static_assert(sizeof(tile_shapes) == 64);
 
-/// Gives all registers these shapes, and zeros.
+/// Gives all registers these shapes and sets them to zero.
 ECQ_AMX inline void configure(const tile_shapes& shapes) { __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); }
 
-/// Leaves the registers without shapes and contents, which an operating system would have to keep otherwise.
+/// Releases the shapes and contents of the registers, which an operating system would otherwise have to keep.
 ECQ_AMX inline void release() { __asm__ volatile("tilerelease"); }
 
 template <std::size_t Tile>
@@ -61,8 +61,8 @@ ECQ_AMX [[gnu::always_inline]] inline void store(void* rows, std::size_t stride)
                    : "memory");
 }
 
-/// Products of BF16. To each sum, FP32, of a row of `Weights` and a column of `Activations`, which hold pairs, come the
-/// products of all pairs; subnormal numbers count as 0.
+/// Products of BF16. add() adds the products of all pairs in a row of `Weights` and a column of `Activations` to their
+/// FP32 sum. Subnormal numbers count as 0.
 struct half_products {
   using sum = float;
 
@@ -74,8 +74,8 @@ struct half_products {
   }
 };
 
-/// Products of bytes, four at a time, to sums of 32 bits: those of `Weights` are signed or not, those of `Activations`
-/// signed.
+/// Products of bytes, added four at a time to sums of 32 bits. Bytes of `Weights` are signed or not; bytes of
+/// `Activations` are signed.
 template <bool Signed>
 struct byte_products {
   using sum = std::int32_t;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks for codes on a trellis, beside those of matmul/weight_sinks_avx2.hpp. Streams hold indices, which become codes
-/// of Int8, and these become FP32.
+/// Sinks for codes on a trellis, in addition to those of matmul/weight_sinks_avx2.hpp. Streams hold indices, which
+/// become Int8 codes and then FP32.
 
 #include "ecq/base/config.hpp"
 
@@ -24,11 +24,11 @@
 
 namespace ecq::detail::avx2 {
 
-/// What sums are multiplied by: a code is taken for an integer of 32 bits, whose highest byte it is, so sums are 2^24
-/// times too large.
+/// Factor by which sums are multiplied. A code is taken for an integer of 32 bits whose highest byte it is, so sums are
+/// 2^24 times too large.
 inline constexpr float unit_on_trellis = 0x1p-24F;
 
-/// Hands over run number `run` of 32 codes, each times 2^24 (unit_on_trellis), as FP32, which holds them exactly.
+/// Hands run number `run` of 32 codes to `group`, each times 2^24 (unit_on_trellis), as FP32, which holds them exactly.
 template <class Group>
 ECQ_AVX2 [[gnu::always_inline]] inline void take_codes(Group& group, std::size_t run, __m256i codes) {
   const __m256i zero = _mm256_setzero_si256();
@@ -41,7 +41,7 @@ ECQ_AVX2 [[gnu::always_inline]] inline void take_codes(Group& group, std::size_t
   }
 }
 
-/// Takes indices, each a symbol.
+/// Sink that takes indices, each of which is a symbol.
 template <class Target, unsigned BucketBits>
 struct trellis_weights {
   /// `first` is the number of the first chunk.
@@ -70,12 +70,12 @@ struct trellis_weights {
   trellis_groups<chunks_together, false> states;
 };
 
-/// Takes narrow pairs of indices.
+/// Sink that takes narrow pairs of indices.
 template <class Target, unsigned BucketBits, unsigned RawBits>
 struct trellis_pair_weights {
   using reader = pair_reader<BucketBits, RawBits>;
 
-  /// `values` are those of every_index.
+  /// `values` were made from every_index.
   trellis_pair_weights(const pair_values& values, const trellis& walk, rans_cursor* const* cursors, std::size_t first,
                        const Target& to)
       : target(to), first_chunk(first), from(values, false, cursors), states(walk) {
@@ -86,7 +86,7 @@ struct trellis_pair_weights {
 
   ECQ_AVX2 [[gnu::always_inline]] inline bool take(std::size_t c, const __m256i (&symbols)[2][2]) {
     __m256i found[2][2];
-    __m256i codes[2][2][2];  // of a side and a half, the first and the second ones of two rounds
+    __m256i codes[2][2][2];  // by side and half, the first and the second codes of two rounds
     ECQ_UNROLL
     for (std::size_t side = 0; side < 2; ++side) {
       const lane_raw_bits<RawBits> bits(from.raw[c] + 16 * RawBits * side);
@@ -116,11 +116,11 @@ struct trellis_pair_weights {
   Target target;
   std::size_t first_chunk;
   reader from;
-  std::uint8_t table[2][32];  ///< of the first 16 indices and of the others
+  std::uint8_t table[2][32];  ///< low bytes of the first 16 values and of the others
   trellis_groups<chunks_together, true> states;
 
  private:
-  /// Escaped indices, each where its code is; 0 elsewhere.
+  /// Escaped indices at the places of their codes; 0 elsewhere.
   struct escaped_indices {
     void escape(unsigned at, std::uint16_t index) {
       of_codes[byte_place_avx2(fusion::pairs, at)] = static_cast<std::uint8_t>(index);
@@ -136,8 +136,8 @@ struct trellis_pair_weights {
     return _mm256_or_si256(found, _mm256_shuffle_epi8(load(table[1]), upper));
   }
 
-  /// Adds the escapes of a group to indices that are 0 where there is one: their parities lead to the next states.
-  /// Returns false if there are too few.
+  /// Adds the escapes of a group to `indices`, which are 0 where there is an escape: the parities of escapes lead to
+  /// the next states. Returns false if there are too few.
   ECQ_AVX2 [[gnu::always_inline]] inline bool add_escapes(std::size_t c, const __m256i (&found)[2][2],
                                                           __m256i (&indices)[2][2][2]) {
     escaped_indices escaped;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks for codes on a trellis, beside those of matmul/round_sinks_avx512.hpp.
-/// Streams hold indices; an index and its quantiser together look up the BF16 value of a code of Int8.
+/// Sinks for codes on a trellis, in addition to those of matmul/round_sinks_avx512.hpp. Streams hold indices. An index
+/// and its quantiser together select the BF16 value of an Int8 code.
 
 #include "ecq/base/config.hpp"
 
@@ -30,13 +30,14 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// A code of Int8 as BF16, which holds it exactly.
+/// Returns an Int8 code as BF16, which holds it exactly.
 inline std::uint16_t half_of_code(std::uint8_t code) {
   const auto value = static_cast<float>(code < 128 ? code : code - 256);
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-/// A sink of advance_rounds: indices, each a symbol. A round has one of each lane, so lanes go on one step at a time.
+/// Sink of advance_rounds for indices, each of which is a symbol. A round has one index of each lane, so lanes advance
+/// one step at a time.
 template <class Target, unsigned BucketBits>
 struct trellis_rounds {
   using targets = typename Target::template rounds<group_symbols>;
@@ -89,14 +90,15 @@ struct trellis_rounds {
 
   targets target;
   std::size_t period;     ///< groups between two returns to state 0
-  std::size_t left;       ///< of them
-  __m512i values[2][2];   ///< of the numbers of the alias table, by each quantiser
-  __m512i from_index[2];  ///< lanes that an index leads to from state 0
-  __m512i from_state;     ///< lanes that a state leads to by an even index
+  std::size_t left;       ///< groups left until the next return
+  __m512i values[2][2];   ///< values by numbers of the alias table, for each quantiser
+  __m512i from_index[2];  ///< lanes to which an index leads from state 0
+  __m512i from_state;     ///< lanes to which a state leads by an even index
   __m512i lanes[together];
 
  private:
-  /// Five bits of a lane are its state; bit 5 is the quantiser once more, where it is bit 5 of an index of two tables.
+  /// Returns the lane of a state. Its five low bits are the state; bit 5 repeats the quantiser, where it serves as bit
+  /// 5 of an index of two tables.
   static std::uint16_t lane_of(unsigned state) {
     return static_cast<std::uint16_t>(state | trellis::quantizer(state) << 5);
   }
@@ -118,8 +120,8 @@ struct trellis_rounds {
   }
 };
 
-/// What stays of a chunk of pairs from one group to the next: its lanes, 16 in each half, and how many groups are left
-/// before they return to state 0.
+/// State of a chunk of pairs between groups: its lanes, 16 in each half, and the number of groups left before they
+/// return to state 0.
 struct trellis_lanes_of_chunk {
   /// Begins a group. Lanes return to state 0 where a period of `period` groups begins.
   ECQ_AVX512 [[gnu::always_inline]] inline void begin_group(std::size_t period) {
@@ -135,13 +137,13 @@ struct trellis_lanes_of_chunk {
   std::size_t left = 0;
 };
 
-/// Takes narrow pairs of indices: a register has four of each of 16 lanes.
+/// Sink that takes narrow pairs of indices. A register has four indices of each of 16 lanes.
 template <class Target>
 struct trellis_pair_weights {
   static constexpr bool rolls = true;
   static constexpr std::size_t together = Target::together;
 
-  /// `indices` are the values of every_index.
+  /// `indices` were made from every_index.
   ECQ_AVX512 trellis_pair_weights(const pair_values& indices, const trellis& walk, rans_cursor* const* cursors,
                                   const Target& to)
       : target(to),
@@ -200,12 +202,12 @@ struct trellis_pair_weights {
   pair_reader from;
   trellis_lanes steps;
   std::size_t period;  ///< groups between two returns to state 0
-  __m512i values[2];   ///< of the places of indices, by each quantiser; 0 for escapes
+  __m512i values[2];   ///< values by places of indices, for each quantiser; 0 for escapes
   __m512i odd;         ///< 1 where an index is odd
   trellis_lanes_of_chunk chunks[weight_chunks];
 
  private:
-  /// The escapes among codes 64 i, ..., 64 i + 63: where they are, their indices, and which of all these codes are of
+  /// The escapes among codes 64 i, ..., 64 i + 63: their places, their indices, and which of all these codes belong to
   /// the second quantiser.
   struct escaped_indices {
     __mmask64 which[4];
@@ -213,7 +215,8 @@ struct trellis_pair_weights {
     __m512i index[4];
   };
 
-  /// Reads the escapes of a group. Their parities lead to other states. Returns false if there are too few.
+  /// Reads the escapes of a group. Their parities replace those in `parities`, which lead to the next states. Returns
+  /// false if there are too few escapes.
   ECQ_AVX512 [[gnu::always_inline]] inline bool read_escapes(const pair_marks& marks, std::size_t c,
                                                              const __m512i (&places)[4], __m512i (&parities)[4],
                                                              escaped_indices& escapes) {

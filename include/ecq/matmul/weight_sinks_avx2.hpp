@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Sinks of advance_groups (entropy/rans/rans_groups_avx2.hpp) in which decoded weights become BF16 values, 16 to a
-/// register in the order of matmul/fusion.hpp. A target takes them from there.
+/// Sinks of advance_groups (entropy/rans/rans_groups_avx2.hpp) that turn decoded weights into BF16 values, 16 to a
+/// register in the order of matmul/fusion.hpp, and hand them to a target.
 
 #include "ecq/base/config.hpp"
 
@@ -24,28 +24,29 @@
 
 namespace ecq::detail::avx2 {
 
-// A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
-// group.take(i, halves) takes weights 16 i, ..., 16 i + 15 in the order of half_place_avx2, and group.escape(at, half)
-// afterwards weight number `at` in the order of the columns, so far 0. group.take(i, first, second) takes the same
-// weights as FP32, those with even numbers first. target.advance<Weights>(chunk, group) ends a group. A group that has
-// take_bytes(run, bytes) takes the low bytes of the values alone, 32 at a time in the order of byte_place_avx2.
+// A Target has a type `group` for the group that a chunk is at, made from the target and the number of the chunk.
+// group.take(i, halves) takes weights 16 i, ..., 16 i + 15 in the order of half_place_avx2. group.take(i, first,
+// second) takes the same weights as FP32, those with even numbers in `first`. Afterwards, group.escape(at, half) takes
+// weight number `at` in the order of the columns, which has been 0 so far. target.advance<Weights>(chunk, group) ends a
+// group. A group that has take_bytes(run, bytes) takes only the low bytes of the values, 32 at a time in the order of
+// byte_place_avx2.
 
 /// Whether the groups of a target take bytes.
 template <class Target>
 inline constexpr bool takes_bytes =
     requires(const typename Target::group& group, __m256i bytes) { group.take_bytes(std::size_t{0}, bytes); };
 
-/// Chunks that run side by side.
+/// Number of chunks decoded side by side.
 inline constexpr std::size_t chunks_together = 2;
 
-/// Hands over run number `run` of 32 weights, the bytes of their BF16 values.
+/// Hands run number `run` of 32 weights to `group`, given the low and high bytes of their BF16 values.
 template <class Group>
 ECQ_AVX2 [[gnu::always_inline]] inline void take_halves(Group& group, std::size_t run, __m256i low, __m256i high) {
   group.take(2 * run, _mm256_unpacklo_epi8(low, high));
   group.take(2 * run + 1, _mm256_unpackhi_epi8(low, high));
 }
 
-/// Takes codes, each a symbol.
+/// Sink that takes codes, each of which is a symbol.
 template <class Target, unsigned BucketBits>
 struct code_weights {
   /// `first` is the number of the first chunk, `halves` are the BF16 values of all codes.
@@ -89,7 +90,7 @@ struct code_weights {
       : target(to), first_chunk(first), low(of_low.of_numbers), high(of_high.of_numbers) {}
 };
 
-/// Takes exponents of BF16.
+/// Sink that takes exponents of BF16.
 template <class Target, unsigned BucketBits>
 struct bf16_weights {
   ECQ_AVX2 bf16_weights(const std::uint8_t (&codes)[64], rans_cursor* const* cursors, std::size_t first,
@@ -128,15 +129,15 @@ struct bf16_weights {
     group.take(2 * run + 1, turned(_mm256_unpackhi_epi8(low, exponent)));
   }
 
-  /// The sign, which comes last, to the front.
+  /// Rotates words right by one bit: the sign, which comes last, moves to the front.
   ECQ_AVX2 static __m256i turned(__m256i words) {
     return _mm256_or_si256(_mm256_srli_epi16(words, 1), _mm256_slli_epi16(words, 15));
   }
 };
 
-/// How a byte holds the indices of both codes of a pair, beside what says that they are escapes: those of the second
-/// code are where those of the first one are once the byte has been moved `up` or `down`. Raw bits are the lowest bits
-/// of an index, and its fifth bit is the top bit of a byte, where byte shuffles look for it.
+/// Layout of a byte that holds the indices of both codes of a pair, and marks for those that are escapes. Shifting the
+/// byte `up` or `down` moves the second code's bits to the places of the first code's. Raw bits are the lowest bits of
+/// an index. Its fifth bit is the top bit of a byte, where byte shuffles look for it.
 template <unsigned RawBits>
 struct pair_layout {
   static constexpr std::uint8_t index = RawBits == 0 ? 0x07 : RawBits == 1 ? 0x0E : 0x8C;
@@ -145,7 +146,7 @@ struct pair_layout {
   static constexpr int up = RawBits == 2 ? 2 : 0;
   static constexpr int down = RawBits == 2 ? 0 : 4;
 
-  /// The first code's part in the byte of a pair.
+  /// Returns the first code's part of the byte of a pair.
   static constexpr unsigned part(unsigned index_of_code, bool is_escape) {
     return (index_of_code & 15U) | (index_of_code >> 4 << 7) | (is_escape ? escape : 0U);
   }
@@ -173,7 +174,7 @@ struct lane_raw_bits {
     }
   }
 
-  /// Adds those of the first or second (`which`) codes of two rounds, of which there are two halves.
+  /// Adds the raw bits of the first or second (`which`) codes of the first or last two rounds (`half`) of a group.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i add(__m256i index, int half, int which) const {
     if constexpr (RawBits == 0) return index;
     const __m256i raw =
@@ -184,13 +185,13 @@ struct lane_raw_bits {
   __m256i bits[2];
 };
 
-/// Reads narrow pairs of codes: what their bytes, raw bits and escapes say.
+/// Reader of narrow pairs of codes, with their raw bits and escapes.
 template <unsigned BucketBits, unsigned RawBits>
 struct pair_reader {
   using layout = pair_layout<RawBits>;
   static constexpr std::size_t group_codes = std::size_t{2} * group_symbols;
 
-  /// `listed` says that escapes are left out.
+  /// With `listed`, escapes are left out.
   pair_reader(const pair_values& of_pairs, bool listed, rans_cursor* const* cursors)
       : all_halves(of_pairs.all_halves), escaping(of_pairs.escaping && !listed), pairs(bytes_of(of_pairs).of_numbers) {
     for (std::size_t c = 0; c < chunks_together; ++c) {
@@ -200,7 +201,7 @@ struct pair_reader {
     }
   }
 
-  /// The indices of the first or second (`which`) codes of pairs, with their raw bits.
+  /// Returns the indices of the first or second (`which`) codes of pairs, with their raw bits.
   ECQ_AVX2 [[gnu::always_inline]] static inline __m256i index(const lane_raw_bits<RawBits>& bits, __m256i both,
                                                               int half, int which) {
     const __m256i mask = _mm256_set1_epi8(static_cast<char>(layout::index));
@@ -214,7 +215,8 @@ struct pair_reader {
     return escaping && _mm256_testz_si256(all, marks) == 0;
   }
 
-  /// Hands the escapes of a group over, one at a time: most groups have one or two. Returns false if there are too few.
+  /// Hands the escapes of a group to `group`, one at a time: most groups have one or two. Returns false if there are
+  /// too few.
   template <class Group>
   ECQ_AVX2 [[gnu::always_inline]] inline bool take_escapes(std::size_t c, const __m256i (&found)[2][2], Group& group) {
     constexpr int to_top = std::countl_zero(layout::escape);
@@ -268,7 +270,7 @@ struct pair_reader {
   }
 };
 
-/// Takes narrow pairs of codes.
+/// Sink that takes narrow pairs of codes.
 template <class Target, unsigned BucketBits, unsigned RawBits>
 struct pair_weights {
   using reader = pair_reader<BucketBits, RawBits>;
@@ -323,7 +325,7 @@ struct pair_weights {
     }
   }
 
-  /// The low (`which` = 0) or high bytes of values.
+  /// Returns the low (`which` = 0) or high bytes of values.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i bytes_of(__m256i index, std::size_t which) const {
     const __m256i found = _mm256_shuffle_epi8(load(table[0][which]), index);
     if constexpr (RawBits != 2) return found;

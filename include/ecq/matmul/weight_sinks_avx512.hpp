@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) need that take narrow pairs a group at a time,
-/// in the order of place_met() (matmul/fusion.hpp): those of trellis_sinks_avx512.hpp.
+/// Parts of sinks of advance_groups (entropy/rans/alias_groups_avx512.hpp) that take narrow pairs a group at a time, in
+/// the order of place_met() (matmul/fusion.hpp): the sinks of trellis_sinks_avx512.hpp.
 
 #include "ecq/base/config.hpp"
 
@@ -24,18 +24,18 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-// A Target has a type `group`, made from the target and the number of a chunk, for the group that this chunk is at:
-// group.take(i, halves) takes weights 32 i, ..., 32 i + 31 in the order of fusion.hpp, and group.escape(at, half)
-// afterwards weight number `at` in the order of the columns, so far 0. target.advance<Weights>(chunk, group) ends a
-// group. Target::together chunks are decoded side by side.
+// A Target has a type `group` for the group that a chunk is at, made from the target and the number of the chunk.
+// group.take(i, halves) takes weights 32 i, ..., 32 i + 31 in the order of fusion.hpp. Afterwards, group.escape(at,
+// half) takes weight number `at` in the order of the columns, which has been 0 so far. target.advance<Weights>(chunk,
+// group) ends a group. Target::together chunks are decoded side by side.
 
-/// The BF16 value of an escape, code number `at` of a group whose raw bits are at `raw`.
+/// Returns the BF16 value of an escape, code number `at` of a group whose raw bits are at `raw`.
 inline std::uint16_t half_of_escape(const pair_values& values, const std::byte* raw, unsigned at, std::byte escape) {
   return values.all_halves[(std::to_integer<unsigned>(escape) + raw_bits_at(raw, values.raw_bits, at)) % 256U];
 }
 
-/// Hands the escapes of a group, those that `marks` name, to `group` and moves `next` past them. Returns false if there
-/// are too few. Most groups have one or two, hence one at a time.
+/// Hands the escapes of a group, which `marks` names, to `group` and moves `next` past them, one at a time: most groups
+/// have one or two. Returns false if there are too few.
 template <class Group>
 ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& marks, const pair_values& values,
                                                            const std::byte* raw, const std::byte*& next,
@@ -51,7 +51,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool take_escapes(const pair_marks& mar
   return true;
 }
 
-/// Where narrow pairs of codes become the indices of their values. Reads as far as pair_sink.
+/// Reader that turns narrow pairs of codes into the indices of their values. It reads as far as pair_sink.
 struct pair_reader {
   ECQ_AVX512 pair_reader(const pair_values& of_pairs, rans_cursor* const* cursors)
       : values(of_pairs),
@@ -67,7 +67,7 @@ struct pair_reader {
     }
   }
 
-  /// Sets indices[i] to those of codes 64 i, ..., 64 i + 63, and `pairs` to what pair_marks needs.
+  /// Sets indices[i] to the indices of codes 64 i, ..., 64 i + 63, and `pairs` to the argument of pair_marks.
   ECQ_AVX512 [[gnu::always_inline]] inline void read(std::size_t c, const __m512i (&packed)[2], __m512i (&pairs)[2],
                                                      __m512i (&indices)[4]) const {
     pairs[0] = order(packed, 0);

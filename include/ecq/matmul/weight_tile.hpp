@@ -13,7 +13,7 @@
 
 namespace ecq::detail {
 
-/// Columns of activations that are multiplied at a time: four rows of them stay in the first cache.
+/// Number of columns of activations that are multiplied at a time: four such rows stay in the L1 cache.
 inline constexpr std::size_t tile_columns = 2048;
 
 /// Columns of weights that are multiplied.
@@ -24,8 +24,8 @@ struct column_range {
   bool two_blocks = false;  ///< groups of two blocks (block_of_scale) have one in each half of every register
 };
 
-/// Kernels meet the columns of each scale in turn, or, where halves of registers may have different ones, groups of two
-/// blocks: those from `begin` to `end`.
+/// Iterator over the runs of columns that kernels multiply at a time, from `begin` to `end`: the columns of one scale,
+/// or a group of two blocks if the halves of registers may have different scales.
 class scale_run {
  public:
   explicit scale_run(const column_range& columns)
@@ -45,8 +45,8 @@ class scale_run {
 
   std::size_t begin;
   std::size_t end = 0;
-  std::size_t number;      ///< of the scale, in the lower halves of registers
-  std::size_t second = 0;  ///< in the upper ones
+  std::size_t number;      ///< of the scale in the lower halves of registers
+  std::size_t second = 0;  ///< of the scale in the upper halves
 
  private:
   void find() {
@@ -62,8 +62,9 @@ class scale_run {
   bool by_groups_;
 };
 
-/// Sums of `Lanes` lanes that a kernel keeps in memory while it adds up those of another scale: behind a pointer of
-/// which compilers know nothing, since they would keep both in registers, and store them by turns.
+/// Sums of `Lanes` lanes that a kernel keeps in memory while it adds up those of another scale. They lie behind a
+/// pointer that compilers cannot see through: otherwise, compilers would keep both in registers and store them by
+/// turns.
 template <std::size_t Rows, std::size_t Batch, std::size_t Lanes>
 struct scaled_sums {
   float* of(std::size_t row, std::size_t b) const { return at + (row * Batch + b) * Lanes; }
@@ -72,7 +73,8 @@ struct scaled_sums {
   float* at = hidden_value(lanes + 0);
 };
 
-/// How many rows of weights `Dots` multiplies next where `left` are left: single ones take three times as long each.
+/// Returns how many rows of weights `Dots` multiplies next if `left` rows are left. Single rows take three times as
+/// long each.
 template <class Dots>
 constexpr std::size_t rows_together(std::size_t left) noexcept {
   const bool twice_fewer = Dots::fewer_rows != 1 && left == 2 * Dots::fewer_rows;
@@ -80,12 +82,12 @@ constexpr std::size_t rows_together(std::size_t left) noexcept {
   return left >= Dots::fewer_rows ? Dots::fewer_rows : 1;
 }
 
-/// sums[row * sum_stride + b] += the sum of weight (row, column) * scale of both * x (b, column) over `columns`, of
-/// which whole blocks share a scale. `weights` begin with the first one of `columns`, `x` with column 0, `scales(row)`
-/// with that of column 0; where they are null, all columns share one, which is left out. `Dots::add<Rows,
-/// Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does so for few rows: Dots::rows,
-/// Dots::fewer_rows or one, by four or one. Dots::weights_stay says whether weights, not activations, stay in the first
-/// cache meanwhile.
+/// sums[row * sum_stride + b] += the sum of weight (row, column) * scale (row, column) * x (b, column) over `columns`,
+/// of which whole blocks share a scale. `weights` begin with the first of `columns`, `x` with column 0, and
+/// `scales(row)` with the scale of column 0. If scales are null, all columns share one scale, which is left out.
+/// `Dots::add<Rows, Batch>(weights, weight_stride, scales, x, stride, columns, sums, sum_stride)` does this for a few
+/// rows: Dots::rows, Dots::fewer_rows or one row of weights by four rows of activations or one. Dots::weights_stay says
+/// whether weights, rather than activations, stay in the L1 cache meanwhile.
 template <class Dots, class Scales>
 inline void add_tile_products(const std::uint16_t* weights, std::size_t weight_stride, const Scales& scales,
                               std::size_t rows, const typename Dots::activation* x, std::size_t stride,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Weights as a tile of BF16 values or of bytes with AVX2, and products of the former with some rows of activations.
+/// Tiles of weights as BF16 values or as bytes with AVX2, and products of BF16 tiles with some rows of activations.
 /// Weights and activations are in the order of matmul/fusion.hpp, so weights need no reordering.
 
 #include "ecq/base/config.hpp"
@@ -20,7 +20,7 @@
 
 namespace ecq::detail::avx2 {
 
-/// Where the next weights of chunks go.
+/// Base of targets that store weights: the places of the next weights of chunks.
 template <class Element>
 struct stored_target {
   using element = Element;
@@ -33,7 +33,7 @@ struct stored_target {
   Element* to[weight_chunks];
 };
 
-/// A target of weights that stores them.
+/// Target of weights that stores them as BF16 values.
 struct tile_target : stored_target<std::uint16_t> {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}
@@ -42,7 +42,7 @@ struct tile_target : stored_target<std::uint16_t> {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * i), halves);
     }
 
-    /// Values that BF16 holds exactly.
+    /// Takes values that BF16 holds exactly.
     ECQ_AVX2 [[gnu::always_inline]] inline void take(std::size_t i, __m256 first, __m256 second) const {
       take(i, _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(first), 16), _mm256_castps_si256(second)));
     }
@@ -53,7 +53,7 @@ struct tile_target : stored_target<std::uint16_t> {
   };
 };
 
-/// The same for codes that are integers, as bytes in the order of byte_place_avx2().
+/// Target of weights that stores integer codes, as bytes in the order of byte_place_avx2().
 struct byte_target : stored_target<std::byte> {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const byte_target& target, std::size_t c) : to(target.to[c]) {}

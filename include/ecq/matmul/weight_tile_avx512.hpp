@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Weights as a tile of BF16 values with AVX-512, and its products with some rows of activations. Both are in the order
-/// of matmul/fusion.hpp, so weights need no reordering.
+/// Tiles of weights as BF16 values with AVX-512, and their products with some rows of activations. Both are in the
+/// order of matmul/fusion.hpp, so weights need no reordering.
 
 #include "ecq/base/config.hpp"
 
@@ -25,7 +25,7 @@ namespace ecq::detail::avx512 {
 
 struct tile_target;
 
-/// The tiles of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
+/// Tiles of chunks that are decoded side by side (matmul/round_sinks_avx512.hpp).
 template <std::size_t Weights>
 struct round_tiles {
   static constexpr std::size_t together = weight_chunks;
@@ -45,7 +45,7 @@ struct round_tiles {
   std::uint16_t* to[together];
 };
 
-/// A target of weights that stores them.
+/// Target of weights that stores them.
 struct tile_target {
   static constexpr std::size_t together = 4;
   template <std::size_t Weights>
@@ -58,7 +58,7 @@ struct tile_target {
       _mm512_storeu_si512(to + 32 * i, halves);
     }
 
-    // A register has every second of 64 codes.
+    // A register has every second one of 64 codes.
     void escape(unsigned at, std::uint16_t half) const { to[at / 64 * 64 + at % 2 * 32 + at % 64 / 2] = half; }
 
     std::uint16_t* to;
@@ -77,12 +77,12 @@ round_tiles<Weights>::round_tiles(std::size_t first, const tile_target& target) 
   std::copy_n(target.to + first, together, to);
 }
 
-/// Quarters of a register, the first and second and the third and fourth ones of both arguments added up.
+/// Returns sums of neighbouring quarters: the first and second, then the third and fourth of `a`, then those of `b`.
 ECQ_AVX512 inline __m512 add_quarters(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
 }
 
-/// Parts of the sums of four vectors, in their order, in each quarter of a register.
+/// Returns partial sums of four vectors, in the order of the vectors, in each quarter of a register.
 ECQ_AVX512 inline __m512 sums_in_quarters(const __m512 (&of)[4]) {
   __m512d pair[2];
   ECQ_UNROLL
@@ -127,7 +127,7 @@ ECQ_AVX512 inline void add_lanes(const __m512 (&sum)[Rows][Batch], float* sums, 
   }
 }
 
-/// The scale of each lane in the sums of a run.
+/// Returns the scale of each lane in the sums of a run.
 ECQ_AVX512 [[gnu::always_inline]] inline __m512 scale_of_run(const bf16* scales, const scale_run& run) {
   constexpr __mmask32 high_halves = 0xAAAAAAAA;
   __m512i scale = _mm512_maskz_set1_epi16(high_halves, static_cast<short>(scales[run.number].bits));
@@ -136,7 +136,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline __m512 scale_of_run(const bf16* scales,
   return _mm512_castsi512_ps(scale);
 }
 
-/// Multiplies the sums of a run by the scales of their rows and adds them to `scaled`, of which the first one sets all.
+/// Multiplies the sums of a run by the scales of their rows and adds them to `scaled`; the first run sets `scaled`.
 template <std::size_t Rows, std::size_t Batch>
 ECQ_AVX512 [[gnu::always_inline]] inline void scale_sums(const __m512 (&sum)[Rows][Batch], const bf16* const* scales,
                                                          const scale_run& run, scaled_sums<Rows, Batch, 16>& scaled) {
@@ -206,7 +206,8 @@ struct tile_dots {
   }
 };
 
-/// Adds products of columns `first` to `last` with activations of BF16 to lanes of sums; `weights` begin with `first`.
+/// Adds products of columns `first` to `last` with activations of BF16 to the lanes of `sum`. `weights` begin with
+/// `first`.
 template <std::size_t Rows, std::size_t Batch>
 ECQ_AVX512 [[gnu::always_inline]] inline void add_half_columns(__m512 (&sum)[Rows][Batch], const std::uint16_t* weights,
                                                                std::size_t weight_stride, const std::uint16_t* x,
@@ -218,7 +219,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void add_half_columns(__m512 (&sum)[Row
     for (std::size_t b = 0; b < Batch; ++b) {
       some[b] = _mm512_loadu_si512(x + b * stride + i);
 #if !ECQ_AVX512_EMULATED
-      __asm__("" : "+v"(some[b]));  // a compiler would load it again for each row
+      __asm__("" : "+v"(some[b]));  // compilers would load it again for each row
 #endif
     }
     ECQ_UNROLL
@@ -230,7 +231,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void add_half_columns(__m512 (&sum)[Row
   }
 }
 
-/// Dot products of a tile with activations of BF16, where all columns share a scale.
+/// Dot products of a tile with activations of BF16, if all columns share a scale.
 struct half_tile_dots {
   using activation = std::uint16_t;
   static constexpr std::size_t rows = 6;
@@ -247,9 +248,9 @@ struct half_tile_dots {
   }
 };
 
-/// Dot products of a tile with activations of BF16, where runs of columns have scales of their own. So few rows leave
-/// registers for the sums of all scales beside those of one. With six rows, and sums in memory, products with a scale
-/// for each 128 columns took 1.2 times as long on Zen 4.
+/// Dot products of a tile with activations of BF16, if runs of columns have scales of their own. With so few rows,
+/// registers hold the sums over all scales beside those of one scale. With six rows, and sums in memory, products with
+/// a scale for each 128 columns took 1.2 times as long on Zen 4.
 struct scaled_half_dots {
   using activation = std::uint16_t;
   static constexpr std::size_t rows = 3;

@@ -18,7 +18,8 @@ namespace ecq {
 
 namespace detail {
 
-/// The method of `how` to codes of the format `codes`; nullptr if `Quantizer` makes no codes of that format.
+/// Returns the method that quantises with `how` to codes of the format `codes`, or nullptr if `Quantizer` makes no
+/// codes of that format.
 template <class Quantizer>
 std::shared_ptr<const compression_method> method_by_codes(dtype codes, const Quantizer& how) {
   std::shared_ptr<const compression_method> made;

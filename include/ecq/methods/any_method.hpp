@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Any method of compression, chosen at run time.
+/// Any compression method, chosen at run time.
 
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@
 
 namespace ecq {
 
-/// A method and its options, as a value:
+/// Compression method and its options, as a value:
 ///
 ///   any_method(entquant{.target_bits = 3.0})                          // codes of FP8 E4M3
 ///   any_method(dtype::int8, entquant{.lambda = 14.5})
@@ -29,7 +29,7 @@ namespace ecq {
 ///   any_method::of<my_format>(my_quantizer{})                         // a user's policies
 ///   any_method(std::make_shared<const my_method>())                   // or a whole method
 ///
-/// The default is EntQuant without its parameter, which is an error where it is used.
+/// The default is EntQuant without its parameter; using it is an error.
 class any_method {
  public:
   any_method() : any_method(entquant{}) {}
@@ -43,13 +43,13 @@ class any_method {
   any_method(dtype codes, const entrollm& quantizer);
   any_method(std::shared_ptr<const compression_method> method) : method_(std::move(method)) {}
 
-  /// The method of a quantiser or an affine quantiser to codes of `Format`.
+  /// Returns the method of a quantiser, which may be affine, to codes of `Format`.
   template <class Format, class Quantizer>
   static any_method of(const Quantizer& quantizer) {
     return any_method(std::make_shared<const detail::method_of<Format, Quantizer>>(quantizer));
   }
 
-  /// The method. Errors: invalid_argument for codes that the quantiser does not make, and for unusable options.
+  /// Returns the method. Errors: invalid_argument for codes that the quantiser does not make, and for unusable options.
   result<std::shared_ptr<const compression_method>> get() const {
     if (method_ == nullptr) return error(errc::invalid_argument, wrong_.empty() ? "no method" : wrong_);
     ECQ_CHECK(method_->check());
@@ -58,7 +58,7 @@ class any_method {
 
  private:
   std::shared_ptr<const compression_method> method_;
-  std::string wrong_;  ///< why there is no method
+  std::string wrong_;  ///< reason why there is no method
 };
 
 }  // namespace ecq

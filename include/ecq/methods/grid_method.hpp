@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The method of an affine quantiser, EntroLLM's (section III) or a user's: a grid for every matrix and, if many
-/// streams follow, one code for all of them.
+/// Compression method of an affine quantiser, EntroLLM's (section III) or a user's: a grid for every matrix and, if
+/// many streams follow, one code for all of them.
 
 #include <algorithm>
 #include <cstddef>
@@ -73,8 +73,8 @@ class grid_method final : public compression_method {
   stream_sharing sharing() const override { return stream_sharing::matrix; }
   std::string_view stage() const override { return "counting codes"; }
 
-  /// Keeps the grids; with one code for all streams, also makes and counts the codes. Memory: the codes of the largest
-  /// matrix.
+  /// Finds and keeps the grids; with one code for all streams, also makes and counts the codes. Takes memory for the
+  /// codes of the largest matrix.
   result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                          const method_setting& setting) const override {
     std::vector<affine_grid> grids;

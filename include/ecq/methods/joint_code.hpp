@@ -11,14 +11,15 @@
 
 namespace ecq::detail {
 
-/// The one code of a model: its coder makes one table, which all streams carry, from the counts.
+/// Code that all streams of a model share: its coder makes one table from the counts, and every stream carries that
+/// table.
 struct joint_code {
   histogram counts;
-  std::optional<coder_id> coder;  ///< nothing: not chosen here
+  std::optional<coder_id> coder;  ///< empty: not chosen here
 };
 
-/// The coder of smallest_any whose streams are expected to be smallest in total, counting words, states and tables; of
-/// equals, the first.
+/// Returns the coder of smallest_any whose streams are expected to be smallest in total, counting words, states and
+/// tables; of equals, the first.
 coder_id expected_smallest(const histogram& counts, std::uint64_t chunks, std::uint64_t streams);
 
 }  // namespace ecq::detail

@@ -68,7 +68,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
   }
   std::vector<double> lambdas;
   std::optional<error> unreached;     // of the first matrix that is too small for a rate of its own
-  double logs = 0, found = 0;         // of the lambdas of others
+  double logs = 0, found = 0;         // sum of the logarithms of lambdas above 0, and their number
   constexpr double to_be_found = -1;  // no lambda is negative
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const std::uint64_t stream = symbols[inputs[index].stream];
@@ -100,7 +100,7 @@ ECQ_INLINE result<std::vector<double>> find_lambdas(const cpu& backend, matrix_s
     }
   }
   if (unreached && std::ranges::count(lambdas, to_be_found) == std::ssize(lambdas)) return *std::move(unreached);
-  // Others that take AbsMax have lambda 0.
+  // If the lambdas of all others are 0 (AbsMax), so are these.
   std::ranges::replace(lambdas, to_be_found, found == 0 ? 0 : short_lambda(std::exp(logs / found)));
   return lambdas;
 }

@@ -15,7 +15,7 @@
 
 namespace ecq::detail {
 
-/// Copies the bits of `weights`, row by row, in the machine's byte order; `to` is as long as they are.
+/// Copies the bits of `weights` to `to`, row by row, in the machine's byte order. `to` has exactly their size.
 inline void copy_bits(const weights_view& weights, std::span<std::byte> to) {
   const std::size_t width = size_of(weights.type());
   const auto row_step = weights.row_stride() * static_cast<std::ptrdiff_t>(width);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The method that changes no bit: exponents are entropy coded, sign and mantissa stay as they are.
+/// Compression method that changes no bit: exponents are entropy coded, sign and mantissa stay as they are.
 
 #include <cstddef>
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace ecq {
 
-/// Compression that keeps every bit: with BF16 the composition of DFloat11 (arXiv:2504.11651), with FP8 that of ECF8
-/// (arXiv:2510.02676).
+/// Compression that keeps every bit. For BF16 it has the composition of DFloat11 (arXiv:2504.11651), for FP8 that of
+/// ECF8 (arXiv:2510.02676).
 struct lossless_weights {
-  bool pairs = false;  ///< exponents are coded two at a time (stream_options::pairs)
+  bool pairs = false;  ///< whether exponents are coded two at a time (stream_options::pairs)
 };
 
 namespace detail {
 
-/// Whether rows of `view` follow one another without a gap.
+/// Whether the rows of `view` follow one another without a gap.
 template <class View>
 bool contiguous(const View& view) {
   return view.empty() ||

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The method that a quantiser stands for.
+/// Compression method that belongs to a quantiser.
 
 #include <type_traits>
 
@@ -11,7 +11,7 @@
 
 namespace ecq::detail {
 
-/// Is specialised for what is no quantiser but has a method, its `type`.
+/// Specialised for options that are not a quantiser but have a method of their own: `type`.
 template <class Format, class Options>
 struct own_method {};
 
@@ -33,7 +33,7 @@ struct method_of_quantizer<Format, Options> {
   using type = typename own_method<Format, Options>::type;
 };
 
-/// The compression_method that quantises with `Quantizer` to codes of `Format`.
+/// Compression method that quantises with `Quantizer` to codes of `Format`.
 template <class Format, class Quantizer>
 using method_of = typename method_of_quantizer<Format, Quantizer>::type;
 

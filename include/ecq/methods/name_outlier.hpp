@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Names the weight that keeps a rate from being met.
+/// Search for the weight that keeps a rate from being met.
 
 #include <algorithm>
 #include <bit>
@@ -19,14 +19,14 @@
 
 namespace ecq::detail {
 
-/// The largest magnitude of a matrix, where it is, and the sum of all magnitudes.
+/// Largest magnitude of a matrix, its position, and the sum of all magnitudes.
 struct matrix_extreme {
   double largest = 0;
   std::size_t row = 0;
   std::size_t column = 0;
   double sum = 0;
 
-  /// The largest magnitude divided by the mean of the other ones; 0 for a matrix of zeros.
+  /// Returns the largest magnitude divided by the mean of the others; 0 for a matrix of zeros.
   double ratio(std::size_t weights) const noexcept {
     if (largest == 0 || weights < 2) return 0;
     const double others = (std::max)(sum - largest, 0.0) / static_cast<double>(weights - 1);
@@ -61,9 +61,10 @@ inline result<matrix_extreme> extreme_of(const cpu& backend, const weights_view&
   return whole;
 }
 
-/// Returns `found`. If that is errc::unreachable_target, and a weight is more than 2^20 times the mean of its matrix,
-/// the message also names the weight for which this is most; otherwise the matrix with the largest weights above 2^100,
-/// for which there may be no scales. Reads all weights.
+/// Returns `found`. If that is errc::unreachable_target, the message also names the cause, if there is one. If a weight
+/// is more than 2^20 times the mean of the others of its matrix, the message names the weight for which this ratio is
+/// largest. Otherwise it names the matrix with the largest weights above 2^100, for which there may be no scales. Reads
+/// all weights.
 inline error name_outlier(const cpu& backend, std::span<const named_weights* const> matrices, const error& found) {
   if (found.code() != errc::unreachable_target) return found;
   double most = 0x1p20;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the path of compression.
+/// Definition of packing matrices into blocks.
 
 #include <algorithm>
 #include <bit>
@@ -32,8 +32,8 @@
 
 namespace ecq::detail {
 
-/// The weights of a matrix that are to be kept exact. Errors: invalid_argument for positions that do not ascend or lie
-/// outside, non_finite.
+/// Returns the weights of a matrix that are to be kept exact. Errors: invalid_argument for positions that do not ascend
+/// or lie outside the matrix, non_finite.
 ECQ_INLINE result<std::vector<exact_weight>> exact_weights_of(const weights_view& weights) {
   std::vector<exact_weight> made;
   made.reserve(weights.exact().size());
@@ -65,15 +65,15 @@ ECQ_INLINE bool has_elements(std::span<const std::uint64_t> shape, std::uint64_t
   return count == 1;
 }
 
-/// The layout of a matrix in files, whose rows are the first extent of its shape. Methods see the rows of all matrices
-/// of a stack as rows. Nothing if its groups do not fit.
+/// Returns the layout of a matrix in files, where the first extent of its shape is the number of rows. For methods, all
+/// rows of all matrices of a stack are rows. Returns nothing if the groups do not fit.
 ECQ_INLINE std::optional<group_layout> layout_in_files(const packed_matrix& matrix) {
   if (matrix.is_bytes()) return matrix.layout;
   return matrix.layout.with_rows(static_cast<std::size_t>(matrix.shape[0]));
 }
 
-/// Describes the matrices in `packed`, except for the values of scales and zero points, and returns the number of their
-/// elements.
+/// Describes the matrices in `packed`, except for the values of scales and zero points, and returns the number of
+/// elements of all of them.
 ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, std::size_t first,
                                                 std::span<const named_weights> matrices, packed_block& packed) {
   std::uint64_t elements = 0;
@@ -130,7 +130,7 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
   return elements;
 }
 
-/// Fails if decoders would refuse what a method, such as a user's quantiser, has made: `matrices`, and the `elements`
+/// Fails if decoders would refuse the `matrices` that a method, such as a user's quantiser, has made, or the `elements`
 /// of all of them.
 ECQ_INLINE result<void> check_decodable(const cpu& backend, std::span<const packed_matrix> matrices,
                                         std::uint64_t symbols, std::optional<dtype> format,
@@ -183,7 +183,7 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
     return error(errc::invalid_argument, "the method made what no decoder takes: ", checked.error().message());
   }
   stream_options options = method.options(stream);
-  // Pairs suit exponents, of which few occur; two bytes of anything would mostly be escapes.
+  // Pairs suit exponents, of which few different ones occur; pairs of arbitrary bytes would be mostly escapes.
   if (!matrices.empty() && packed.matrices.front().is_bytes()) options.pairs = false;
   if (correction.without_pairs() && options.goal == stream_goal::cpu) options.goal = stream_goal::size;
   ECQ_TRY(bytes, encode_elements(backend, elements, format, options, encode));
@@ -196,7 +196,7 @@ ECQ_INLINE result<packed_block> compress_block(const cpu& backend, const compres
                                                encode_function encode) {
   return or_out_of_memory("the codes of a block", [&]() -> result<packed_block> {
     ECQ_CHECK(method.check());
-    ECQ_CHECK(check_chunk_bits(stream.chunk_bits));  // before a rate is planned by it
+    ECQ_CHECK(check_chunk_bits(stream.chunk_bits));  // before a rate is planned with it
     ECQ_TRY(prepared, method.prepare(backend, {&matrices, 1}, {.chunk_bits = stream.chunk_bits, .goal = stream.goal}));
     packed_block packed;
     const auto pass = [&](const rate_correction& correction) -> result<measured_rate> {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The method of a quantiser: EntQuant, or any quantiser of a user.
+/// Compression method of a quantiser: EntQuant, or a user's own.
 
 #include <algorithm>
 #include <concepts>
@@ -28,8 +28,8 @@
 
 namespace ecq {
 
-/// A quantiser whose parameter is found from a rate: `at(lambda)` returns the quantiser at a lambda; `target_bits` is
-/// the rate, if one is asked for.
+/// Quantiser whose parameter is found from a rate: `at(lambda)` returns the quantiser at a lambda; `target_bits` is the
+/// rate, if one is asked for.
 template <class Quantizer>
 concept rate_targeted = requires(const Quantizer quantizer, double lambda) {
   { static_cast<bool>(quantizer.target_bits) } -> std::same_as<bool>;
@@ -42,8 +42,8 @@ namespace detail {
 template <class Format, class Quantizer>
 class prepared_quantizer final : public prepared_method {
  public:
-  /// A matrix's lambda is one of `lambdas` times its factors; there is one for every matrix, or none if the quantiser
-  /// needs none.
+  /// The lambda of a matrix is its entry of `lambdas` times its factors. There is an entry for every matrix, or none if
+  /// the quantiser needs no lambda.
   prepared_quantizer(const Quantizer& quantizer, std::vector<double> lambdas, std::vector<lambda_factors> factors)
       : quantizer_(quantizer), lambdas_(std::move(lambdas)), factors_(std::move(factors)) {}
 

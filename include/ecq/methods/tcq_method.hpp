@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The method of trellis-coded quantisation, for any_method and as `compressor<int8, rans, tcq>`.
+/// Compression method of trellis-coded quantisation, for any_method and as `compressor<int8, rans, tcq>`.
 
 #include <memory>
 #include <optional>
@@ -34,15 +34,15 @@ class tcq_method final : public compression_method {
   result<std::unique_ptr<const prepared_method>> prepare(const cpu& backend, matrix_streams streams,
                                                          const method_setting& setting) const override;
 
-  /// All but the quantisation itself. The period is no longer than a chunk of any stream.
+  /// Finds everything that quantisation needs to know beforehand. The period is no longer than a chunk of any stream.
   result<tcq_plan> find_plan(const cpu& backend, matrix_streams streams, const method_setting& setting) const;
 
  private:
-  /// Sets the lambda of the target, and bits.
+  /// Sets the lambda of the plan, which meets the target, and its bits.
   result<void> search_lambda(const cpu& backend, matrix_streams streams, const method_setting& setting,
                              tcq_plan& plan) const;
 
-  /// Sets bits for the lambda of the plan.
+  /// Sets the bits of the plan for its lambda.
   result<void> look_at_sample(const cpu& backend, std::span<const rate_input> inputs,
                               std::span<const named_weights* const> matrices, const method_setting& setting,
                               tcq_plan& plan) const;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What trellis-coded quantisation finds out about a model before it quantises any of it.
+/// Facts that trellis-coded quantisation finds out about a model before it quantises any of it.
 
 #include <vector>
 

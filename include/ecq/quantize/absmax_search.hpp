@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The scale that just holds the largest weight.
+/// Scale search for the scale that just holds the largest weight.
 
 #include <span>
 #include <string_view>
@@ -17,7 +17,7 @@
 
 namespace ecq {
 
-/// Sets the scale of every group to max|w| / Format::largest, or to 1 for a group of zeros.
+/// Scale search that sets the scale of every group to max|w| / Format::largest, or to 1 for a group of zeros.
 struct absmax_search {
   static constexpr std::string_view name = "absmax";
 

@@ -11,11 +11,11 @@
 
 namespace ecq::detail {
 
-/// Numbers that decide a scale reach the file, so they must not depend on whether the compiler fuses a product and a
-/// sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers of
-/// a difference pass through a minimum. ECQ_EXACT_FLOAT guards against the rest (reassociation under fast-math).
+// Numbers that decide a scale reach the file, so they must not depend on whether the compiler fuses a product and a
+// sum. In the quantize room no product feeds a sum unless it is exact: scales have few significant bits, and powers of
+// a difference pass through a minimum. ECQ_EXACT_FLOAT guards against the rest (reassociation under fast-math).
 
-/// 2^exponent. Precondition: the result is a normal number.
+/// Returns 2^exponent. Precondition: the result is a normal number.
 ECQ_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(exponent + 127) << 23);
 }
@@ -23,8 +23,8 @@ ECQ_HOST_DEVICE constexpr double power_of_two_f64(int exponent) noexcept {
   return __builtin_bit_cast(double, static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-/// The exponent of a group whose largest |weight| is `largest`: weight = +-magnitude * 2^exponent, with magnitudes
-/// below 4.
+/// Returns the exponent of a group whose largest |weight| is `largest`: weight = +-magnitude * 2^exponent, with
+/// magnitudes below 4.
 ECQ_HOST_DEVICE constexpr int exponent_of_group(float largest) noexcept {
   // Compare bits, since a subnormal number may compare as zero.
   const auto bits = __builtin_bit_cast(std::uint32_t, largest);
@@ -33,14 +33,14 @@ ECQ_HOST_DEVICE constexpr int exponent_of_group(float largest) noexcept {
   return (biased < 1 ? 1 : biased > 253 ? 253 : biased) - 127;
 }
 
-/// The number of 16 significant bits nearest to `scale`: its product with a code of at most 8 such bits is exact.
-/// Precondition: `scale` is normal.
+/// Returns the number of 16 significant bits nearest to `scale`: its product with a code of at most 8 such bits is
+/// exact. Precondition: `scale` is normal.
 ECQ_HOST_DEVICE constexpr float with_short_significand(float scale) noexcept {
   return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, scale) + 0x80U) & 0xffffff00U);
 }
 
-/// Division as processors do it. Devices use their row_group in its place, since nvcc may be told to divide
-/// approximately. Under -freciprocal-math, clang would multiply by the reciprocal of a divisor that it knows.
+/// Division as processors do it. Devices use their row_group instead, since nvcc may be told to divide approximately.
+/// Under -freciprocal-math, clang would multiply by the reciprocal of a divisor known at compile time.
 struct plain_arithmetic {
   [[gnu::noinline]] ECQ_EXACT_FLOAT ECQ_HOST_DEVICE static float divide(float a, float b) noexcept { return a / b; }
 };
@@ -62,7 +62,7 @@ struct group_sums {
   }
 };
 
-/// The order in which a row is summed up: tiles of 256 weights, each as 16 lanes (weights l, l + 16, ...) in FP32; lane
+/// Order of summation of a row: tiles of 256 weights are summed in FP32 as 16 lanes each (weights l, l + 16, ...); lane
 /// l of tile t goes to FP64 sum t % (sums / 16) * 16 + l, tiles ascending; then fold() adds up the sums. A device has
 /// one thread for each of the row_sums().
 inline constexpr std::uint32_t lanes_of_tile = 16;
@@ -73,8 +73,8 @@ ECQ_HOST_DEVICE constexpr std::size_t row_sums(std::uint64_t columns) noexcept {
   return columns <= 4096 ? fewest_row_sums : most_row_sums;
 }
 
-/// The sum of Count numbers, Count a power of two: the second half is added to the first, number by number, until one
-/// is left.
+/// Returns the sum of Count numbers, Count a power of two: the second half is added to the first, number by number,
+/// until one number is left.
 template <std::size_t Count, class Sum>
 ECQ_HOST_DEVICE constexpr Sum fold(Sum* numbers) noexcept {
   if constexpr (Count > 1) {
@@ -85,8 +85,8 @@ ECQ_HOST_DEVICE constexpr Sum fold(Sum* numbers) noexcept {
   return numbers[0];
 }
 
-/// The sum of number(i) for i below `count`, one number for each group of a matrix: number i goes to sum i % 256, in
-/// ascending order; then fold() adds up the sums.
+/// Returns the sum of number(i) for i below `count`, one number for each group of a matrix. Number i goes to sum
+/// i % 256, in ascending order; then fold() adds up the sums.
 template <class NumberAt>
 ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number) {
   ECQ_EXACT_FLOAT_BODY
@@ -95,27 +95,28 @@ ECQ_EXACT_FLOAT double sum_over_groups(std::size_t count, const NumberAt& number
   return fold<most_row_sums>(sums);
 }
 
-/// Of a number that is not negative.
+/// Returns the biased exponent of `number`. Precondition: it is not negative.
 ECQ_HOST_DEVICE constexpr std::uint32_t biased_exponent(double number) noexcept {
   return static_cast<std::uint32_t>(__builtin_bit_cast(std::uint64_t, number) >> 52);
 }
 
-/// Groups whose distortion is far above that of most groups count in a matrix's total with no more than this: one
-/// weight of 1e16 would otherwise make all other rows worth nothing, and zeros of them. It is 64 to 128 times what
-/// enough groups reach; `exponent` is the largest one that the distortions of so many have, or exceed.
+/// Returns the most that the distortion of one group counts for in a matrix's total. Without this limit, one weight of
+/// 1e16 would make all other rows worth nothing, and all their codes zero. `exponent` is the largest biased exponent
+/// that the distortions of enough groups have or exceed (enough_for_balance()); the limit is 64 to 128 times what these
+/// groups reach.
 ECQ_HOST_DEVICE constexpr double balance_limit(std::uint32_t exponent) noexcept {
   const std::uint64_t raised = exponent < 2039 ? exponent + 7 : 2046;
   return __builtin_bit_cast(double, raised << 52);
 }
 
-/// Whether `above` of `all` groups that are not zero are enough for balance_limit(): more than an eighth, and two if
-/// there are.
+/// Whether `above` of `all` groups that are not zero are enough for balance_limit(): more than an eighth and at least
+/// two, or all if there are fewer than two.
 template <class Count>
 ECQ_HOST_DEVICE constexpr bool enough_for_balance(Count above, Count all) noexcept {
   return all < 2 ? above >= all : above >= 2 && 8 * above > all;
 }
 
-/// The limit for the distortions number(i), i below `count`.
+/// Returns balance_limit() for the distortions number(i), i below `count`.
 template <class NumberAt>
 double balance_limit_of(std::size_t count, const NumberAt& number) {
   std::array<std::size_t, 2048> with_exponent{};
@@ -130,15 +131,15 @@ double balance_limit_of(std::size_t count, const NumberAt& number) {
   return balance_limit(exponent);
 }
 
-/// 2 * tanh(ln(left / right) / 2): within [-2, 2], and about ln(left / right) where that is near 0. Precondition:
-/// neither is negative.
+/// Returns 2 * tanh(ln(left / right) / 2), which is within [-2, 2], and about ln(left / right) where that is near 0.
+/// Precondition: neither number is negative.
 ECQ_HOST_DEVICE inline double imbalance(double left, double right) noexcept {
   const double ratio = left / right;
   if (!(ratio < 1e12)) return 2.0;
   return 2.0 * (ratio - 1.0) / (ratio + 1.0);
 }
 
-/// value^(1 / degree) to about 1e-9, for 0 < value < infinity, by Newton's method from halved exponents.
+/// Returns value^(1 / degree) to about 1e-9, for 0 < value < infinity, by Newton's method from halved exponents.
 ECQ_HOST_DEVICE constexpr double root_of(double value, int degree) noexcept {
   constexpr std::uint64_t one = __builtin_bit_cast(std::uint64_t, 1.0);
   const auto distance = static_cast<std::int64_t>(__builtin_bit_cast(std::uint64_t, value) - one);
@@ -151,7 +152,7 @@ ECQ_HOST_DEVICE constexpr double root_of(double value, int degree) noexcept {
   return root;
 }
 
-/// Finds the root s of degree * distortion(s) * s = balance * kept(s), to about 0.2 %; the root has at most 16
+/// Search for the root s of degree * distortion(s) * s = balance * kept(s), to about 0.2 %. The root has at most 16
 /// significant bits. The caller evaluates the sums at scale() and hands them to take() until finished(); scale() is
 /// then the root.
 class balanced_scale_search {
@@ -216,8 +217,8 @@ class balanced_scale_search {
   double previous_excess_ = 0.0;
 };
 
-/// The search for the scale of `size` weights whose normalised magnitudes sum up to `magnitudes`; the largest magnitude
-/// is `largest`, above 0.
+/// Returns the search for the scale of `size` weights whose normalised magnitudes add up to `magnitudes`; the largest
+/// magnitude is `largest`, above 0.
 template <class Format, class Arithmetic = plain_arithmetic>
 ECQ_EXACT_FLOAT ECQ_HOST_DEVICE balanced_scale_search search_of_group(int degree, double balance, double magnitudes,
                                                                       std::uint64_t size, float largest) noexcept {

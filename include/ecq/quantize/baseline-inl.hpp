@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of what baselines begin with.
+/// Definitions of the functions that baselines share.
 
 #include <cstddef>
 #include <limits>

@@ -34,13 +34,13 @@ concept baseline =
 
 namespace detail {
 
-/// Loads the weights in FP32, checks that they are finite, and adds as many codes of 0.
+/// Loads the weights as FP32, checks that they are finite, and adds as many codes, all 0.
 result<baseline_result> load_for_baseline(const cpu& backend, weights_view weights);
 
-/// Fails with errc::invalid_argument unless `bits` are 2 to 8.
+/// Fails with errc::invalid_argument unless `bits` is 2 to 8.
 result<void> check_bits(std::string_view method, int bits);
 
-/// The integer nearest to `value`, ties to even. Precondition: |value| <= 2^22.
+/// Returns the integer nearest to `value`, ties to even. Precondition: |value| <= 2^22.
 ECQ_EXACT_FLOAT constexpr float nearest_integer(float value) noexcept {
   ECQ_EXACT_FLOAT_BODY
   constexpr float pushed = 0x1.8p23F;  // beyond it FP32 holds only integers

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Codes to weights on the CPU: runs of codes that share a scale look their weights up in a table.
+/// Conversion of codes to weights on the CPU. Runs of codes that share a scale look up their weights in a table.
 
 #include <array>
 #include <bit>
@@ -20,8 +20,8 @@
 
 namespace ecq::detail {
 
-/// How codes that share a scale become weights: value of the code * scale, or that + zero. check_matrices() has
-/// seen to it that no weight leaves the range of FP32.
+/// Rule that turns codes that share a scale into weights: value of the code * scale, plus `zero` if `affine`.
+/// check_matrices() has ensured that no weight leaves the range of FP32.
 struct weight_rule {
   std::span<const float, 256> values;  ///< of all codes; infinity for a code that is not a finite number
   bf16 scale;
@@ -33,18 +33,19 @@ struct weight_rule {
     const float product = values[code] * static_cast<float>(scale);
     return affine ? product + zero : product;
   }
-  /// The weight as an element of the output.
+  /// Returns the weight as an element of the output.
   template <class Element>
   Element as(std::uint8_t code) const {
     return nearest_finite<Element>((*this)(code));
   }
 };
 
-/// The weights of all codes at one scale.
+/// Table of the weights of all codes at one scale.
 template <class Element>
 class weight_table {
  public:
-  /// Shorter runs are not worth a table: making one takes as long as converting this many codes, one by one, or nearly.
+  /// Returns the length of the shortest run that is worth a table: making a table takes about as long as converting
+  /// this many codes one by one.
   static std::size_t fewest_codes(instruction_set isa) noexcept {
     const instruction_set chosen = chosen_instruction_set(isa);
     if (chosen == instruction_set::avx512 && sizeof(Element) == 2) return 64;
@@ -58,20 +59,22 @@ class weight_table {
     round(weights, rule.values.data());
   }
 
-  /// out[i] = weight of codes[i]. Returns false if a code is not a finite number.
+  /// Sets out[i] to the weight of codes[i]. Returns false if a code is not a finite number.
   bool look_up(const std::byte* codes, std::size_t count, Element* out) const {
     std::size_t done = 0;
     bool finite = true;
 #if ECQ_X86
-    constexpr std::size_t fewest_in_registers = sizeof(Element) == 2 ? 64 : 512;  // which have to be filled
+    constexpr std::size_t fewest_in_registers = sizeof(Element) == 2 ? 64 : 512;  // the registers have to be filled
+                                                                                  // first
     if (isa_ == instruction_set::avx512 && count >= fewest_in_registers) {
       done = count / avx512::looked_up_together * avx512::looked_up_together;
       finite = avx512::look_up(elements_.data(), codes, done, out, infinity >> (8 * sizeof(bits) - 16));
     }
 #endif
     for (std::size_t i = done; i < count; ++i) out[i] = element_of(elements_[std::to_integer<std::uint8_t>(codes[i])]);
-    // Weights are finite, so NaN comes from such a code alone. This loop is vectorised, and bits are safe from options
-    // that assume that there is no NaN: the sum reaches the sign bit where a magnitude exceeds infinity.
+    // Weights are finite, so only a code that is not a finite number gives NaN. Compilers vectorise this loop, and its
+    // test of bits also works under options that assume that there is no NaN: the sum reaches the sign bit where a
+    // magnitude exceeds infinity.
     bits sums = 0;
     for (std::size_t i = done; i < count; ++i) {
       sums = static_cast<bits>(sums | static_cast<bits>((bits_of(out[i]) & magnitude) + beyond));
@@ -82,7 +85,7 @@ class weight_table {
  private:
   using bits = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
 
-  /// A bit_cast of a class would keep g++ 12 from vectorising.
+  /// Returns the bits of `element`. A bit_cast of a class would keep g++ 12 from vectorising.
   static constexpr bits bits_of(Element element) noexcept {
     if constexpr (std::is_same_v<Element, float>) {
       return std::bit_cast<bits>(element);
@@ -99,7 +102,7 @@ class weight_table {
     }
   }
 
-  /// Sets all elements but those of codes whose `values` are not finite to the nearest of `weights`.
+  /// Sets each element to the number nearest to its weight, or to NaN if the code's value in `values` is not finite.
   void round(const float* weights, const float* values) {
 #if ECQ_X86
     if constexpr (sizeof(Element) == 2) {
@@ -119,7 +122,7 @@ class weight_table {
   }
 
 #if ECQ_X86
-  /// The same loop: compilers make it one of vectors.
+  /// Runs the loop of round_each(), which compilers vectorise for AVX2 here.
   ECQ_AVX2 void round_by_avx2(const float* weights, const float* values) { round_each(weights, values); }
 #endif
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Rounds the weights of all codes, and looks them up by codes, in AVX-512 registers with VBMI.
+/// Kernels for AVX-512 with VBMI that round the weights of all codes and look them up by codes, in registers.
 
 #include "ecq/base/config.hpp"
 
@@ -15,9 +15,9 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// A byte for each of 256 codes.
+/// Table of one byte for each of 256 codes.
 struct byte_plane {
-  /// Byte number `which` of each element.
+  /// Takes byte number `which` of each element.
   template <class Word>
   ECQ_AVX512 byte_plane(const Word* elements, unsigned which) {
     std::uint8_t all[256];
@@ -35,7 +35,7 @@ struct byte_plane {
     for (std::size_t i = 0; i < 4; ++i) of_codes[i] = _mm512_loadu_si512(all + 64 * i);
   }
 
-  /// `upper` are the codes from 128 on.
+  /// Returns the bytes of `codes`; `upper` marks the codes from 128 on.
   ECQ_AVX512 __m512i operator()(__m512i codes, __mmask64 upper) const {
     return _mm512_mask_mov_epi8(_mm512_permutex2var_epi8(of_codes[0], codes, of_codes[1]), upper,
                                 _mm512_permutex2var_epi8(of_codes[2], codes, of_codes[3]));
@@ -44,7 +44,7 @@ struct byte_plane {
   __m512i of_codes[4];
 };
 
-/// The elements of FP16 nearest to 16 weights, ties to even.
+/// Rounding of 16 weights to the nearest FP16 numbers, ties to even.
 struct nearest_fp16 {
   static constexpr float largest = 65504;
 
@@ -53,7 +53,7 @@ struct nearest_fp16 {
   }
 };
 
-/// The same of BF16.
+/// Rounding of 16 weights to the nearest BF16 numbers, ties to even.
 struct nearest_bf16 {
   static constexpr float largest = 0x1.FEp127F;
 
@@ -65,8 +65,8 @@ struct nearest_bf16 {
   }
 };
 
-/// The elements nearest to `weights` of 256 codes, the largest ones for weights beyond them. They are NaN for codes
-/// whose `values` are not finite.
+/// Sets `elements` to the numbers nearest to the `weights` of 256 codes, or to the largest ones for weights beyond
+/// them. Elements are NaN for codes whose `values` are not finite.
 template <class Nearest>
 ECQ_AVX512 inline void round_weights(const float* weights, const float* values, std::uint16_t* elements) {
   const __m512 largest = _mm512_set1_ps(Nearest::largest);
@@ -82,11 +82,11 @@ ECQ_AVX512 inline void round_weights(const float* weights, const float* values, 
   }
 }
 
-/// Codes that are looked up at once.
+/// Number of codes that are looked up at once.
 inline constexpr std::size_t looked_up_together = 64;
 
-/// out[i] = elements[codes[i]], for a multiple of 64 codes and elements of 2 or 4 bytes. Returns whether the highest 16
-/// bits of each, without the sign, are below `infinity`.
+/// Sets out[i] = elements[codes[i]], for a multiple of 64 codes and elements of 2 or 4 bytes. Returns whether the
+/// highest 16 bits of every element, without the sign, are below `infinity`.
 template <class Word>
 ECQ_AVX512 inline bool look_up(const Word* elements, const std::byte* codes, std::size_t count, void* out,
                                std::uint16_t infinity) {
@@ -94,7 +94,7 @@ ECQ_AVX512 inline bool look_up(const Word* elements, const std::byte* codes, std
   const byte_plane planes[4] = {{elements, 0}, {elements, 1}, {elements, width - 2}, {elements, width - 1}};
   std::uint8_t bytes_of[2][64];
   std::uint16_t words_of[2][32];
-  for (unsigned i = 0; i < 64; ++i) {  // those of two registers in turn
+  for (unsigned i = 0; i < 64; ++i) {  // alternates between two registers
     for (unsigned half = 0; half < 2; ++half) {
       bytes_of[half][i] = static_cast<std::uint8_t>(32 * half + i / 2 + i % 2 * 64);
       words_of[half][i / 2] = static_cast<std::uint16_t>(16 * half + i / 4 + i / 2 % 2 * 32);

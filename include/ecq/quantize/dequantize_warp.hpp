@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A sink (entropy/chunk_warp.hpp) by which a warp turns the codes of a block's stream into weights, the same ones as
+/// A sink (entropy/chunk_warp.hpp) with which a warp turns the codes of a block's stream into the same weights as
 /// block_decoder::decode.
 
 #include <cstddef>
@@ -31,27 +31,27 @@ struct warp_matrix {
   std::uint32_t groups_across;
   float zero;    ///< of affine formats: weight = value of the code * scale + zero
   bool affine;   ///< the format has a zero point, possibly 0; without one, -0 stays -0
-  bool by_four;  ///< any four weights, the first with a number that is a multiple of 4, share row and scale, and their
-                 ///< place is a multiple of 4
-  std::uint64_t first_scale;  ///< number of the first scale; each row of groups has groups_across
+  bool by_four;  ///< any four weights, the first with a number that is a multiple of 4, share a row and a scale, and
+                 ///< their place in the output is a multiple of 4
+  std::uint64_t first_scale;  ///< number of the first scale; each row of groups has groups_across scales
   std::uint64_t offset;       ///< element of the output for weight (0, 0); rows begin `row_stride` elements apart
   std::uint64_t row_stride;
 
   ECQ_HOST_DEVICE std::uint64_t end() const { return first_symbol + std::uint64_t{rows} * columns; }
 };
 
-/// The matrices of a block, and where their weights go.
+/// Matrices of a block, and the output for their weights.
 struct warp_weights {
   const warp_matrix* matrices;  ///< in order of their symbols, which do not overlap
   std::uint32_t count;
   const float* values;          ///< values of the 256 codes; infinity where a code is not a finite number
   const std::uint16_t* scales;  ///< scales of all matrices, as bits of BF16
   std::byte* out;               ///< aligned to four weights
-  bool finite = false;          ///< all symbols that a chunk can decode to are finite numbers: no need to look
+  bool finite = false;          ///< all symbols that a chunk can decode to are finite numbers, so none is checked
 };
 
-/// Writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. A sink keeps its place from group to
-/// group, so it serves one chunk, with groups in ascending order.
+/// Sink that writes weights of type `Output` (float, bf16, fp16) to the matrices of a block. It keeps its place from
+/// group to group, so it serves one chunk and takes groups in ascending order.
 template <lockstep_warp Warp, class Output>
 class warp_weight_sink {
  public:
@@ -73,7 +73,7 @@ class warp_weight_sink {
     }
   }
 
-  /// From now on, writes only symbols first, first + 1, ..., last - 1 of the chunk. They must not precede those of
+  /// Makes later calls write only symbols first, first + 1, ..., last - 1 of the chunk. They must not precede those of
   /// earlier calls.
   ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
     lowest_ = first;
@@ -108,7 +108,7 @@ class warp_weight_sink {
     }
   }
 
-  /// A whole group whose symbols are byte `Byte` of four values (value_sink).
+  /// Takes a whole group whose symbols are byte `Byte` of each lane's four values (value_sink).
   template <unsigned Byte>
   ECQ_HOST_DEVICE void take(const lanes (&found)[4], std::uint32_t group) {
     if (plain_done_ == plain_) {
@@ -134,7 +134,7 @@ class warp_weight_sink {
     ++plain_done_;
   }
 
-  /// Whether any lane has met a code that is not a finite number; all lanes ask together.
+  /// Whether any lane has met a code that is not a finite number; all lanes call it together.
   ECQ_HOST_DEVICE bool met_non_finite() const {
     constexpr std::uint32_t infinity = 0x7F800000U;
     return Warp::ballot(Warp::below(lanes(infinity), zeros_ & 0x7FFFFFFFU)) != 0;
@@ -143,9 +143,9 @@ class warp_weight_sink {
  private:
   ECQ_HOST_DEVICE bool symbols_are_codes() const { return raw_bits_ == 0 && !trellis_.walks(); }
 
-  /// The codes of symbols that have raw bits or lie on a trellis.
+  /// Returns the codes of symbols that have raw bits or lie on a trellis.
   ECQ_HOST_DEVICE lanes completed(lanes codes, std::uint32_t group, std::uint32_t left) {
-    // Symbols of pairs are any codes, so that raw bits are added to them.
+    // Symbols of pairs can be any codes, so raw bits are added to them.
     if (raw_bits_ != 0) codes = detail::with_raw_bits<Warp>(codes, spread_raw_bits(group, left));
     return trellis_.walks() ? trellis_(codes, group) : codes;
   }
@@ -159,7 +159,7 @@ class warp_weight_sink {
 
   ECQ_HOST_DEVICE float value_of(std::uint32_t code, std::uint32_t lane) {
     const float value = to_.values[code];
-    // Not 0 once a value is infinite. A device has more room for this than for a comparison.
+    // Becomes NaN, and stays so, once a value is infinite. A device has more room for this than for a comparison.
     const std::uint32_t before = Warp::at(zeros_, lane);
     const float zero = value * 0.0F + __builtin_bit_cast(float, before);
     Warp::at(zeros_, lane) = __builtin_bit_cast(std::uint32_t, zero);
@@ -176,7 +176,8 @@ class warp_weight_sink {
     return (matrix.offset + row * matrix.row_stride + column) * sizeof(Output);
   }
 
-  /// Looks for whole groups of one matrix, from symbol `first` on, that lanes can write four weights at a time.
+  /// Looks for whole groups of one matrix, from symbol `first` on, in which each lane can write its four weights at
+  /// once.
   ECQ_HOST_DEVICE void begin_run(std::uint64_t first) {
     while (current_ < to_.count && to_.matrices[current_].end() <= first) ++current_;
     if (current_ == to_.count) return;
@@ -196,7 +197,7 @@ class warp_weight_sink {
     });
   }
 
-  /// From the next group on, no lane comes to the end of its row or group of weights for some groups.
+  /// Counts the groups, from the next one on, in which no lane comes to the end of its row or group of weights.
   ECQ_HOST_DEVICE void begin_plain_groups() {
     lanes whole(0U);
     Warp::each_lane([&](std::uint32_t lane) {
@@ -216,8 +217,8 @@ class warp_weight_sink {
     plain_ = plain_done_ = 0;
   }
 
-  /// Finds place and scale of the lane's next four weights once their column has reached the end of the row or of the
-  /// group.
+  /// Finds the place and scale of the lane's next four weights once their column has reached the end of the row or of
+  /// the group of weights.
   ECQ_HOST_DEVICE void settle(std::uint32_t lane) {
     const warp_matrix& matrix = to_.matrices[current_];
     std::uint32_t& row = Warp::at(row_, lane);
@@ -232,11 +233,11 @@ class warp_weight_sink {
   }
 
   ECQ_HOST_DEVICE float scale_of_lane(std::uint32_t lane) const {
-    const std::uint32_t bits = Warp::at(scale_, lane);  // nvcc breaks down over a cast of what `at` returns
+    const std::uint32_t bits = Warp::at(scale_, lane);  // nvcc fails on a cast of the result of `at`
     return __builtin_bit_cast(float, bits);
   }
 
-  /// Writes four weights to their place: weight(0), ..., weight(3).
+  /// Writes four weights, weight(0), ..., weight(3), to their place.
   template <class Weight>
   ECQ_HOST_DEVICE void write_four(std::uint64_t place, Weight&& weight) {
     float four[rounds_per_group];
@@ -245,7 +246,7 @@ class warp_weight_sink {
     Warp::template store_four<Output>(to_.out, place, four);
   }
 
-  /// Writes those of the lane's four weights that belong to the matrix, one by one.
+  /// Writes, one by one, those of the lane's four weights that belong to the matrix.
   ECQ_HOST_DEVICE void write_some(const warp_matrix& matrix, std::uint64_t first, std::uint32_t lane,
                                   std::uint32_t left, std::uint32_t codes) {
     const std::uint32_t offset = lane * rounds_per_group;
@@ -270,12 +271,12 @@ class warp_weight_sink {
   std::uint32_t lowest_ = 0;  ///< symbols lowest_ ... behind_ - 1 of the chunk are written
   std::uint32_t behind_ = ~0U;
   std::uint32_t current_ = 0;  ///< the first matrix that does not end before the next group
-  /// How many groups, from the next one on, lie in the current matrix and are written four weights at a time. If there
-  /// are any, the members below hold what they need, so that nothing of the matrix is read again before a row or a
-  /// group of weights ends.
+  /// Number of groups, from the next one on, that lie in the current matrix and are written four weights at a time. If
+  /// there are any, the members below hold all that these groups need, so the matrix is not read again before a row or
+  /// a group of weights ends.
   std::uint32_t groups_ = 0;
-  /// How many of them need nothing but their codes, and how many of these are done: groups_, column_ and place_ follow
-  /// when there are no more.
+  /// Number of these groups that need nothing but their codes, and how many of those are done. groups_, column_ and
+  /// place_ are only updated after the last of them.
   std::uint32_t plain_ = 0;
   std::uint32_t plain_done_ = 0;
   static constexpr std::uint32_t most_groups = 0x7FFFFFFF;
@@ -284,7 +285,7 @@ class warp_weight_sink {
   float zero_ = 0;
   lanes row_ = lanes(0U);
   lanes column_ = lanes(0U);  ///< may have reached or passed the row's end
-  lanes limit_ = lanes(0U);   ///< the column from which scale_ and the place no longer hold
+  lanes limit_ = lanes(0U);   ///< first column for which scale_ and place_ no longer hold
   lanes scale_ = lanes(0U);   ///< bits of a float
   typename Warp::wide_lanes place_{};
   lanes zeros_ = lanes(0U);  ///< bits of a float: 0, or NaN where a code was not a finite number

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How far quantised weights are from the real ones.
+/// Measures of how far quantised weights are from the real ones.
 
 #include <concepts>
 #include <string_view>
@@ -9,8 +9,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Whether a distortion keeps its promises, as far as the compiler can check: it is 0 at 0, equal for an error and its
-/// negative, and homogeneous of its degree.
+/// Whether a distortion meets its requirements, as far as the compiler can check: it is 0 at 0, equal for an error and
+/// its negative, and homogeneous of its degree.
 template <class Policy>
 consteval bool is_homogeneous() {
   if (Policy::degree < 1 || Policy::degree > 8) return false;
@@ -25,10 +25,10 @@ consteval bool is_homogeneous() {
 
 }  // namespace detail
 
-/// How far the quantised weights are from the real ones: a sum over weights of `of(error)`, divided by the same sum
-/// over the weights themselves. `of` is homogeneous, of(c * e) = |c|^degree * of(e); the straight-through gradient of
-/// the sum with respect to ln(scale) is then degree times the sum. `of` is constexpr, so that a wrong `degree` is an
-/// error at compile time.
+/// A measure of how far the quantised weights are from the real ones: a sum over weights of `of(error)`, divided by the
+/// same sum over the weights themselves. `of` is homogeneous, of(c * e) = |c|^degree * of(e); the straight-through
+/// gradient of the sum with respect to ln(scale) is then degree times the sum. `of` is constexpr, so that a wrong
+/// `degree` is an error at compile time.
 template <class Policy>
 concept distortion = requires(float error_value) {
   { Policy::name } -> std::convertible_to<std::string_view>;

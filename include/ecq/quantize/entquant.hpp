@@ -49,8 +49,8 @@ struct basic_entquant {
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights in FP8, 3.9, 14.5, 58 and 256 give 3.9, 3.0, 2.1 and 1.3 bits; 0 is AbsMax.
   std::optional<double> lambda{};
-  /// Every matrix of a block or of a model meets target_bits by its own lambda, instead of all of them together by one,
-  /// except for those of fewer than 4096 weights that cannot: they take the mean of the others' lambdas.
+  /// Every matrix of a block or of a model meets target_bits with its own lambda, instead of all matrices together with
+  /// one lambda. Matrices of fewer than 4096 weights that cannot meet it take the mean of the others' lambdas.
   bool each_matrix = false;
   Granularity granularity{};
 
@@ -58,7 +58,7 @@ struct basic_entquant {
     return granularity.layout(rows, columns);
   }
 
-  /// The quantiser at a known lambda, such as the one that lambda_for_bits() finds for all matrices of a model.
+  /// Returns the quantiser at a known lambda, such as the one that lambda_for_bits() finds for all matrices of a model.
   constexpr scaled_quantizer<Search, Granularity> at(double chosen_lambda) const noexcept {
     return {Search{chosen_lambda}, granularity};
   }
@@ -74,9 +74,9 @@ struct basic_entquant {
                                                      : "entquant: neither target_bits nor lambda is set");
   }
 
-  /// Makes codes and scales as scaled_quantizer::quantize does, with its errors, those of check() and, with
-  /// target_bits, those of lambda_for_bits() and rate_correction::check(). Target bits count the entropy of the codes
-  /// and the scales.
+  /// Makes codes and scales like scaled_quantizer::quantize. Errors: those of scaled_quantizer::quantize, of check()
+  /// and, with target_bits, of lambda_for_bits() and rate_correction::check(). Target bits count the entropy of the
+  /// codes and the scales.
   template <symmetric_format Format>
     requires scale_search<Search, Format>
   result<void> quantize(const cpu& backend, weights_view weights, std::span<std::uint8_t> codes,

@@ -70,7 +70,7 @@ static_assert(affine_quantizer<entrollm, uint8> && affine_quantizer<entrollm, ui
 
 namespace detail {
 
-/// The smallest and the largest of some numbers.
+/// Smallest and largest of some numbers.
 struct value_range {
   float least = (std::numeric_limits<float>::max)();
   float most = (std::numeric_limits<float>::lowest)();
@@ -95,7 +95,7 @@ struct value_range {
   }
 };
 
-/// The smallest normal BF16 number not below `step`; infinity if `step` is above all of them.
+/// Returns the smallest normal BF16 number not below `step`; infinity if `step` is above all of them.
 inline bf16 scale_not_below(double step) noexcept {
   constexpr auto smallest = static_cast<double>((std::numeric_limits<float>::min)());
   constexpr auto largest = static_cast<double>(bf16::largest);

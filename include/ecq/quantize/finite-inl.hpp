@@ -16,7 +16,7 @@ ECQ_INLINE result<void> check_finite(std::span<const float> row_values, std::siz
   const auto exponent_is_full = [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
   };
-  // Bit 31 of a sum is set where the exponent is full. Words, not truth values: so compilers take several at a time.
+  // Bit 31 of a sum is set where the exponent is full. With words instead of bools, compilers take several at a time.
   std::uint32_t sums = 0;
   for (const float value : row_values) sums |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;
   if (sums >> 31 == 0) return {};

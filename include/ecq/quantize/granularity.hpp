@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which weights share one scale.
+/// Granularity of scales: which weights share one scale.
 
 #include <algorithm>
 #include <concepts>
@@ -13,8 +13,8 @@
 namespace ecq {
 
 /// A matrix cut into groups of rows_per_group x columns_per_group weights, one scale each; the last group of a row or
-/// column may be smaller. Group (i, j) has index i * groups_across + j. If both extents are 0, there are no groups and
-/// no scales.
+/// column may be smaller. Group (i, j) has index i * groups_across + j. If rows_per_group and columns_per_group are 0,
+/// there are no groups and no scales.
 struct group_layout {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -25,8 +25,9 @@ struct group_layout {
   constexpr std::size_t groups_across() const noexcept { return groups(columns, columns_per_group); }
   constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
 
-  /// The layout of the same groups if as many weights, in the same order, are a matrix of `row_count` rows. Nothing if
-  /// they are no whole rows, or if groups are not all as long, one behind another, and parts or multiples of a row.
+  /// Returns the layout of the same groups if the same number of weights, in the same order, form a matrix of
+  /// `row_count` rows. Returns nothing if the weights do not form whole rows, or unless all groups are runs of one
+  /// length, one behind another, that divide a row or consist of whole rows.
   constexpr std::optional<group_layout> with_rows(std::size_t row_count) const noexcept {
     if (row_count == rows) return *this;
     const std::size_t size = rows * columns;
@@ -53,7 +54,7 @@ struct group_layout {
   }
 };
 
-/// A policy that says which weights share a scale: see group_layout.
+/// A policy that says which weights share a scale (group_layout).
 template <class Policy>
 concept granularity = std::default_initializable<Policy> && requires(const Policy policy, std::size_t extent) {
   { policy.layout(extent, extent) } -> std::same_as<group_layout>;

@@ -24,7 +24,7 @@
 
 namespace ecq::detail {
 
-/// Distortion::of, lane by lane, limited to the largest finite number.
+/// Returns Distortion::of, lane by lane, limited to the largest finite number.
 template <distortion Distortion>
 float_lanes distortion_of(float_lanes difference) noexcept {
   if constexpr (std::is_same_v<Distortion, relative_l1>) {
@@ -38,8 +38,8 @@ float_lanes distortion_of(float_lanes difference) noexcept {
   }
 }
 
-/// Sums `term(magnitudes)`, a float_lanes or a pair of them, over `row` (a multiple of row_padding weights) in the
-/// order of row_sums().
+/// Sums `term(magnitudes)`, an array of Count float_lanes, over `row` (a multiple of row_padding weights) in the order
+/// of row_sums().
 template <std::size_t Count, class Term>
 ECQ_EXACT_FLOAT std::array<double, Count> sum_lanes(std::span<const float> row, const Term& term) {
   ECQ_EXACT_FLOAT_BODY
@@ -107,7 +107,7 @@ ECQ_EXACT_FLOAT group_sums sums_at_scale(std::span<const float> row, float scale
   return {sums[0], sums[1]};
 }
 
-/// Where a group lies in its matrix.
+/// Area of a group in its matrix.
 struct group_area {
   std::size_t first_row = 0;
   std::size_t rows = 0;
@@ -115,7 +115,7 @@ struct group_area {
   std::size_t columns = 0;
 };
 
-/// Area of group (down, across) of a layout.
+/// Returns the area of group (down, across) of a layout.
 constexpr group_area area_of(const group_layout& layout, std::size_t down, std::size_t across) noexcept {
   const std::size_t row = down * layout.rows_per_group;
   const std::size_t column = across * layout.columns_per_group;
@@ -128,7 +128,7 @@ constexpr group_area area_of(const group_layout& layout, std::size_t down, std::
 /// group that spans rows is read anew, row by row, for every sum.
 class group_weights {
  public:
-  /// `backend` runs over the rows of a group.
+  /// `backend` runs the loops over the rows of a group.
   group_weights(const cpu& backend, const weights_view& weights) : backend_(backend), weights_(weights) {}
 
   /// Selects the group in `area`. Precondition: its weights are finite.
@@ -156,13 +156,13 @@ class group_weights {
   }
 
   bool all_zero() const noexcept { return largest_ == 0.0F; }
-  /// The largest magnitude, normalised.
+  /// Returns the largest magnitude, normalised.
   float largest() const noexcept { return largest_; }
-  /// The exponent of the group: weight = +-magnitude * 2^exponent.
+  /// Returns the exponent of the group: weight = +-magnitude * 2^exponent.
   int exponent() const noexcept { return exponent_; }
   std::size_t size() const noexcept { return area_.rows * area_.columns; }
 
-  /// The sum of Distortion::of(magnitude).
+  /// Returns the sum of Distortion::of(magnitude).
   template <distortion Distortion>
   result<double> total() const {
     double sum = 0;
@@ -176,7 +176,7 @@ class group_weights {
     return sum;
   }
 
-  /// The sums at `scale`. Precondition: it has at most 16 significant bits (see with_short_significand).
+  /// Returns the sums at `scale`. Precondition: it has at most 16 significant bits (see with_short_significand).
   template <class Format, distortion Distortion>
   result<group_sums> at(float scale) const {
     group_sums sums;

@@ -56,8 +56,8 @@ ECQ_EXACT_FLOAT ECQ_INLINE float hqq_code(const hqq_group& group, float levels, 
 ECQ_EXACT_FLOAT inline double improve_group(int bits, std::span<const float> weights, hqq_group& group) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const auto levels = static_cast<float>((1 << bits) - 1);
-  // |e| - |e|^(p-1) / beta is positive only beyond beta^(-1/(2-p)), which is a little more than this threshold: most
-  // errors need no power.
+  // |e| - |e|^(p-1) / beta is positive only beyond beta^(-1/(2-p)), a little more than this threshold, so most errors
+  // need no power.
   constexpr float threshold = 0.17F;
   const float scale = 1 / group.inverse_scale;
   double error_sum = 0;

@@ -13,19 +13,19 @@
 
 namespace ecq {
 
-/// One of the matrices whose rows a launch quantises or looks at.
+/// One of the matrices whose rows a launch quantises or examines.
 struct kernel_matrix {
   kernel_weights weights;
   std::uint64_t first_row = 0;      ///< number of row 0 among the rows of all matrices
   std::uint8_t* codes = nullptr;    ///< row after row
   std::uint16_t* scales = nullptr;  ///< bits of BF16, one a row
-  double stands_for = 1;            ///< of a sample: how many weights of the stream a sampled weight stands for
+  double stands_for = 1;            ///< number of weights of the stream that a sampled weight stands for
 
   ECQ_HOST_DEVICE std::uint64_t end_row() const { return first_row + weights.rows; }
 };
 
-/// The index of the matrix that holds row `row` of all rows. `matrices` ascend, none is empty, and the last one ends
-/// after `row`.
+/// Returns the index of the matrix that holds row `row` of all rows. `matrices` are in ascending order, none is empty,
+/// and the last one ends after `row`.
 ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const kernel_matrix* matrices, std::uint32_t count,
                                                    std::uint64_t row) {
   std::uint32_t first = 0;
@@ -41,7 +41,7 @@ ECQ_HOST_DEVICE inline std::uint32_t matrix_of_row(const kernel_matrix* matrices
   return first;
 }
 
-/// A search under way, in device memory.
+/// State of a search for lambda, in device memory.
 struct lambda_search_state {
   detail::lambda_solver solver;
   double codes = 0;       ///< codes of all matrices
@@ -53,7 +53,7 @@ struct code_counts {
   std::uint32_t of[256];
 };
 
-/// Counts the codes of row `row` of a sample at a lambda and adds them to `counts`. Other parameters are those of
+/// Counts the codes of row `row` of a sample at a lambda and adds them to `counts`. The other parameters are those of
 /// quantize_row().
 template <class Format, row_group Group>
 ECQ_HOST_DEVICE void count_row(Group& group, const kernel_weights& weights, std::uint64_t row,
@@ -84,8 +84,8 @@ struct rate_sums {
   double bits[256];
 };
 
-/// Computes the rate from `counts`, 256 for each matrix's sample, sets them to zero for the next round, and hands the
-/// rate to the search. The group has 256 threads. `lambda` becomes the next one to try or, once the search has
+/// Computes the rate from `counts`, 256 for each matrix's sample, sets the counts to zero for the next round, and hands
+/// the rate to the search. The group has 256 threads. `lambda` becomes the next one to try or, once the search has
 /// finished, the result. If the target cannot be reached, the result is 0, and errc::unreachable_target is reported
 /// with the rate that can be reached, in thousandths of a bit.
 template <row_group Group>

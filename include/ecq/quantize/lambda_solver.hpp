@@ -11,32 +11,32 @@
 
 namespace ecq::detail {
 
-/// `lambda` rounded to 12 significant bits, so that the last bits of a logarithm, on which machines disagree, do not
-/// matter.
+/// Returns `lambda` rounded to 12 significant bits, so that the last bits of a logarithm, on which machines disagree,
+/// do not matter.
 ECQ_HOST_DEVICE inline double short_lambda(double lambda) noexcept {
   constexpr std::uint64_t dropped = (std::uint64_t{1} << 41) - 1;
   return __builtin_bit_cast(double, (__builtin_bit_cast(std::uint64_t, lambda) + dropped / 2) & ~dropped);
 }
 
-/// The lambda of a matrix whose lambda is `factor` times that of others.
+/// Returns the lambda of a matrix whose lambda is `factor` times that of others.
 ECQ_HOST_DEVICE inline double lambda_of(double lambda, double factor) noexcept {
   return factor == 1.0 ? lambda : short_lambda(lambda * factor);
 }
 
-/// Weights of usual spread need lambdas above 2^-20. Where more rows than balance_limit() takes for outliers are huge,
-/// the others need one that is smaller by as much as FP32 numbers may differ.
+/// Bounds of lambda. Weights of usual spread need lambdas above 2^-20. Where more rows are huge than balance_limit()
+/// treats as outliers, the other rows need a lambda that is smaller by as much as FP32 numbers may differ.
 inline constexpr double least_lambda = 0x1p-300;
 inline constexpr double greatest_lambda = 0x1p20;
 
-/// The lambda at which Gaussian weights take about `bits` bits per weight.
+/// Returns the lambda at which Gaussian weights take about `bits` bits per weight.
 ECQ_HOST_DEVICE inline double expected_lambda(double bits) noexcept {
   return short_lambda(bounded(14.5 * std::exp2(2.0 * (3.0 - bits)), least_lambda, greatest_lambda));
 }
 
-/// Finds the lambda with rate(lambda) == target, to about 0.001. The caller measures the rate at lambda() and hands it
-/// to take() until finished(); lambda() is then the result, unless the target is unreachable(). The solver follows the
-/// secant over log2(lambda), kept within the interval that is known to hold the root. It begins at lambda 0, where it
-/// stays if the rate there is not above the target.
+/// Search for the lambda with rate(lambda) == target, to about 0.001. The caller measures the rate at lambda() and
+/// hands it to take() until finished(); lambda() is then the result, unless the target is unreachable(). The solver
+/// follows the secant over log2(lambda), within the interval that is known to hold the root. It begins at lambda 0 and
+/// stays there if the rate is not above the target.
 class lambda_solver {
  public:
   /// The largest number of rates that a search takes.
@@ -72,7 +72,7 @@ class lambda_solver {
       unreachable_ = true;
       return finish();
     }
-    if (high_ != 0.0 && high_ <= least_lambda) return finish();  // a step of the rate at AbsMax
+    if (high_ != 0.0 && high_ <= least_lambda) return finish();  // the rate jumps at AbsMax
     const double next = after(excess);
     if (next == low_ || next == high_ || round_ == most_rounds) return finish();
     previous_ = lambda_;
@@ -97,7 +97,7 @@ class lambda_solver {
     double next = lambda_ * std::exp2(bounded(excess / bits_per_doubling, -8.0, 8.0));
     if (low_ != 0.0 && high_ != 0.0) {
       if (round_ > 12 || next <= low_ || next >= high_) next = std::sqrt(low_ * high_);
-    } else if (round_ >= 5) {  // where the rate levels off, secants creep: strides that double reach any lambda soon
+    } else if (round_ >= 5) {  // where the rate levels off, secants creep; doubling strides soon reach any lambda
       const double stride = std::exp2(static_cast<double>(4 << (round_ < 11 ? round_ - 5 : 6)));
       const double step = excess > 0.0 ? lambda_ * stride : lambda_ / stride;
       if (excess > 0.0 ? next < step : step < next) next = step;
@@ -107,7 +107,7 @@ class lambda_solver {
 
   double target_ = 0;
   double fixed_ = 0;
-  double lambda_ = 0;  ///< where to measure next
+  double lambda_ = 0;  ///< the lambda to measure next
   double rate_ = 0;    ///< the last one measured
   double best_ = 0;
   double best_excess_ = 0;
@@ -120,13 +120,13 @@ class lambda_solver {
   bool unreachable_ = false;
 };
 
-/// The integer nearest to `count`, halves rounded up. Precondition: `count` is not negative and below 2^63.
+/// Returns the integer nearest to `count`, halves rounded up. Precondition: `count` is not negative and below 2^63.
 ECQ_HOST_DEVICE constexpr std::uint64_t nearest_count(double count) noexcept {
   const auto whole = static_cast<std::uint64_t>(count);
   return whole + (count - static_cast<double>(whole) >= 0.5 ? 1U : 0U);
 }
 
-/// The number of codes of the matrix for which `count` codes of its sample stand.
+/// Returns the number of codes of the matrix that `count` codes of its sample stand for.
 ECQ_EXACT_FLOAT inline std::uint64_t count_of_matrix(std::uint64_t count, double stands_for) noexcept {
   ECQ_EXACT_FLOAT_BODY
   return nearest_count(static_cast<double>(count) * stands_for);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// EntQuant's scales as its authors find them: by L-BFGS. Needs LBFGS++ and Eigen (target ecq::lbfgs); no other header
-/// includes this one.
+/// EntQuant's scales, found by L-BFGS as EntQuant's authors do. Needs LBFGS++ and Eigen (target ecq::lbfgs); no other
+/// header includes this one.
 
 #include <LBFGS.h>
 
@@ -29,13 +29,13 @@
 
 namespace ecq {
 
-/// Minimises sum distortion(w^ - w) / (sum distortion(w) + 1e-6) + lambda * mean(weight * |q|) over log2 of the scales,
-/// by L-BFGS from AbsMax with the straight-through gradient (rounding and clamping count as the identity). The code
-/// follows the definition, one weight at a time, to check row_root, which finds the same scales far sooner. Eigen and
-/// the C library compute its sums, so scales may differ in their last bits from machine to machine.
+/// Scale search that minimises sum distortion(w^ - w) / (sum distortion(w) + 1e-6) + lambda * mean(weight * |q|) over
+/// log2 of the scales, by L-BFGS from AbsMax with the straight-through gradient (rounding and clamping count as the
+/// identity). The code follows the definition, one weight at a time, to check row_root, which finds the same scales far
+/// sooner. Eigen and the C library compute its sums, so scales may differ in their last bits from machine to machine.
 ///
-/// The gradient is not that of the loss, so line searches stall where the two part. The search then restarts from where
-/// it is, and ends when that no longer helps.
+/// This gradient is not that of the loss, so line searches stall where the two differ. The search then restarts from
+/// where it is, and ends when restarts no longer help.
 template <distortion Distortion = relative_l1, regularizer Regularizer = l1_norm>
 struct lbfgs {
   static constexpr std::string_view name = "lbfgs";
@@ -77,7 +77,7 @@ class entquant_loss {
     gradient.setZero();
     const auto outcome = each_group([&](std::size_t group, std::span<const float> values, double& loss) {
       const auto index = static_cast<Eigen::Index>(group);
-      // The solver may try NaN, which a number format need not take.
+      // The solver may try NaN, which a number format need not accept.
       const double exponent = log2_scales[index] > -126.0 ? (std::min)(log2_scales[index], 127.0) : -126.0;
       const auto scale = static_cast<float>(std::exp2(exponent));
       double distortion_here = 0;
@@ -101,7 +101,7 @@ class entquant_loss {
   }
 
  private:
-  /// Calls `task(group, weights of one of its rows, loss of the group)` for every row of every group; the rows of one
+  /// Calls `task(group, weights of one of its rows, loss of the group)` for every row of every group; the rows of a
   /// group follow one another.
   template <class Task>
   result<void> each_group(const Task& task) {
@@ -178,7 +178,7 @@ result<void> lbfgs<Distortion, Regularizer>::search(const cpu& backend, weights_
     }
     for (std::size_t group = 0; group < scales.size(); ++group) {
       const double scale = std::exp2(log2_scales[static_cast<Eigen::Index>(group)]);
-      if (!(scale > 0.0)) continue;  // the solver lost its way: AbsMax stays
+      if (!(scale > 0.0)) continue;  // the solver lost its way: keep AbsMax
       scales[group] = detail::denormalize<Format>(static_cast<float>((std::clamp)(scale, 1e-37, 1e37)), 0);
     }
   } catch (const std::bad_alloc&) {

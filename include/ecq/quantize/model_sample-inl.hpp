@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the sample of a model.
+/// Definition of sample_model().
 
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,8 @@
 namespace ecq {
 namespace detail {
 
-/// The index of the number nearest to `value` among ascending `values`; of two that are equally near, the lower one.
+/// Returns the index of the number nearest to `value` among ascending `values`; of two that are equally near, the lower
+/// one.
 template <std::size_t Count>
 ECQ_EXACT_FLOAT constexpr std::size_t nearest_of(const std::array<float, Count>& values, float value) noexcept {
   ECQ_EXACT_FLOAT_BODY
@@ -54,7 +55,7 @@ inline float largest_magnitude(std::span<const float> values) noexcept {
   return most;
 }
 
-/// Replaces `scales` by what the decoder gets for them under double quantisation.
+/// Replaces `scales` by the values that a decoder gets for them under double quantisation.
 ECQ_EXACT_FLOAT inline void double_quantize(std::span<float> scales) noexcept {
   ECQ_EXACT_FLOAT_BODY
   const std::array<float, 256> table = dynamic_8bit_values();

@@ -10,7 +10,7 @@
 
 namespace ecq {
 
-/// Quantises blocks of 64 weights (row-major, across row ends), each scaled by its largest magnitude. The scales are
+/// Quantiser of blocks of 64 weights (row-major, across row ends), each scaled by its largest magnitude. The scales are
 /// FP32 (4.5 bits per weight), or 8-bit codes of their difference from the mean, 256 to a block with an FP32 scale
 /// (double quantisation, 4.127 bits). Codes are 0 ... 15; code 7 is zero.
 struct nf4 {
@@ -30,8 +30,8 @@ static_assert(baseline<nf4>);
 
 namespace detail {
 
-/// The signed "dynamic" 8-bit numbers of Dettmers et al. (8-bit Optimizers via Block-wise Quantization, 2022, section
-/// 1.3): seven decades of magnitude, of which the k-th has 2^k values, and 0 and 1.
+/// Returns the signed "dynamic" 8-bit numbers of Dettmers et al. (8-bit Optimizers via Block-wise Quantization, 2022,
+/// section 1.3): seven decades of magnitude, of which the k-th has 2^k values, and 0 and 1.
 std::array<float, 256> dynamic_8bit_values() noexcept;
 
 }  // namespace detail

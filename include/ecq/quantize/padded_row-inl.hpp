@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of how rows get zeros behind them.
+/// Definition of load_padded().
 
 #include <algorithm>
 #include <cstddef>

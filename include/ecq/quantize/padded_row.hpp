@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Weights of a row in FP32, with zeros behind them so that kernels need no ends.
+/// Weights of a row in FP32, padded with zeros so that kernels need no code for remainders.
 
 #include <cstddef>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The concepts of quantisers, which turn matrices into codes and scales.
+/// Concepts of quantisers, which turn matrices into codes and scales.
 
 #include <concepts>
 #include <cstddef>
@@ -44,9 +44,9 @@ concept affine_quantizer =
       { policy.template encode<Format>(backend, weights, grid, codes) } -> std::same_as<result<void>>;
     };
 
-/// A quantiser whose lambda may differ from row to row: with_row_factors(factors) is the same one, which quantises row
-/// r at factors[r] times its lambda. There is a factor for each row; they outlive the quantiser. Layouts in which rows
-/// share a scale have no such factors.
+/// A quantiser whose lambda may differ from row to row. with_row_factors(factors) returns a copy that quantises row r
+/// at factors[r] times its lambda. There is one factor for each row, and `factors` outlives the copy. Layouts in which
+/// rows share a scale take no factors.
 template <class Policy>
 concept row_weighted = requires(const Policy policy, std::span<const double> factors) {
   { policy.with_row_factors(factors) } -> std::same_as<Policy>;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Corrects lambda where the rate that a search expected is not the rate that was asked for.
+/// Correction of lambda where compression misses the rate that was asked for.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace ecq {
 
-/// The rate that a pass over all weights reached.
+/// Rate that a pass over all weights reached.
 struct measured_rate {
   double bits_per_weight = 0;
   std::uint64_t weights = 0;
@@ -22,35 +22,36 @@ struct measured_rate {
   bool pairs_are_optional = false;  ///< the writer chose between pairs and single codes
 };
 
-/// Corrects lambda, or the lambdas of many matrices alike, by what the compressed whole really takes: a search sees
-/// only a sample of a large model's rows, and estimates what streams cost besides their codes. meet_rate() runs the
-/// correction.
+/// Correction of lambda, or of the lambdas of many matrices alike, by the rate that compression really reaches. A
+/// search sees only a sample of a large model's rows, and only estimates what streams cost besides their codes.
+/// meet_rate() runs the correction.
 class rate_correction {
  public:
-  /// Bits per weight by which a rate may miss its target, and above which another pass is tried.
+  /// Bits per weight by which a rate may miss its target, and the miss above which another pass is tried.
   static constexpr double tolerance = 0.02;
   static constexpr double tried_again_above = 0.015;
-  /// The largest number of passes over all weights, including the first; as many again without pairs, if those may go,
-  /// and one that comes last, of AbsMax or again the best one.
+  /// Largest number of passes over all weights, including the first. As many passes without pairs may follow if pairs
+  /// are optional, and a last pass, which uses AbsMax or repeats the best pass.
   static constexpr int most_attempts = 5;
-  /// The largest number where passes above and below the target are known but none meets it: rates of few columns go
-  /// in steps, for a change of a few scales changes the size of all of them. Halving the interval takes these passes.
+  /// Largest number of passes where passes above and below the target are known but none meets it. Rates of matrices
+  /// with few columns move in steps, since a change of a few scales changes the size of all of them. Halving the
+  /// interval takes these passes.
   static constexpr int most_attempts_between = 24;
 
   explicit rate_correction(double target) noexcept : target_(target) {}
 
-  /// The lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
+  /// Returns the lambda to compress at if a search found `lambda`; before the first correction, `lambda` itself.
   double at(double lambda) const noexcept {
     if (stage_ == stage::finest) return 0;
     const double least = least_ > lambda && least_ > 0 ? least_ : lambda;
     return place_ == 0 ? least : detail::short_lambda(least * std::exp2(place_));
   }
 
-  /// True if the next pass leaves codes single, whatever their streams are made for. Where lambda falls to make pairs
-  /// worth their bits, the rate jumps, and only single codes meet the rates in between.
+  /// Whether the next pass leaves codes single, whatever their streams are optimised for. Where a falling lambda makes
+  /// pairs worth their bits, the rate jumps, and only single codes meet the rates in between.
   bool without_pairs() const noexcept { return stage_ != stage::as_chosen; }
 
-  /// Takes the rate that a pass reached; true if another pass promises a better one.
+  /// Takes the rate that a pass reached and returns whether another pass promises a better one.
   bool again(const measured_rate& made) noexcept {
     const double excess = made.bits_per_weight - target_;
     made_ = made;
@@ -80,8 +81,8 @@ class rate_correction {
     return true;
   }
 
-  /// Fails with errc::unreachable_target if the last pass missed the target. A rate below the target is no miss if
-  /// lambda is 0, since AbsMax takes no more.
+  /// Fails with errc::unreachable_target if the last pass missed the target. A rate below the target is not a miss if
+  /// lambda is 0, since AbsMax takes no more bits.
   result<void> check() const {
     const double missed = made_.bits_per_weight - target_;
     if (std::fabs(missed) <= least_step_or(tolerance) || (made_.at_absmax && missed < 0)) return {};
@@ -92,17 +93,18 @@ class rate_correction {
  private:
   enum class stage : std::uint8_t { as_chosen, single, finest };
 
-  /// Bits by which the rate falls where lambda doubles; anything steeper is a jump, anything flatter a step's top.
+  /// Bits by which the rate falls when lambda doubles; a steeper fall is a jump, a flatter one the top of a step.
   static constexpr double steepest_slope = 4.0;
   static constexpr double flattest_slope = 0.02;
-  static constexpr double farthest = 20.0;  ///< of place_
+  static constexpr double farthest = 20.0;  ///< largest magnitude of place_
   static constexpr int most_secants = 3;
   static constexpr double least_interval = 0x1p-9;
 
-  /// Four times lambda takes about one bit per weight off; later passes use the slope that the last two have shown.
-  /// Where rates go in steps, secants lead from the top of one to that of the next and back: halves of the interval
-  /// follow. Where the target lies between two rates of one lambda, as it were, for tiny changes make the scales wider
-  /// or narrower, a rate that meets it is looked for around that lambda.
+  /// Returns the change of place_ for the next pass. Four times the lambda takes about one bit per weight off; later
+  /// passes use the slope that the last two have shown. Where rates move in steps, secants lead from the top of one
+  /// step to that of the next and back, so halves of the interval follow. Tiny changes of lambda may make the scales
+  /// wider or narrower, so that the target lies between two rates of practically one lambda; then lambdas around that
+  /// one are tried.
   double next_step(double excess, double shown, bool between) noexcept {
     const double step = excess / (shown > flattest_slope && shown < steepest_slope ? shown : 0.5);
     if (between) {
@@ -119,8 +121,9 @@ class rate_correction {
     return std::copysign((std::max)(std::fabs(step), std::exp2(attempts_ - 3)), excess);
   }
 
-  /// Goes back to a pass that met the target, if one did. Begins anew without pairs, or else with the finest codes of
-  /// all, which may take fewer bits than the target where few weights, or few values, have rates that jump.
+  /// Goes back to the best pass if it met the target. Otherwise starts again without pairs, or else with the finest
+  /// codes of all, which may take fewer bits than the target where the rates of few weights, or of few values, jump.
+  /// Returns whether another pass follows.
   bool next_stage() noexcept {
     const double allowed = least_step_or(tolerance);
     if (std::fabs(made_.bits_per_weight - target_) <= allowed) return false;
@@ -145,32 +148,33 @@ class rate_correction {
     return true;
   }
 
-  /// `bits`, or by how much the rate of few weights jumps: sizes of streams are multiples of 64 bytes.
+  /// Returns `bits`, or the step of the rate of few weights if that is larger: sizes of streams are multiples of 64
+  /// bytes.
   double least_step_or(double bits) const noexcept {
     return (std::max)(bits, 512.0 / static_cast<double>((std::max)(made_.weights, std::uint64_t{1})));
   }
 
   double target_;
   measured_rate made_{};
-  double least_ = 0;           ///< lambda
+  double least_ = 0;           ///< lower bound of lambda
   double place_ = 0;           ///< log2 of the factor of all lambdas
-  double previous_place_ = 0;  ///< place_ of the pass before; the same if there was none
+  double previous_place_ = 0;  ///< place_ of the pass before; the same as place_ if there was none
   double previous_excess_ = 0;
   std::optional<double> low_;   ///< the last place with a rate above the target
   std::optional<double> high_;  ///< the last place with a rate below the target
   bool absmax_takes_more_ = false;
-  double centre_ = 0;  ///< the place that rates are looked for around
-  int around_ = 0;     ///< how many
-  /// The pass that came nearest.
+  double centre_ = 0;  ///< the place around which places are tried
+  int around_ = 0;     ///< number of places tried around centre_
+  /// Pass whose rate came nearest to the target.
   struct {
-    double bits = 0;  ///< a weight
+    double bits = 0;  ///< per weight
     double least = 0;
     double place = 0;
     stage at_stage = stage::as_chosen;
   } best_;
   int attempts_ = 0;
   stage stage_ = stage::as_chosen;
-  bool repeats_best_ = false;  ///< the last pass is to be that one again
+  bool repeats_best_ = false;  ///< the last pass repeats the best one
 };
 
 /// Runs `pass(correction)`, which compresses all weights at correction.at(their lambdas) and returns a

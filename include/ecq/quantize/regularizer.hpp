@@ -19,7 +19,7 @@ concept regularizer = requires {
 };
 
 namespace detail {
-/// A format whose values are known at compile time; those of clusters, say, are not.
+/// A format whose values are known at compile time; the values of clusters, for example, are not.
 template <class Format>
 concept constant_format = requires { typename std::bool_constant<Format::decode(Format::encode(-1.0F)) == 0.0F>; };
 }  // namespace detail
@@ -30,8 +30,8 @@ concept symmetric_format =
     code_format<Format> && detail::constant_format<Format> && Format::decode(Format::encode(-1.0F)) == -1.0F;
 
 namespace detail {
-/// The smallest positive value of a format, the step of its finest, uniform part: 2^-9 for E4M3, 2^-16 for E5M2, 1 for
-/// Int8. For formats wider than a byte, it is the value of code 1.
+/// Returns the smallest positive value of a format, which is the step of its finest, uniform part: 2^-9 for E4M3, 2^-16
+/// for E5M2, 1 for Int8. For formats wider than a byte, it is the value of code 1.
 template <class Format>
 ECQ_HOST_DEVICE constexpr float smallest_positive() {
   if constexpr (sizeof(typename Format::code_type) > 1) {
@@ -65,7 +65,7 @@ struct l1_norm {
 };
 
 namespace detail {
-/// l1_norm::weight, for devices too.
+/// Value of l1_norm::weight, for devices too.
 template <class Format>
 inline constexpr double l1_weight = l1_norm::weight<Format>();
 }  // namespace detail

@@ -13,8 +13,9 @@
 
 namespace ecq::detail {
 
-/// Four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has. Without it, for
-/// example where nvcc compiles for a device, the same code runs on one lane at a time with the same results.
+/// Values of four neighbouring lanes. The vector extension of GCC and clang compiles to whatever the machine has.
+/// Without it, for example where nvcc compiles for a device, the same code runs on one lane at a time with the same
+/// results.
 #if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 using float_lanes = float __attribute__((vector_size(16)));
 using word_lanes = std::uint32_t __attribute__((vector_size(16)));
@@ -27,7 +28,7 @@ inline constexpr std::size_t lanes_at_once = sizeof(float_lanes) / sizeof(float)
 /// Rows in buffers are padded with zeros to a multiple of this many weights.
 inline constexpr std::size_t row_padding = 16;
 
-/// The type of the bits of `Floats`, which is float_lanes or, as on a device, one float.
+/// Type of the bits of `Floats`, which is float_lanes or, as on a device, one float.
 template <class Floats>
 using bits_of_lanes = std::conditional_t<sizeof(Floats) == sizeof(float), std::uint32_t, word_lanes>;
 
@@ -35,7 +36,7 @@ template <class Floats>
 ECQ_HOST_DEVICE Floats every_lane(float value) noexcept {
   return Floats{} + value;
 }
-/// left < right ? left : right. GCC alone makes four instructions of that, where the machine has one.
+/// Returns left < right ? left : right. From that expression GCC makes four instructions where the machine has one.
 template <class Floats>
 ECQ_HOST_DEVICE Floats smaller_of(Floats left, Floats right) noexcept {
 #if ECQ_X86 && !defined(__clang__) && !defined(__CUDACC__)
@@ -43,7 +44,7 @@ ECQ_HOST_DEVICE Floats smaller_of(Floats left, Floats right) noexcept {
 #endif
   return left < right ? left : right;
 }
-/// left > right ? left : right.
+/// Returns left > right ? left : right.
 template <class Floats>
 ECQ_HOST_DEVICE Floats larger_of(Floats left, Floats right) noexcept {
 #if ECQ_X86 && !defined(__clang__) && !defined(__CUDACC__)
@@ -121,7 +122,7 @@ struct rounding<Format> {
   static constexpr std::uint32_t up = std::uint32_t{dropped} << 23;
   static constexpr std::uint32_t least_pushed = (first_exponent << 23) + up;
 
-  /// The bits of that power of two; subnormal numbers belong to the lowest binade.
+  /// Returns the bits of the power of two to add; subnormal numbers belong to the lowest binade.
   template <class Floats>
   ECQ_HOST_DEVICE static bits_of_lanes<Floats> pushed_by(Floats magnitudes) noexcept {
     using words = bits_of_lanes<Floats>;

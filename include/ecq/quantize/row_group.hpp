@@ -21,11 +21,11 @@
 namespace ecq {
 
 /// rows x columns weights of fp32, bf16 or fp16 (little-endian) as kernels see them: all rows of a matrix, or a sample
-/// of them (row_sample). Rows are those of the stream of matrices that the sample is of. A weight that is not finite is
-/// reported by its number, first_number + row of the stream * numbers_per_row + column.
+/// of them (row_sample). Rows of a sample are counted through the stream of matrices that it belongs to. A weight that
+/// is not finite is reported by its number, first_number + row of the stream * numbers_per_row + column.
 struct kernel_weights {
-  /// Weight (0, 0) of the matrix, aligned to its size, or of a stream whose rows all lie like those of this matrix:
-  /// then an address where nothing need be.
+  /// Address of weight (0, 0) of the matrix, aligned to its size. For a matrix of a stream, address of weight (0, 0) of
+  /// the stream as if all its rows lay like those of this matrix; nothing need be there.
   const std::byte* data = nullptr;
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
@@ -37,26 +37,26 @@ struct kernel_weights {
   std::uint64_t rows_of_stream = 0;
   dtype type = dtype::fp32;
 
-  /// The row of the stream that is row `row` of these rows.
+  /// Returns the row of the stream that is row `row` of these rows.
   ECQ_HOST_DEVICE std::uint64_t row_of_stream(std::uint64_t row) const {
     return detail::sampled_row(first + row, step, rows_of_stream);
   }
 };
 
-/// What quantising a row needs to know of it.
+/// Summary of a row, needed to quantise it.
 struct row_summary {
   double magnitudes;      ///< sum of the magnitudes, times 2^-exponent
   float largest;          ///< magnitude, times 2^-exponent; 0 for a row of zeros or with a weight that is not finite
   std::int32_t exponent;  ///< exponent_of_group
 };
 
-/// The number of threads for a row of `columns` weights: one for each sum in its order of summation.
+/// Returns the number of threads for a row of `columns` weights: one for each sum in its order of summation.
 ECQ_HOST_DEVICE constexpr unsigned threads_of_row(std::uint64_t columns) noexcept {
   return static_cast<unsigned>(detail::row_sums(columns));
 }
 
-/// Threads that quantise a row, one for each sum in its order of summation. `lead` and `decide` give all threads what
-/// one thread's call returns; `multiply` and `divide` round once, whatever options the compiler has.
+/// Threads that quantise a row, one for each sum in its order of summation. `lead` and `decide` give all threads the
+/// result of one thread's call; `multiply` and `divide` round once, whatever the compiler's options.
 template <class Group>
 concept row_group =
     stepped_group<Group> && requires(Group& group, const typename Group::template own<std::uint32_t>& values,
@@ -74,19 +74,19 @@ concept row_group =
       Group::load_four(from, four);
     };
 
-/// Takes the codes of a row: `sink(column, codes, count)`.
+/// A callable that takes the codes of a row: `sink(column, codes, count)`.
 template <class Sink>
 concept row_sink = requires(const Sink& sink, std::uint64_t column, const std::uint32_t (&codes)[4],
                             std::uint32_t count) { sink(column, codes, count); };
 
-/// The number of weights that are staged at once if a row is longer than the room for it.
+/// Number of weights that are staged at once if a row is longer than the room for it.
 inline constexpr std::uint64_t staged_segment = 8192;
 
 namespace detail {
 
-/// The weights of a row as FP32, in memory that the threads share: all at once if they fit, else segment by segment,
-/// read anew for each walk. The weights that a thread sums up lie side by side, in parts of four; neighbouring threads
-/// find theirs in different banks.
+/// Weights of a row as FP32, in memory that the threads share: all at once if they fit, otherwise segment by segment,
+/// read anew for each walk. The weights that a thread sums up lie side by side, in parts of four; the weights of
+/// neighbouring threads lie in different banks.
 template <row_group Group>
 class staged_row {
  public:
@@ -117,12 +117,12 @@ class staged_row {
     }
   }
 
-  /// The bits of the largest magnitude that each thread has staged so far; those of NaN and infinity exceed those of
-  /// any number.
+  /// Returns the bits of the largest magnitude that each thread has staged so far; the bits of NaN and infinity exceed
+  /// those of any number.
   ECQ_HOST_DEVICE const typename Group::template own<std::uint32_t>& largest_bits() const { return largest_; }
 
   /// Sums up the weights in the order of row_sums(), in every thread's own `sums`. `term(weight, distortion, kept)`
-  /// adds to two FP32 numbers.
+  /// adds to `distortion` and `kept`, two FP32 numbers.
   template <class Term>
   ECQ_HOST_DEVICE void sum(typename Group::template own<group_sums>& sums, const Term& term) {
     each_segment([&](std::uint64_t, std::uint32_t count) {
@@ -146,14 +146,14 @@ class staged_row {
     });
   }
 
-  /// Weight number `index` of the segment.
+  /// Returns weight number `index` of the segment.
   ECQ_HOST_DEVICE float at(std::uint32_t index) const {
     return staging_[place(index / tile_weights * lanes_of_tile + index % lanes_of_tile,
                           index / lanes_of_tile % (tile_weights / lanes_of_tile))];
   }
 
-  /// The column of the first weight that is not finite among those that `thread` looks at; at least the row's length if
-  /// there is none.
+  /// Returns the column of the first weight that is not finite among those that `thread` checks, or at least the row's
+  /// length if there is none.
   ECQ_HOST_DEVICE std::uint64_t first_non_finite(std::uint32_t thread) const {
     std::uint64_t column = thread;
     while (column < weights_.columns && (bits_at(column) & 0x7f800000U) != 0x7f800000U) column += Group::size();
@@ -161,7 +161,7 @@ class staged_row {
   }
 
  private:
-  /// Where weight `step` (of 16) of sum `unit` lies.
+  /// Returns the place of weight `step` (of 16) of sum `unit`.
   ECQ_HOST_DEVICE static std::uint32_t place(std::uint32_t unit, std::uint32_t step) {
     return unit * 16 + ((step ^ (unit << 1)) & 12U) + step % 4;
   }
@@ -229,7 +229,7 @@ class staged_row {
 
   Group& group_;
   const kernel_weights& weights_;
-  const std::byte* from_;  ///< the row's first weight: one address to keep, not the matrix and a number
+  const std::byte* from_;  ///< the row's first weight: one address to keep instead of the matrix and a row number
   float* staging_;
   std::uint64_t capacity_;
   bool staged_ = false;
@@ -269,15 +269,15 @@ summarize_row(Group& group, const kernel_weights& weights, std::uint64_t row,
   });
 }
 
-/// Returns the sum of all magnitudes of a matrix, in the order of detail::sum_over_groups and with no row above
-/// detail::balance_limit_of, to every thread.
+/// Returns the sum of all magnitudes of a matrix to every thread. Rows are summed in the order of
+/// detail::sum_over_groups() and count for at most detail::balance_limit_of().
 template <row_group Group>
 ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::uint64_t count) {
   static_assert(Group::size() == detail::most_row_sums);
   const auto number = [&](std::uint64_t i) {
     return Group::multiply(rows[i].magnitudes, detail::power_of_two_f64(rows[i].exponent));
   };
-  std::uint32_t exponent = 0;  // that of enough rows
+  std::uint32_t exponent = 0;  // the largest that enough rows have or exceed
   for (std::uint32_t bit = 1024; bit != 0; bit /= 2) {
     typename Group::template own<detail::group_sums> counts{};
     Group::each_thread([&](std::uint32_t thread) {
@@ -306,7 +306,7 @@ ECQ_HOST_DEVICE double sum_of_rows(Group& group, const row_summary* rows, std::u
 
 namespace detail {
 
-/// The scale at which to evaluate a row next or, once finished, its stored scale.
+/// Scale at which to evaluate a row next or, once finished, its stored scale.
 struct row_step {
   float scale;
   float inverse;  ///< 1 / scale
@@ -362,7 +362,7 @@ ECQ_HOST_DEVICE row_step find_scale(Group& group, balanced_scale_search& search,
 
 }  // namespace detail
 
-/// The balance that all rows of a matrix share, lambda * weight * mean magnitude; 0 stands for AbsMax.
+/// Returns the balance that all rows of a matrix share, lambda * weight * mean magnitude; 0 stands for AbsMax.
 template <class Format>
 ECQ_HOST_DEVICE double balance_of_rows(double lambda, double magnitudes, std::uint64_t weights) noexcept {
   return lambda * detail::l1_weight<Format> * (magnitudes / static_cast<double>(weights));

@@ -23,18 +23,18 @@
 
 namespace ecq {
 
-/// Minimises distortion + lambda * regulariser by the straight-through gradient, as EntQuant's L-BFGS does. That
-/// gradient separates by group, so its zero is, for each group i by itself, the scale s at which
+/// Scale search that minimises distortion + lambda * regulariser by the straight-through gradient, as EntQuant's L-BFGS
+/// does. That gradient separates by group, so it is zero where each group i by itself has the scale s at which
 ///
 ///   degree * D_i(s) / D = lambda * weight / (rows * columns) * sum over codes that are not zero of |w| / s
 ///
-/// with D_i(s) the distortion of the group and D that of the whole matrix set to zero, where the few groups that stand
-/// out by more than a factor of 64 count for no more than that. The left side grows with s and the right side falls; a
-/// few evaluations suffice. lambda = 0 means AbsMax. Where the gradient asks for scales far
-/// below AbsMax (Int8, outliers and small lambda: clamped weights pass their gradient straight through as well), the
-/// scale is AbsMax.
+/// where D_i(s) is the distortion of the group and D the distortion of the whole matrix set to zero. In D, the few
+/// groups that stand out by more than a factor of 64 count for no more than that. The left side grows with s and the
+/// right side falls; a few evaluations suffice. lambda = 0 means AbsMax. Where the gradient asks for scales far below
+/// AbsMax (Int8, outliers and small lambda: clamped weights pass their gradient straight through as well), the scale is
+/// AbsMax.
 ///
-/// With factors of rows, the lambda of a group is that of its row.
+/// With row_factors, the lambda of a group is that of its row.
 ///
 /// The result is the same on every machine and for every thread count.
 template <distortion Distortion = relative_l1, regularizer Regularizer = l1_norm>
@@ -42,7 +42,7 @@ struct row_root {
   static constexpr std::string_view name = "row_root";
 
   double lambda = 0;  ///< at least 0; 4 times the lambda takes about 1 bit per weight less
-  /// Empty, or one for each row, above 0: what times lambda is that row's. Of layouts whose groups have one row alone.
+  /// Factors of lambda, one for each row and above 0, or empty. Only for layouts whose groups lie within one row.
   std::span<const double> row_factors{};
 
   template <symmetric_format Format>
@@ -51,7 +51,7 @@ struct row_root {
 
 namespace detail {
 
-/// Runs `search` to its end; `evaluate(scale)` returns result<group_sums>.
+/// Runs `search` to its end and returns the scale found; `evaluate(scale)` returns result<group_sums>.
 template <class Evaluate>
 result<float> balanced_scale(balanced_scale_search search, const Evaluate& evaluate) {
   while (!search.finished()) {
@@ -61,7 +61,7 @@ result<float> balanced_scale(balanced_scale_search search, const Evaluate& evalu
   return search.scale();
 }
 
-/// Fails with errc::invalid_argument unless there are no factors, or those of row_root::row_factors.
+/// Fails with errc::invalid_argument unless `factors` meet the requirements of row_root::row_factors.
 inline result<void> check_row_factors(double lambda, std::span<const double> factors, const group_layout& layout) {
   if (factors.empty()) return {};
   if (factors.size() != layout.rows || layout.rows_per_group != 1) {

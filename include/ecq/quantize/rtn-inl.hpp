@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of rounding to nearest.
+/// Definition of RTN.
 
 #include <algorithm>
 #include <bit>

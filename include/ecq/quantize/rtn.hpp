@@ -8,7 +8,7 @@
 
 namespace ecq {
 
-/// Quantises to symmetric integers of `bits` bits with one BF16 scale per row, max|w| / (2^(bits-1) - 1): bits + 16 /
+/// Quantiser to symmetric integers of `bits` bits with one BF16 scale per row, max|w| / (2^(bits-1) - 1): bits + 16 /
 /// columns bits per weight. Codes are two's complement. Rounded weights are q * scale with the stored scale.
 struct rtn {
   static constexpr std::string_view name = "rtn";

@@ -15,8 +15,8 @@
 namespace ecq {
 
 /// A policy that chooses the scale of every group of a matrix: `scales[g]`, positive and finite, one for each group of
-/// `layout`; the quantizer rounds them to BF16. Precondition: the weights are finite. A group of nothing but zeros may
-/// get any such scale.
+/// `layout`; the quantizer rounds them to BF16. Precondition: the weights are finite. A group of zeros may get any such
+/// scale.
 template <class Policy, class Format>
 concept scale_search = code_format<Format> && requires(const Policy policy, const cpu backend, weights_view weights,
                                                        group_layout layout, std::span<float> scales) {

@@ -29,8 +29,8 @@ namespace ecq {
 
 namespace detail {
 
-/// Sets codes[i] to Format::encode(weights[i] * (1 / scale)), with quotient and product each rounded to FP32, and -0 as
-/// +0. Precondition: `weights` is padded to a multiple of row_padding, and `codes` is not longer.
+/// Sets codes[i] to Format::encode(weights[i] * (1 / scale)), with quotient and product each rounded to FP32, and -0
+/// encoded as +0. Precondition: `weights` is padded to a multiple of row_padding, and `codes` is not longer.
 template <class Format>
 void encode_weights(std::span<const float> weights, float scale, std::span<std::uint8_t> codes) noexcept {
   const float inverse = 1.0F / scale;
@@ -50,9 +50,9 @@ void encode_weights(std::span<const float> weights, float scale, std::span<std::
 
 }  // namespace detail
 
-/// A quantiser whose scales `Search` finds; they are shared as `Granularity` says and stored as BF16. Codes follow from
+/// A quantiser whose scales are found by `Search`, shared as `Granularity` says, and stored as BF16. Codes follow from
 /// the stored scale: Format::encode(w * (1 / scale)), with the reciprocal and the product each rounded to FP32, and -0
-/// as +0.
+/// encoded as +0.
 template <class Search, granularity Granularity = per_channel>
 struct scaled_quantizer {
   static constexpr std::string_view name = Search::name;
@@ -64,7 +64,7 @@ struct scaled_quantizer {
     return granularity.layout(rows, columns);
   }
 
-  /// Where the search has factors of rows (row_weighted).
+  /// Returns a copy with these factors of lambda for its rows (row_weighted), if the search supports them.
   constexpr scaled_quantizer with_row_factors(std::span<const double> factors) const noexcept
     requires requires(Search search) { search.row_factors = factors; }
   {

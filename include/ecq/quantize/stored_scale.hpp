@@ -17,9 +17,9 @@ inline constexpr float smallest_normal_float = (std::numeric_limits<float>::min)
 inline constexpr float largest_float = (std::numeric_limits<float>::max)();
 }  // namespace detail
 
-/// The largest stored scale. Scales lie between 2^-126 and this one, so that scale, 1 / scale and code * scale are
-/// finite normal numbers (or zero). Weights so small that their scale would lie below lose codes; weights so large that
-/// it would lie above keep too many.
+/// Returns the largest stored scale. Scales lie between 2^-126 and this one, so that scale, 1 / scale and code * scale
+/// are finite normal numbers (or zero). Weights so small that their scale would lie below this range lose codes;
+/// weights so large that it would lie above keep too many.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
   // Int8 has one code beyond `largest`, hence the step down.
@@ -28,7 +28,7 @@ ECQ_HOST_DEVICE constexpr bf16 largest_scale() noexcept {
 }
 
 namespace detail {
-/// largest_scale(), computed by the compiler where it can.
+/// Returns largest_scale(), computed at compile time where possible.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 kept_largest_scale() noexcept {
   if constexpr (constant_format<Format>) {
@@ -40,8 +40,8 @@ ECQ_HOST_DEVICE constexpr bf16 kept_largest_scale() noexcept {
 }
 }  // namespace detail
 
-/// `scale` rounded to the nearest BF16 number between 2^-126 and largest_scale(); NaN and numbers that are not positive
-/// give 1.
+/// Returns `scale` rounded to the nearest BF16 number between 2^-126 and largest_scale(); NaN and numbers that are not
+/// positive give 1.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
   constexpr bf16 smallest(detail::smallest_normal_float);
@@ -52,7 +52,8 @@ ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
 }
 
 namespace detail {
-/// scale * 2^exponent, limited to the bounds of stored scales. Precondition: `scale` is a positive normal number.
+/// Returns scale * 2^exponent, limited to the bounds of stored scales. Precondition: `scale` is a positive normal
+/// number.
 template <number_format Format>
 ECQ_HOST_DEVICE constexpr float denormalize(float scale, int exponent) noexcept {
   const double exact = static_cast<double>(scale) * power_of_two_f64(exponent);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of the search for a lambda.
+/// Definition of find_lambda().
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace ecq::detail {
 
-/// The bits per weight of a model as a function of lambda.
+/// Bits per weight of a model as a function of lambda.
 class rate_of_model {
  public:
   rate_of_model(const cpu& backend, std::span<const rate_input> inputs, const rate_options& options,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The lambda that gives a model the bits per weight asked for.
+/// Search for the lambda that gives a model the bits per weight asked for.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,15 +28,15 @@ struct no_overhead {
   double operator()(std::size_t, std::uint64_t) const noexcept { return 0; }
 };
 
-/// How the rate of a model is measured.
+/// Options for measuring the rate of a model.
 struct rate_options {
-  std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights to look at, about; of a smaller model, all
+  std::uint64_t sample_limit = std::uint64_t{1} << 22;  ///< weights to sample, about; of a smaller model, all
   bool count_scales = true;                             ///< count scales and exact weights
-  double scale_bits = 16;                               ///< of each scale that counts
-  /// Called when inputs[index] has been read, once for each input that has weights. The search has then copied what it
-  /// looks at, so that memory of a mapped file can be given back: a system may map 2 MiB for every row that is touched.
+  double scale_bits = 16;                               ///< bits of each scale that counts
+  /// Called when inputs[index] has been read, once for each input that has weights. The search has then copied its
+  /// sample, so memory of a mapped file can be released: a system may map 2 MiB for every row that is touched.
   std::function<void(std::size_t)> finished_reading{};
-  /// What errors call inputs[index], if given.
+  /// Returns the name of inputs[index] for errors; optional.
   std::function<std::string(std::size_t)> label{};
 };
 
@@ -47,8 +47,8 @@ struct entquant_at {
 
 namespace detail {
 
-/// Makes the codes and scales of a matrix at `lambda` times its factors: those of rows, if there are any and the
-/// quantiser that quantizer_at(lambda) makes takes them, or else that of the whole matrix.
+/// Makes the codes and scales of a matrix at `lambda` times its factors: the factors of its rows, if there are any and
+/// the quantiser that quantizer_at(lambda) makes takes them, or else the factor of the whole matrix.
 template <code_format Format, class QuantizerAt>
 result<void> quantize_at(const QuantizerAt& quantizer_at, double lambda, const lambda_factors& factors,
                          const cpu& backend, const weights_view& weights, std::span<std::uint8_t> codes,
@@ -64,17 +64,17 @@ result<void> quantize_at(const QuantizerAt& quantizer_at, double lambda, const l
 
 /// A quantiser at any lambda, whatever its type.
 struct quantizer_at_lambda {
-  std::function<std::size_t(std::size_t rows, std::size_t columns)> scales;  ///< how many scales
-  /// Makes the codes and scales of a sample, at its factors of lambda.
+  std::function<std::size_t(std::size_t rows, std::size_t columns)> scales;  ///< number of scales
+  /// Makes the codes and scales of a sample, at `lambda` times the sample's factors.
   std::function<result<void>(double lambda, const cpu& backend, const sampled_weights& sample,
                              std::span<std::uint8_t> codes, std::span<bf16> scales)>
       quantize;
-  /// Called, if there is one, before quantize() is called for the samples of a model: `lambda` is theirs before their
+  /// Called, if set, before quantize() is called for the samples of a model; `lambda` is not yet multiplied by their
   /// factors.
   std::function<result<void>(double lambda, const cpu& backend, std::span<const sampled_weights> samples)> begin{};
-  double packed_scale_bits = expected_scale_bits;  ///< of a scale in a file, about
+  double packed_scale_bits = expected_scale_bits;  ///< approximate bits of a scale in a file
 
-  /// The quantiser that quantizer_at(lambda) makes, to codes of `Format`. Copies `quantizer_at`.
+  /// Wraps the quantiser that quantizer_at(lambda) makes, with codes of `Format`. Copies `quantizer_at`.
   template <code_format Format, class QuantizerAt>
   static quantizer_at_lambda of(const QuantizerAt& quantizer_at) {
     return {[=](std::size_t rows, std::size_t columns) { return quantizer_at(0.0).layout(rows, columns).count(); },
@@ -86,14 +86,14 @@ struct quantizer_at_lambda {
   }
 };
 
-/// lambda_for_bits for any quantiser.
+/// Like lambda_for_bits(), for any quantiser.
 result<double> find_lambda(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                            const std::function<double(std::size_t stream, std::uint64_t codes)>& overhead_bits,
                            const rate_options& options, const quantizer_at_lambda& quantizer);
 
 }  // namespace detail
 
-/// Finds one lambda for all `inputs`, each of which takes it times its factors, such that
+/// Finds one lambda for all `inputs`, each quantised at lambda times its factors, such that
 ///
 ///   (sum over streams of entropy of the codes * their number + overhead_bits(stream, codes) + bits of the scales)
 ///
@@ -102,12 +102,12 @@ result<double> find_lambda(const cpu& backend, std::span<const rate_input> input
 /// must fall as lambda grows.
 ///
 /// Large models are measured on a sample: one row of each k neighbours among the rows of a stream's matrices, copied
-/// once; no other row is read. The rate of the real codes may then differ; rate_correction takes over from there.
+/// once; no other row is read. The rate of the real codes may then differ, which rate_correction corrects.
 ///
 /// A target that is at least the rate of lambda = 0 (AbsMax) gives 0. Errors: errc::unreachable_target for a target
 /// below what scales, overhead and codes that are nearly all zero need; errc::non_finite, as the quantiser reports it,
 /// for the rows that are read; errc::invalid_argument for a target out of range, for a stream number that is too large,
-/// and for another number of factors than of rows; errc::out_of_memory.
+/// and for a number of row factors other than the number of rows; errc::out_of_memory.
 template <code_format Format, class Overhead = no_overhead, class QuantizerAt = entquant_at>
 result<double> lambda_for_bits(const cpu& backend, std::span<const rate_input> inputs, double target_bits,
                                const Overhead& overhead_bits = {}, const rate_options& options = {},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Trellis-coded quantisation: the options.
+/// Options of trellis-coded quantisation.
 
 #include <cmath>
 #include <cstddef>
@@ -14,26 +14,29 @@
 
 namespace ecq {
 
-/// Quantises to codes of Int8 that lie on a trellis, whose indices the stream codes (stream_options::trellis): less
-/// noise than rounding leaves at the same rate. One step a matrix, in proportion to the root of the mean square of its
-/// weights, and larger in rows with weights beyond the codes. Every weight is quantised once, by the cheapest path of
-/// Viterbi's algorithm, whose cost counts the bits of indices as a sample of the model takes them. Set exactly one of
-/// target_bits and lambda.
+/// Quantiser to codes of Int8 that lie on a trellis. The stream codes their indices (stream_options::trellis), which
+/// leaves less noise than rounding at the same rate. Each matrix has one step, in proportion to the root of the mean
+/// square of its weights; rows with weights beyond the codes have a larger one. Every weight is quantised once, by the
+/// cheapest path that Viterbi's algorithm finds; its cost counts the bits that indices take in a sample of the model.
+/// Set exactly one of target_bits and lambda.
 struct tcq {
   static constexpr std::string_view name = "tcq";
-  unsigned state_bits = trellis{}.state_bits;  ///< log2 of the states, 2..5; more are better, and take longer
-  /// log2 of the codes between two returns to state 0, 10..18; streams of shorter chunks take those of a chunk.
+  unsigned state_bits = trellis{}.state_bits;  ///< log2 of the states, 2..5; more are better but slower
+  /// log2 of the number of codes between two returns to state 0, 10..18. In a stream of shorter chunks, a chunk is one
+  /// period.
   unsigned period_bits = trellis{}.period_bits;
   /// Bits per weight, everything counted, over all matrices together.
   std::optional<double> target_bits{};
   /// At least 0. For Gaussian weights, about the rate that entquant::lambda gives; 0: no weight lies beyond the codes.
   std::optional<double> lambda{};
-  /// Matrices of rows that are shorter have one scale, since one for each row would cost more than it brings.
+  /// Least length of rows with scales of their own. Matrices with shorter rows have one scale, since one for each row
+  /// would cost more than it brings.
   std::size_t shortest_scaled_row = 256;
 
   constexpr bool has_scaled_rows(std::size_t columns) const noexcept { return columns >= shortest_scaled_row; }
 
-  /// The scales of a matrix. They make rows, or the matrix, unbiased: <w,v> = <w,w> for weights w that become v.
+  /// Returns the layout of a matrix's scales. The scales make rows, or the matrix, unbiased: <w,v> = <w,w> for weights
+  /// w that become v.
   constexpr group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
     return has_scaled_rows(columns) ? per_channel{}.layout(rows, columns) : per_tensor{}.layout(rows, columns);
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Codes of a matrix that lie on a trellis, and what their indices cost.
+/// Codes of a matrix that lie on a trellis, and the bits that their indices cost.
 
 #include <algorithm>
 #include <array>
@@ -33,15 +33,15 @@
 
 namespace ecq::detail {
 
-/// The cost of a bit in squares of the step of the codes.
+/// Cost of a bit, in squares of the step between codes.
 inline constexpr float trellis_rate_weight = 0.4F;
 
-/// The steps between neighbouring codes at a lambda, within the bounds of stored scales: one a matrix or, with
-/// `by_rows`, one a row. All are the same but for rows that have a weight beyond the codes, or factors of their own.
-/// Errors: errc::non_finite. Precondition: there are as many factors of rows as rows, or none.
+/// Returns the steps between neighbouring codes at a lambda, within the bounds of stored scales: one per matrix or,
+/// with `by_rows`, one per row. All steps are the same, except in rows that have a weight beyond the codes or factors
+/// of their own. Errors: errc::non_finite. Precondition: there are as many row factors as rows, or none.
 inline result<std::vector<float>> trellis_steps(const cpu& backend, const weights_view& weights, double lambda,
                                                 const lambda_factors& factors, bool by_rows) {
-  // Gaussian weights take 3 bits at steps of 0.254 of their deviation, and at EntQuant's lambda of 14.5.
+  // Gaussian weights take 3 bits at steps of 0.254 of their standard deviation, and at EntQuant's lambda of 14.5.
   constexpr double rms_of_step = 0.0667;
   constexpr auto end = static_cast<double>(largest_path_code);
   constexpr auto greatest = static_cast<double>(static_cast<float>(largest_scale<int8>()));
@@ -63,8 +63,8 @@ inline result<std::vector<float>> trellis_steps(const cpu& backend, const weight
   return steps;
 }
 
-/// Writes a code for each weight, row-major. The first one is at `position` of the stream, where lanes are in `states`.
-/// Precondition: weights are finite.
+/// Writes a code for each weight, row-major. The first one is at `position` of the stream, where the lanes are in
+/// `states`. Precondition: weights are finite.
 inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, const path_costs& costs,
                                        const weights_view& weights, std::span<const float> steps,
                                        std::uint64_t position, const lane_states& states,
@@ -93,13 +93,13 @@ inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, 
       });
 }
 
-/// Sets scales, one for each step, to the steps times the unbiased gain of what they cover: rows, or the whole matrix.
-/// The scale is 0 where all weights are but codes are not: paths that come from another matrix may begin in an odd
-/// quantiser, which has no 0.
+/// Sets the scales, one for each step, to the step times the unbiased gain of the weights that the scale covers: a row,
+/// or the whole matrix. The scale is 0 where all weights are 0 but some codes are not: paths that come from another
+/// matrix may begin in the odd quantiser, which has no 0.
 inline result<void> set_trellis_scales(const cpu& backend, const weights_view& weights,
                                        std::span<const std::uint8_t> codes, std::span<const float> steps,
                                        std::span<bf16> scales) {
-  // Rows of which almost nothing is left would be blown up by more than they are known.
+  // Without a limit, rows of which almost nothing is left would be amplified by more than is known of them.
   constexpr double greatest_gain = 2;
   const auto scale_of = [&](const unbiased_gain& gain, float step) {
     return stored_scale<int8>(static_cast<float>((std::min)(gain.value(), greatest_gain) * static_cast<double>(step)));
@@ -134,7 +134,8 @@ inline result<void> set_trellis_scales(const cpu& backend, const weights_view& w
   return {};
 }
 
-/// Bits of indices that occur as often as `counts` says. Those that do not occur take more than the others.
+/// Returns the bits of indices that occur as often as `counts` says. Indices that do not occur take more bits than the
+/// others.
 inline index_bits bits_of_indices(std::span<const double, index_count> counts) {
   constexpr double unseen = 0.02;
   double total = 0;
@@ -142,12 +143,12 @@ inline index_bits bits_of_indices(std::span<const double, index_count> counts) {
   index_bits bits{};
   for (std::size_t index = 0; index < bits.size(); ++index) {
     const double exact = std::log2(total / (counts[index] + unseen));
-    bits[index] = static_cast<float>(std::round(exact * 256) / 256);  // where logarithms of all machines agree
+    bits[index] = static_cast<float>(std::round(exact * 256) / 256);  // so that the logarithms of all machines agree
   }
   return bits;
 }
 
-/// What indices cost before anything is known of how often they occur.
+/// Returns the bits that indices are assumed to take while their frequencies are unknown.
 inline index_bits usual_index_bits() {
   index_bits bits{};
   for (std::size_t number = 0; number < index_count; ++number) {
@@ -156,8 +157,8 @@ inline index_bits usual_index_bits() {
   return bits;
 }
 
-/// What indices cost in a model at a lambda: found by passes over `samples`, each with the costs that the last one
-/// has led to. Rows have scales as `how` says.
+/// Returns the bits that indices take in a model at a lambda. They are found by passes over `samples`, each with the
+/// costs that result from the pass before. Rows have scales as `how` says.
 inline result<index_bits> find_index_bits(const cpu& backend, const trellis& walk,
                                           std::span<const sampled_weights> samples, double lambda,
                                           const tcq& how = {}) {

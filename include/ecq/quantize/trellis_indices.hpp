@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Counts of the indices of codes that lie on a trellis. A code tells which quantiser it is of, so no walk is needed.
+/// Counts of the indices of codes that lie on a trellis. A code tells which quantiser it belongs to, so no walk is
+/// needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace ecq {
 
-/// Counts of indices, from those of codes.
+/// Returns the counts of indices, given the counts of their codes.
 inline histogram counts_of_indices(const histogram& codes) noexcept {
   histogram indices;
   for (std::size_t code = 0; code < codes.counts.size(); ++code) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The states of a trellis's lanes, forwards over codes and one step back.
+/// States of a trellis's lanes, forwards over codes and one step back.
 
 #include <array>
 #include <cstddef>
@@ -12,36 +12,36 @@
 
 namespace ecq::detail {
 
-/// The states of all lanes.
+/// States of all lanes.
 using lane_states = std::array<std::uint8_t, lane_count>;
 
-/// The state from which an index of `parity` leads to `state`. Both of them have the same quantiser: the highest bit of
-/// `state`.
+/// Returns the state from which an index of `parity` leads to `state`. For either parity, that state has the same
+/// quantiser: the highest bit of `state`.
 constexpr unsigned state_before(const trellis& walk, unsigned state, unsigned parity) noexcept {
   const unsigned quantizer = state >> (walk.state_bits - 1);
   const unsigned rest = state ^ (quantizer * walk.next(1, 0)) ^ (parity * walk.next(0, 1));
   return ((rest << 1) | quantizer) & (walk.states() - 1);
 }
 
-/// What a search for paths of some lanes side by side reads and writes (trellis_search.hpp). Arrays for steps have as
-/// many elements a step, one for each lane.
+/// Input and output of a search for the paths of several lanes side by side (trellis_search.hpp). Arrays for steps have
+/// one element for each lane in every step.
 struct lane_run {
   const float* cells;         ///< path_costs::cells(), 8 numbers each
   const std::int32_t* codes;  ///< path_costs::codes()
-  float per_step;             ///< cells in a step of the codes
-  float first_weight;         ///< where the first cell begins
-  float limit;                ///< of the magnitude of weights
-  const float* weights;       ///< of the first lane's first step; a group is group_symbols further
+  float per_step;             ///< cells per step between codes
+  float first_weight;         ///< the beginning of the first cell
+  float limit;                ///< largest magnitude of weights
+  const float* weights;       ///< from the first lane's first step on; groups are group_symbols apart
   std::size_t groups;
-  const std::int32_t* first_steps;  ///< the steps of each lane that exist
-  const std::int32_t* last_steps;
-  const std::uint8_t* states;  ///< where the lanes begin
-  std::int32_t* places;        ///< room for all steps
-  std::int32_t* decisions;     ///< room for all steps
-  std::uint8_t* out;           ///< codes, as weights are
+  const std::int32_t* first_steps;  ///< for each lane, the first step that exists
+  const std::int32_t* last_steps;   ///< for each lane, the step behind the last that exists
+  const std::uint8_t* states;       ///< states in which the lanes begin
+  std::int32_t* places;             ///< room for all steps
+  std::int32_t* decisions;          ///< room for all steps
+  std::uint8_t* out;                ///< codes, laid out like weights
 };
 
-/// The states behind the first codes of a stream. `codes` lie on the trellis.
+/// Returns the states behind `codes`, the first codes of a stream, which lie on the trellis.
 inline lane_states states_behind(const trellis& walk, std::span<const std::byte> codes) noexcept {
   lane_states states{};
   const std::size_t period = std::size_t{1} << walk.period_bits;

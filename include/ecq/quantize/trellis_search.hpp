@@ -24,28 +24,30 @@ namespace ecq::detail {
 inline constexpr int smallest_index = -64;
 inline constexpr std::size_t index_count = 128;
 
-/// The largest magnitude of a weight, in steps between codes, that lies within the codes of both quantisers.
+/// Largest magnitude of a weight, in steps between codes, that lies within the codes of both quantisers.
 inline constexpr float largest_path_code = 126;
 
-/// What each index costs, in bits, by index - smallest_index.
+/// Bits that each index costs, by index - smallest_index.
 using index_bits = std::array<float, index_count>;
 
-/// What a step of a path costs: (weight - code)^2 + rate_weight * bits of the index. Weights are in steps of the codes.
+/// Costs of the steps of a path: (weight - code)^2 + rate_weight * bits of the index. Weights are in steps between
+/// codes.
 ///
 /// Each quantiser has a best candidate for a weight among its even indices and one among its odd ones. They are found
-/// beforehand for cells of weights, by the middle of a cell. There are four candidates a cell, number 2 * quantiser +
-/// parity, and the cost of each is a straight line: costs leave out what depends on the weight alone.
+/// beforehand for cells of weights, by the middle of a cell. A cell has four candidates, numbered 2 * quantiser +
+/// parity. The cost of each candidate is a straight line, because costs leave out the term that depends on the weight
+/// alone.
 class path_costs {
  public:
   static constexpr float cells_per_step = 16;
-  static constexpr float first_weight = -127;  ///< where the first cell begins
+  static constexpr float first_weight = -127;  ///< the beginning of the first cell
   static constexpr std::size_t cell_count = 4064;
-  /// Weights beyond count as it and its negative, which lie in the last cell and in the first one.
+  /// Weights beyond the limit or its negative count as these, which lie in the last cell and in the first one.
   static constexpr float limit = 126.96875F;
 
   struct alignas(32) cell {
-    std::array<float, 4> costs;   ///< in the middle
-    std::array<float, 4> slopes;  ///< by the distance from there
+    std::array<float, 4> costs;   ///< in the middle of the cell
+    std::array<float, 4> slopes;  ///< by the distance from the middle
   };
 
   ECQ_EXACT_FLOAT path_costs(const index_bits& bits, float rate_weight) : cells_(cell_count), codes_(cell_count) {
@@ -74,7 +76,7 @@ class path_costs {
   }
 
   const cell* cells() const noexcept { return cells_.data(); }
-  /// The code of each candidate, 8 bits each, the first one lowest.
+  /// Returns, for each cell, the codes of its candidates, 8 bits each, the first one lowest.
   const std::int32_t* codes() const noexcept { return codes_.data(); }
 
  private:
@@ -82,16 +84,17 @@ class path_costs {
   std::vector<std::int32_t> codes_;
 };
 
-/// Finds paths for runs of weights that lie between two returns to state 0. Keeps memory for a run.
+/// Search for the paths of runs of weights that lie between two returns to state 0. Keeps its memory for the next run.
 class path_search {
  public:
   path_search(const trellis& walk, const path_costs& costs, instruction_set isa)
       : walk_(walk), costs_(&costs), isa_(isa) {}
 
-  /// Writes codes for `weights`, whose first is at `position` of the stream; no multiple of 2^period_bits lies behind
-  /// it among them. Lanes begin in `states` and end anywhere. A weight is not NaN. Of paths that cost the same, the one
-  /// whose last state is lowest is taken, then the one with even indices, from the end on. Sums are of FP32, and are
-  /// lowered by the least of a lane behind every group of 128 positions.
+  /// Writes codes for `weights`, the first of which is at `position` of the stream. Lanes begin in `states` and end in
+  /// any state. Of paths that cost the same, the one whose last state is lowest is taken, then the one with even
+  /// indices, from the end on. Costs are summed in FP32; behind every group of 128 positions, all sums of a lane are
+  /// lowered by the least of them. Preconditions: no weight is NaN; no position of a weight after the first is a
+  /// multiple of 2^period_bits.
   void find(std::uint64_t position, std::span<const float> weights, const lane_states& states,
             std::span<std::uint8_t> codes) {
     if (weights.empty()) return;
@@ -135,7 +138,7 @@ class path_search {
     for (std::size_t lane = 0; lane < lane_count; ++lane) search_lane(lane, groups, states[lane]);
   }
 
-  /// Searches `Lanes` lanes at a time by kernel<state bits>(run).
+  /// Searches `Lanes` lanes at a time with kernel<state bits>(run).
   template <std::size_t Lanes, class Kernel>
   void search_side_by_side(std::size_t groups, const lane_states& states, const Kernel& kernel) {
     const std::size_t steps = groups * rounds_per_group;
@@ -164,7 +167,7 @@ class path_search {
     }
   }
 
-  /// The distance of a weight, within the limits, from the first cell's beginning.
+  /// Returns the distance of a weight, bounded to the limits, from the beginning of the first cell.
   static float distance_of(float weight) noexcept {
     return std::clamp(weight, -path_costs::limit, path_costs::limit) - path_costs::first_weight;
   }
@@ -173,7 +176,7 @@ class path_search {
     return static_cast<std::size_t>(distance * path_costs::cells_per_step);
   }
 
-  /// The place of a lane's step in weights_ and codes_.
+  /// Returns the place of a lane's step in weights_ and codes_.
   static std::size_t place_of(std::size_t lane, std::size_t step) noexcept {
     return step / rounds_per_group * group_symbols + lane * rounds_per_group + step % rounds_per_group;
   }

@@ -17,7 +17,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx2 {
 
-/// Rows a to h become columns.
+/// Transposes eight rows of eight numbers.
 ECQ_AVX2 inline void transpose(__m256 (&rows)[8]) {
   __m256 pairs[8], fours[8];
   ECQ_UNROLL
@@ -39,7 +39,7 @@ ECQ_AVX2 inline void transpose(__m256 (&rows)[8]) {
   }
 }
 
-/// The weights of a group by steps.
+/// Loads the weights of eight lanes in a group, one vector for each step.
 ECQ_AVX2 inline void load_steps(const float* weights, __m256 (&steps)[4]) {
   __m256 lanes[4];
   ECQ_UNROLL
@@ -55,7 +55,7 @@ ECQ_AVX2 inline void load_steps(const float* weights, __m256 (&steps)[4]) {
   steps[3] = _mm256_shuffle_ps(low_last, high_last, 0xee);
 }
 
-/// All ones for the lanes that have no step `step`.
+/// Returns all ones for the lanes that have no step `step`.
 ECQ_AVX2 inline __m256i lanes_without(const lane_run& run, std::size_t step) {
   const __m256i now = _mm256_set1_epi32(static_cast<int>(step));
   const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run.first_steps));
@@ -64,7 +64,8 @@ ECQ_AVX2 inline __m256i lanes_without(const lane_run& run, std::size_t step) {
                          _mm256_xor_si256(_mm256_cmpgt_epi32(last, now), _mm256_set1_epi32(-1)));
 }
 
-/// Forwards: the cheapest path to each state, and from where it came. Returns the best of the last states.
+/// Forward pass: finds the cheapest path to each state and stores the decisions that lead there. Returns the best last
+/// state of each lane.
 template <unsigned StateBits>
 ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const lane_run& run, float unreachable) {
   ECQ_EXACT_FLOAT_BODY
@@ -109,7 +110,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const lane_run& run, fl
           added[i] = _mm256_add_ps(rows[i], _mm256_mul_ps(rows[i + 4], away));
         }
         __m256i decided = _mm256_setzero_si256();
-        // Two loops, which GCC unrolls: of 32 states it would unroll half.
+        // Two loops, which GCC unrolls; of one loop over 32 states it would unroll half.
         ECQ_UNROLL
         for (unsigned quantizer = 0; quantizer < 2; ++quantizer) {
           ECQ_UNROLL
@@ -149,7 +150,7 @@ ECQ_EXACT_FLOAT ECQ_AVX2 inline __m256i walk_eight_lanes(const lane_run& run, fl
   return best;
 }
 
-/// The codes of eight lanes, as trellis_search.hpp defines them.
+/// Finds the codes of eight lanes, as path_search::find() (trellis_search.hpp) defines them.
 template <unsigned StateBits>
 ECQ_AVX2 inline void search_eight_lanes(const lane_run& run, float unreachable) {
   constexpr trellis walk{.state_bits = StateBits};

@@ -15,7 +15,7 @@
 
 namespace ecq::detail::neon {
 
-/// Rows become columns.
+/// Transposes four rows of four numbers.
 inline void transpose(float32x4_t (&rows)[4]) {
   const float32x4x2_t even = vtrnq_f32(rows[0], rows[1]), odd = vtrnq_f32(rows[2], rows[3]);
   ECQ_UNROLL
@@ -25,13 +25,13 @@ inline void transpose(float32x4_t (&rows)[4]) {
   }
 }
 
-/// All ones for the lanes that have no step `step`.
+/// Returns all ones for the lanes that have no step `step`.
 inline uint32x4_t lanes_without(const lane_run& run, std::size_t step) {
   const int32x4_t now = vdupq_n_s32(static_cast<std::int32_t>(step));
   return vorrq_u32(vcgtq_s32(vld1q_s32(run.first_steps), now), vcleq_s32(vld1q_s32(run.last_steps), now));
 }
 
-/// What the candidates of four lanes cost. `place` becomes the cell of each weight.
+/// Sets `added` to the costs of the candidates of four lanes, and `place` to the cell of each weight.
 ECQ_EXACT_FLOAT inline void add_costs(const lane_run& run, float32x4_t weights, int32x4_t& place,
                                       float32x4_t (&added)[4]) {
   ECQ_EXACT_FLOAT_BODY
@@ -54,7 +54,8 @@ ECQ_EXACT_FLOAT inline void add_costs(const lane_run& run, float32x4_t weights, 
   for (std::size_t i = 0; i < 4; ++i) added[i] = vaddq_f32(added[i], vmulq_f32(slopes[i], away));
 }
 
-/// Forwards: the cheapest path to each state, and from where it came. Returns the best of the last states.
+/// Forward pass: finds the cheapest path to each state and stores the decisions that lead there. Returns the best last
+/// state of each lane.
 template <unsigned StateBits>
 ECQ_EXACT_FLOAT inline uint32x4_t walk_four_lanes(const lane_run& run, float unreachable) {
   ECQ_EXACT_FLOAT_BODY
@@ -110,13 +111,13 @@ ECQ_EXACT_FLOAT inline uint32x4_t walk_four_lanes(const lane_run& run, float unr
   return best;
 }
 
-/// The codes of four lanes, as trellis_search.hpp defines them.
+/// Finds the codes of four lanes, as path_search::find() (trellis_search.hpp) defines them.
 template <unsigned StateBits>
 inline void search_four_lanes(const lane_run& run, float unreachable) {
   constexpr trellis walk{.state_bits = StateBits};
   const uint32x4_t from_state = vdupq_n_u32(walk.next(1, 0)), from_parity = vdupq_n_u32(walk.next(0, 1));
   const uint32x4_t mask = vdupq_n_u32(walk.states() - 1), one = vdupq_n_u32(1), byte = vdupq_n_u32(0xFF);
-  // Shifts to the right are those to the left by negative numbers.
+  // A shift to the right is a shift to the left by a negative number.
   const auto shifted = [](uint32x4_t value, uint32x4_t by) {
     return vshlq_u32(value, vnegq_s32(vreinterpretq_s32_u32(by)));
   };

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How large the weights of a matrix are.
+/// Root of the mean square and largest magnitude of a matrix's weights.
 
 #include <algorithm>
 #include <bit>
@@ -18,18 +18,18 @@
 
 namespace ecq::detail {
 
-/// The root of the mean square of a matrix's weights, and their largest magnitude; 0 without weights.
+/// Root of the mean square of a matrix's weights, and their largest magnitude; 0 without weights.
 struct weights_extent {
   double rms = 0;
   double largest = 0;
   std::vector<float> largest_of_rows{};
 
-  /// The step of an evenly spaced grid whose codes reach `end` on either side: `share` of the root of the mean square,
-  /// but such that no weight lies beyond the grid.
+  /// Returns the step of an evenly spaced grid whose codes reach `end` on either side: `share` of the root of the mean
+  /// square, or more if a weight would otherwise lie beyond the grid.
   double step(double share, double end) const noexcept { return (std::max)(share * rms, largest / end); }
 };
 
-/// The extent of `weights`, the same for every thread count. Errors: errc::non_finite, naming row and column.
+/// Returns the extent of `weights`, the same for every thread count. Errors: errc::non_finite, naming row and column.
 ECQ_EXACT_FLOAT inline result<weights_extent> extent_of_weights(const cpu& backend, const weights_view& weights) {
   ECQ_EXACT_FLOAT_BODY
   struct row_extent {
@@ -45,7 +45,7 @@ ECQ_EXACT_FLOAT inline result<weights_extent> extent_of_weights(const cpu& backe
       }
       for (std::size_t i = 0; index < values.size(); ++i, ++index) add_one(values[index], squares.part[i]);
       square += squares.total();
-      std::int32_t bits = 0;  // magnitudes of floats have the order of their bits, whose maximum fits vectors
+      std::int32_t bits = 0;  // magnitudes of floats are ordered like their bits, whose maximum compilers vectorise
       for (const float value : values) {
         bits = (std::max)(bits, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU));
       }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Conversion of elements to symbols and raw bits, and back. Raw bits lie one element after another, least significant
-/// bit first.
+/// Conversion between elements and their symbols and raw bits. Raw bits are stored element after element, least
+/// significant bit first.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,12 +21,12 @@ namespace ecq {
 
 namespace detail {
 
-/// Elements handled at a time: a constant, so that the loops over them are vectorised, and a multiple of 8, so that the
-/// raw bits of every run begin at a byte.
+/// Number of elements handled at a time. It is a constant, so that the loops over elements are vectorised, and a
+/// multiple of 8, so that the raw bits of every run begin at a byte boundary.
 inline constexpr std::size_t elements_per_run = 64;
 
-/// Calls `use(first, count)` for runs of elements. Always inlined, so that the count of all runs but the last is a
-/// constant.
+/// Calls `use(first, count)` for each run of elements. Always inlined, so that the count is a compile-time constant for
+/// all runs but the last.
 template <class Use>
 [[gnu::always_inline]] inline void for_each_run(std::size_t count, Use&& use) {
   std::size_t at = 0;
@@ -108,8 +108,8 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
     for (std::size_t i = 0; i < count; ++i) values[i] = bytes[i];
     return;
   }
-  // In blocks of constant size; a shorter last block reads no more than the other cases do. Loops end at the size of a
-  // run, too, for otherwise GCC warns that more were written.
+  // Blocks have a constant size; a shorter last block reads no further than the other cases do. The loops also end at
+  // the size of a run, because GCC otherwise warns about writes beyond it.
   if (bits == 4) {
     for (std::size_t at = 0; at < elements_per_run && at < count; at += 16) {
       std::uint8_t pairs[8];
@@ -136,8 +136,8 @@ inline void unpack_raw_bits(unsigned bits, const std::byte* from, std::size_t co
 
 }  // namespace detail
 
-/// Joins symbols and raw bits to elements, which may lie at any address. `symbols` are those that a decoder wrote, with
-/// zeros for their raw low bits; with bits == element_bits they are not read. `symbols` may be the last `count` bytes
+/// Joins symbols and raw bits into elements, which may lie at any address. `symbols` are as a decoder wrote them, with
+/// zeros in place of their raw low bits; they are not read if bits == element_bits. They may be the last `count` bytes
 /// of the elements' memory. Reads up to 8 bytes beyond the raw bits.
 template <element_split Split>
 void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* raw, std::size_t count,
@@ -167,14 +167,14 @@ void join_elements(unsigned bits, const std::uint8_t* symbols, const std::byte* 
   });
 }
 
-/// Packs the raw bits of codes of one byte, raw_bytes(codes.size(), map.bits) bytes; unused bits of the last byte are
-/// zero.
+/// Packs the raw bits of codes of one byte into raw_bytes(codes.size(), map.bits) bytes; unused bits of the last byte
+/// are zero.
 inline void pack_raw_bits(split_map map, std::span<const std::uint8_t> codes, std::byte* to) {
   pack_raw_bits<byte_split>(map.bits, std::as_bytes(codes).data(), codes.size(), to);
 }
 
-/// Joins raw bits to `codes` in place, with the kernels of `isa`: codes of one byte whose coded symbols are already
-/// shifted. Reads up to 8 bytes beyond the raw bits.
+/// Joins raw bits and `codes` in place, with the kernels of `isa`. Codes have one byte, and their coded symbols are
+/// already shifted. Reads up to 8 bytes beyond the raw bits.
 inline void merge_raw_bits(split_map map, const std::byte* from, std::span<std::uint8_t> codes,
                            instruction_set isa = instruction_set::automatic) {
   join_elements<byte_split>(map.bits, codes.data(), from, codes.size(), std::as_writable_bytes(codes).data(), isa);

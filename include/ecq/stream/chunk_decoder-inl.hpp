@@ -18,7 +18,7 @@
 namespace ecq::detail {
 
 ECQ_INLINE result<void> chunk_decoder::decode(std::uint64_t first, std::span<std::byte* const> out) {
-  if (stream_.trellis() && out.size() > min_chunk_run) {  // the second cache then still holds what is walked
+  if (stream_.trellis() && out.size() > min_chunk_run) {  // keeps the indices to walk in the second-level cache
     ECQ_CHECK(decode(first, out.first(min_chunk_run)));
     return decode(first + min_chunk_run, out.subspan(min_chunk_run));
   }
@@ -28,8 +28,8 @@ ECQ_INLINE result<void> chunk_decoder::decode(std::uint64_t first, std::span<std
   bool decoded[max_chunk_run] = {};
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (decoded[i]) continue;
-    // Take all chunks that share the table of chunk i, wherever they lie in the run. Kernels do not join an odd last
-    // pair.
+    // Take all chunks of the run that share the table of chunk i. Kernels do not join an odd last pair, so chunks with
+    // one are decoded separately.
     chunk_bytes chunks[max_chunk_run];
     element_target sharing[max_chunk_run];
     std::size_t members[max_chunk_run];

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes whole chunks on the CPU with the kernels of a coder and of its joins.
+/// Decoding of whole chunks on the CPU, with the decoding and joining kernels of a coder.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,19 +18,19 @@
 
 namespace ecq::detail {
 
-/// Decodes chunks of one stream, keeping the decoder of the table that the last ones used.
+/// Decoder of the chunks of one stream. Keeps the decoder of the table that was used last.
 class chunk_decoder {
  public:
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options)
       : isa_(backend.isa), stream_(stream), options_(options) {}
 
-  /// With the decoders of all tables at hand.
+  /// Uses the decoders in `ready`, one for each table, instead of making its own.
   chunk_decoder(const cpu& backend, const encoded_stream& stream, const decode_options& options,
                 std::span<const std::unique_ptr<const table_decoder>> ready)
       : isa_(backend.isa), stream_(stream), options_(options), ready_(ready) {}
 
-  /// Writes all elements of chunks first, first + 1, ..., one chunk for each entry of `out`, at most max_chunk_run. The
-  /// stream.symbols_in(first + i) elements of chunk first + i go to out[i].
+  /// Decodes out.size() chunks, at most max_chunk_run, from chunk `first` on. All elements of chunk first + i,
+  /// stream.symbols_in(first + i) of them, go to out[i].
   result<void> decode(std::uint64_t first, std::span<std::byte* const> out);
 
  private:
@@ -39,11 +39,12 @@ class chunk_decoder {
   /// Whether chunk `index` ends in the middle of a pair.
   bool odd(std::uint64_t index) const { return stream_.pairs() && stream_.symbols_in(index) % 2 != 0; }
 
-  /// Where decoded symbols go. Pairs go to the last bytes of the elements' room and are split into elements from the
-  /// front.
+  /// Returns the place of the decoded symbols of chunk `index`. Pairs go to the last bytes of the elements' room and
+  /// are split into elements from the front.
   element_target target_of(std::uint64_t index, std::byte* elements) const;
 
-  /// Joins the remaining symbols of chunk `index` to elements that begin at `out`.
+  /// Joins the symbols of chunk `index` that kernels have not joined yet. `out` is the place of the chunk's first
+  /// element.
   errc join_rest(std::uint64_t index, const element_target& target, std::byte* out) const;
 
   instruction_set isa_;

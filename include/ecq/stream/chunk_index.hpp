@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The chunk index: where the words of each chunk begin, which table it uses, and its checksum.
+/// Chunk index: the first word, the frequency table and the checksum of each chunk.
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace ecq {
 
-/// One record of the index. There is one for each chunk, then an end record with the number of all words.
+/// Record of the chunk index. There is one for each chunk, followed by an end record, whose first word is the number of
+/// all words.
 struct chunk_record {
   static constexpr std::size_t bytes = 16;
   static constexpr std::size_t checksum_at = 8;
@@ -21,7 +22,7 @@ struct chunk_record {
   std::uint64_t first_word = 0;
   std::uint32_t checksum = 0;
   std::uint16_t table = 0;
-  std::uint16_t flags = 0;  ///< no flag is defined: zero
+  std::uint16_t flags = 0;  ///< zero: no flag is defined
 
   static chunk_record read(const std::byte* from) noexcept {
     return {load_le<std::uint64_t>(from), load_le<std::uint32_t>(from + checksum_at), load_le<std::uint16_t>(from + 12),
@@ -36,8 +37,8 @@ struct chunk_record {
   }
 };
 
-/// The checksum of chunk `index`: the low half of XXH64 chained over its states, words, raw bits and, if there are any,
-/// escapes. The seed is the index, so a reader notices exchanged chunks.
+/// Returns the checksum of chunk `index`: the low half of XXH64 chained over its states, words, raw bits and, if there
+/// are any, escapes. The seed is the index, so that a reader notices swapped chunks.
 inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::byte> states,
                                     std::span<const std::byte> words, std::span<const std::byte> raw_bits,
                                     std::span<const std::byte> escapes = {}) noexcept {
@@ -45,10 +46,10 @@ inline std::uint32_t chunk_checksum(std::uint64_t index, std::span<const std::by
   return static_cast<std::uint32_t>(escapes.empty() ? digest : xxh64(escapes, digest));
 }
 
-/// The states, words, raw bits and escapes of a chunk.
+/// States, words, raw bits and escapes of a chunk.
 using chunk_parts = std::array<std::span<const std::byte>, 4>;
 
-/// The largest number of chunks that chunk_checksums takes.
+/// Largest number of chunks that chunk_checksums() takes.
 inline constexpr std::size_t max_checksums = 16;
 
 /// Sets checksums[i] to chunk_checksum(first + i, parts of chunks[i]) for all i, with the kernels of `isa`.
@@ -67,7 +68,7 @@ inline void chunk_checksums(std::uint64_t first, std::span<const chunk_parts> ch
   }
 }
 
-/// The number of chunks that `symbols` symbols make, each of 2^chunk_bits symbols; the last one may be shorter.
+/// Returns the number of chunks of 2^chunk_bits symbols that `symbols` symbols make; the last chunk may be shorter.
 constexpr std::uint64_t chunks_of(std::uint64_t symbols, unsigned chunk_bits) noexcept {
   return (symbols >> chunk_bits) + ((symbols & ((std::uint64_t{1} << chunk_bits) - 1)) != 0 ? 1 : 0);
 }

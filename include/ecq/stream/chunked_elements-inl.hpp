@@ -155,7 +155,7 @@ ECQ_INLINE void choose_nibbles(const histogram& counts, chunked_elements& chunke
 ECQ_INLINE histogram pair_counts(const symbol_pairing& pairing, const histogram& counts) {
   std::array<std::uint64_t, 16> nibbles{};
   for (std::size_t symbol = 0; symbol < 256; ++symbol) nibbles[pairing.nibbles[symbol]] += counts.counts[symbol];
-  nibbles[0] = (std::max)(nibbles[0], std::uint64_t{1});  // beside an odd last symbol
+  nibbles[0] = (std::max)(nibbles[0], std::uint64_t{1});  // the nibble beside an odd last symbol
   const auto total = static_cast<double>(counts.total());
   histogram pairs;
   for (std::size_t pair = 0; pair < 256; ++pair) {

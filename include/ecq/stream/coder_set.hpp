@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The coders that a program decodes, chosen at compile time as a set, and by number at run time.
+/// Set of the coders that a program can decode: named at compile time, looked up by number at run time.
 
 #include <concepts>
 #include <cstddef>
@@ -21,34 +21,35 @@ namespace ecq {
 
 namespace detail {
 
-/// Decoders that take several chunks at once: verdicts[i] is what decode(chunks[i], out[i]) would return.
+/// Decoders that take several chunks at once: verdicts[i] is set to the value that decode(chunks[i], out[i]) would
+/// return.
 template <class Decoder>
 concept decodes_many = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                 std::span<errc> verdicts, instruction_set isa) {
   { decoder.decode_many(chunks, out, verdicts, isa) } -> std::same_as<void>;
 };
 
-/// Decoders that also join symbols with raw bits: verdicts are those of decodes_many, and symbols or elements go where
-/// element_target says.
+/// Decoders that also join symbols with raw bits. Verdicts are as for decodes_many; symbols or elements go to the
+/// places that element_target describes.
 template <class Decoder>
 concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_bytes> chunks, const element_join& join,
                                   std::span<element_target> targets, std::span<errc> verdicts, instruction_set isa) {
   { decoder.decode_joined(chunks, join, targets, verdicts, isa) } -> std::same_as<void>;
 };
 
-/// The largest number of chunks that a table_decoder takes at once: enough to run side by side, and to be worth finding
-/// or making a table for.
+/// Largest number of chunks that a table_decoder takes at once: enough to decode side by side, and to pay for finding
+/// or making a table.
 inline constexpr std::size_t max_chunk_run = 16;
 
-/// The number of chunks that are worth a run if there are few.
+/// Smallest number of chunks that is worth a run, for cases with few chunks.
 inline constexpr std::size_t min_chunk_run = 8;
 
-/// The decoder of one table of a stream, whatever the coder.
+/// Interface of the decoder of one table of a stream, for any coder.
 class table_decoder {
  public:
   virtual ~table_decoder() = default;
 
-  /// Decodes at most max_chunk_run chunks, as decodes_joined says.
+  /// Decodes at most max_chunk_run chunks, as decodes_joined describes.
   virtual void decode(std::span<const chunk_bytes> chunks, const element_join& join, std::span<element_target> targets,
                       std::span<errc> verdicts, instruction_set isa) const = 0;
 };
@@ -79,7 +80,7 @@ class table_decoder_of final : public table_decoder {
   typename Coder::decoder decoder_;
 };
 
-/// All that decoding needs from a coder.
+/// Everything that decoding needs from a coder.
 struct coder_decoding {
   coder_id coder{};
   std::string_view name;
@@ -109,12 +110,12 @@ inline constexpr coder_decoding decodings_of[] = {coder_decoding::of<Coders>()..
 
 }  // namespace detail
 
-/// The coders with which streams are decoded: coders<rans>, for example, or every_coder.
+/// Set of coders with which streams can be decoded, such as coders<rans> or every_coder.
 class coder_set {
  public:
   explicit constexpr coder_set(std::span<const detail::coder_decoding> all) noexcept : all_(all) {}
 
-  /// The decoding of coder `id`; nullptr if the coder is not in the set.
+  /// Returns the decoding of coder `id`, or nullptr if the coder is not in the set.
   constexpr const detail::coder_decoding* find(coder_id id) const noexcept {
     for (const detail::coder_decoding& each : all_) {
       if (each.coder == id) return &each;
@@ -122,7 +123,7 @@ class coder_set {
     return nullptr;
   }
 
-  /// The names of the coders: "raw, rans".
+  /// Returns the names of the coders, such as "raw, rans".
   std::string names() const {
     std::string all;
     for (const detail::coder_decoding& each : all_) all.append(all.empty() ? "" : ", ").append(each.name);
@@ -133,7 +134,7 @@ class coder_set {
   std::span<const detail::coder_decoding> all_;
 };
 
-/// Sets of coders that are known at compile time: the types of coders<...>, and every_coder.
+/// Types of sets of coders that are known at compile time: those of coders<...>, and every_coder.
 template <class Type>
 concept coder_names = std::convertible_to<Type, coder_set> && requires(coder_id id) {
   { Type::names_coder(id) } -> std::same_as<bool>;
@@ -148,13 +149,13 @@ struct coder_list : coder_set {
   static constexpr bool names_coder(coder_id id) noexcept { return ((Coders::id == id) || ...); }
 };
 
-/// The set of `Coders`, the library's or a user's own, and raw, which stands in for any of them where it is smaller. A
-/// program compiles the decoders of the coders that it names.
+/// Set of `Coders`, which may be the library's or a user's own, and of raw, which replaces any of them where it is
+/// smaller. A program compiles only the decoders of the coders that it names.
 template <decodable_on<cpu>... Coders>
 inline constexpr coder_list<Coders...> coders{};
 
-/// All coders of this library, the default of a call that names none. It is defined in stream/every_coder.hpp, which
-/// stream/encoded_stream.hpp and decompress.hpp include.
+/// Set of all coders of this library, the default for calls that name no coders. It is defined in
+/// stream/every_coder.hpp, which stream/encoded_stream.hpp and decompress.hpp include.
 struct every_coder;
 
 }  // namespace ecq

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a warp joins decoded bytes and raw bits into elements and stores them: sinks of entropy/chunk_warp.hpp. The
-/// elements are those of join_elements.
+/// Sinks for entropy/chunk_warp.hpp with which a warp joins decoded bytes and raw bits into elements and stores them.
+/// The elements are the same as those of join_elements().
 
 #include <cstddef>
 #include <cstdint>
@@ -19,24 +19,24 @@ namespace ecq {
 
 namespace detail {
 
-/// How many groups ahead of their use raw bits are prefetched. A warp that asked for them only while it decodes their
-/// group would wait for them half of its time (an H200: docs/performance.md).
+/// Number of groups by which raw bits are prefetched ahead of their use. A warp that requested them only while it
+/// decodes their group would wait for them half of its time (H200, see docs/performance.md).
 inline constexpr std::uint32_t raw_groups_ahead = 2;
 
-/// Prefetches the first raw bits of a chunk of `elements` elements, `bits` (0..32) each: those of its first groups.
+/// Prefetches the raw bits of the first groups of a chunk that has `elements` elements, `bits` (0..32) raw bits each.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void prefetch_first_raw_bits(const std::byte* raw, std::uint32_t elements, unsigned bits) {
   using lanes = typename Warp::lanes;
   if (bits == 0) return;
   const std::uint64_t all = std::uint64_t{elements} * bits / 8;
-  const lanes own = Warp::lane_numbers() << 4;  // 16 bytes a lane: no sector of 32 is left out
+  const lanes own = Warp::lane_numbers() << 4;  // 16 bytes a lane, so that no sector of 32 bytes is left out
   constexpr std::uint32_t most = lane_count << 4;
   const auto bytes = static_cast<std::uint32_t>(all < most ? all : most);
   Warp::template prefetch<std::uint8_t>(Warp::below(own, lanes(bytes)), raw, own);
 }
 
-/// The raw bits of each lane's four elements of a group, starting at bit 0 of the first word. `raw` points to the raw
-/// bits of the chunk, `bits` (1..Width) per element of Width bits.
+/// Raw bits of the four elements that each lane has in a group, starting at bit 0 of the first word. `raw` points to
+/// the raw bits of the chunk, `bits` (1..Width) per element of Width bits.
 template <lockstep_warp Warp, unsigned Width>
 struct warp_raw_bits {
   using lanes = typename Warp::lanes;
@@ -44,15 +44,15 @@ struct warp_raw_bits {
 
   lanes words[most_words + 1];  ///< the last one is 0
 
-  /// Takes the raw bits from words that were `fetched`, in which no bits are another lane's.
+  /// Takes the raw bits from `fetched` words, none of which holds bits of another lane.
   template <std::size_t Words>
   ECQ_HOST_DEVICE explicit warp_raw_bits(const lanes (&fetched)[Words]) {
     ECQ_UNROLL
     for (unsigned i = 0; i <= most_words; ++i) words[i] = i < Words ? fetched[i] : lanes(0U);
   }
 
-  /// Loads the raw bits from memory. The group has `left` elements, and nothing is read for lanes beyond them. If
-  /// `ahead` is not 0, all of group `group` + ahead is readable, and is prefetched.
+  /// Loads the raw bits from memory. The group has `left` elements; nothing is read for lanes without elements. If
+  /// `ahead` is not 0, the raw bits of group `group` + ahead are prefetched, and all of them must be readable.
   ECQ_HOST_DEVICE warp_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group, std::uint32_t left,
                                 std::uint32_t ahead) {
     const std::uint32_t group_bytes = group_symbols / 8 * bits;
@@ -60,7 +60,7 @@ struct warp_raw_bits {
     const auto there = Warp::below(Warp::lane_numbers() << 2, lanes(left));
     const lanes first_bit = Warp::lane_numbers() * lanes(rounds_per_group * bits);
     const lanes first_word = first_bit >> 5;
-    // With whole bytes per element, a lane's bits begin at a word.
+    // If raw bits are whole bytes per element, a lane's bits begin at a word.
     const unsigned needed = rounds_per_group * bits / 32 + (bits % 8 != 0 ? 2 : 0);
     ECQ_UNROLL
     for (unsigned i = 0; i <= most_words; ++i) {
@@ -72,7 +72,7 @@ struct warp_raw_bits {
     words[most_words] = lanes(0U);
   }
 
-  /// The raw bits of each lane's element `number` (0..3).
+  /// Returns the raw bits of element `number` (0..3) of each lane.
   ECQ_HOST_DEVICE lanes of(unsigned number, unsigned bits) const {
     const unsigned first = number * bits;
     lanes low = words[0];
@@ -93,8 +93,8 @@ template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typename Warp::lanes& raw,
                                 typename Warp::lanes& first_two, typename Warp::lanes& last_two) {
   using lanes = typename Warp::lanes;
-  // Neighbouring raw bytes swap their lowest bits, so that rotating both elements of a word as one puts each bit where
-  // it belongs.
+  // Neighbouring raw bytes swap their lowest bits, so that one rotation of a word, which holds two elements, puts every
+  // bit in its place.
   const lanes swapped = Warp::merge_bits(raw, Warp::permute_bytes(raw, raw, 0x2301), 0xFEFEFEFEU);
   const lanes first = Warp::permute_bytes(swapped, symbols, 0x5140);
   const lanes last = Warp::permute_bytes(swapped, symbols, 0x7362);
@@ -102,9 +102,9 @@ ECQ_HOST_DEVICE void join_bytes(const typename Warp::lanes& symbols, const typen
   last_two = Warp::funnel_right(last, last, lanes(1U));
 }
 
-/// The raw bits of each lane's four codes of one byte in a whole group, each in a byte of its own; `raw` and `bits`
-/// (1..8) as of warp_raw_bits. Up to 4 bytes beyond the group are read. If `ahead` is not 0, all of group `group` +
-/// ahead is readable, and is prefetched.
+/// Returns the raw bits of each lane's four codes of one byte in a whole group, each in a byte of its own. `raw` and
+/// `bits` (1..8) are as in warp_raw_bits. Reads up to 4 bytes beyond the group. If `ahead` is not 0, the raw bits of
+/// group `group` + ahead are prefetched, and all of them must be readable.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE typename Warp::lanes spread_raw_bits(const std::byte* raw, unsigned bits, std::uint32_t group,
                                                      std::uint32_t ahead) {
@@ -117,14 +117,14 @@ ECQ_HOST_DEVICE typename Warp::lanes spread_raw_bits(const std::byte* raw, unsig
   const lanes high = Warp::template load<std::uint32_t>(Warp::all(), from, word + lanes(1U));
   if (ahead != 0) Warp::template prefetch<std::uint32_t>(Warp::all(), from + ahead * group_bytes, word);
   const lanes four = Warp::funnel_right(low, high, first_bit & 31U);
-  // Two codes to each half of the word, then one to each byte. What is left beside them goes at last.
+  // Moves two codes to each half of the word, then one to each byte. The last step clears all other bits.
   const lanes halves = Warp::merge_bits(four, four << (16 - 2 * bits), 0xFFFFU);
   const lanes bytes = Warp::merge_bits(halves, halves << (8 - bits), 0xFF00FFU);
   return bytes & four_times((1U << bits) - 1U);
 }
 
-/// Adds raw bits, at most 7 each, to four codes of one byte a lane, modulo 256. Bytes of at most 127 + 127 carry
-/// nothing into each other; the highest bit of a code is added by itself.
+/// Returns four codes of one byte per lane plus their raw bits, at most 7 bits each, modulo 256. Sums of at most 127 +
+/// 127 do not carry into the next byte; the highest bit of each code is added separately.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE typename Warp::lanes with_raw_bits(const typename Warp::lanes& codes, const typename Warp::lanes& raw) {
   return ((codes & 0x7F7F7F7FU) + raw) ^ (codes & 0x80808080U);
@@ -147,7 +147,7 @@ ECQ_HOST_DEVICE typename Warp::lanes restored(const typename Warp::lanes& word) 
 
 }  // namespace detail
 
-/// Where a warp writes the elements of a chunk; with device_warp, in global memory.
+/// Place where a warp writes the elements of a chunk; with device_warp, in global memory.
 struct chunk_target {
   std::byte* out;       ///< place of the chunk's first element, even if that is not written
   std::uint32_t first;  ///< only elements first, first + 1, ..., last - 1 of the chunk are written
@@ -155,9 +155,9 @@ struct chunk_target {
   bool aligned;  ///< `out` is aligned to what a lane stores at once: all its elements of a group, or 16 bytes
 };
 
-/// The target for a chunk with elements begin, ..., end - 1 of the stream, if only elements first, ..., last - 1 of the
-/// stream are written. `out` is the place of the stream's element `first`; an element has `width` bytes, and a lane
-/// stores `together` elements at once.
+/// Returns the target for a chunk that holds elements begin, ..., end - 1 of the stream, of which only elements first,
+/// ..., last - 1 are written. `out` is the place of the stream's element `first`; an element has `width` bytes, and a
+/// lane stores `together` elements at once.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, std::uint64_t first, std::uint64_t last,
                                        std::byte* out, std::uint64_t width, std::uint64_t together = rounds_per_group) {
@@ -170,16 +170,16 @@ ECQ_HOST_DEVICE chunk_target target_in(std::uint64_t begin, std::uint64_t end, s
           to % (together * width < 16 ? together * width : 16) == 0};
 }
 
-/// A sink that writes elements of `Split`; of codes of one byte on a trellis, those codes. Before it is called for a
-/// whole group, fetch() must have been called for this group and for no other group since.
+/// Sink that writes elements of `Split`. On a trellis, it is given indices and writes the codes that they stand for.
+/// Before it is called for a whole group, fetch() must have been called for this group and for no other group since.
 template <lockstep_warp Warp, element_split Split>
 class warp_element_sink {
  public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// `raw`, aligned to 4 bytes, holds the chunk's raw bits, `raw_bits` per element. On a trellis, the sink takes all
-  /// groups of the chunk in ascending order.
+  /// `raw` points to the chunk's raw bits, `raw_bits` per element, and is aligned to 4 bytes. On a trellis, the sink
+  /// must be given all groups of the chunk in ascending order.
   ECQ_HOST_DEVICE warp_element_sink(const std::byte* raw, unsigned raw_bits, const chunk_target& target,
                                     const trellis& walk = {0, 0})
       : raw_(raw),
@@ -192,7 +192,8 @@ class warp_element_sink {
     if (target.first == 0) detail::prefetch_first_raw_bits<Warp>(raw, target.last, raw_bits);
   }
 
-  /// From now on, elements of the chunk other than first, first + 1, ..., last - 1 are not written either.
+  /// Restricts the elements that are written from now on to first, first + 1, ..., last - 1 of the chunk, on top of all
+  /// earlier limits.
   ECQ_HOST_DEVICE void limit(std::uint32_t first, std::uint32_t last) {
     if (target_.first < first) target_.first = first;
     if (target_.last > last) target_.last = last;
@@ -282,7 +283,7 @@ class warp_element_sink {
     return made;
   }
 
-  /// The codes of joined indices, if there is a trellis.
+  /// Converts joined indices into codes if there is a trellis.
   ECQ_HOST_DEVICE four_elements on_trellis(four_elements made, std::uint32_t group) {
     if constexpr (std::is_same_v<Split, byte_split>) {
       if (trellis_.walks()) made.words[0] = trellis_(made.words[0], group);
@@ -290,7 +291,7 @@ class warp_element_sink {
     return made;
   }
 
-  /// The arranged element `number` (0..3) of each lane.
+  /// Returns the arranged element `number` (0..3) of each lane.
   ECQ_HOST_DEVICE static lanes element(const lanes& codes, const kept_bits& kept, unsigned number, unsigned bits) {
     return (Warp::permute_bytes(codes, lanes(0U), 0x4440U + number) << low_bits<Split>) | kept.of(number, bits);
   }
@@ -318,15 +319,15 @@ class warp_element_sink {
   }
 
   const std::byte* raw_;
-  const std::byte* raw_place_;  ///< a place
+  const std::byte* raw_place_;  ///< from own_place()
   unsigned raw_bits_;
   chunk_target target_;
-  std::byte* out_;  ///< a place
-  /// Groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole, no bits of their symbols are raw, and
-  /// there is no trellis.
+  std::byte* out_;  ///< from own_place()
+  /// Groups first_whole_, ..., first_whole_ + wholes_ - 1 are written whole and aligned. No bits of their symbols are
+  /// raw, and there is no trellis.
   std::uint32_t first_whole_;
   std::uint32_t wholes_;
-  lanes ahead_[raw_words] = {};  ///< what fetch() has loaded
+  lanes ahead_[raw_words] = {};  ///< raw bits that fetch() has loaded
   warp_trellis<Warp> trellis_;
 };
 

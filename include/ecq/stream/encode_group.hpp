@@ -1,15 +1,16 @@
 #pragma once
 /// \file
-/// The steps in which groups of threads (base/threads.hpp) encode elements into a stream that is, byte for byte, the
-/// stream of encode_stream or encode_exponents with coder rans. A step begins when the one before it is done:
+/// Steps in which groups of threads (base/threads.hpp) encode elements into a stream. The stream is byte for byte the
+/// same as that of encode_stream() or encode_exponents() with coder rans. Each step begins when the one before it is
+/// done:
 ///
-///   1. count_elements, collect_counts        how often each symbol occurs
-///   2. weigh_rans_split, choose_encoding     which bits are raw, and the tables
-///   3. encode_chunk                          states and raw bits to their place, words to memory of their own
-///   4. lay_out_stream                        whether the stream got smaller, where its sections are, the chunk index
-///   5. place_chunk                           words, or all elements raw, to their place
+///   1. count_elements, collect_counts        count how often each symbol occurs
+///   2. weigh_rans_split, choose_encoding     choose the raw bits and the tables
+///   3. encode_chunk                          writes states and raw bits to their place, words to other memory
+///   4. lay_out_stream                        chooses coded or stored elements, lays out sections and chunk index
+///   5. place_chunk                           moves words, or all elements raw, to their place
 ///      checksum_chunk                        beside it, unless elements are stored: then it comes after
-///   6. finish_stream                         checksum of the header
+///   6. finish_stream                         writes the checksum of the header
 
 #include <cstddef>
 #include <cstdint>
@@ -29,37 +30,37 @@
 
 namespace ecq {
 
-/// The decisions of step 2 and step 4.
+/// Decisions made in steps 2 and 4.
 struct encode_plan {
   rans_group_plan coder;
   section sections[known_sections + 1];  ///< by kind
   section stored[known_sections + 1];    ///< the sections of a stream that stores all elements raw
   std::uint64_t total_bytes;             ///< 0 if the stream does not fit
   std::uint64_t directory_bytes;
-  unsigned raw_bits;  ///< of an element; all its bits if the stream is stored
-  bool room;          ///< there is room for all sections before the words
+  unsigned raw_bits;  ///< per element; all its bits if elements are stored
+  bool room;          ///< whether `out` has room for all sections before the words
 };
 
-/// The elements to encode, and the memory to use. Sizes are known on the host; pointers point to memory of the device.
-/// Any part of `out` may be written.
+/// Elements to encode, and memory to use. Sizes are known on the host; pointers point to device memory. Any part of
+/// `out` may be written.
 struct encode_job {
-  const std::byte* elements;  ///< aligned to 16
-  std::uint64_t size;         ///< elements
+  const std::byte* elements;  ///< aligned to 16 bytes
+  std::uint64_t size;         ///< number of elements
   std::uint64_t chunks;
-  std::byte* out;  ///< aligned to 64
+  std::byte* out;  ///< aligned to 64 bytes
   std::uint64_t out_bytes;
   std::uint64_t* stream_bytes;  ///< becomes the size of the stream, or 0 if `out` is too small
-  std::uint64_t* counts;        ///< 256, zero before step 1
+  std::uint64_t* counts;        ///< 256 counters, zero before step 1
   encode_plan* plan;
-  std::uint16_t* slots;        ///< alias_slot_count
-  std::uint32_t* word_counts;  ///< of each chunk
-  std::byte* words;            ///< two per element, a chunk's words last in its part; aligned to 8, to multiples of 8
+  std::uint16_t* slots;        ///< alias_slot_count of them
+  std::uint32_t* word_counts;  ///< by chunk
+  std::byte* words;  ///< two bytes per element, a chunk's words last in its part; aligned and padded to 8 bytes
   unsigned chunk_bits;
   std::uint8_t format;  ///< dtype, or 0 for bytes
   std::uint8_t element_bytes;
-  std::uint8_t never_coded_bits;  ///< of an element
-  std::uint8_t most_raw_bits;     ///< that a plan may choose beside them
-  bool direct = false;            ///< tables of rans_direct, not of rans
+  std::uint8_t never_coded_bits;  ///< per element
+  std::uint8_t most_raw_bits;     ///< largest number of further raw bits that a plan may choose
+  bool direct = false;            ///< make tables of rans_direct, not of rans
 
   ECQ_HOST_DEVICE std::uint32_t size_of_chunk(std::uint64_t chunk) const {
     const std::uint64_t left = size - (chunk << chunk_bits);
@@ -78,8 +79,8 @@ struct encode_job {
   ECQ_HOST_DEVICE bool stored() const { return plan->raw_bits == 8U * element_bytes; }
 };
 
-/// Adds the symbols of part `part` of `parts` to `counters`, 256 counters that only this group uses. A part of a job
-/// has less than 2^32 elements.
+/// Counts the symbols of part `part` of `parts` in `counters`, 256 counters that only this group uses. A part must have
+/// fewer than 2^32 elements.
 template <element_split Split, thread_group Group>
 ECQ_HOST_DEVICE void count_elements(const Group& group, const encode_job& job, std::uint64_t part, std::uint64_t parts,
                                     std::uint32_t* counters) {
@@ -129,8 +130,8 @@ ECQ_HOST_DEVICE void collect_counts(const Group& group, const std::uint32_t* cou
   }
 }
 
-/// Chooses the split after all of them are weighed, and lays out the sections before the words. It need not be called
-/// if there are no elements.
+/// Chooses the split once all of them are weighed, and lays out the sections before the words. Need not be called if
+/// there are no elements.
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (&works)[rans_splits],
                                      detail::alias_work& aliases, const encode_job& job) {
@@ -153,7 +154,7 @@ ECQ_HOST_DEVICE void choose_encoding(const Group& group, const rans_split_work (
   plan.room = plan.sections[static_cast<std::uint32_t>(section_kind::words)].offset <= job.out_bytes;
 }
 
-/// Encodes chunk `chunk`. `table` need not lie in the plan.
+/// Encodes chunk `chunk`. `table` may be a copy, outside of the plan.
 template <lockstep_warp Warp, element_split Split>
 ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_job& job, std::uint64_t chunk) {
   using lanes = typename Warp::lanes;
@@ -193,9 +194,9 @@ ECQ_HOST_DEVICE void encode_chunk(const warp_encode_table& table, const encode_j
   });
 }
 
-/// Chooses the smaller stream: the one with the words so far, or the one that stores all elements raw. Writes header,
-/// directory, tables and chunk index, without checksums, and the zeros between sections. Returns the size of the stream
-/// in bytes; if that is more than `out` has, writes nothing, and all later steps do nothing.
+/// Chooses the smaller stream: the coded one, or the one that stores all elements raw. Writes header, directory, tables
+/// and chunk index, without checksums, and the zeros between sections. Returns the size of the stream in bytes; if
+/// `out` has fewer bytes, nothing is written, and all later steps do nothing.
 template <summing_group Group>
 ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_job& job) {
   using memory = typename Group::memory;
@@ -257,8 +258,8 @@ ECQ_HOST_DEVICE std::uint64_t lay_out_stream(const Group& group, const encode_jo
                               table.count, table.symbols, table.frequencies, group.rank(), group.size());
   }
   std::byte* const index = job.at(section_kind::chunk_index);
-  // Neighbouring threads write neighbouring records, a few each: of a run of chunks, then of the next one, whose counts
-  // are on their way meanwhile. A device waits for the sums of a run, so a run is long.
+  // Neighbouring threads write neighbouring records, a few each, for one run of chunks after another. The counts of the
+  // next run are loaded meanwhile. Runs are long, because a device waits for the sums of each run.
   constexpr std::uint32_t together = 4;
   std::uint32_t next[together];
   const auto load = [&](std::uint64_t first) {

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
 /// A stream: the codes of one block of a model in one contiguous, self-describing run of bytes (docs/format.md).
-/// This is the header to include: encoded_stream is the parsed view, encode_stream and decode_stream are its verbs.
+/// Include this header to work with streams: encoded_stream is the parsed view, encode_stream() makes a stream, and
+/// decode_stream() decodes it.
 
 #include "ecq/stream/every_coder.hpp"
 #include "ecq/stream/stream_decoder.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The position of a decoder of pairs among the escapes of a chunk.
+/// Position of a decoder of pairs among the escapes of a chunk.
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ecq::detail {
 
-/// The escapes of a chunk that have not been taken yet: symbols of at most `largest`, one byte each.
+/// Escapes of a chunk that have not been taken yet: symbols of at most `largest`, one byte each.
 struct escape_cursor {
   const std::byte* next = nullptr;
   const std::byte* end = nullptr;
@@ -16,7 +16,7 @@ struct escape_cursor {
 
   std::size_t left() const noexcept { return static_cast<std::size_t>(end - next); }
 
-  /// Whether the next `count` escapes are there, and symbols.
+  /// Whether at least `count` escapes are left and the next `count` are valid symbols.
   bool can_take(std::size_t count) const noexcept {
     return count <= left() && std::all_of(next, next + count, [this](std::byte value) {
              return std::to_integer<std::uint8_t>(value) <= largest;

@@ -16,7 +16,7 @@
 
 namespace ecq {
 
-/// The coder_set of all coders of this library, the default of a decoding call that names none.
+/// Set of all coders of this library, the default for decoding calls that name no coders.
 struct every_coder {
   operator coder_set() const noexcept;
 
@@ -25,7 +25,8 @@ struct every_coder {
 
 static_assert(coder_names<every_coder>);
 
-/// Calls `use(Coder{})` with the coder of `id` and returns its result<void>; errc::unsupported for unknown ids.
+/// Calls `use(Coder{})` with the coder of number `id`, and returns its result<void>. Errors: errc::unsupported for
+/// unknown numbers.
 template <class Use>
 result<void> with_coder(coder_id id, Use&& use) {
   switch (id) {

@@ -24,23 +24,26 @@
 
 namespace ecq::detail {
 
-/// How many nibbles narrow pairs use.
+/// Number of nibbles that narrow pairs use.
 inline constexpr std::size_t narrow_nibbles = 8;
 
-/// At most one of so many codes may be an escape where a stream is made for speed: with more, pairs decode no faster
+/// A stream optimised for speed has at most one escape in this many codes. With more escapes, pairs decode no faster
 /// than single codes.
 inline constexpr std::uint64_t codes_of_escape = 100;
 
-/// The most pairs for which an alias table has 32 buckets. Kernels of AVX2, whose byte look-ups know 16 entries, decode
-/// such pairs 1.2 to 1.3 times as fast as 64, those of AVX-512 a twentieth faster; on Arm it was not measured.
+/// Largest number of different pairs for which an alias table has 32 buckets. AVX2 kernels, whose byte look-ups have 16
+/// entries, decode such pairs 1.2 to 1.3 times as fast as 64 pairs; AVX-512 kernels are a twentieth faster. On Arm it
+/// was not measured.
 inline constexpr std::size_t few_pairs = 32;
 
-/// What rare pairs may cost if they are escaped for that: thousandths of a bit per code, and codes for each escape.
+/// Largest cost of escaping rare pairs so that at most few_pairs remain, in thousandths of a bit per code.
 inline constexpr std::uint64_t few_pairs_allowance = 10;
+
+/// A stream whose rare pairs are escaped so that at most few_pairs remain has at most one escape in this many codes.
 inline constexpr std::uint64_t codes_of_escape_of_few_pairs = 400;
 
-/// What a code without a nibble of its own is taken to cost in bits beside its raw bits, to choose the others: its
-/// byte, its nibble, and as much again for the time it takes.
+/// Assumed cost, in bits on top of the raw bits, of a code without a nibble of its own: its byte, its nibble, and the
+/// same again for decoding time. The choice of the other nibbles depends on it.
 inline constexpr std::uint64_t escape_price = 24;
 
 ECQ_INLINE code_pair_counts::code_pair_counts(const histogram& codes) {
@@ -78,8 +81,9 @@ ECQ_INLINE histogram code_pair_counts::coded(const symbol_pairing& pairing) cons
   return counted;
 }
 
-/// Where the symbols of narrow pairs begin, at most `most` of them: bases of runs of 2^raw_bits codes, modulo 256, that
-/// do not overlap, chosen so that the information of the symbols and the price of all other codes is smallest.
+/// Chooses the symbols of narrow pairs, at most `most` of them. Each symbol is the base of a run of 2^raw_bits codes,
+/// modulo 256; runs do not overlap. The choice minimises the information of the symbols plus the price of all other
+/// codes.
 ECQ_INLINE std::vector<std::uint8_t> choose_bases(const histogram& counts, unsigned raw_bits, std::size_t most) {
   const unsigned width = static_cast<unsigned>(std::bit_width(counts.total()));
   std::array<std::uint64_t, 256> weights{};  // 31 bits in all, as in normalize_frequencies
@@ -99,7 +103,7 @@ ECQ_INLINE std::vector<std::uint8_t> choose_bases(const histogram& counts, unsig
   const auto logarithm = [](std::uint64_t value) { return log2_fixed(static_cast<std::uint32_t>(value)) >> 16; };
   const std::uint64_t whole = logarithm((std::max)(before[256], std::uint64_t{1}));
   const std::size_t run = std::size_t{1} << raw_bits;
-  // least[left][place]: the price of all codes from `place` on with `left` symbols to spend.
+  // least[left][place]: the least price of all codes from `place` on, with `left` symbols to spend.
   std::vector<std::array<std::uint64_t, 257>> least(most + 1);
   std::vector<std::array<bool, 257>> begins(most + 1);
   for (std::size_t left = 0; left <= most; ++left) {
@@ -142,8 +146,8 @@ ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_b
   const bool escaping = escapes || missed(bases);
   if (escaping) bases = choose_bases(counts, raw_bits, narrow_nibbles - 1);
   std::sort(bases.begin(), bases.end());
-  // Every nibble has a meaning, so neighbours fill the list up. They follow the smallest base, which then is nibble 0,
-  // as the nibble beside an odd last one is.
+  // Every nibble must stand for a symbol, so unused symbols fill up the list. They follow the smallest base, which
+  // therefore is nibble 0, like the nibble beside an odd last code.
   std::array<bool, 256> listed{};
   for (const std::uint8_t base : bases) listed[base] = true;
   const std::size_t wanted = escaping ? nibble_list::bytes - 1 : nibble_list::bytes;
@@ -171,13 +175,13 @@ ECQ_INLINE symbol_pairing narrow_pairing(const histogram& counts, unsigned raw_b
 }
 
 ECQ_INLINE void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std::size_t most) {
-  constexpr std::size_t first_escaped = nibble_list::escape_value;  // beside nibble 0
+  constexpr std::size_t first_escaped = nibble_list::escape_value;  // the second nibble is 0
   constexpr std::size_t both_escaped = 17 * nibble_list::escape_value;
   const unsigned width = static_cast<unsigned>(std::bit_width(pairs.total()));
   for (std::uint64_t& count : pairs.counts) {  // 31 bits in all, as in normalize_frequencies
     if (count != 0) count = (std::max)(count >> (width > 30 ? width - 30 : 0), std::uint64_t{1});
   }
-  // Whatever is escaped later may become one of these two, so they stay.
+  // Pairs that are escaped later may become one of these two, so both stay.
   for (const std::size_t last : {first_escaped, both_escaped}) ++pairs.counts[last];
   const auto logarithm = [](std::uint64_t value) {
     return static_cast<std::int64_t>(log2_fixed(static_cast<std::uint32_t>(value)) >> 16);
@@ -196,7 +200,7 @@ ECQ_INLINE void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std:
       const auto attempt = [&](std::size_t other) {
         if (other == pair || pairs.counts[other] == 0) return;
         const int escapes = (pair % 16 != other % 16 ? 1 : 0) + (pair / 16 != other / 16 ? 1 : 0);
-        // Symbols that become one save bits, escapes take eight each.
+        // Merging two pairs into one saves bits; each escape takes eight.
         const std::int64_t cost = known[pair] + known[other] - plogp(count + pairs.counts[other]) +
                                   (static_cast<std::int64_t>(count * 8U) << 16) * escapes;
         if (cost >= least) return;
@@ -217,8 +221,8 @@ ECQ_INLINE void escape_rare_pairs(symbol_pairing& pairing, histogram pairs, std:
   }
 }
 
-/// What depends on the pairing of a stream: the bits of coded pairs, tables, raw bits and escapes, and how many escapes
-/// there are.
+/// Cost of the parts of a stream that depend on its pairing: the bits of coded pairs, tables, raw bits and escapes, and
+/// the number of escapes.
 struct narrow_cost {
   std::uint64_t bits = 0;
   std::uint64_t escapes = 0;
@@ -241,13 +245,13 @@ struct narrow_cost {
   }
 };
 
-/// The histogram of the pairs of the codes of each class of chunks, for any pairing.
+/// Counts the pairs of codes in each class of chunks. The counts serve any pairing.
 ECQ_INLINE result<std::vector<code_pair_counts>> count_code_pairs(const cpu& backend, const chunked_elements& chunked,
                                                                   std::span<const histogram> classes) {
   std::vector<code_pair_counts> counted;
   for (const histogram& counts : classes) counted.emplace_back(counts);
   std::mutex guard;
-  constexpr std::size_t run = 16;  // chunks for which one set of counters is made
+  constexpr std::size_t run = 16;  // chunks that share one set of counters
   ECQ_CHECK(parallel_for(backend, (chunked.chunks() + run - 1) / run, [&](std::size_t task) -> result<void> {
     const std::size_t end = (std::min)(chunked.chunks(), (task + 1) * run);
     symbol_buffer buffer;
@@ -270,10 +274,10 @@ ECQ_INLINE result<std::vector<code_pair_counts>> count_code_pairs(const cpu& bac
 struct cheapest_pairing {
   narrow_choice choice{};
   std::uint64_t bits = ~std::uint64_t{0};
-  std::size_t distinct = 0;  ///< pairs
+  std::size_t distinct = 0;  ///< number of different pairs
 
-  /// Tries `other`, which codes `coded` of each class, and returns its bits. It is not taken if it has more than
-  /// `most_escapes` escapes.
+  /// Tries `other`, with which a coder sees the pairs `coded` in each class, and returns its bits. Does not take it if
+  /// it has more than `most_escapes` escapes.
   std::uint64_t attempt(const symbol_pairing& other, std::vector<histogram> coded, std::uint64_t codes,
                         std::uint64_t chunks, std::uint64_t most_escapes) {
     const auto cost = narrow_cost::of(other, coded, codes, chunks);
@@ -320,17 +324,17 @@ ECQ_INLINE result<narrow_choice> choose_narrow_pairing(const cpu& backend, const
     const symbol_pairing pairing = narrow_pairing(counts, raw_bits);
     bits[raw_bits] = best.attempt(pairing, pairs_of(pairing), codes, chunks, codes / codes_of_escape);
   }
-  // What single codes cost, and what pairs may cost beyond that.
+  // The cost of single codes, plus the bits that pairs may cost beyond that.
   const std::span<const histogram> singles = options.shared_counts != nullptr ? std::span(&counts, 1) : classes;
   const auto plan = rans::plan(singles);
   std::uint64_t most = plan.bits + codes * plan.map.bits + codes / 1000 * pair_allowance;
   for (const auto& table : plan.tables) most += 8 * rans::table::record_bytes(table.frequencies.count);
   if (best.bits > most) return narrow_choice();
-  if (counted.empty()) return narrow_choice{best.choice.pairing};  // its pairs are expected ones
+  if (counted.empty()) return narrow_choice{best.choice.pairing};  // its pairs were estimated, not counted
   if (best.distinct <= few_pairs) return std::move(best.choice);
   const std::uint64_t most_of_few = (std::min)(most, best.bits + codes / 1000 * few_pairs_allowance);
   for (unsigned raw_bits = 0; raw_bits <= max_narrow_raw_bits; ++raw_bits) {
-    if (bits[raw_bits] > most_of_few) continue;  // fewer pairs make it hardly less
+    if (bits[raw_bits] > most_of_few) continue;  // fewer pairs hardly lower the cost
     const symbol_pairing few = few_pairing(raw_bits);
     best_of_few.attempt(few, pairs_of(few), codes, chunks, codes / codes_of_escape_of_few_pairs);
   }

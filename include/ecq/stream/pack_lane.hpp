@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How the lanes of a warp pack raw bits: each lane those of 32 elements, which make whole words. Same bits as
-/// pack_raw_bits.
+/// Packing of raw bits by the lanes of a warp. Each lane packs those of 32 elements, which fill whole words. The bits
+/// are the same as those of pack_raw_bits().
 
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace ecq {
 
-/// Elements that a lane packs at once.
+/// Number of elements that a lane packs at once.
 inline constexpr std::uint32_t pack_elements = 32;
 
 namespace detail {
 
-/// Any number of raw bits: not a constant.
+/// Stands for a number of raw bits that is not a compile-time constant.
 inline constexpr unsigned any_bits = ~0U;
 
-/// The arranged elements in a word, and the low `bits` of each next to one another.
+/// Operations on all elements of a word: arranged() arranges them, and low() moves the low `bits` of each next to one
+/// another.
 template <element_split Split>
 struct packed_word {
   static constexpr unsigned width = element_bits<Split>;
@@ -92,8 +93,8 @@ ECQ_HOST_DEVICE void pack_some(const std::byte* elements, std::uint32_t count, u
 }  // namespace detail
 
 /// Packs the low `bits` (1 .. element_bits) bits of `count` (0..32) arranged elements. `elements` is aligned to 16
-/// bytes, and `to` to 4, or, with whole elements or what the split never codes, to as many bytes as the bits of 32
-/// elements allow, 16 at most.
+/// bytes, and `to` to 4. If `bits` is element_bits<Split> or low_bits<Split>, `to` is aligned to as many bytes as the
+/// size of the bits of 32 elements allows, 16 at most.
 template <thread_memory Memory, element_split Split>
 ECQ_HOST_DEVICE void pack_by_lane(const std::byte* elements, std::uint32_t count, unsigned bits, std::byte* to) {
   if (count < pack_elements) {

@@ -18,7 +18,7 @@ namespace ecq {
 
 namespace detail {
 
-/// How many elements have their symbols in a buffer at once, before they are joined: few enough for the first-level
+/// Number of elements whose symbols are in a buffer at once, before they are joined: few enough for the first-level
 /// cache.
 inline constexpr std::size_t numbers_per_split = 4096;
 
@@ -55,10 +55,10 @@ inline void add_raw_bits(unsigned bits, const std::byte* raw, std::size_t count,
 
 }  // namespace detail
 
-/// Makes the `count` elements of a chunk from the pairs that a decoder wrote, its raw bits and its escapes, like
-/// join_elements; `pairs` may be the last bytes of the elements' memory. Returns errc::corrupt if the number of escapes
-/// does not match the pairs, if an escape is not a symbol of `Split`, or if the upper nibble of an odd last pair is not
-/// 0. `bits` are the raw bits of an element: low_bits<Split>, or up to 7 of a code of one byte.
+/// Joins the pairs that a decoder wrote for a chunk with its raw bits and escapes, into `count` elements, like
+/// join_elements(). `pairs` may be the last bytes of the elements' memory. Returns errc::corrupt if the number of
+/// escapes does not match the pairs, if an escape is not a symbol of `Split`, or if the upper nibble of an odd last
+/// pair is not 0. `bits` is the number of raw bits of an element: low_bits<Split>, or up to 7 for codes of one byte.
 template <element_split Split>
 errc join_pairs(const nibble_list& list, const std::uint8_t* pairs, const std::byte* raw,
                 std::span<const std::byte> escapes, std::size_t count, std::byte* elements,

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a warp splits pairs of nibbles (docs/format.md, symbol map pairs) and joins their symbols with raw bits: sinks
-/// of entropy/chunk_warp.hpp. The elements and the verdict are those of join_pairs.
+/// Sinks for entropy/chunk_warp.hpp with which a warp splits pairs of nibbles (docs/format.md, symbol map pairs) and
+/// joins their symbols with raw bits. Elements and verdicts are the same as those of join_pairs().
 
 #include <bit>
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace ecq {
 
-/// A nibble_list in registers: four symbols per word, the first in the lowest byte.
+/// Nibble_list in registers: four symbols per word, the first in the lowest byte.
 struct warp_nibbles {
   std::uint32_t words[4] = {};
-  bool escape = false;  ///< nibble 15 is an escape
+  bool escape = false;  ///< whether nibble 15 is the escape
 
   static warp_nibbles of(const nibble_list& list) noexcept {
     warp_nibbles made{{}, list.has_escape()};
@@ -35,13 +35,13 @@ struct warp_nibbles {
   }
 };
 
-/// What a chunk in pairs has besides its coded symbols and raw bits.
+/// Parts of a chunk in pairs besides its coded symbols and raw bits.
 struct warp_pairs {
   warp_nibbles list;
-  const std::byte* escapes = nullptr;  ///< of the chunk, `escape_count` of them
+  const std::byte* escapes = nullptr;  ///< escapes of the chunk, `escape_count` of them
   std::uint32_t escape_count = 0;      ///< at most one per symbol
-  std::uint32_t symbols = 0;           ///< of the chunk, two in each decoded byte
-  unsigned raw_bits = 0;               ///< of each code of one byte, 0..7; not used for exponents
+  std::uint32_t symbols = 0;           ///< symbols of the chunk, two in each decoded byte
+  unsigned raw_bits = 0;               ///< per code of one byte, 0..7; not used for exponents
 };
 
 namespace detail {
@@ -49,16 +49,15 @@ namespace detail {
 inline constexpr std::uint32_t pair_group = 2 * group_symbols;  ///< symbols of a group of pairs
 inline constexpr std::uint32_t lane_pair_symbols = 2 * rounds_per_group;
 
-/// Splits the pairs of a chunk into symbols, group after group; a lane has eight symbols of each group. The symbols are
-/// those of `Split`; raw bits have yet to be added to codes of one byte.
+/// Splitter of the pairs of a chunk into symbols of `Split`, group after group. A lane has eight symbols of each group.
+/// Raw bits have yet to be added to codes of one byte.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_splitter {
  public:
   using lanes = typename Warp::lanes;
-  static constexpr bool listed = Split::symbol_bits > 4;  ///< otherwise nibbles are symbols
+  static constexpr bool listed = Split::symbol_bits > 4;  ///< if false, nibbles are symbols
 
-  /// Four symbols per word, those of lower numbers in lower bytes; if nibbles are symbols, all eight are in the first
-  /// word.
+  /// Four symbols per word, lower numbers in lower bytes. If nibbles are symbols, all eight are in the first word.
   struct eight_symbols {
     lanes words[2];
   };
@@ -68,7 +67,7 @@ class warp_pair_splitter {
 
   ECQ_HOST_DEVICE const warp_pairs& pairs() const { return pairs_; }
 
-  /// The nibbles of a group, with 0 where there is no symbol: for incomplete groups.
+  /// Returns the nibbles of an incomplete group, with 0 where there is no symbol.
   ECQ_HOST_DEVICE lanes existing(const lanes& pairs, std::uint32_t group) {
     const std::uint32_t first = group * pair_group;
     lanes nibbles = pairs;
@@ -77,14 +76,14 @@ class warp_pair_splitter {
       const std::uint32_t there = pairs_.symbols > own ? pairs_.symbols - own : 0;
       if (there >= lane_pair_symbols) return;
       std::uint32_t& value = Warp::at(nibbles, lane);
-      // An odd last symbol has 0 beside it.
+      // The nibble beside an odd last symbol must be 0.
       if (there % 2 != 0 && (value >> (4 * there) & 15U) != 0) Warp::at(bad_, lane) = 1;
       value &= (1U << (4 * there)) - 1U;
     });
     return nibbles;
   }
 
-  /// The symbols of the next group. All lanes call together.
+  /// Returns the symbols of the next group. All lanes call it together.
   ECQ_HOST_DEVICE eight_symbols operator()(const lanes& nibbles) {
     eight_symbols found;
     if constexpr (!listed) {
@@ -96,15 +95,15 @@ class warp_pair_splitter {
       const lanes half = Warp::merge_bits(nibbles >> 1, lanes(0x32103210U), 0x44444444U);
       found.words[0] = listed_symbols(place, half);
       found.words[1] = listed_symbols(place >> 16, half >> 16);
-      // Set in the fourth bit of each nibble that is 15.
+      // The fourth bit is set for each nibble that is 15.
       const lanes escaped = (place + lanes(0x11111111U)) & nibbles & lanes(escape_);
       if (Warp::any(Warp::below(lanes(0U), escaped))) resolve(escaped, found);
     }
     return found;
   }
 
-  /// errc::corrupt if any group had invalid pairs or if the number of escapes is wrong. All lanes call together, after
-  /// the last group.
+  /// Returns errc::corrupt if any group had invalid pairs or if the number of escapes is wrong. All lanes call it
+  /// together, after the last group.
   ECQ_HOST_DEVICE errc verdict() const {
     const bool bad = Warp::any(Warp::below(lanes(0U), bad_));
     return bad || taken_ != pairs_.escape_count ? errc::corrupt : errc::ok;
@@ -117,7 +116,7 @@ class warp_pair_splitter {
                                   Warp::permute_bytes_by(lanes(list[2]), lanes(list[3]), place), half);
   }
 
-  /// Puts escapes in place of the nibbles whose bits 4 i + 3 are set in `escaped`.
+  /// Replaces the symbols of nibbles whose bit 4 * i + 3 is set in `escaped` by escapes.
   ECQ_HOST_DEVICE void resolve(const lanes& escaped, eight_symbols& found) {
     constexpr std::uint32_t largest = (1U << Split::symbol_bits) - 1U;
     const lanes own = ((escaped >> 3) * lanes(0x11111111U)) >> 28;  // 0..8
@@ -134,7 +133,7 @@ class warp_pair_splitter {
       ECQ_UNROLL
       for (lanes& word : found.words) {
         std::uint32_t& symbols = Warp::at(word, lane);
-        // Each symbol in turn is moved to the lowest byte. This seldom runs, so registers are left to code that runs
+        // Moves each symbol in turn to the lowest byte. This seldom runs, so registers are left to code that runs
         // often.
         ECQ_NO_UNROLL
         for (unsigned i = 0; i < rounds_per_group; ++i) {
@@ -153,13 +152,14 @@ class warp_pair_splitter {
   }
 
   warp_pairs pairs_;
-  std::uint32_t escape_;     ///< the fourth bit of each nibble, if nibble 15 is an escape
+  std::uint32_t escape_;     ///< the fourth bit of each nibble if nibble 15 is the escape, else 0
   std::uint32_t taken_ = 0;  ///< number of escapes taken
   lanes bad_ = lanes(0U);    ///< 1 if the lane met an invalid symbol
 };
 
-/// Adds its raw bits, of those at `raw`, to a lane's eight codes of group `group`, four a word. A lane has
-/// pairs.raw_bits (1..7) bytes of them; up to 11 bytes after them are read. Those of a later group are prefetched.
+/// Adds raw bits to each lane's eight codes of group `group`, four codes per word. `raw` points to the raw bits of the
+/// chunk. A lane has pairs.raw_bits (1..7) bytes of them in a group; up to 11 bytes after them are read. Also
+/// prefetches the raw bits of a later group.
 template <lockstep_warp Warp>
 ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, const std::byte* raw, std::uint32_t group,
                                   typename Warp::lanes (&codes)[2]) {
@@ -191,7 +191,7 @@ ECQ_HOST_DEVICE void add_raw_bits(const warp_pairs& pairs, const std::byte* raw,
   }
 }
 
-/// Joins a lane's eight symbols with its raw bits, low_bits<Split> each, which begin at `raw`.
+/// Operations that join each lane's eight symbols with its raw bits, low_bits<Split> each.
 template <lockstep_warp Warp, element_split Split>
 struct warp_pair_join {
   using lanes = typename Warp::lanes;
@@ -206,7 +206,7 @@ struct warp_pair_join {
     lanes words[raw_words];
   };
 
-  /// The `place` that load() takes for the raw bits of a group at `from`.
+  /// Returns the `place` that load() takes for the raw bits of a group at `from`.
   ECQ_HOST_DEVICE static const std::byte* place(const std::byte* from) {
     if constexpr (low != 0 && low % 4 == 0) return Warp::template own_place<raw_words>(from);
     return from;
@@ -250,8 +250,8 @@ struct warp_pair_join {
       made.words[0] = symbols[0];
       made.words[1] = symbols[1];
     } else if constexpr (!warp_pair_splitter<Warp, Split>::listed) {
-      // Symbols are the nibbles themselves. First even elements are joined, then odd ones: sign, symbol and mantissa of
-      // four at once.
+      // Symbols are the nibbles themselves. Joins sign, symbol and mantissa of four elements at once, first of the even
+      // ones, then of the odd ones.
       const lanes& nibbles = symbols[0];
       const lanes& kept = raw.words[0];
       const lanes mantissas = kept >> 1;
@@ -283,7 +283,7 @@ struct warp_pair_join {
   }
 
  private:
-  /// The arranged element `number` (0..7) of each lane.
+  /// Returns the arranged element `number` (0..7) of each lane.
   ECQ_HOST_DEVICE static lanes element(const lanes (&symbols)[2], const raw_bits& raw, unsigned number) {
     const unsigned bit = number * low;
     const lanes symbol = Warp::permute_bytes(symbols[number / 4], lanes(0U), 0x4440U + number % 4);
@@ -295,16 +295,17 @@ struct warp_pair_join {
 
 }  // namespace detail
 
-/// A sink that writes elements of `Split` from pairs; of codes of one byte on a trellis, those codes. `raw` holds the
-/// chunk's raw bits: low_bits<Split> per element, of codes of one byte pairs.raw_bits. A sink serves one chunk, takes
-/// all its groups in ascending order, and has a verdict of its own.
+/// Sink that writes elements of `Split` from pairs. On a trellis, pairs are those of indices, and the sink writes the
+/// codes that these stand for. It serves one chunk, takes all its groups in ascending order, and has a verdict of its
+/// own.
 template <lockstep_warp Warp, element_split Split>
 class warp_pair_sink {
  public:
   using lanes = typename Warp::lanes;
   static constexpr unsigned width = element_bits<Split>;
 
-  /// `raw` is aligned to 16 bytes.
+  /// `raw` points to the chunk's raw bits, low_bits<Split> per element or, for codes of one byte, pairs.raw_bits. It is
+  /// aligned to 16 bytes.
   ECQ_HOST_DEVICE warp_pair_sink(const warp_pairs& pairs, const std::byte* raw, const chunk_target& target,
                                  const trellis& walk = {0, 0})
       : split_(pairs),
@@ -333,17 +334,17 @@ class warp_pair_sink {
     }
   }
 
-  /// As warp_pair_splitter::verdict.
+  /// Returns errc::corrupt if pairs or escapes were invalid, like warp_pair_splitter::verdict().
   ECQ_HOST_DEVICE errc verdict() const { return split_.verdict(); }
 
  private:
   using join = detail::warp_pair_join<Warp, Split>;
 
   static constexpr bool codes_of_bytes = std::is_same_v<Split, byte_split>;
-  static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< of a group
+  static constexpr std::size_t raw_bytes = detail::pair_group / 8 * low_bits<Split>;  ///< per group
   static constexpr std::size_t group_bytes = detail::pair_group / 8 * width;
 
-  /// The symbols of a group; of codes of one byte, the codes.
+  /// Returns the symbols of a group or, for codes of one byte, the codes.
   ECQ_HOST_DEVICE auto split(const lanes& pairs, std::uint32_t group) {
     auto found = split_(pairs);
     if constexpr (codes_of_bytes) {
@@ -364,24 +365,24 @@ class warp_pair_sink {
   }
 
   detail::warp_pair_splitter<Warp, Split> split_;
-  const std::byte* raw_;  ///< places, as out_
-  std::byte* out_;
-  std::uint32_t first_;  ///< elements first_, ..., last_ - 1 are written
+  const std::byte* raw_;  ///< from join::place()
+  std::byte* out_;        ///< from own_place()
+  std::uint32_t first_;   ///< elements first_, ..., last_ - 1 are written
   std::uint32_t last_;
   std::uint32_t wholes_;  ///< leading groups that are written whole
   typename join::raw_bits ahead_{};
   warp_trellis<Warp> trellis_;
 };
 
-/// A sink that takes codes of one byte in pairs, adds their raw bits, and passes them on to a sink that takes single
-/// codes, as from a stream without pairs and without raw bits. That sink walks their trellis
+/// Sink that takes codes of one byte in pairs, adds their raw bits, and passes single codes on to another sink, as if
+/// the stream had neither pairs nor raw bits. The other sink walks the trellis, if there is one
 /// (quantize/dequantize_warp.hpp). Raw bits are added here because a lane has those of eight neighbours at once.
 template <lockstep_warp Warp, warp_sink<Warp> Sink>
 class warp_pair_codes {
  public:
   using lanes = typename Warp::lanes;
 
-  /// `raw` holds the chunk's raw bits, pairs.raw_bits per code, and is aligned to 16 bytes.
+  /// `raw` points to the chunk's raw bits, pairs.raw_bits per code, and is aligned to 16 bytes.
   ECQ_HOST_DEVICE warp_pair_codes(const warp_pairs& pairs, const std::byte* raw, Sink& sink)
       : split_(pairs), symbols_(pairs.symbols), raw_(raw), sink_(sink) {
     detail::prefetch_first_raw_bits<Warp>(raw, pairs.symbols, pairs.raw_bits);
@@ -393,7 +394,7 @@ class warp_pair_codes {
     if (split_.pairs().raw_bits != 0) detail::add_raw_bits<Warp>(split_.pairs(), raw_, group, found.words);
     const lanes from = Warp::lane_numbers() >> 1;
     const auto second = Warp::below(lanes(0U), Warp::lane_numbers() & 1U);
-    // What the sink does need not be there twice.
+    // Not unrolled, so that the code of the sink is not there twice.
     ECQ_NO_UNROLL
     for (std::uint32_t half = 0; half < 2; ++half) {
       if (half * group_symbols >= left) break;
@@ -406,7 +407,7 @@ class warp_pair_codes {
     }
   }
 
-  /// As warp_pair_splitter::verdict.
+  /// Returns errc::corrupt if pairs or escapes were invalid, like warp_pair_splitter::verdict().
   ECQ_HOST_DEVICE errc verdict() const { return split_.verdict(); }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Packs the raw bits of codes of one byte, many codes at a time.
+/// Packing of the raw bits of codes of one byte, many codes at a time.
 
 #include <cstddef>
 
@@ -10,8 +10,8 @@
 
 namespace ecq::detail {
 
-/// Writes the low `bits` (1..7) bits of some of `count` codes, from the first on, and returns how many codes it took, a
-/// multiple of 8.
+/// Packs the low `bits` (1..7) bits of the leading codes, at most `count`, and returns the number of codes that it
+/// packed, a multiple of 8.
 inline std::size_t pack_many_raw_bits([[maybe_unused]] unsigned bits, [[maybe_unused]] const std::byte* codes,
                                       [[maybe_unused]] std::size_t count, [[maybe_unused]] std::byte* to) {
 #if ECQ_X86

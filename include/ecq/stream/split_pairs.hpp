@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Converts pairs of nibbles to symbols, many at a time (stream/pair_io.hpp).
+/// Conversion of pairs of nibbles to symbols, many at a time (stream/pair_io.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ecq::detail {
 
-/// Writes the symbols of some of `count` nibbles, from the first on, and returns how many, a multiple of 32. Stops
-/// before escapes that are missing or not symbols.
+/// Writes the symbols of the leading nibbles, at most `count`, and returns the number of symbols that it wrote, a
+/// multiple of 32. Stops before escapes that are missing or not symbols.
 inline std::size_t split_many_pairs([[maybe_unused]] const nibble_list& list,
                                     [[maybe_unused]] const std::uint8_t* pairs, [[maybe_unused]] std::size_t count,
                                     [[maybe_unused]] std::uint8_t* symbols, [[maybe_unused]] escape_cursor& escapes,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Converts pairs of nibbles to symbols in registers of 64-bit Arm, 32 at a time.
+/// Conversion of pairs of nibbles to symbols in Advanced SIMD registers of 64-bit Arm, 32 at a time.
 
 #include "ecq/base/config.hpp"
 

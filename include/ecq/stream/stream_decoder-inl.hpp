@@ -29,8 +29,8 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
   const std::uint64_t last = first + count;
   const std::uint64_t first_chunk = first >> bits;
   const std::uint64_t chunks = ((last - 1) >> bits) - first_chunk + 1;
-  // A run of chunks is decoded side by side with one decode table. If there are few chunks per thread, they are one
-  // run; beyond that, four runs per thread even out the load.
+  // The chunks of a run are decoded side by side with one decoding table. If there are few chunks per thread, they form
+  // one run; otherwise, four runs per thread even out the load.
   const std::uint64_t each = chunks / backend.thread_count();
   const std::uint64_t run = std::clamp<std::uint64_t>(
       each / 4, std::clamp<std::uint64_t>(each, 1, detail::min_chunk_run), detail::max_chunk_run);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes a stream, or any range of it, on the CPU.
+/// Decoding of a stream, or any range of it, on the CPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace ecq {
 
-/// Decodes elements from `first` on, as many as `out` holds, into their bits in the machine's byte order (any address).
-/// Whole chunks go straight into `out`; one or two chunks at the ends that are only needed in part are decoded whole.
-/// Errors: invalid_argument if the range leaves the stream or cuts an element, checksum_mismatch, corrupt; `out` is
-/// then unspecified.
+/// Decodes as many elements as `out` holds, from element `first` on, and writes their bits in the machine's byte order;
+/// `out` may lie at any address. Whole chunks go straight into `out`; a chunk at either end that is needed only in part
+/// is decoded whole. Errors: invalid_argument if the range leaves the stream or cuts an element, checksum_mismatch,
+/// corrupt; the content of `out` is then unspecified.
 result<void> decode_elements(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                              std::span<std::byte> out, const decode_options& options = {});
 
-/// Decodes codes of one byte each, as decode_elements does; invalid_argument for a stream of wider elements.
+/// Decodes codes of one byte, like decode_elements(). Errors: those of decode_elements(), and invalid_argument for a
+/// stream of wider elements.
 inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                                   std::span<std::uint8_t> out, const decode_options& options = {}) {
   if (stream.element_bytes() != 1) {

@@ -20,7 +20,7 @@
 
 namespace ecq::detail {
 
-/// Chunks, coded side by side, before they go into a stream.
+/// Chunks that are coded side by side, before they go into a stream.
 struct coded_chunks {
   static constexpr std::size_t most = 4;
 
@@ -30,12 +30,13 @@ struct coded_chunks {
   std::vector<std::byte> states[most];
 };
 
-/// How many chunks a task codes: what kernels take side by side, unless threads would be left without chunks.
+/// Returns the number of chunks that a task codes: as many as kernels take side by side, unless threads would be left
+/// without chunks.
 ECQ_INLINE std::size_t chunks_of_task(std::size_t chunks, std::size_t threads) {
   return std::clamp<std::size_t>((chunks + threads - 1) / threads, 2, coded_chunks::most);
 }
 
-/// Codes `count` chunks from `first` on, those of one table at once.
+/// Codes `count` chunks from `first` on. Neighbouring chunks with the same table are coded at once.
 ECQ_INLINE void encode_together(const stream_coding& coding, const chunked_elements& chunked, std::size_t first,
                                 std::size_t count, instruction_set isa, coded_chunks& coded) {
   if (!coding.encoders) return;
@@ -92,7 +93,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   header.at(section_kind::chunk_index).size = (header.chunks + 1) * chunk_record::bytes;
   header.at(section_kind::states).size = header.chunks * coding.state_bytes;
   header.at(section_kind::raw_bits).size = raw_bytes(header.symbols, bits_kept);
-  // The words follow a directory that lists them, but their number is known only once they are coded.
+  // The directory lists the words, so their section needs a size, but their number is known only once they are coded.
   header.at(section_kind::words).size = 2;
   const bool nibbles_listed = header.pairs && chunked.symbol_bits() > 4;
   const bool escaping = header.pairs && chunked.pairing->list.has_escape();
@@ -104,8 +105,8 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
   std::vector<std::byte> blob;
   blob.reserve(static_cast<std::size_t>(words_offset + coding.bits / 8 + coding.bits / 1024 + chunks * 2 + 1024));
 
-  // One thread appends raw bits and words in their order while others code: touching new memory costs as much time as
-  // coding, so it is not filled with zeros first.
+  // One thread appends raw bits and words in order while others code. Touching new memory takes as much time as coding,
+  // so the memory is not filled with zeros first.
   if (bits_kept != 0) {
     blob.resize(static_cast<std::size_t>(header.at(section_kind::raw_bits).offset));
     using packed_bits = std::vector<std::byte>;
@@ -232,7 +233,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_elements(const cpu& backend, st
     if (encode == nullptr) return store();
     stream_options how = options;
     histogram shared_pairs;
-    std::vector<histogram> pairs;  // of each class, where they have been counted
+    std::vector<histogram> pairs;  // of each class, if they have been counted
     if (options.pairs && !classes.empty()) {
       choose_nibbles(options.shared_counts != nullptr ? *options.shared_counts : sum_of(classes), chunked);
     } else if (!format && !classes.empty()) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Encodes elements into a stream on the CPU. The bytes depend only on elements and options, not on the threads.
+/// Encoding of elements into a stream on the CPU. The bytes depend only on elements and options, not on the threads.
 
 #include <algorithm>
 #include <concepts>
@@ -26,7 +26,7 @@
 
 namespace ecq {
 
-/// Takes the place of an entropy_coder and stands for the one of `Coders` whose stream is smallest by exact size.
+/// Stands in for an entropy_coder: encodes with the one of `Coders` whose stream is smallest by exact size.
 template <entropy_coder... Coders>
 struct smallest_of {};
 
@@ -45,8 +45,8 @@ concept stream_coder = entropy_coder<Type> || is_smallest_of<Type>;
 
 namespace detail {
 
-/// Encoders that take several chunks at once: counts[i] becomes what encode(codes[i], states[i], words[i]) would
-/// return.
+/// Encoders that take several chunks at once: counts[i] is set to the value that encode(codes[i], states[i], words[i])
+/// would return.
 template <class Encoder>
 concept encodes_many =
     requires(const Encoder encoder, std::span<const std::span<const std::uint8_t>> codes, std::byte* const* states,
@@ -54,7 +54,7 @@ concept encodes_many =
       { encoder.encode_many(codes, states, words, counts, isa) } -> std::same_as<void>;
     };
 
-/// The encoders of one stream, one per table, for any coder.
+/// Interface of the encoders of one stream, one per table, for any coder.
 class table_encoders {
  public:
   virtual ~table_encoders() = default;
@@ -98,7 +98,7 @@ struct stream_coding {
   std::uint64_t bits = 0;         ///< expected information of all words
   std::vector<std::byte> tables;  ///< records of the tables
   std::uint32_t table_count = 0;
-  std::unique_ptr<const table_encoders> encoders;  ///< none: nothing is coded
+  std::unique_ptr<const table_encoders> encoders;  ///< null: nothing is coded
 
   template <entropy_coder Coder>
   static stream_coding of(const coding_plan<typename Coder::table>& plan, split_map map) {
@@ -114,12 +114,12 @@ struct stream_coding {
   }
 };
 
-/// The stream of the chunks in `chunked`, coded by `coding`. Errors: out_of_memory.
+/// Returns the stream of the chunks in `chunked`, coded by `coding`. Errors: out_of_memory.
 result<std::vector<std::byte>> encode_chunks(const cpu& backend, const chunked_elements& chunked,
                                              const stream_coding& coding);
 
-/// The plan of `Coder` for all classes, or for the shared counts; the bits that it expects are those of the codes at
-/// hand.
+/// Returns the plan of `Coder` for all classes, or for the shared counts if there are any. The bits that it expects are
+/// those of the codes at hand in either case.
 template <entropy_coder Coder>
 auto plan_of(const stream_options& options, std::span<const histogram> classes, bool pairs) {
   const unsigned most = pairs ? 0 : most_raw_bits(options.goal, Coder::id);
@@ -130,7 +130,7 @@ auto plan_of(const stream_options& options, std::span<const histogram> classes, 
   return plan;
 }
 
-/// A function that encodes elements in chunks and returns the stream; `classes` are the histograms of the classes.
+/// Function that encodes elements in chunks and returns the stream; `classes` are the histograms of the classes.
 using encode_function = result<std::vector<std::byte>> (*)(const cpu& backend, const chunked_elements& chunked,
                                                            const stream_options& options,
                                                            std::span<const histogram> classes);
@@ -153,7 +153,7 @@ result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chun
     const split_map map = chunked.map(plan.map);
     const std::uint64_t expected = plan.bits / 8 + raw_bytes(chunked.size(), map.bits + chunked.never_coded_bits()) +
                                    chunked.chunks() * Coder::state_bytes;
-    // A plan's expectation for the codes that it is made for is right within a hundredth, so clear losers need not be
+    // For the codes that it is made for, a plan predicts the size to within a hundredth, so clear losers need not be
     // encoded.
     if (options.shared_counts == nullptr && !best.empty() && expected > best.size() + best.size() / 100) return {};
     ECQ_TRY(coded, encode_chunks(backend, chunked, stream_coding::of<Coder>(plan, map)));
@@ -182,10 +182,10 @@ result<std::vector<std::byte>> encode_elements(const cpu& backend, std::span<con
 
 }  // namespace detail
 
-/// Encodes `codes` into a stream, and stores them raw if `Coder` would not make it smaller. Besides the stream itself,
-/// encoding takes 1 MiB per thread (4 MiB with chunks of 2^18 codes), up to 192 KiB per class of chunks and, with
-/// smallest_of, another stream. `Coder` is an entropy_coder, or smallest_any for whichever is smallest. Errors:
-/// invalid_argument (options), limit_exceeded, out_of_memory.
+/// Encodes `codes` into a stream; stores them raw if `Coder` would not make the stream smaller. Besides the stream
+/// itself, encoding takes memory of 1 MiB per thread (4 MiB with chunks of 2^18 codes), up to 192 KiB per class of
+/// chunks and, with smallest_of, another stream. `Coder` is an entropy_coder, or smallest_any for the smallest stream.
+/// Errors: invalid_argument (options), limit_exceeded, out_of_memory.
 template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
@@ -208,7 +208,7 @@ result<std::vector<std::byte>> encode_exponents(const cpu& backend, dtype format
 }  // namespace ecq
 
 /// \def ECQ_INSTANCE_OF_ENCODING
-/// The instances of encoding that the library has for the shipped coders; a user's own coder is instantiated where it
+/// Instance of encoding that the compiled library has for a shipped coder. A user's own coder is instantiated where it
 /// is used.
 #define ECQ_INSTANCE_OF_ENCODING(TEMPLATE, ...)                                          \
   TEMPLATE ecq::result<std::vector<std::byte>> ecq::detail::__VA_ARGS__(                 \

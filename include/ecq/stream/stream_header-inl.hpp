@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of how a stream's header is read.
+/// Definition of reading a stream's header.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,7 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
   return stream_error(errc::corrupt, "byte ", bad - blob.begin(), " of the padding is not zero");
 }
 
-/// Reads the trellis of the header `from`, of whose format and chunks `header` knows.
+/// Reads the trellis of the header at `from` into `header`, whose format and chunk_bits have been read already.
 inline result<void> read_trellis(const std::byte* from, stream_header& header) {
   const auto marked = static_cast<unsigned>(from[45]);
   const auto period_bits = static_cast<unsigned>(from[46]);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Header and section directory of a stream (docs/format.md): reading them checks every size before it is used.
+/// Header and section directory of a stream (docs/format.md). Reading them checks every size before it is used.
 
 #include <array>
 #include <cstddef>
@@ -20,14 +20,15 @@
 
 namespace ecq {
 
-/// Registered kinds of sections, in the order they are written. Reserved, not written: 6 gaps, 7 block positions.
+/// Registered kinds of sections, in the order in which they are written. Kinds 6 (gaps) and 7 (block positions) are
+/// reserved and not written.
 enum class section_kind : std::uint32_t {
   tables = 1,
   chunk_index = 2,
   states = 3,
   raw_bits = 4,
   words = 5,
-  nibbles = 8,  ///< for symbols in pairs: the nibble_list and where the escapes of each chunk begin
+  nibbles = 8,  ///< for symbols in pairs: the nibble_list and the first escape of each chunk
   escapes = 9
 };
 
@@ -37,10 +38,10 @@ inline constexpr std::uint32_t stream_magic = 0x53514345;
 /// The format version that this library reads and writes.
 inline constexpr std::uint16_t stream_version = 1;
 
-/// Bytes of the header before its directory.
+/// Size of the header before its directory, in bytes.
 inline constexpr std::uint64_t fixed_header_bytes = 64;
 
-/// Bytes of each section's entry in the directory.
+/// Size of a section's entry in the directory, in bytes.
 inline constexpr std::uint64_t directory_entry_bytes = 24;
 
 /// Offset of the header checksum in bytes.
@@ -49,10 +50,10 @@ inline constexpr std::uint64_t header_checksum_at = 56;
 /// Alignment in bytes: sections begin, and streams end, at multiples of it.
 inline constexpr std::uint64_t section_alignment = 64;
 
-/// The flag of sections that a reader has to know.
+/// Flag of sections that a reader has to know.
 inline constexpr std::uint32_t section_required = 1;
 
-/// The largest registered section kind.
+/// Largest registered section kind.
 inline constexpr std::uint32_t known_sections = 9;
 
 /// Whether this version reads sections of this kind.
@@ -60,7 +61,7 @@ constexpr bool is_known_section(std::uint32_t kind) noexcept {
   return (kind >= 1 && kind <= 5) || kind == 8 || kind == 9;
 }
 
-/// A section's offset from the start of the stream, and its size, in bytes.
+/// Offset of a section from the start of the stream, and its size, in bytes.
 struct section {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
@@ -68,9 +69,9 @@ struct section {
 
 namespace detail {
 
-/// Sets the offsets of sections, which are numbered by kind, from their sizes, and returns the total size of the
-/// stream. The directory has room for all possible sections, so that offsets do not depend on which turn out to be
-/// empty.
+/// Sets the offsets of `sections`, an array by kind, from their sizes, and returns the total size of the stream in
+/// bytes. The directory has room for all possible sections, so that offsets do not depend on which sections turn out to
+/// be empty.
 ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noexcept {
   constexpr auto aligned = [](std::uint64_t bytes) {
     return (bytes + section_alignment - 1) / section_alignment * section_alignment;
@@ -85,10 +86,10 @@ ECQ_HOST_DEVICE constexpr std::uint64_t lay_out_sections(section* sections) noex
   return aligned(end + stream_tail_bytes);
 }
 
-/// What a header adds to the log2 of the states of a trellis.
+/// Number that a header adds to the log2 of the states of a trellis.
 inline constexpr unsigned trellis_mark = 16;
 
-/// The numbers of the fixed header that differ between streams.
+/// Fields of the fixed header that differ between streams.
 struct fixed_header {
   std::uint16_t coder;
   std::uint16_t map_id;
@@ -99,7 +100,7 @@ struct fixed_header {
   std::uint64_t chunks;
   std::uint64_t total_bytes;
   std::uint32_t tables;
-  std::uint8_t state_bits = 0;  ///< of the trellis, 0 without one; so is its period
+  std::uint8_t state_bits = 0;  ///< log2 of the states of the trellis; 0 without one, like period_bits
   std::uint8_t period_bits = 0;
 };
 
@@ -138,7 +139,7 @@ ECQ_HOST_DEVICE inline std::uint64_t write_header(std::byte* to, const fixed_hea
 
 }  // namespace detail
 
-/// The content of the fixed header, and where the known sections are (an absent section is empty).
+/// Content of the fixed header, and the places of the known sections (an absent section is empty).
 struct stream_header {
   static constexpr std::uint16_t version = stream_version;
   static constexpr std::uint64_t fixed_bytes = fixed_header_bytes;
@@ -148,12 +149,12 @@ struct stream_header {
   static constexpr std::uint32_t required_flag = section_required;
 
   coder_id coder = coder_id::raw;
-  /// Elements are weights of this format, their exponents the symbols; nothing: codes of one byte.
+  /// Format of the weights whose exponents are the symbols; empty: elements are codes of one byte.
   std::optional<dtype> format;
-  bool pairs = false;           ///< symbols are coded as two nibbles a byte
-  unsigned pairs_raw_bits = 0;  ///< of each code of one byte in pairs, 0..7: they are added to its symbol
+  bool pairs = false;           ///< whether symbols are coded as two nibbles per byte
+  unsigned pairs_raw_bits = 0;  ///< per code of one byte in pairs, 0..7; they are added to its symbol
   split_map map;  ///< map of the symbols, or of the pairs; its raw bits come above those that no coder sees
-  std::optional<ecq::trellis> trellis;  ///< on which codes of one byte lie; their indices take their place
+  std::optional<ecq::trellis> trellis;  ///< trellis of codes of one byte, whose indices the stream holds instead
   unsigned chunk_bits = min_chunk_bits;
   std::uint64_t symbols = 0;
   std::uint64_t chunks = 0;
@@ -165,21 +166,21 @@ struct stream_header {
   section& at(section_kind kind) noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
   const section& at(section_kind kind) const noexcept { return sections[static_cast<std::uint32_t>(kind)]; }
 
-  /// The size of an element in bytes.
+  /// Returns the size of an element in bytes.
   std::size_t element_bytes() const noexcept { return format ? size_of(*format) : 1; }
-  /// The number of bytes that the coder sees of `elements` elements.
+  /// Returns the number of bytes that the coder sees of `elements` elements.
   std::uint64_t coded_symbols(std::uint64_t elements) const noexcept { return pairs ? pairs_of(elements) : elements; }
   symbol_map_id map_id() const noexcept {
     if (pairs) return symbol_map_id::pairs;
     return format ? symbol_map_id::exponent : symbol_map_id::split;
   }
-  /// The number of bits of a symbol, before it becomes a nibble.
+  /// Returns the number of bits of a symbol, before it becomes a nibble.
   unsigned symbol_bits() const noexcept {
     return static_cast<unsigned>(8 * element_bytes()) - never_coded_bits(format);
   }
-  /// The number of raw bits of an element.
+  /// Returns the number of raw bits of an element.
   unsigned raw_bits() const noexcept { return never_coded_bits(format) + pairs_raw_bits + map.bits; }
-  /// The number of bits of an element below its symbol.
+  /// Returns the number of bits of an element below its symbol.
   static constexpr unsigned never_coded_bits(std::optional<dtype> format) noexcept {
     return visit_split(format, [&]<class Split>() { return low_bits<Split>; });
   }
@@ -191,7 +192,7 @@ struct stream_header {
     total_bytes = detail::lay_out_sections(sections.data());
   }
 
-  /// The size in bytes of a stream of coder raw.
+  /// Returns the size in bytes of a stream of coder raw.
   static std::uint64_t raw_stream_bytes(std::uint64_t symbols, unsigned chunk_bits,
                                         std::size_t element_bytes = 1) noexcept {
     stream_header header;
@@ -201,7 +202,7 @@ struct stream_header {
     return header.total_bytes;
   }
 
-  /// Writes header and directory. The checksum requires that the tables and the index are in place.
+  /// Writes header and directory. Tables, chunk index and nibbles must be in place, because the checksum covers them.
   void write(std::span<std::byte> blob) const noexcept {
     detail::write_header(blob.data(),
                          {.coder = static_cast<std::uint16_t>(coder),
@@ -219,7 +220,8 @@ struct stream_header {
     store_le(blob.data() + checksum_offset, checksum(blob));
   }
 
-  /// XXH64 chained over the header before its checksum, the directory, the tables, the chunk index and the nibbles.
+  /// Returns XXH64, chained over the header before its checksum, the directory, the tables, the chunk index and the
+  /// nibbles.
   std::uint64_t checksum(std::span<const std::byte> blob) const noexcept {
     std::uint64_t digest = xxh64(blob.first(checksum_offset));
     digest = xxh64(blob.subspan(fixed_bytes, static_cast<std::size_t>(directory_bytes)), digest);
@@ -244,14 +246,14 @@ error stream_error(errc code, const Parts&... parts) {
   return error(code, "stream: ", parts...);
 }
 
-/// An entry of the directory, unchecked.
+/// Entry of the directory, unchecked.
 struct section_entry {
   std::uint32_t kind;
   std::uint32_t flags;
   section part;
 };
 
-/// Entry `number` of the directory that follows `header`.
+/// Returns entry `number` of the directory that follows `header`.
 inline section_entry section_entry_at(const std::byte* header, std::size_t number) {
   const std::byte* const from = header + stream_header::fixed_bytes + number * stream_header::entry_bytes;
   return {load_le<std::uint32_t>(from),
@@ -259,8 +261,10 @@ inline section_entry section_entry_at(const std::byte* header, std::size_t numbe
           {load_le<std::uint64_t>(from + 8), load_le<std::uint64_t>(from + 16)}};
 }
 
-/// The number of directory entries that a header announces, and (bytes_said_by) the size of the stream in bytes.
+/// Returns the number of directory entries that a header announces.
 inline std::size_t entries_said_by(const std::byte* header) { return load_le<std::uint16_t>(header + 14); }
+
+/// Returns the size of the stream, in bytes, that a header announces.
 inline std::uint64_t bytes_said_by(const std::byte* header) { return load_le<std::uint64_t>(header + 32); }
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Parsing a stream, defined: everything is checked here that may be relied on afterwards.
+/// Definition of parsing a stream. Everything that later code relies on is checked here.
 
 #include <algorithm>
 #include <cstddef>
@@ -149,7 +149,8 @@ ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byt
       return detail::stream_error(errc::unsupported, "coder ", static_cast<unsigned>(stream.coder()), " (",
                                   to_string(stream.coder()), "), where this program decodes ", accepted.names());
     }
-    // 16 bytes a chunk: an index of the right size bounds the number of chunks by the blob's own size.
+    // The index has 16 bytes per chunk, so an index of the right size bounds the number of chunks by the size of the
+    // blob.
     ECQ_CHECK(stream.check_sections());
     ECQ_CHECK(stream.check_index());
     ECQ_CHECK(stream.check_nibbles());

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The parsed view of a stream's bytes (docs/format.md).
+/// Parsed view of a stream's bytes (docs/format.md).
 
 #include <algorithm>
 #include <cstddef>
@@ -22,12 +22,12 @@
 
 namespace ecq {
 
-/// A view of a stream's bytes, which must outlive it. Parsing checks everything except the chunks' own contents, so
-/// that all offsets may be relied on; it allocates 4 bytes a table and nothing else.
+/// View of a stream's bytes, which must outlive it. Parsing checks everything except the contents of chunks, so that
+/// all offsets can be relied on. It allocates 4 bytes per table and nothing else.
 class encoded_stream {
  public:
-  /// Errors: truncated, corrupt, checksum_mismatch, unsupported (newer versions; coders that are not `accepted`),
-  /// limit_exceeded.
+  /// Parses and checks a stream. Errors: truncated, corrupt, checksum_mismatch, unsupported (newer versions; coders
+  /// that are not `accepted`), limit_exceeded.
   static result<encoded_stream> parse(std::span<const std::byte> blob, coder_set accepted);
   template <class Every = every_coder>
   static result<encoded_stream> parse(std::span<const std::byte> blob) {
@@ -36,75 +36,74 @@ class encoded_stream {
 
   std::uint64_t size() const noexcept { return header_.symbols; }
   std::uint64_t chunk_count() const noexcept { return header_.chunks; }
-  /// The number of symbols in every chunk but the last.
+  /// Returns the number of symbols in every chunk but the last.
   std::uint64_t chunk_symbols() const noexcept { return std::uint64_t{1} << header_.chunk_bits; }
   unsigned chunk_bits() const noexcept { return header_.chunk_bits; }
   coder_id coder() const noexcept { return header_.coder; }
-  /// The split map that the coder applies to symbols, or to pairs of nibbles.
+  /// Returns the split map that the coder applies to symbols, or to pairs of nibbles.
   split_map map() const noexcept { return header_.map; }
   /// Whether symbols are coded in pairs, each as a nibble of nibbles().
   bool pairs() const noexcept { return header_.pairs; }
   const nibble_list& nibbles() const noexcept { return nibbles_; }
-  /// The format of the weights whose exponents are the symbols; nothing if elements are codes of one byte.
+  /// Returns the format of the weights whose exponents are the symbols; empty if elements are codes of one byte.
   std::optional<dtype> format() const noexcept { return header_.format; }
   std::size_t element_bytes() const noexcept { return header_.element_bytes(); }
-  /// The trellis on which codes lie, whose indices are what the coder, pairs and raw bits give; nothing: they give the
-  /// codes.
+  /// Returns the trellis on which codes lie. If there is one, coder, pairs and raw bits give indices instead of codes.
   const std::optional<ecq::trellis>& trellis() const noexcept { return header_.trellis; }
   std::uint32_t table_count() const noexcept { return header_.tables; }
   std::span<const std::byte> bytes() const noexcept { return blob_; }
-  /// The header with its counts and section offsets, which a device kernel needs.
+  /// Returns the header with its counts and section offsets, which a device kernel needs.
   const stream_header& header() const noexcept { return header_; }
 
-  /// The record of chunk `index`, which is at most chunk_count(); that is the end record.
+  /// Returns the record of chunk `index` or, if `index` is chunk_count(), the end record. `index` must not be larger.
   chunk_record record(std::uint64_t index) const noexcept {
     return chunk_record::read(section_bytes(section_kind::chunk_index) + index * chunk_record::bytes);
   }
 
-  /// The number of symbols in chunk `index`.
+  /// Returns the number of symbols in chunk `index`.
   std::uint32_t symbols_in(std::uint64_t index) const noexcept {
     return static_cast<std::uint32_t>((std::min)(chunk_symbols(), size() - (index << chunk_bits())));
   }
 
-  /// The number of bytes that chunk `index` decodes to: its symbols, or their pairs.
+  /// Returns the number of bytes that chunk `index` decodes to: one per symbol, or one per pair.
   std::uint32_t coded_in(std::uint64_t index) const noexcept {
     return static_cast<std::uint32_t>(header_.coded_symbols(symbols_in(index)));
   }
 
-  /// How decoded bytes become elements: symbols, and pairs of codes, are joined with raw bits; pairs of exponents stay
-  /// as they are. Holds a pointer to nibbles().
+  /// Returns how decoded bytes become elements: symbols and pairs of codes are joined with raw bits; pairs of exponents
+  /// stay as they are. The result holds a pointer to nibbles().
   element_join join() const;
 
-  /// The coded bytes of chunk `index`.
+  /// Returns the coded bytes of chunk `index`.
   chunk_bytes chunk(std::uint64_t index) const noexcept;
 
-  /// The raw bits of chunk `index`.
+  /// Returns the raw bits of chunk `index`.
   std::span<const std::byte> raw_bits(std::uint64_t index) const noexcept {
     return {section_bytes(section_kind::raw_bits) + raw_bytes(index << chunk_bits(), header_.raw_bits()),
             static_cast<std::size_t>(raw_bytes(symbols_in(index), header_.raw_bits()))};
   }
 
-  /// The symbols of chunk `index` that have no nibble.
+  /// Returns the symbols of chunk `index` that are escapes.
   std::span<const std::byte> escapes(std::uint64_t index) const noexcept {
     if (!pairs() || !nibbles_.has_escape()) return {};
     const std::uint64_t first = first_escape(index);
     return {section_bytes(section_kind::escapes) + first, static_cast<std::size_t>(first_escape(index + 1) - first)};
   }
 
-  /// Checks the checksums of `count` chunks from `first` on; the error is that of the first bad one.
+  /// Verifies the checksums of `count` chunks from `first` on; the error is that of the first bad chunk.
   result<void> verify_chunks(std::uint64_t first, std::size_t count, instruction_set isa) const;
 
-  /// Checks the checksums of all chunks.
+  /// Verifies the checksums of all chunks.
   result<void> verify(const cpu& backend) const;
 
-  /// Table `index`, which must be below table_count(); `Coder` must be the stream's.
+  /// Returns table `index`, which must be below table_count(). `Coder` must be the stream's.
   template <entropy_coder Coder>
   typename Coder::table table(std::uint32_t index) const {
     std::size_t position = table_positions_[index];
     return std::move(*Coder::table::read(header_.bytes_of(blob_, section_kind::tables), position, map()));
   }
 
-  /// The decoder of table `index`, which must be below table_count(). Throws std::bad_alloc.
+  /// Returns the decoder of table `index`, which must be below table_count(). Throws std::bad_alloc.
   std::unique_ptr<const detail::table_decoder> decoder_of_table(std::uint32_t index) const {
     return decoding_->decoder_at(header_.bytes_of(blob_, section_kind::tables), table_positions_[index], map());
   }
@@ -127,8 +126,9 @@ class encoded_stream {
   std::vector<std::uint32_t> table_positions_;  ///< of each record in the tables section
 };
 
-/// Bytes of a stream that are not words or raw bits, as expected for one table of 64 symbols: header, table, index,
-/// padding, and of the states the 24 bits a lane that carry no information. For planning a rate.
+/// Returns the expected number of bytes of a stream that are not words or raw bits, for one table of 64 symbols:
+/// header, table, index, padding, and the 24 bits of each lane's state that carry no information. Serves to plan a
+/// rate.
 constexpr std::uint64_t stream_overhead_bytes(std::uint64_t symbols, unsigned chunk_bits) noexcept {
   constexpr std::uint64_t header_and_padding = 64 + 5 * 24 + 5 * 32 + stream_tail_bytes;
   constexpr std::uint64_t table = 4 + 64 * 3;

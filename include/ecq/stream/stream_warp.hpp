@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A stream as kernels see it, and how a warp (base/threads.hpp) finds and decodes one of its chunks.
+/// Stream as kernels see it, and functions by which a warp (base/threads.hpp) finds and decodes one of its chunks.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,19 +32,19 @@ struct warp_stream {
   const warp_table* tables = nullptr;
   const std::uint32_t* entries = nullptr;  ///< the entries of all tables
   std::uint32_t table_count = 0;
-  std::uint32_t state_bytes = 0;  ///< of a chunk
+  std::uint32_t state_bytes = 0;  ///< per chunk
   unsigned chunk_bits = 0;
-  unsigned raw_bits = 0;               ///< of an element
+  unsigned raw_bits = 0;               ///< per element
   std::uint32_t pairs = 0;             ///< 1: symbols are coded in pairs
-  std::uint32_t escape = 0;            ///< 1: their list has an escape
+  std::uint32_t escape = 0;            ///< 1: the list of nibbles has an escape
   const std::byte* nibbles = nullptr;  ///< null if nibbles are symbols
   const std::byte* escapes = nullptr;
   std::uint64_t escape_count = 0;
-  trellis walk = {0, 0};  ///< on which codes lie; 0 state bits: on none
+  trellis walk = {0, 0};  ///< trellis on which codes lie; 0 state bits: none
 };
 
-/// The warp_stream, except `tables` and `entries`, of the stream whose parsed header is `header` and whose bytes lie at
-/// `bytes` in the memory of the host or of a device.
+/// Returns the warp_stream, except `tables` and `entries`, of the stream whose parsed header is `header`. `bytes`
+/// points to the stream in the memory of the host or of a device.
 inline warp_stream warp_stream_at(const stream_header& header, const std::byte* bytes) {
   const auto at = [&](section_kind kind) { return bytes + header.at(kind).offset; };
   const std::uint64_t state_bytes = header.at(section_kind::states).size;
@@ -68,21 +68,21 @@ inline warp_stream warp_stream_at(const stream_header& header, const std::byte* 
           .walk = header.trellis.value_or(trellis{0, 0})};
 }
 
-/// A chunk of a warp_stream, as its index describes it.
+/// Chunk of a warp_stream, as the index describes it.
 struct stream_chunk {
   std::uint64_t number = 0;
   std::uint64_t begin = 0;         ///< its first element
   std::uint32_t elements = 0;      ///< at least 1
   std::uint32_t table = 0;         ///< number of its table
   const std::byte* raw = nullptr;  ///< its raw bits
-  unsigned raw_bits = 0;           ///< of an element
-  trellis walk = {0, 0};           ///< of the stream: elements are indices, if it has state bits
+  unsigned raw_bits = 0;           ///< per element
+  trellis walk = {0, 0};           ///< trellis of the stream; if it has state bits, elements are indices
   warp_chunk coded;                ///< its symbols, or their pairs
-  warp_pairs pairs;                ///< its symbols in pairs, if there are any
+  warp_pairs pairs;                ///< its pairs, if the stream has any
 };
 
-/// Tag of kernels for streams with one table of coding `Coding`. Every block copies the entries of the table to fast
-/// memory.
+/// Tag of kernels for streams with a single table, of coding `Coding`. Every block copies the entries of the table to
+/// fast memory.
 template <warp_coding Coding>
 struct coded_as {
   static constexpr bool one_table = true;
@@ -91,7 +91,7 @@ struct coded_as {
   static constexpr bool has = Other == Coding;
 };
 
-/// Tag of kernels for streams with tables of any codings of `Coders`, which stay where they are.
+/// Tag of kernels for streams whose tables have any codings of `Coders`. The tables stay where they are.
 template <coder_names Coders>
 struct any_coding_of {
   static constexpr bool one_table = false;
@@ -99,7 +99,7 @@ struct any_coding_of {
   static constexpr bool has = coder_of(Coding) == coder_id::raw || Coders::names_coder(coder_of(Coding));
 };
 
-/// Tag of kernels for streams with tables of any codings of all shipped coders.
+/// Tag of kernels for streams whose tables have any codings of the shipped coders.
 using any_coding = any_coding_of<every_coder>;
 
 namespace detail {
@@ -132,7 +132,8 @@ ECQ_HOST_DEVICE errc find_pairs(const warp_stream& stream, std::uint64_t number,
                                 warp_pairs& found) {
   found = {};
   found.symbols = symbols;
-  // What follows from the number is then computed for each chunk, not kept in registers from the first one on.
+  // Due to uniform(), values derived from raw_bits are computed for each chunk, instead of being kept in registers from
+  // the first chunk on.
   found.raw_bits = Warp::uniform(stream.raw_bits);
   if (stream.nibbles == nullptr) return errc::ok;
   ECQ_UNROLL
@@ -178,13 +179,13 @@ ECQ_HOST_DEVICE errc find_chunk(const warp_stream& stream, std::uint64_t number,
   return stream.pairs != 0 ? find_pairs<Warp>(stream, number, found.elements, found.pairs) : errc::ok;
 }
 
-/// Decodes chunks of a stream, each with one warp, into sinks of entropy/chunk_warp.hpp. `Coding` is coded_as<...> or
-/// any_coding_of<...>.
+/// Decoder of the chunks of a stream. One warp decodes a chunk into a sink of entropy/chunk_warp.hpp. `Coding` is
+/// coded_as<...> or any_coding_of<...>.
 template <lockstep_warp Warp, class Coding>
 class chunk_decoder {
  public:
-  /// `entries` points to the entries of the one table, wherever they have been copied to; for any_coding_of it is
-  /// stream.entries. `ring` is that of warp_chunk.
+  /// `entries` points to the entries of the only table, or to a copy of them; for any_coding_of it is stream.entries.
+  /// `ring` is the memory for warp_chunk::ring.
   ECQ_HOST_DEVICE chunk_decoder(const warp_stream& stream, const std::uint32_t* entries, std::byte* ring)
       : stream_(stream), entries_(entries), ring_(ring) {
     if constexpr (Coding::one_table) {
@@ -193,9 +194,9 @@ class chunk_decoder {
     }
   }
 
-  /// Decodes chunk `number`, which must be below stream.chunks, with `use(chunk, decode)`: `decode(sink)` decodes the
-  /// chunk into a sink and returns the verdict, and `use` returns the final one. Errors: errc::corrupt, without a call
-  /// of `use`, if the stream's bytes have no such chunk.
+  /// Finds chunk `number`, which must be below stream.chunks, and calls `use(chunk, decode)`. `decode(sink)` decodes
+  /// the chunk into a sink and returns the verdict; `use` returns the final verdict. Errors: errc::corrupt, without a
+  /// call of `use`, if the stream's bytes have no such chunk.
   template <class Use>
   ECQ_DEVICE_INLINE ECQ_HOST_DEVICE errc operator()(std::uint64_t number, Use&& use) const {
     // The compiler assumes that values computed from a thread's number differ from lane to lane, and would guard every

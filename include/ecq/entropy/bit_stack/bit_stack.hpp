@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A stack for the bits of one lane, last in, first out, in a register of 32 bits: the lane side of Huffman and tANS.
+/// Bit stack of one lane, last in, first out, in a 32-bit register: the lane side of Huffman and tANS.
 ///
-/// A stack y holds the bits below its highest 1: between 16 and 31 of them, 2^16 <= y < 2^32. Popping n bits takes the
-/// low n; when fewer than 16 are left, the lane takes a word, whose bits are the next to be popped. So words are due
-/// exactly where rANS takes them, and a stack needs no count of its bits.
+/// A stack y holds the bits below its highest 1, between 16 and 31 of them: 2^16 <= y < 2^32. Popping n bits takes the
+/// low n. When fewer than 16 are left, the lane takes a word, whose bits are popped next. So words are due exactly
+/// where rANS takes them, and a stack needs no count of its bits.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,30 +19,31 @@
 
 namespace ecq::detail {
 
-inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< where encoders start and decoders must end
+inline constexpr std::uint32_t bit_stack_bottom = 1U << 16;  ///< value with which encoders start and decoders must end
 
 /// Size of the stacks of `lane_count` lanes: 4 bytes each.
 inline constexpr std::size_t bit_stack_bytes = lane_count * 4;
 
-/// An entry of a decode table: the bits that a symbol takes from a stack, the byte that is decoded, and for tANS the
-/// lane's next state, base + those bits.
+/// Entry of a decode table: the number of bits that a symbol takes from a stack, the decoded byte and, for tANS, the
+/// base of the lane's next state, which is base + those bits.
 struct stack_entry {
   std::uint16_t base;
   std::uint8_t bits;  ///< 0 .. 16
   std::uint8_t code;
 };
 
-/// A chunk that is being decoded, like rans_cursor: kernels advance it by some groups; finish() decodes it to its end
-/// and returns the verdict.
+/// A chunk that is being decoded, like rans_cursor. Kernels advance it by some groups; finish() decodes the rest and
+/// returns the verdict.
 struct bit_stack_cursor {
   const std::byte* word;  ///< the next word; if it is beyond `end`, the verdict is errc::corrupt
   const std::byte* end;
   std::uint8_t* out;
-  std::uint32_t left;  ///< codes not decoded yet: all, less a multiple of group_symbols until the last group
+  std::uint32_t left;  ///< codes not decoded yet; until the last group, a multiple of group_symbols are decoded
   std::uint32_t stack[lane_count];
-  std::uint32_t state[lane_count];  ///< states of tANS; other coders leave them at 0, where all lanes must end
+  std::uint32_t state[lane_count];  ///< states of tANS, which must end at 0; other coders leave them at 0
 
-  /// Starts at the beginning of `chunk`, with states 0, and writes codes to `to`; false if its stacks are invalid.
+  /// Starts at the beginning of `chunk` with states 0, and writes codes to `to`. Returns false if the chunk's stacks
+  /// are invalid.
   bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
     word = chunk.words;
     end = chunk.words + std::size_t{2} * chunk.word_count;
@@ -57,8 +58,8 @@ struct bit_stack_cursor {
     return valid;
   }
 
-  /// Decodes the rest of the chunk and returns the verdict: `pop(state, stack)` finds the stack_entry of a lane and
-  /// advances its state.
+  /// Decodes the rest of the chunk and returns the verdict. `pop(state, stack)` returns the stack_entry of a lane's
+  /// next symbol and advances the lane's state.
   template <class Pop>
   errc finish(const Pop& pop) const {
     bit_stack_cursor at = *this;  // local copies: the compiler knows that codes written do not change them
@@ -94,7 +95,8 @@ struct bit_stack_cursor {
   }
 };
 
-/// Decodes a chunk with only one symbol, which has no words and stacks that never moved; otherwise errc::corrupt.
+/// Decodes a chunk whose table has only one symbol. Returns errc::corrupt unless the chunk has no words and stacks that
+/// never moved.
 inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, std::uint8_t* out) {
   for (std::size_t lane = 0; lane < lane_count; ++lane) {
     if (load_le<std::uint32_t>(chunk.states + 4 * lane) != bit_stack_bottom) return errc::corrupt;
@@ -103,16 +105,16 @@ inline errc decode_unmoved_stacks(const chunk_bytes& chunk, std::uint8_t code, s
   return chunk.word_count == 0 ? errc::ok : errc::corrupt;
 }
 
-/// The bits that a symbol pushes onto a stack: the low `bits` (0..16) of `value`, whose other bits are 0.
+/// Bits that a symbol pushes onto a stack: the low `bits` (0..16) of `value`, whose other bits are 0.
 struct pushed {
   std::uint32_t value;
   std::uint32_t bits;
 };
 
-/// A chunk that is being encoded, from its end.
+/// A chunk that is being encoded, from its end to its beginning.
 struct bit_stack_encode_cursor {
   std::span<const std::uint8_t> codes;  ///< codes not encoded yet
-  std::uint16_t* word;  ///< the first of the words so far; before it there is room for one word per code left
+  std::uint16_t* word;  ///< first word written so far; before it there is room for one word per code left
   std::uint32_t stack[lane_count];
   std::uint32_t state[lane_count];  ///< states of tANS
 
@@ -123,8 +125,8 @@ struct bit_stack_encode_cursor {
     std::fill_n(state, lane_count, first_state);
   }
 
-  /// Encodes all groups above the first `down_to`: `push(state, code)` returns what a lane pushes for a code and
-  /// advances its state.
+  /// Encodes all groups except the first `down_to`. `push(state, code)` returns the bits that a lane pushes for a code
+  /// and advances the lane's state.
   template <class Push>
   void encode(std::size_t down_to, const Push& push) {
     bit_stack_encode_cursor at = *this;  // a local copy: the compiler knows that words written do not change it

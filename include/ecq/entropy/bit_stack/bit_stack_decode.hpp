@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The decode kernels of tANS and Huffman for the machine at hand, chosen at run time.
+/// Run-time choice of the decode kernels of tANS and Huffman for the machine at hand.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes tANS and Huffman with AVX2: stacks and states stay in memory, eight lanes fill a register, plain loads fetch
+/// Decodes tANS and Huffman with AVX2. Stacks and states stay in memory, eight lanes fill a register, plain loads fetch
 /// entries, a table of permutations expands words, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
@@ -24,7 +24,7 @@ inline int load_int(const std::byte* from) { return static_cast<int>(load_le<std
 
 ECQ_AVX2 inline void store(void* to, __m256i value) { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
 
-/// Eight indices of 32 bits in general registers.
+/// Eight 32-bit indices in general-purpose registers, two in each.
 struct index_pairs {
   std::uint64_t two[4];
 };
@@ -34,7 +34,8 @@ inline index_pairs load_pairs(const std::uint32_t* indices) {
            load_le<std::uint64_t>(from + 24)}};
 }
 
-/// The 32 bits at table + Stride * index for each index. Plain loads are faster than a gather where that is microcode.
+/// Returns the 32 bits at table + Stride * index for each index. Plain loads are faster than a gather on machines whose
+/// gathers are microcode.
 template <std::size_t Stride>
 ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& indices) {
   const auto* const from = static_cast<const std::byte*>(table);
@@ -42,7 +43,7 @@ ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& ind
   ECQ_UNROLL
   for (std::size_t i = 0; i < 4; ++i) {
     std::uint64_t two = indices.two[i];
-    __asm__("" : "+r"(two));  // clang would make it a gather
+    __asm__("" : "+r"(two));  // keeps clang from making it a gather
     pairs[i] = _mm_insert_epi32(_mm_cvtsi32_si128(load_int(from + (two & 0xFFFFFFFFU) * Stride)),
                                 load_int(from + (two >> 32) * Stride), 1);
   }
@@ -50,8 +51,8 @@ ECQ_AVX2 inline __m256i look_up_dwords(const void* table, const index_pairs& ind
                                  _mm_unpacklo_epi64(pairs[2], pairs[3]), 1);
 }
 
-/// Finds the code words of `lanes` in the cascade and takes them from the lanes' stacks; the entries then say that no
-/// bits are left to take.
+/// Finds the code words of `lanes` in the cascade and pops them from the lanes' stacks. The entries then hold the
+/// decoded bytes and 0 bits left to take.
 [[gnu::noinline]] ECQ_AVX2 inline void take_longer(const huffman_lookup& table, unsigned lanes, std::uint32_t* stack,
                                                    std::uint32_t* entries) {
   for (; lanes != 0; lanes &= lanes - 1) {
@@ -71,7 +72,7 @@ ECQ_AVX2 inline __m256i step(const Lookup& table, std::uint32_t* stack, std::uin
   if constexpr (!Lookup::by_state) {
     std::uint32_t index[8];
     store(index, _mm256_and_si256(stacks, _mm256_set1_epi32(static_cast<int>(table.index_mask))));
-    // Shaped like entries of tANS; nothing reads the base.
+    // In the layout of tANS entries; nothing reads the base.
     entry = _mm256_slli_epi32(look_up_dwords<2>(table.entries, load_pairs(index)), 16);
     const __m256i longer = _mm256_cmpeq_epi32(_mm256_and_si256(entry, _mm256_set1_epi32(0xFF0000)), zero);
     if (const auto lanes = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(longer))); lanes != 0) {

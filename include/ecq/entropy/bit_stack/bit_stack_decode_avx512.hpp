@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Decodes tANS and Huffman with AVX-512 and VBMI2: a chunk's 32 stacks are two registers of 16-bit halves, entries are
-/// looked up, and several chunks run side by side to hide latency.
+/// Decodes tANS and Huffman with AVX-512 and VBMI2. A chunk's 32 stacks are two registers of 16-bit halves, entries are
+/// looked up with table_lookup_avx512.hpp, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
 
@@ -24,8 +24,8 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Finds the code words of `lanes` in the cascade and takes them from the lanes' stacks. `halves` are the two halves of
-/// the stacks and the high halves of the entries, which then say that no bits are left to take.
+/// Finds the code words of `lanes` in the cascade and pops them from the lanes' stacks. `halves` are the low and the
+/// high halves of the stacks, and the entries, which then hold the decoded bytes and 0 bits left to take.
 [[gnu::always_inline]] ECQ_AVX512 inline void take_longer(const huffman_lookup& table, std::uint32_t lanes,
                                                           __m512i (&halves)[3]) {
   std::uint16_t each[3][lane_count];
@@ -42,7 +42,7 @@ namespace ecq::detail::avx512 {
   std::memcpy(halves, each, sizeof each);
 }
 
-/// The entries of the next symbols of a chunk with these states and low halves of stacks.
+/// Returns the entries of a chunk's next symbols, given its states and the low halves of its stacks.
 template <class Lookups, class Table>
 ECQ_AVX512 inline looked_up look_up_next(const Table& table, __m512i state, __m512i low, __m512i index_mask) {
   if constexpr (Table::by_state) {
@@ -87,14 +87,14 @@ ECQ_AVX512 inline bool bit_stacks_advance(const Table& table, bit_stack_cursor* 
   looked_up upcoming = look_up_next<Lookups>(table, state[0], low[0], index_mask);
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i codes[Chunks][2];  // codes of two rounds each: the later round's in the high bytes
-    // Not unrolled: that would be no faster, and take twice as long to compile.
+    // Not unrolled: that would be no faster and would take twice as long to compile.
     for (int pair = 0; pair < 2; ++pair) {
       __m512i both[Chunks];
       ECQ_UNROLL
       for (int later = 0; later < 2; ++later) {
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
-          // The number of bits to take, of which the shifts see the low four bits, and the code above it.
+          // The number of bits to take, of which shifts use only the low four bits, and above it the code.
           __m512i entry;
           const looked_up found = upcoming;
           if constexpr (Chunks > 1) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The encode kernels of tANS and Huffman for the machine at hand, chosen at run time.
+/// Run-time choice of the encode kernels of tANS and Huffman for the machine at hand.
 
 #include <cstddef>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace ecq::detail {
 
-/// Encodes all that is left of chunks, which must be whole groups, if `isa` has a kernel for it.
+/// Encodes the rest of the chunks, which must be whole groups, if `isa` has a kernel for it. Otherwise does nothing.
 template <class Encoding>
 void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] instruction_set isa,
                       [[maybe_unused]] std::span<bit_stack_encode_cursor> cursors) {
@@ -34,7 +34,7 @@ void bit_stack_encode([[maybe_unused]] const Encoding& table, [[maybe_unused]] i
         machine_has_fast_gathers() ? by.template operator()<lookups_by_gathers, codes_in_registers>()
                                    : by.template operator()<lookups_by_loads, codes_in_registers>();
       } else {
-        by.template operator()<lookups_by_loads, codes_in_registers>();  // which looks nothing up in memory
+        by.template operator()<lookups_by_loads, codes_in_registers>();  // looks nothing up in memory
       }
     });
   }

@@ -20,7 +20,8 @@
 
 namespace ecq::detail::avx2 {
 
-/// For each set of eight lanes, the byte permutation that brings their words, in order, to the end of a register.
+/// Byte permutations, one for each subset of eight lanes, that bring the subset's words, in order, to the end of a
+/// register.
 inline constexpr auto word_compressions = [] {
   std::array<std::array<std::uint8_t, 16>, 256> all{};
   for (std::size_t set = 0; set < 256; ++set) {
@@ -35,7 +36,7 @@ inline constexpr auto word_compressions = [] {
   return all;
 }();
 
-/// Encodes one step of eight lanes. `codes` are those of the round, starting with the first lane's.
+/// Encodes one step of eight lanes. `codes` points to the first lane's code of the round.
 template <class Encoding>
 ECQ_AVX2 inline void push_codes(const Encoding& table, const std::uint8_t* codes, std::uint32_t* stack,
                                 std::uint32_t* state, std::uint16_t*& word) {
@@ -70,7 +71,7 @@ ECQ_AVX2 inline void push_codes(const Encoding& table, const std::uint8_t* codes
   const unsigned due = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(fits))) ^ 0xFFU;
   const __m256i low = _mm256_and_si256(stacks, _mm256_set1_epi32(0xFFFF));
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
-  // There is room for a word of each of these lanes: all eight words are written, and only those due stay.
+  // There is room for one word per lane, so all eight words are written; only those due are kept.
   const __m128i words = _mm_shuffle_epi8(
       _mm256_castsi256_si128(packed), _mm_loadu_si128(reinterpret_cast<const __m128i*>(word_compressions[due].data())));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(word - 8), words);

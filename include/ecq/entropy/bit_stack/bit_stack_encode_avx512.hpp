@@ -23,13 +23,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// The entries of 32 codes: low and high halves, lane by lane.
+/// Entries of 32 codes as low and high halves, lane by lane.
 struct code_halves {
   __m512i low;
   __m512i high;
 };
 
-/// The codes of a group whose entries lie in memory, from the last round to the first.
+/// Codes of a group, from the last round to the first, whose entries are looked up in memory.
 template <class Lookups>
 class codes_in_memory {
  public:
@@ -43,7 +43,7 @@ class codes_in_memory {
   typename Lookups::codes_of_group codes_;
 };
 
-/// The codes of a group whose entries are at most 64, which registers hold.
+/// Codes of a group, from the last round to the first, whose table has at most 64 entries and is held in registers.
 class codes_in_registers {
  public:
   ECQ_AVX512 void begin(const code_entries& table, const std::uint8_t* codes) {
@@ -88,12 +88,12 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
     Codes left[Chunks];
     ECQ_UNROLL
     for (std::size_t c = 0; c < Chunks; ++c) left[c].begin(table, codes[c] + group * group_symbols);
-    // Two rounds, twice: unrolled, it would be no faster, and take twice as long to compile.
+    // Two rounds, twice. Full unrolling would be no faster and would take twice as long to compile.
     for (unsigned pair = 2; pair-- > 0;) {
       ECQ_UNROLL
       for (unsigned back = 1; back <= 2; ++back) {
         // Stages of all chunks alternate: a processor looks ahead by less than a step of one chunk.
-        __m512i bits[Chunks];   // the number of bits to push, of which the shifts see the low four bits
+        __m512i bits[Chunks];   // number of bits to push, of which shifts use only the low four bits
         __m512i value[Chunks];  // the bits themselves, at the top of 16
         ECQ_UNROLL
         for (std::size_t c = 0; c < Chunks; ++c) {
@@ -120,7 +120,7 @@ ECQ_AVX512 inline void bit_stacks_encode(const Encoding& table, bit_stack_encode
           // The bits that the shift would lose.
           const __m512i lost = _mm512_shldv_epi16(zero, high[c], bits[c]);
           __mmask32 due = _mm512_test_epi16_mask(lost, lost);
-          __mmask32 all_bits = 0;  // code words of 16 bits
+          __mmask32 all_bits = 0;  // lanes whose code words have 16 bits
           if constexpr (!Encoding::by_state) {
             all_bits = _mm512_test_epi16_mask(bits[c], _mm512_set1_epi16(16));
             due |= all_bits;

@@ -19,12 +19,11 @@ struct tans_lookup {
 };
 
 /// Decode table of Huffman codes, indexed by the next bits of a stack. Entries hold the number of bits to take (bits
-/// 0..7) and the decoded byte (8..15); a code word longer than the table's index takes 0 bits, and find_longer() finds
-/// it.
+/// 0..7) and the decoded byte (8..15). If a code word is longer than the table's index, its entry takes 0 bits, and
+/// find_longer() finds it.
 struct huffman_lookup {
   static constexpr bool by_state = false;
-  static constexpr unsigned max_bits =
-      14;  ///< few code words are longer, and the table leaves room in the first-level cache
+  static constexpr unsigned max_bits = 14;  ///< few code words are longer; leaves room in the first-level cache
 
   huffman_lookup(const huffman_wide_view& from, unsigned longest, unsigned raw_bits_of_map)
       : raw_bits(raw_bits_of_map), index_mask((1U << (std::min)(longest, max_bits)) - 1U), cascade(from.cascade) {
@@ -41,7 +40,7 @@ struct huffman_lookup {
     }
   }
 
-  /// The entry of a code word of any length, from the cascade.
+  /// Returns the entry of a code word of any length, from the cascade.
   std::uint16_t find_longer(std::uint32_t stack) const { return entry_of(cascade.look_up(stack)); }
 
   std::uint16_t entry_of(unsigned entry) const {
@@ -51,13 +50,13 @@ struct huffman_lookup {
   unsigned raw_bits;
   std::uint32_t index_mask;
   huffman_cascade_view cascade;
-  std::uint16_t entries[(1U << max_bits) + 1];  ///< each is read together with the next one
+  std::uint16_t entries[(1U << max_bits) + 1];  ///< each is read together with the next one, hence one more
 };
 
-/// What an encoder looks up for a code: 32 bits, which are 0 for codes that it never meets. At most 64 entries that
-/// differ from their neighbours' are also numbered, so that registers hold them.
+/// Entries that an encoder looks up by code: 32 bits each, 0 for codes that never occur. Runs of equal entries are also
+/// numbered, so that registers can hold the table if there are at most 64 runs.
 struct code_entries {
-  /// Numbers the entries, all of which have been set.
+  /// Numbers the entries. Precondition: all of them are set.
   void number() {
     std::uint32_t last = 0;
     for (std::size_t code = 0; code < 256; ++code) {
@@ -77,7 +76,7 @@ struct code_entries {
 
   std::uint32_t entries[256];
   unsigned count = 0;
-  std::uint8_t number_of_code[256];  ///< that of its entry
+  std::uint8_t number_of_code[256];  ///< number of the code's entry
   std::uint16_t low[64] = {};        ///< halves of entries, by number
   std::uint16_t high[64] = {};
 };

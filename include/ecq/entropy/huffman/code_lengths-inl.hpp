@@ -13,7 +13,7 @@ namespace ecq {
 
 namespace detail {
 
-/// A symbol that occurs, with its count. The order is by ascending count; among equals the larger symbol comes first.
+/// A symbol that occurs, with its count. Lists are sorted by ascending count, the larger symbol first among equals.
 struct counted_symbol {
   std::uint64_t count;
   std::uint8_t symbol;
@@ -36,7 +36,7 @@ ECQ_INLINE code_lengths huffman_code_lengths(const histogram& codes) {
   const auto symbols = detail::symbols_by_count(codes);
   const std::size_t leaves = symbols.size();
   if (leaves < 2) return lengths;
-  // Nodes 0 .. leaves - 1 are symbols; the others are pairs, in the order of their making, which is by ascending
+  // Nodes 0 .. leaves - 1 are symbols. The others are pairs, in the order in which they are made, which is by ascending
   // weight.
   std::vector<std::uint64_t> weight(2 * leaves - 1);
   std::vector<std::size_t> parent(2 * leaves - 1);
@@ -63,8 +63,8 @@ ECQ_INLINE code_lengths limited_code_lengths(const histogram& codes, unsigned li
   code_lengths lengths{};
   const auto symbols = detail::symbols_by_count(codes);
   if (symbols.size() < 2) return lengths;
-  // A level's list holds, by weight, every symbol and the pairs of neighbours of the level below. The chosen items of a
-  // list are always its beginning, so it is enough to know which of its items are symbols.
+  // The list of a level holds, by weight, every symbol and the pairs of neighbours of the level below. The chosen items
+  // of a list are always its first ones, so it is enough to know which items are symbols.
   std::vector<std::vector<bool>> is_symbol(limit);
   std::vector<std::uint64_t> below;
   for (auto& level : is_symbol) {

@@ -15,18 +15,19 @@ namespace ecq {
 /// Length in bits of each symbol's code word; 0 for symbols that do not occur, and for a symbol that occurs alone.
 using code_lengths = std::array<std::uint8_t, 256>;
 
-/// Lengths of a Huffman code for `codes`, up to 255 bits: of all such codes, one with the shortest longest code word.
+/// Returns the lengths of a Huffman code for `codes`, up to 255 bits. Of all such codes, it is one whose longest code
+/// word is shortest.
 code_lengths huffman_code_lengths(const histogram& codes);
 
-/// The lengths, none above `limit`, with the least sum of count * length. Precondition: 2^limit is at least the number
-/// of symbols.
+/// Returns the lengths, none above `limit`, with the least sum of count * length. Precondition: 2^limit is at least the
+/// number of symbols.
 code_lengths limited_code_lengths(const histogram& codes, unsigned limit);
 
-/// Lengths, none above `limit` (at least 8), by the method of DFloat11 and ECF8: it sets the counts of the k rarest
-/// symbols to 1, for k = 2, 3, ..., until the Huffman code of the changed counts keeps to the limit.
+/// Returns lengths, none above `limit` (at least 8), by the method of DFloat11 and ECF8: it sets the counts of the k
+/// rarest symbols to 1, for k = 2, 3, ..., until the Huffman code of the changed counts keeps to the limit.
 code_lengths adjusted_code_lengths(histogram codes, unsigned limit);
 
-/// The number of bits that `codes` take when coded with `lengths`.
+/// Returns the number of bits that `codes` take when coded with `lengths`.
 std::uint64_t coded_bits(const histogram& codes, const code_lengths& lengths);
 
 }  // namespace ecq

@@ -32,8 +32,8 @@ struct huffman {
    public:
     encoder(const table& code, split_map map);
 
-    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
-    /// the number of words.
+    /// Encodes one chunk by the scalar definition: writes its states, writes its words to the end of `words`, and
+    /// returns the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
     /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
@@ -49,7 +49,7 @@ struct huffman {
     std::array<detail::pushed, 256> words_{};
   };
 
-  /// A decoder that looks code words up in a `Lut`, huffman_wide or huffman_cascade: both decode the same.
+  /// Decoder that looks code words up in a `Lut`, huffman_wide or huffman_cascade. Both give the same codes.
   template <class Lut>
   class lut_decoder {
    public:
@@ -75,7 +75,7 @@ struct huffman {
 
   using decoder = lut_decoder<huffman_wide>;
 
-  /// The plan of the smallest of all splits, with optimal codes of at most 16 bits.
+  /// Returns the plan of the smallest of all splits, with optimal codes of at most 16 bits.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -23,13 +23,13 @@ struct huffman_entry {
   ECQ_HOST_DEVICE static constexpr unsigned length(unsigned entry) { return entry >> 10; }
 };
 
-/// Cascaded tables of 256 entries, as in DFloat11 and ECF8: each byte of the code word is looked up in the table to
-/// which the bytes before it lead. Table t has entries 256 t .. 256 t + 255.
+/// View of cascaded tables of 256 entries, as in DFloat11 and ECF8. Each byte of the code word is looked up in the
+/// table to which the bytes before it lead. Table t has entries 256 t .. 256 t + 255.
 struct huffman_cascade_view {
   const std::uint16_t* entries;
 
-  /// The entry of the code word with which `bits` begin. A chain of pointers has at most four look-ups: no code word is
-  /// longer.
+  /// Returns the entry of the code word with which `bits` begin. A chain of pointers takes at most four look-ups,
+  /// because no code word has more than four bytes.
   ECQ_HOST_DEVICE std::uint16_t look_up(std::uint32_t bits) const {
     std::uint16_t entry = entries[bits & 0xFFU];
     while (huffman_entry::length(entry) == 0) {
@@ -45,8 +45,9 @@ class huffman_cascade {
  public:
   template <unsigned Limit>
   explicit huffman_cascade(const huffman_table<Limit>& table) : entries_(256) {
-    // At least two code words share a prefix of whole bytes in which no code word ends, and prefixes of the same length
-    // have different words: there are at most 128 tables for each of 3 lengths, and the first. 10 bits can number them.
+    // Each prefix of whole bytes in which no code word ends is shared by at least two code words, and prefixes of the
+    // same length have different words. So there are at most 128 tables for each of 3 lengths, and the first. 10 bits
+    // can number them.
     for (unsigned i = 0; i < table.count; ++i) {
       std::uint32_t word = table.words[i];
       unsigned left = table.lengths[i];
@@ -67,7 +68,7 @@ class huffman_cascade {
     }
   }
 
-  /// Valid as long as this object.
+  /// Returns a view that is valid as long as this object.
   huffman_cascade_view view() const noexcept { return {entries_.data()}; }
   std::size_t tables() const noexcept { return entries_.size() / 256; }
 
@@ -75,7 +76,7 @@ class huffman_cascade {
   std::vector<std::uint16_t> entries_;
 };
 
-/// One table for code words of up to `bits` bits. Longer ones have entry 0 there, and the cascade finds them.
+/// View of one table for code words of up to `bits` bits. Longer ones have entry 0 there, and the cascade finds them.
 struct huffman_wide_view {
   const std::uint16_t* entries;
   huffman_cascade_view cascade;
@@ -103,7 +104,7 @@ class huffman_wide {
     }
   }
 
-  /// Valid as long as this object.
+  /// Returns a view that is valid as long as this object.
   huffman_wide_view view() const noexcept { return {entries_.data(), cascade_.view(), bits_}; }
 
  private:

@@ -15,8 +15,8 @@ namespace ecq {
 
 /// Entries of 64 bits: up to `most` symbols, the first in the lowest byte (bits 0..39), the number of bits that their
 /// code words take together (40..45), the number of symbols (46..50), and a mask of the bits at which a code word
-/// begins (51..61). `step` holds length and count in one number: sums of a few steps are sums of both. An entry is 0 if
-/// not even the first code word ends within the bits looked up.
+/// begins (51..61). `step` returns length and count in one number, so that a sum of a few steps is the sum of both. An
+/// entry is 0 if not even the first code word ends within the bits looked up.
 struct huffman_multi_entry {
   static constexpr unsigned most = 5;
 
@@ -26,14 +26,14 @@ struct huffman_multi_entry {
   static constexpr std::uint64_t starts(std::uint64_t entry) noexcept { return entry >> 51; }
 };
 
-/// Owns the table, which holds symbols as they are written, shifted left by the raw bits.
+/// Owns the table. It holds symbols as they are written: shifted left by the raw bits.
 class huffman_multi {
  public:
-  /// The table stays in the first-level cache beside the data that are decoded, and one load of 64 bits serves five
-  /// look-ups.
+  /// Number of bits looked up at once. The table stays in the first-level cache beside the data that are decoded, and
+  /// one load of 64 bits serves five look-ups.
   static constexpr unsigned bits = 11;
 
-  /// Do not look up codes with only one symbol, which takes no bits.
+  /// Builds the table. Do not look up codes with only one symbol, which takes no bits.
   template <unsigned Limit>
   huffman_multi(const huffman_table<Limit>& table, unsigned raw_bits) : entries_(std::size_t{1} << bits) {
     std::vector<code_word> words;
@@ -55,8 +55,8 @@ class huffman_multi {
     std::uint8_t symbol;
   };
 
-  /// Fills in the entries that begin with the `used` bits `prefix`, the code words of `count` symbols, which `entry`
-  /// holds with their starts. `words` are sorted by length.
+  /// Fills in the entries that begin with the `used` bits `prefix`. These bits are the code words of `count` symbols,
+  /// which `entry` holds with their starts. `words` are sorted by length.
   void fill(std::span<const code_word> words, unsigned longest, std::size_t prefix, unsigned used, unsigned count,
             std::uint64_t entry) {
     const unsigned left = bits - used;

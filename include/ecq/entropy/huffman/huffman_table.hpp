@@ -28,7 +28,7 @@ struct huffman_table {
   unsigned count = 0;    ///< number of symbols, 1 .. 256
   unsigned longest = 0;  ///< length of the longest code word
   std::array<std::uint8_t, 256> symbols{};
-  std::array<std::uint8_t, 256> lengths{};  ///< lengths[i] is that of symbols[i]
+  std::array<std::uint8_t, 256> lengths{};  ///< lengths[i] is the code length of symbols[i]
   /// words[i] is the code word of symbols[i], its first bit in bit 0. Shorter code words come before longer ones, code
   /// words of equal length are in the order of their symbols, and each is the successor of the one before (read with
   /// the first bit as the highest).
@@ -45,7 +45,7 @@ struct huffman_table {
     return table;
   }
 
-  /// Size in bytes of the record of a table with `count` symbols.
+  /// Returns the size in bytes of the record of a table with `count` symbols.
   static constexpr std::size_t record_bytes(std::size_t count) noexcept { return 4 + 2 * count; }
 
   /// Appends the record: u8 mapping, u8 longest length, u16 count, symbols, lengths.
@@ -97,7 +97,7 @@ result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byt
     return error(errc::corrupt, table.count, " symbols, not 1..256");
   }
   if (section.size() - position < record_bytes(table.count)) return truncated();
-  std::uint64_t used = 0;  // of 2^Limit
+  std::uint64_t used = 0;  // parts of the code space, out of 2^Limit
   for (unsigned i = 0; i < table.count; ++i) {
     const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
     const auto length = static_cast<std::uint8_t>(from[4 + table.count + i]);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A chunk of Huffman codes with gap arrays as it lies in memory.
+/// Layout in memory of a chunk of Huffman codes with gap arrays.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace ecq {
 
-/// Windows of a stretch (wire format). In the papers, a block of threads decodes them, one window per thread.
+/// Windows per stretch (wire format). In the papers, a block of threads decodes a stretch, one window per thread.
 inline constexpr std::uint32_t gap_stretch_windows = 256;
-/// Bits of a window (wire format).
+/// Number of bits of a window (wire format).
 inline constexpr std::uint32_t gap_window_bits = 64;
 
-/// A chunk's gap array (docs/format.md). Up to 16 bytes beyond its end may be read.
+/// View of a chunk's gap array (docs/format.md). Up to 16 bytes beyond its end may be read.
 struct gap_array_view {
-  const std::byte* positions;  ///< u32 each: the code that begins each stretch
+  const std::byte* positions;  ///< u32 each: number of the code that begins each stretch
   const std::byte* gaps;       ///< gap_bits each: where in its window the first code word starts
   const std::byte* bits;       ///< code words, `windows` * 8 bytes
   std::uint32_t windows;       ///< at least 1
@@ -25,7 +25,7 @@ struct gap_array_view {
 
   ECQ_HOST_DEVICE std::uint32_t stretches() const { return (windows + gap_stretch_windows - 1) / gap_stretch_windows; }
 
-  /// Number of the first code of stretch `stretch`; the number of codes for the stretch after the last one.
+  /// Returns the number of the first code of stretch `stretch`, or the number of codes after the last stretch.
   ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t stretch) const {
     return stretch < stretches() ? word_at(positions + std::size_t{4} * stretch) : symbols;
   }
@@ -43,17 +43,17 @@ struct gap_array_view {
   }
 };
 
-/// Number of 16-bit words of a chunk of gap arrays whose code words fill `windows` windows, with gaps of `gap_bits`
-/// bits.
+/// Returns the number of 16-bit words of a chunk of gap arrays whose code words fill `windows` windows, with gaps of
+/// `gap_bits` bits.
 ECQ_HOST_DEVICE constexpr std::uint64_t gap_array_words(std::uint64_t windows, unsigned gap_bits) {
   const std::uint64_t stretches = (windows + gap_stretch_windows - 1) / gap_stretch_windows;
   return 2 + 2 * stretches + (windows * gap_bits + 15) / 16 + windows * (gap_window_bits / 16);
 }
 
-/// Number of 16-bit words of a stored chunk.
+/// Returns the number of 16-bit words of a stored chunk.
 ECQ_HOST_DEVICE constexpr std::uint32_t gap_stored_words(std::uint32_t symbols) { return (symbols + 1) / 2; }
 
-/// Bits of a gap, which is less than the length of the longest code word.
+/// Returns the number of bits that store a gap. A gap is less than the length of the longest code word.
 ECQ_HOST_DEVICE constexpr unsigned gap_bits_of(unsigned longest) { return longest <= 16 ? 4 : 5; }
 
 }  // namespace ecq

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How a group of threads decodes a chunk of gap arrays of any kind: divided into stretches, stored, or of only one
-/// symbol. The codes and the verdict are those of huffman_gaps::decoder.
+/// Decoding by a group of threads of any chunk of gap arrays: divided into stretches, stored, or of only one symbol.
+/// The codes and the verdict are those of huffman_gaps::decoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace ecq {
 
-/// The gap_code of a table of append_gap_table, for streams whose symbols have `symbol_bits` bits, of which `raw_bits`
-/// are raw. `entries` points to the first entry of this table.
+/// Returns the gap_code of a table of append_gap_table(), for streams whose symbols have `symbol_bits` bits, of which
+/// `raw_bits` are raw. `entries` points to the first entry of this table.
 ECQ_HOST_DEVICE inline gap_code gap_code_of(const warp_table& table, const std::uint32_t* entries, unsigned raw_bits,
                                             unsigned symbol_bits) {
   return {.behind = entries + 2 * gap_entry::count,
@@ -74,8 +74,8 @@ ECQ_HOST_DEVICE errc open_gap_chunk(const gap_code& code, const warp_chunk& code
 
 namespace detail {
 
-/// Loads word `number` of the codes of a stored chunk into `codes`. Returns false if they are not symbols, or if
-/// anything but 0 follows the last one.
+/// Loads word `number` of a stored chunk, which has four codes, into `codes`. Returns false if the codes are not
+/// symbols, or if anything but 0 follows the last code.
 template <gap_group Group>
 ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& chunk, std::uint32_t number,
                                       std::uint32_t& codes) {
@@ -90,7 +90,8 @@ ECQ_HOST_DEVICE bool load_stored_word(const gap_code& code, const warp_chunk& ch
   return good;
 }
 
-/// Decodes the codes of a chunk that has no stretches, starting at code `begin`, as decode_gap_stretch does.
+/// Decodes up to gap_code::plain_codes codes of a chunk without stretches, from code `begin` on, like
+/// decode_gap_stretch().
 template <gap_group Group>
 ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const warp_chunk& chunk, bool stored,
                                       std::uint32_t begin, gap_codes& decoded) {
@@ -110,7 +111,7 @@ ECQ_HOST_DEVICE errc load_plain_codes(Group& group, const gap_code& code, const 
   return group.any(wrong) ? errc::corrupt : errc::ok;
 }
 
-/// Each warp of a group passes its share of the codes to its sink.
+/// Passes decoded codes to the sink. Each warp of the group passes its share.
 template <gap_group Group, limited_sink<typename Group::warp> Sink>
 ECQ_HOST_DEVICE void sink_gap_codes(Group& group, std::uint32_t symbols, const gap_codes& decoded, Sink& sink) {
   using warp = typename Group::warp;

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Decoding of one stretch of a gap array. This is what the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and
-/// ECF8 (arXiv:2510.02676, algorithm 1) do, written once over a group of threads (base/threads.hpp). Each thread goes
-/// through its windows twice. First it counts their codes, several per look-up. When all counts are known, so is the
-/// place of its codes, and it writes them there, again several at a time.
+/// Decoding of one stretch of a gap array, as in the kernels of DFloat11 (arXiv:2504.11651, algorithm 1) and ECF8
+/// (arXiv:2510.02676, algorithm 1), written once over a group of threads (base/threads.hpp). Each thread goes through
+/// its windows twice. First it counts their codes, several per look-up. Once all counts are known, so is the place of
+/// its codes, and it writes them there, again several at a time.
 
 #include <concepts>
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace ecq {
 
-/// What a group needs to decode the chunks of one table of append_gap_table, apart from its first gap_entry::count
-/// entries, which have to be in fast memory.
+/// Parameters with which a group decodes the chunks of one table of append_gap_table(). The table's first
+/// gap_entry::count entries are passed separately, because they have to be in fast memory.
 struct gap_code {
   const std::uint32_t* behind;  ///< entries for longer code words
   unsigned longest;             ///< bits of the longest code word; 0 if only one symbol occurs
@@ -30,21 +30,21 @@ struct gap_code {
   unsigned raw_bits;  ///< raw bits below a symbol in a decoded byte
   std::uint8_t only;  ///< decoded byte of the only symbol
 
-  /// How many codes of a chunk without stretches are in shared words at once.
+  /// Largest number of codes of a chunk without stretches that are in shared words at once.
   static constexpr std::uint32_t plain_codes = 16 * group_symbols;
 
-  /// The largest number of codes that start in a window.
+  /// Returns the largest number of codes that start in a window.
   ECQ_HOST_DEVICE std::uint32_t most_codes() const { return (gap_window_bits + shortest - 1) / shortest; }
 
-  /// Number of shared words that a group needs for the codes that it decodes, if the shortest code word has `shortest`
-  /// bits.
+  /// Returns the number of shared words that a group needs for the codes that it decodes, if the shortest code word has
+  /// `shortest` bits.
   static ECQ_HOST_DEVICE constexpr std::uint32_t shared_words(unsigned shortest) {
     const std::uint32_t codes = gap_stretch_windows * ((gap_window_bits + shortest - 1) / shortest);
     return (group_symbols + (codes > plain_codes ? codes : plain_codes)) / 4 + 1;
   }
 
-  /// The entry, as in huffman_cascade, of the code word at the beginning of `bits`, which is longer than
-  /// gap_entry::bits bits.
+  /// Returns the entry, as in huffman_cascade, of the code word at the beginning of `bits`. The code word must be
+  /// longer than gap_entry::bits bits.
   ECQ_HOST_DEVICE std::uint32_t look_up(std::uint32_t bits) const {
     std::uint32_t table = 0;
     for (;;) {
@@ -105,7 +105,7 @@ struct gap_count {
   std::uint32_t over;   ///< bits of the last code word that lie after the window
 };
 
-/// Counts the codes of a window from its bit `gap`; `bits` begin there.
+/// Counts the codes of a window from its bit `gap` on, where `bits` begin.
 template <gap_group Group>
 ECQ_HOST_DEVICE gap_count count_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group> bits,
                                       std::uint32_t gap) {
@@ -178,8 +178,8 @@ ECQ_HOST_DEVICE void write_codes(const std::uint32_t* entries, const gap_code& c
   }
 }
 
-/// The number of bits that the code words of `codes` codes take; more than gap_window_bits if they reach beyond the
-/// window.
+/// Returns the number of bits that the code words of `codes` codes take, or some number above gap_window_bits if they
+/// take more than a window.
 template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t bits_of_codes(const std::uint32_t* entries, const gap_code& code, gap_bits<Group>& bits,
                                             std::uint32_t codes) {
@@ -217,7 +217,7 @@ ECQ_HOST_DEVICE std::uint32_t load_gap_word(const std::byte* from, std::uint32_t
   return load_half<Group>(from, 2 * index) | (load_half<Group>(from, 2 * index + 1) << 16);
 }
 
-/// The gap of `window` and those after it, at least 17 bits of gaps.
+/// Returns the gap of `window` and the gaps after it, at least 17 bits in all.
 template <gap_group Group>
 ECQ_HOST_DEVICE std::uint32_t load_gaps(const gap_array_view& chunk, std::uint32_t window) {
   const std::uint32_t bit = window * chunk.gap_bits;
@@ -301,7 +301,7 @@ ECQ_HOST_DEVICE errc decode_gap_stretch(Group& group, const std::uint32_t* entri
     group.sync();  // the next stretch overwrites counts of this one that others may be reading
     return errc::corrupt;
   }
-  // Phase 2: decode again, now to the place of the codes. Groups of the chunk begin at multiples of their size.
+  // Phase 2: decode again, now to the final place of the codes. Groups of the chunk begin at multiples of their size.
   const std::uint32_t origin = begin % group_symbols;
   const std::uint32_t end_at = 8 * (origin + end - begin);
   Group::each_thread([&](std::uint32_t thread) {

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Decoding of gap arrays in one pass, which suits a processor without 256 threads: each stretch of a chunk from its
-/// first bit to its last, several code words per look-up, several stretches side by side. It accepts exactly what
-/// decode_gap_stretch accepts.
+/// Decoding of gap arrays in one pass, which suits a processor without 256 threads. Each stretch of a chunk is decoded
+/// from its first bit to its last, several code words per look-up, several stretches side by side. The decoder accepts
+/// exactly what decode_gap_stretch() accepts.
 
 #include <algorithm>
 #include <bit>
@@ -55,7 +55,7 @@ class gap_stretch_cursor {
     return true;
   }
 
-  /// How often `step` may be called without leaving the stretch and its codes.
+  /// Returns how often step() may be called without leaving the stretch and its codes.
   std::size_t steps() const noexcept {
     // After its look-ups a step may take one more code word, of up to 32 bits. A store writes 8 bytes.
     constexpr std::size_t most_bits = lookups * huffman_multi::bits + 32;
@@ -105,7 +105,7 @@ class gap_stretch_cursor {
   bool ends_well(const gap_tables& tables) noexcept {
     const std::size_t last_window = std::size_t{64} * (windows_ - 1);
     const std::size_t all_bits = last_window + 64;
-    const std::size_t known = last_ ? last_window : all_bits;  // bits of the windows whose ends gaps tell
+    const std::size_t known = last_ ? last_window : all_bits;  // bits of the windows whose ends follow from gaps
     while (bit_ < known) {
       if (out_ == end_) return false;
       take_one(tables);
@@ -144,7 +144,7 @@ class gap_stretch_cursor {
   }
 
   gap_array_view chunk_{};
-  const std::byte* bits_ = nullptr;  ///< of the stretch
+  const std::byte* bits_ = nullptr;  ///< code words of the stretch
   std::size_t bit_ = 0;
   errc* verdict_ = nullptr;
   std::uint8_t* out_ = nullptr;
@@ -153,7 +153,7 @@ class gap_stretch_cursor {
   std::uint32_t first_window_ = 0;
   std::uint32_t windows_ = 0;
   bool last_ = false;
-  std::uint8_t noted_[gap_stretch_windows + 8];  ///< where the first word of the next windows starts
+  std::uint8_t noted_[gap_stretch_windows + 8];  ///< where the first code word starts in each window after the first
 };
 
 /// Decodes stretches side by side. `next(cursor)` begins another stretch, or returns false if there are no more.

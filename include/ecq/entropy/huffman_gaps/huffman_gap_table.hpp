@@ -15,11 +15,11 @@
 
 namespace ecq {
 
-/// An entry for each value of the next `bits` bits, of two 32-bit words. The first word has the decoded bytes of all
-/// code words that end within these bits, but at most four. The second word, the info, has the number of bits that
-/// these code words take together (bits 0..6), the number of code words (8..15), and which of the bits are the last of
-/// a code word (16..26). So sums of infos are sums of bits and of code words. If not even the first code word ends
-/// within the bits, the info is `beyond`: more bits and more code words than a window has.
+/// Entry for one value of the next `bits` bits: two 32-bit words. The first word has the decoded bytes of all code
+/// words that end within these bits, but at most four. The second word, the info, has the number of bits that these
+/// code words take together (bits 0..6), the number of code words (8..15), and which of the bits are the last of a code
+/// word (16..26). So sums of infos are sums of bits and of code words. If not even the first code word ends within the
+/// bits, the info is `beyond`: more bits and more code words than a window has.
 struct gap_entry {
   static constexpr unsigned bits = 11;
   static constexpr std::uint32_t count = std::uint32_t{1} << bits;
@@ -30,9 +30,10 @@ struct gap_entry {
   static ECQ_HOST_DEVICE constexpr std::uint32_t ends(std::uint32_t info) { return info >> 16; }
 };
 
-/// Appends the entries and, after them, for code words of more than gap_entry::bits bits, the entries of
-/// huffman_cascade as 16-bit halves, with decoded bytes instead of symbols. In the result, `bits` is the length of the
-/// longest code word and `bits_behind` that of the shortest. The entries begin at a multiple of 16 bytes.
+/// Appends the entries of a table to `image` and returns their description. For code words of more than gap_entry::bits
+/// bits, the entries of huffman_cascade follow as 16-bit halves, with decoded bytes instead of symbols. In the result,
+/// `bits` is the length of the longest code word and `bits_behind` that of the shortest. The entries begin at a
+/// multiple of 16 bytes.
 inline warp_table append_gap_table(const huffman_table<32>& table, split_map map, std::vector<std::uint32_t>& image) {
   if (table.count == 1) return detail::constant_warp_table(warp_coding::constant, table.symbols[0], map);
   image.resize((image.size() + 3) / 4 * 4);

@@ -100,7 +100,7 @@ ECQ_INLINE huffman_gaps::decoder::decoder(const table& code, split_map map)
 ECQ_INLINE void huffman_gaps::decoder::decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out,
                                                    std::span<errc> verdicts, instruction_set) const {
   gap_array_view view{};
-  std::size_t chunk = 0;      // the chunk to open next; `view` is of the one before
+  std::size_t chunk = 0;      // the chunk to open next; `view` is that of the one before
   std::uint32_t stretch = 0;  // the next stretch of `view`
   detail::decode_gap_stretches({multi_.entries(), single_.view(), raw_bits_}, [&](detail::gap_stretch_cursor& cursor) {
     for (;;) {

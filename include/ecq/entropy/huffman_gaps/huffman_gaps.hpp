@@ -19,8 +19,8 @@
 
 namespace ecq {
 
-/// The coder of Huffman codes with gap arrays. A chunk that coding would not make smaller than its codes is stored in
-/// as many words as hold its symbols, two a word.
+/// Coder of Huffman codes with gap arrays. A chunk that coding would not make smaller than its symbols is stored: each
+/// word holds two symbols.
 struct huffman_gaps {
   static constexpr std::string_view name = "huffman_gaps";
   static constexpr coder_id id = coder_id::huffman_gaps;
@@ -28,7 +28,7 @@ struct huffman_gaps {
 
   using table = huffman_table<32>;
 
-  /// Number of 16-bit words of a chunk whose code words fill `windows` windows.
+  /// Returns the number of 16-bit words of a chunk whose code words fill `windows` windows.
   static constexpr std::uint64_t words_of(std::uint64_t windows, unsigned longest) noexcept {
     return gap_array_words(windows, gap_bits(longest));
   }
@@ -41,8 +41,8 @@ struct huffman_gaps {
     chunk_opener(const table& code, split_map map)
         : map_(map), longest_(code.longest), only_(code.symbols[0]), coded_(code.count > 1) {}
 
-    /// Decodes a chunk that has no stretches, because it is stored or because its codes take no bits, and leaves a view
-    /// of 0 windows; otherwise makes `view` that of its stretches.
+    /// Decodes a chunk that has no stretches, because it is stored or because its codes take no bits, and sets `view`
+    /// to 0 windows. Otherwise sets `view` to the stretches of the chunk.
     errc open(const chunk_bytes& chunk, std::uint8_t* out, gap_array_view& view) const;
 
    private:
@@ -83,7 +83,7 @@ struct huffman_gaps {
       return verdict;
     }
 
-    /// verdicts[i] = decode(chunks[i], out[i]) for all i; decodes stretches of several chunks side by side.
+    /// Sets verdicts[i] to decode(chunks[i], out[i]) for all i. Decodes stretches of several chunks side by side.
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
@@ -94,8 +94,8 @@ struct huffman_gaps {
     huffman_multi multi_;
   };
 
-  /// The plan of the smallest split, gaps and positions included, with codes of at most 16 bits, or of at most 32 with
-  /// wider gaps.
+  /// Returns the plan of the smallest split, gaps and positions included, with codes of at most 16 bits, or of at most
+  /// 32 with wider gaps.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

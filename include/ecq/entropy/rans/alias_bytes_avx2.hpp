@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Alias tables of rANS as bytes that the shuffles of AVX2 look up, for all lanes of a chunk at once: with 32 buckets,
-/// chunks decode faster than by loads by index, one a lane.
+/// Alias tables of rANS as bytes, which AVX2 shuffles look up for all lanes of a chunk at once. With 32 buckets, chunks
+/// decode faster than with one indexed load per lane.
 
 #include "ecq/base/config.hpp"
 
@@ -18,8 +18,8 @@
 
 namespace ecq::detail::avx2 {
 
-/// Numbers of buckets or symbols as bytes, below 2^BucketBits: an index for each table of 16 bytes, which is negative
-/// if the number is in one before it, so that a shuffle finds 0 there.
+/// Numbers of buckets or symbols, bytes below 2^BucketBits, as an index for each table of 16 bytes. The index is
+/// negative if the number belongs to a table before it, so that a shuffle finds 0 there.
 template <unsigned BucketBits>
 struct byte_index {
   static constexpr std::size_t tables = (std::size_t{1} << BucketBits) / 16;
@@ -34,9 +34,10 @@ struct byte_index {
   __m256i at[tables];
 };
 
-/// A byte for each number of a bucket or a symbol of an alias table. Every table but the first holds by how much its
-/// bytes differ, bit by bit, from those of the one before it: a number finds something in its own table and in all
-/// before it, and the differences cancel out. So an index takes one operation a table, and the first table none.
+/// A byte for each number of a bucket or a symbol of an alias table. Every table of 16 bytes but the first holds the
+/// differences, bit by bit, of its bytes from those of the table before. A number finds something in its own table and
+/// in all before it, and the differences cancel out. So an index takes one operation per table, and none for the first
+/// table.
 template <unsigned BucketBits>
 struct byte_lookup {
   static constexpr std::size_t buckets = std::size_t{1} << BucketBits;
@@ -49,7 +50,7 @@ struct byte_lookup {
   void set(std::size_t number, unsigned byte) {
     std::uint8_t change = static_cast<std::uint8_t>(byte);
     for (std::size_t i = 0; i <= number / 16; ++i) change ^= differences[i][number % 16];
-    // The next table goes on from a byte that has changed.
+    // The difference in the next table changes too, because it is relative to the byte that has changed.
     for (std::size_t i = number / 16; i < (std::min)(number / 16 + 2, buckets / 16); ++i) {
       differences[i][number % 16] = differences[i][number % 16 + 16] ^= change;
     }
@@ -67,7 +68,7 @@ struct byte_lookup {
   std::uint8_t differences[buckets / 16][32] = {};  ///< the same in both halves of a register
 };
 
-/// An alias table that byte shuffles look up, all 32 lanes of a chunk at once.
+/// An alias table that byte shuffles look up, for all 32 lanes of a chunk at once.
 template <unsigned BucketBits>
 struct alias_bytes {
   static constexpr bool wide = true;

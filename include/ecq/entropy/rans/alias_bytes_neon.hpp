@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Alias tables of rANS as bytes that the table look-ups of 64-bit Arm read from two or four registers, for all lanes
-/// of a chunk at once.
+/// Alias tables of rANS as bytes, which table look-ups of 64-bit Arm read from two or four registers for all lanes of a
+/// chunk at once.
 
 #include "ecq/base/config.hpp"
 
@@ -26,7 +26,7 @@ struct byte_lookup {
     if constexpr (BucketBits == 5) {
       uint8x16_t found = vqtbl2q_u8(vld1q_u8_x2(bytes), numbers);
 #if defined(__clang__)
-      __asm__("" : "+w"(found));  // clang 16 crashes where it makes one look-up of two whose results are shuffled
+      __asm__("" : "+w"(found));  // clang 16 crashes if it merges two look-ups whose results are shuffled
 #endif
       return found;
     } else {
@@ -37,7 +37,7 @@ struct byte_lookup {
   alignas(16) std::uint8_t bytes[std::size_t{1} << BucketBits];
 };
 
-/// An alias table that advance_groups looks up.
+/// An alias table that advance_groups() looks up.
 template <unsigned BucketBits>
 struct alias_bytes {
   static constexpr std::size_t buckets = std::size_t{1} << BucketBits;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Encodes rANS by alias tables with AVX-512 and VBMI2. With 2^16 slots a step leaves the quotient of a state in its
-/// high half and a slot in its low half, so the kernel keeps halves of 32 states in two registers of 16-bit lanes,
+/// Encodes rANS by alias tables with AVX-512 and VBMI2. With 2^16 slots, a step leaves the quotient of a state in its
+/// high half and a slot in its low half. So the kernel keeps halves of 32 states in two registers of 16-bit lanes,
 /// divides in 16-bit arithmetic, and looks up in registers alone. It takes whole groups of two or four chunks and
 /// writes the same words as the scalar definition.
 
@@ -33,9 +33,9 @@ struct split_states {
   __m512i low;
 };
 
-/// What a step of one chunk hands from stage to stage.
+/// Values that a step of one chunk hands from stage to stage.
 struct alias_lanes {
-  __m512i numbers;  ///< of symbols
+  __m512i numbers;  ///< numbers of symbols
   __m512i divisor;
   __m512i own_and_shift;
   __m512i quotient;
@@ -45,15 +45,15 @@ struct alias_lanes {
   __m512i found;
 };
 
-/// Finds another bit of the bucket in which a position lies.
+/// Finds one more bit of the bucket in which a position lies.
 ECQ_AVX512 [[gnu::always_inline]] inline void descend(const alias_encoding& table, unsigned level, alias_lanes& at) {
   const __m512i begin = _mm512_permutexvar_epi16(at.found, _mm512_loadu_si512(table.begin[level]));
   at.found = _mm512_mask_add_epi16(at.found, _mm512_cmpge_epu16_mask(at.position, begin), at.found,
                                    _mm512_set1_epi16(static_cast<short>(1 << level)));
 }
 
-/// Takes 32 states of each chunk through the symbols lanes[c].numbers. Stages of all chunks alternate: a processor
-/// looks ahead by less than a step of one chunk.
+/// Takes 32 states of each chunk through the symbols lanes[c].numbers. Stages of all chunks alternate, because a
+/// processor looks ahead by less than a step of one chunk.
 template <std::size_t Chunks>
 ECQ_AVX512 [[gnu::always_inline]] inline void encode_step(const alias_encoding& table, alias_lanes (&lanes)[Chunks],
                                                           split_states (&x)[Chunks], std::uint16_t* (&word)[Chunks]) {
@@ -65,7 +65,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline void encode_step(const alias_encoding& 
     alias_lanes& at = lanes[c];
     at.divisor = entries_of(table.divisor, at.numbers, few);
     at.own_and_shift = entries_of(table.own_and_shift, at.numbers, few);
-    // Shifts of pairs take the low four bits of their count.
+    // Double shifts use only the low four bits of their count.
     const __mmask32 due = _mm512_cmpge_epu16_mask(x[c].high, _mm512_shrdv_epi16(at.divisor, zeros, at.own_and_shift));
     const auto count = static_cast<unsigned>(_mm_popcnt_u32(due));
     word[c] -= count;
@@ -153,7 +153,7 @@ ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::u
       numbers[c].begin(number_of_code, codes);
       prefetch<2>(codes, codes_prefetched);
     }
-    // Two rounds, twice: unrolled, it would be no faster, and take twice as long to compile.
+    // Two rounds, twice. Full unrolling would be no faster and would take twice as long to compile.
     for (unsigned pair = 2; pair-- > 0;) {
       ECQ_UNROLL
       for (unsigned back = 1; back <= 2; ++back) {
@@ -173,7 +173,7 @@ ECQ_AVX512 inline void encode_together(const alias_encoding& table, const std::u
   }
 }
 
-/// Encodes all that is left of chunks, which must be whole groups.
+/// Encodes the rest of the chunks, which must be whole groups.
 inline void rans_encode(const alias_encoding& table, const std::uint8_t (&number_of_code)[256],
                         std::span<rans_encode_cursor> cursors) {
   encode_in_runs<4>(

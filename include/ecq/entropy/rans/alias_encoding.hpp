@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Alias tables of rANS in the layout that vector registers of an encoder load: how to divide by a symbol's frequency,
-/// and which slot a rank has.
+/// Alias tables of rANS in the layout that vector registers of an encoder load, for division by a symbol's frequency
+/// and for the slot of a rank.
 
 #include <bit>
 #include <cstddef>
@@ -12,16 +12,17 @@
 
 namespace ecq::detail {
 
-/// An encode table of 16-bit entries, by number of a symbol.
+/// Encode table of 16-bit entries, by number of a symbol.
 ///
-/// Dividing by a frequency takes its divisor, frequency << shift in [2^15, 2^16), and reciprocal = floor((2^32 - 1) /
+/// Division by a frequency takes its divisor, frequency << shift in [2^15, 2^16), and reciprocal = floor((2^32 - 1) /
 /// divisor) - 2^16 (Moeller and Granlund 2011, *Improved division by invariant integers*).
 ///
-/// The ranks of a symbol below `own` are slots of its own bucket. All others have a position, rank + `first` modulo
-/// 2^16, in a list of all slots that belong to aliases, by symbol, bucket and slot. A search finds the last bucket of
-/// this list that does not begin behind a position: level by level, the found bits of its number, the highest in bit 0,
-/// say which entry of the level's row decides about the next one. With the bucket's `offset`, the slot is (position <<
-/// bucket_bits) + offset modulo 2^16; a slot of a symbol's own bucket is (rank << bucket_bits) + number.
+/// The ranks of a symbol below `own` are slots of its own bucket. Each other rank has a position, rank + `first` modulo
+/// 2^16, in a list of all slots that belong to aliases, by symbol, bucket and slot. A binary search finds the last
+/// bucket of this list that does not begin after the position. At each level, the bits of its number found so far, the
+/// highest in bit 0, select the entry of the level's row that decides about the next bit. With the bucket's `offset`,
+/// the slot is (position << bucket_bits) + offset modulo 2^16; a slot of a symbol's own bucket is (rank << bucket_bits)
+/// + number.
 struct alias_encoding {
   static constexpr std::size_t max_symbols = alias_table::max_buckets;
   static constexpr unsigned max_levels = 6;
@@ -29,7 +30,7 @@ struct alias_encoding {
 
   alias_encoding() = default;
 
-  /// Precondition: each of `frequencies`, those of `table`, is less than 2^16.
+  /// Makes the encode table of `table`, whose symbols have these `frequencies`. Precondition: each is less than 2^16.
   alias_encoding(std::span<const std::uint32_t> frequencies, const alias_table& table)
       : bucket_bits(table.bucket_bits) {
     const std::size_t buckets = std::size_t{1} << table.bucket_bits;
@@ -67,7 +68,7 @@ struct alias_encoding {
     }
   }
 
-  /// The slot of a rank. Kernels compute the same for many ranks.
+  /// Returns the slot of a rank. Kernels compute the same for many ranks.
   std::uint16_t slot(std::size_t number, std::uint32_t rank) const {
     if (rank < own_and_shift[number] >> shift_bits) return static_cast<std::uint16_t>((rank << bucket_bits) + number);
     const std::uint32_t position = (rank + first[number]) & 0xFFFFU;
@@ -77,7 +78,7 @@ struct alias_encoding {
   }
 
   unsigned bucket_bits = 5;
-  unsigned levels = 5;  ///< of the search: 6 if more than 32 buckets hold slots of aliases
+  unsigned levels = 5;  ///< levels of the search: 6 if more than 32 buckets hold slots of aliases
   std::uint16_t divisor[max_symbols] = {};
   std::uint16_t reciprocal[max_symbols] = {};
   std::uint16_t own_and_shift[max_symbols] = {};  ///< own << shift_bits | shift

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Walks through whole groups of chunks of rANS side by side, by an alias table in AVX-512 registers. What becomes of
-/// the symbols is up to a sink, while they are in registers.
+/// Decodes whole groups of chunks of rANS side by side, by an alias table in AVX-512 registers. A sink takes the
+/// symbols while they are in registers.
 
 #include "ecq/base/config.hpp"
 
@@ -74,7 +74,7 @@ struct alias_states {
   const std::byte* end[Chunks];
 };
 
-/// Rounds 2 `two` and 2 `two` + 1 of a group of all chunks. Returns false if one of them runs out of words.
+/// Decodes rounds 2 `two` and 2 `two` + 1 of a group of all chunks. Returns false if one of them runs out of words.
 template <std::size_t Chunks, unsigned BucketBits>
 ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<BucketBits>& table,
                                                          alias_states<Chunks>& at, __m512i (&symbols)[Chunks][2],
@@ -100,13 +100,13 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool two_rounds(const alias_registers<B
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
 /// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, by their numbers in the alias table, and
-/// returns false to give up: symbols[0] has those of the first two of a group's rounds in the lanes of 16 bits, the
-/// later round's in the high bytes, and symbols[1] those of the others. Only the low BucketBits bits of a byte count.
-/// Once all groups are decoded, `sink.end()`, if there is one, does what is left and returns false to give up, and
-/// `sink.leave(c, cursor)` moves what else a cursor has.
+/// returns false to give up. symbols[0] has the symbols of the group's first two rounds in lanes of 16 bits, the later
+/// round's in the high bytes; symbols[1] has those of the other two rounds. Only the low BucketBits bits of a byte
+/// count. Once all groups are decoded, `sink.end()`, if there is one, completes the work and returns false to give up.
+/// Then `sink.leave(c, cursor)` moves the remaining members of a cursor.
 ///
-/// Sinks that do little with a symbol are unrolled. With Sink::rolls, a loop over chunks remains, and with few chunks
-/// one over pairs of rounds: unrolled, their code would be two to three times as large.
+/// The code for sinks that do little with a symbol is unrolled. With Sink::rolls, a loop over chunks remains, and with
+/// few chunks also one over pairs of rounds: unrolled, the code would be two to three times as large.
 template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
@@ -149,14 +149,14 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_groups(const alias_lookup<
   return true;
 }
 
-/// The same for a sink that takes symbols as soon as a round of a chunk is decoded: what it does, and the memory that
-/// it waits for, spreads over the steps of other chunks.
+/// Like advance_groups(), for a sink that takes symbols as soon as a round of a chunk is decoded. Its work, and the
+/// memory that it waits for, spread over the steps of other chunks.
 ///
-/// `sink.run()` says for how many groups, at least one, the sink takes symbols alone; `sink.end_run(count)` follows
-/// them. For each group of each chunk the sink gets a Sink::group of its own: `sink.begin(c, group)`,
-/// `sink.take<BucketBits>(c, round, symbols, group)` for each round, and `sink.end(c, group)`. `sink.leave(c)` comes at
-/// last. Sink::rounds_apart says whether clang's code is faster if it finishes a round of all chunks before the next
-/// one.
+/// `sink.run()` returns the number of groups, at least one, for which the sink only takes symbols;
+/// `sink.end_run(count)` follows them. For each group of each chunk the sink gets a Sink::group of its own:
+/// `sink.begin(c, group)`, `sink.take<BucketBits>(c, round, symbols, group)` for each round, and `sink.end(c, group)`.
+/// `sink.leave(c)` is called last. Sink::rounds_apart says whether clang's code is faster if it finishes a round of all
+/// chunks before the next one.
 template <std::size_t Chunks, unsigned BucketBits, class Sink>
 ECQ_AVX512 [[gnu::always_inline]] inline bool advance_rounds(const alias_lookup<BucketBits>& lookup,
                                                              rans_cursor* const* cursors, std::size_t groups,
@@ -192,7 +192,7 @@ ECQ_AVX512 [[gnu::always_inline]] inline bool advance_rounds(const alias_lookup<
   return true;
 }
 
-/// Bytes of 128 symbols in the order of the elements, from packed ones: see advance_groups.
+/// Puts packed bytes of 128 symbols, as in advance_groups(), into the order of the elements.
 struct symbols_in_order {
   ECQ_AVX512 symbols_in_order() : places{interleaved(0), interleaved(16)} {}
 

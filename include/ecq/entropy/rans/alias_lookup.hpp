@@ -28,7 +28,7 @@ struct alias_lookup {
       unsigned divider = table.dividers[i];
       unsigned alias = number_of_code[table.entries[2 * i + 1] >> 32];
       adjust[i] = static_cast<std::uint16_t>(table.entries[2 * i + 1] >> 16);
-      if (divider == 65536 / buckets) {  // all slots are the bucket's own: one less fits in 16 bits, and is no other
+      if (divider == 65536 / buckets) {  // all slots are the bucket's own: one less fits in 16 bits and gives the same
         --divider;
         alias = static_cast<unsigned>(i);
         adjust[i] = 0;
@@ -39,8 +39,8 @@ struct alias_lookup {
     for (std::size_t copy = buckets; copy < 64; ++copy) code[copy] = code[copy - buckets];
   }
 
-  /// Divider and alias in one: a slot belongs to the alias if it is at least this, whose low bits are the number of the
-  /// alias. So the low bits of the lesser of both are the symbol's number.
+  /// Divider and alias in one number. A slot belongs to the alias if it is at least this number, whose low bits are the
+  /// number of the alias. So the low bits of the lesser of the two are the symbol's number.
   std::uint16_t bucket[64] = {};
   std::uint16_t adjust[64] = {};
   std::uint16_t frequency[64] = {};

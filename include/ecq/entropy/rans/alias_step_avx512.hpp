@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One step of 32 lanes of rANS by an alias table in AVX-512 registers, with VBMI2; a chunk's 32 states are two
+/// One step of 32 lanes of rANS by an alias table in AVX-512 registers, with VBMI2. A chunk's 32 states are two
 /// registers of 16-bit halves.
 
 #include "ecq/base/config.hpp"
@@ -18,7 +18,7 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// table[index] for each 16-bit lane, by the low BucketBits bits of `index`.
+/// Returns table[index] for each 16-bit lane, by the low BucketBits bits of `index`. The table is in `low` and `high`.
 template <unsigned BucketBits>
 ECQ_AVX512 inline __m512i look_up(__m512i index, __m512i low, __m512i high) {
   if constexpr (BucketBits == 5) {
@@ -37,15 +37,15 @@ struct alias_registers {
         frequency{_mm512_loadu_si512(table.frequency), _mm512_loadu_si512(table.frequency + 32)},
         minus_one(_mm512_set1_epi16(-1)) {
 #if defined(__clang__) && !ECQ_AVX512_EMULATED
-    __asm__("" : "+v"(minus_one));  // a compiler that knew it would make a register of the mask of carries
+    __asm__("" : "+v"(minus_one));  // a compiler that knew it would turn the mask of carries into a register
 #endif
   }
 
   /// Moves the states whose halves are `high` and `low` on by one symbol and takes words from `word`. Returns the
-  /// symbols' numbers in the low BucketBits bits of each 16-bit lane; other bits are anything. Look-ups are what takes
-  /// the time, so there are as few as possible: chunks side by side hide that the last one waits for the first. With
-  /// few of them the chain bounds, and `Shorter` takes a tenth off it by one more operation.
-  /// `Apart` says that compute_first follows the steps of a round.
+  /// symbols' numbers in the low BucketBits bits of each 16-bit lane; the other bits have any value. Look-ups take most
+  /// of the time, so there are as few as possible. The last one waits for the first, and chunks side by side hide that.
+  /// With few chunks, this chain is the bottleneck, and `Shorter` takes a tenth off it by one more operation. `Apart`
+  /// says that compute_first() follows the steps of a round.
   template <bool Shorter, bool Apart>
   ECQ_AVX512 [[gnu::always_inline]] inline __m512i step(__m512i& high, __m512i& low, const std::byte*& word) const {
     const __m512i slot = low;
@@ -53,7 +53,7 @@ struct alias_registers {
     const __m512i found = look_up<BucketBits>(slot, bucket[0], bucket[1]);
     __mmask32 other = _mm512_cmpge_epu16_mask(slot, found);
 #if defined(__clang__) && !ECQ_AVX512_EMULATED
-    if constexpr (Apart) __asm__("" : "+Yk"(other));  // it would turn the mask round, and need more operations
+    if constexpr (Apart) __asm__("" : "+Yk"(other));  // clang would invert the mask and need more operations
 #endif
     const __m512i rank = _mm512_mask_add_epi16(offset, other, offset, look_up<BucketBits>(slot, adjust[0], adjust[1]));
     const __m512i symbol = _mm512_min_epu16(slot, found);

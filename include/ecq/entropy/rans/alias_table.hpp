@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The alias method (Walker 1977; for rANS: Giesen 2014): 2^16 slots in 32 or 64 buckets, each holding slots of at most
-/// two symbols, so that a decoder's whole table fits in a few vector registers.
+/// The alias method (Walker 1977; for rANS: Giesen 2014): 2^16 slots in 32 or 64 buckets. Each bucket holds slots of at
+/// most two symbols, so that a decoder's whole table fits in a few vector registers.
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What vector encoders of rANS look up for a code.
+/// Entries that vector encoders of rANS look up for a code.
 
 #include <bit>
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace ecq::detail {
 
-/// For each code, two words that lie together: a number a little below 1 / frequency (FP32), and frequency | start <<
-/// 16, where start < 2^16 is the symbol's first slot, or where its slots begin in a list.
+/// Two adjacent words for each code: a number a little below 1 / frequency (FP32), and frequency | start << 16. `start`
+/// < 2^16 is the symbol's first slot, or the place where its slots begin in a list.
 struct encode_entries {
   void add(std::size_t code, std::uint32_t frequency, std::uint32_t start) {
     words[2 * code] = std::bit_cast<std::uint32_t>(float_division::inverse(frequency));

@@ -36,7 +36,7 @@ ECQ_INLINE rans::encoder::encoder(const table& frequencies, split_map map)
     start += used[i];
   }
   if (frequencies.mapping != slot_mapping::alias) return;
-  slots_.resize(65536 + 1);  // kernels read four bytes a slot
+  slots_.resize(65536 + 1);  // kernels read four bytes per slot
   const alias_table aliases = alias_table::build(used, frequencies.bucket_bits);
   alias_ = {used, aliases};
   for (std::uint32_t slot = 0; slot < 65536; ++slot) {

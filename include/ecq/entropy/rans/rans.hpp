@@ -31,13 +31,13 @@ struct rans {
 
   using table = rans_table;
 
-  /// Codes chunks with one table: a symbol of frequency f takes state x to (x / f) * 2^scale_bits + slot of rank x % f.
+  /// Encodes chunks with a table: a symbol of frequency f takes state x to (x / f) * 2^scale_bits + slot of rank x % f.
   class encoder {
    public:
     encoder(const table& frequencies, split_map map);
 
-    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
-    /// the number of words.
+    /// Encodes one chunk by the scalar definition: writes its states, writes its words to the end of `words`, and
+    /// returns the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
     /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
@@ -47,8 +47,8 @@ struct rans {
                      instruction_set isa) const;
 
    private:
-    /// Division by f < 2^16 of a state x < f * 2^(32 - scale_bits) is exact as x * reciprocal >> (32 + scale_bits),
-    /// with reciprocal = ceil(2^(32 + scale_bits) / f).
+    /// Table entry of a symbol. Division by f < 2^16 of a state x < f * 2^(32 - scale_bits) is exact as x * reciprocal
+    /// >> (32 + scale_bits), with reciprocal = ceil(2^(32 + scale_bits) / f).
     struct entry {
       std::uint64_t reciprocal = 0;
       std::uint32_t limit = 0;  ///< states from this limit on give up a word first
@@ -56,7 +56,7 @@ struct rans {
       std::uint32_t frequency = 0;
     };
 
-    /// Encodes all groups that are left above `down_to`.
+    /// Encodes all groups that are left except the first `down_to`.
     void encode_groups(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     template <bool Direct>
     void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
@@ -70,7 +70,7 @@ struct rans {
     unsigned scale_bits_;
     bool constant_;
     std::array<entry, 256> entries_{};
-    std::array<std::uint8_t, 256> numbers_{};  ///< of symbols
+    std::array<std::uint8_t, 256> numbers_{};  ///< numbers of symbols
     detail::alias_encoding alias_;
     std::vector<std::uint16_t> slots_;  ///< alias: the slots of each symbol, by rank
   };
@@ -87,8 +87,8 @@ struct rans {
     void decode_many(std::span<const chunk_bytes> chunks, std::uint8_t* const* out, std::span<errc> verdicts,
                      instruction_set isa) const;
 
-    /// Decodes like decode_many, but to targets[i]: leading elements that kernels join, a multiple of group_symbols, go
-    /// to targets[i].elements, and targets[i].joined says how many; the symbols of all others go to
+    /// Decodes like decode_many(), but to targets[i]. Leading elements that kernels join go to targets[i].elements, and
+    /// their number, a multiple of group_symbols, to targets[i].joined. The symbols of all other elements go to
     /// targets[i].symbols().
     void decode_joined(std::span<const chunk_bytes> chunks, const element_join& join, std::span<element_target> targets,
                        std::span<errc> verdicts, instruction_set isa) const;
@@ -97,8 +97,8 @@ struct rans {
     rans_slots slots_;
   };
 
-  /// The plan of the smallest of all splits, with alias tables for classes of at most 64 symbols and direct tables for
-  /// wider ones. A plan with only alias tables may cost 0.01 bit per code more, since it decodes faster.
+  /// Returns the plan of the smallest of all splits, with alias tables for classes of at most 64 symbols and direct
+  /// tables for wider ones. A plan with only alias tables may cost 0.01 bit per code more, since it decodes faster.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

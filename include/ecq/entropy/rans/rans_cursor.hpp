@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Cursors in a chunk of rANS: decoders of any instruction set advance one by some groups, and the scalar definition
-/// decodes from where they stopped to the end of the chunk and returns the verdict.
+/// Cursors in a chunk of rANS. Decoders of any instruction set advance a cursor by some groups. The scalar definition
+/// decodes from there to the end of the chunk and returns the verdict.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,14 +40,14 @@ struct rans_cursor {
   const std::byte* word;  ///< the next word; if it is beyond `end`, the verdict is errc::corrupt
   const std::byte* end;
   std::uint8_t* out;
-  std::uint32_t left;  ///< codes not decoded yet: all, less a multiple of group_symbols until the last group
+  std::uint32_t left;  ///< codes not decoded yet; until the last group, a multiple of group_symbols are decoded
   const std::byte* raw = nullptr;  ///< for kernels that join: raw bits of the next code; its element goes to `element`
   std::byte* element = nullptr;
   const std::byte* escape = nullptr;  ///< for kernels that join pairs: the next escape
   const std::byte* escape_end = nullptr;
   std::uint32_t state[lane_count];
 
-  /// Starts at the beginning of `chunk` and writes codes to `to`; false if its states are invalid.
+  /// Starts at the beginning of `chunk` and writes codes to `to`. Returns false if the chunk's states are invalid.
   bool begin(const chunk_bytes& chunk, std::uint8_t* to) {
     word = chunk.words;
     end = chunk.words + std::size_t{2} * chunk.word_count;
@@ -71,7 +71,7 @@ struct rans_cursor {
       const std::uint32_t frequency = static_cast<std::uint32_t>(hit.entry) & 0xFFFFU;
       const std::uint32_t rank = (hit.offset + static_cast<std::uint32_t>(hit.entry >> 16)) & 0xFFFFU;
       const std::uint32_t next = frequency * (x >> slots.scale_bits()) + rank;
-      // As in the encoder: the word is loaded whether it is due or not. The check before each step of 32 lanes keeps
+      // As in the encoder, the word is loaded whether it is due or not. The check before each step of 32 lanes keeps
       // these loads within 64 bytes of `end`, which chunk_bytes allows.
       const std::uint32_t refilled = (next << 16) | load_le<std::uint16_t>(at.word);
       const std::uint32_t due = next < rans_lower_bound ? 1 : 0;
@@ -96,10 +96,10 @@ struct rans_cursor {
   }
 };
 
-/// A chunk that is being encoded, from its end.
+/// A chunk that is being encoded, from its end to its beginning.
 struct rans_encode_cursor {
   std::span<const std::uint8_t> codes;  ///< codes not encoded yet
-  std::uint16_t* word;                  ///< the first of the words so far
+  std::uint16_t* word;                  ///< first word written so far
   std::uint32_t state[lane_count];
 
   void begin(std::span<const std::uint8_t> chunk, std::span<std::uint16_t> room) {

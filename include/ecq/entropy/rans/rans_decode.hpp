@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The decode kernels of rANS for the machine at hand, chosen at run time.
+/// Run-time choice of the decode kernels of rANS for the machine at hand.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,7 @@ inline void rans_advance([[maybe_unused]] const rans_slots_view& table, [[maybe_
       many ? advance_in_runs<avx512::many_chunks>(cursors, advance)
            : advance_in_runs<avx512::few_chunks>(cursors, advance);
     };
-    // Memory bounds elements of four bytes, and prefers fewer streams.
+    // Elements of four bytes are bound by memory, which works better with fewer streams.
     const bool many = join.width < 4;
     if (table.bucket_bits == 5) return by(alias_lookup<5>(table), many);
     if (table.bucket_bits == 6) return by(alias_lookup<6>(table), many);

@@ -16,7 +16,7 @@
 
 namespace ecq::detail::avx2 {
 
-/// A sink of advance_groups that stores codes.
+/// A sink of advance_groups() that stores codes.
 template <std::size_t Chunks, class Table>
 struct code_sink {
   ECQ_AVX2 code_sink(const Table& of_symbols, rans_cursor* const* cursors) : table(of_symbols) {

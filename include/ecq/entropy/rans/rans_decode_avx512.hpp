@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decodes rANS with AVX-512 and VBMI2: one chunk's 32 states are two registers of 16-bit halves, its alias table stays
+/// Decodes rANS with AVX-512 and VBMI2. A chunk's 32 states are two registers of 16-bit halves, its alias table stays
 /// in registers, and several chunks run side by side to hide latency.
 
 #include "ecq/base/config.hpp"
@@ -27,13 +27,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Numbers of chunks side by side: a step is a chain of some 45 cycles, and chunks fill the gaps in each other's
-/// chains. Fewer than 4 chunks cost as much as 4.
+/// Numbers of chunks that run side by side. A step is a chain of some 45 cycles, and chunks fill the gaps in each
+/// other's chains. Fewer than 4 chunks cost as much as 4.
 inline constexpr std::size_t few_chunks = 4;
 inline constexpr std::size_t many_chunks = 8;
 static_assert(pair_chunks == many_chunks, "rans_decode.hpp hands out as many");
 
-/// A sink of advance_groups whose symbols go through a `Writer` to memory.
+/// A sink of advance_groups() that writes symbols to memory by a `Writer`.
 template <class Writer, std::size_t Chunks>
 struct element_sink {
   static constexpr bool rolls = false;
@@ -72,7 +72,7 @@ struct element_sink {
   std::byte* to[Chunks];
 };
 
-/// advance_groups with an element_sink.
+/// Calls advance_groups() with an element_sink.
 template <class Writer, std::size_t Chunks, unsigned BucketBits>
 ECQ_AVX512 inline bool advance_together(const alias_lookup<BucketBits>& table, const element_join& join,
                                         rans_cursor* const* cursors, std::size_t groups) {
@@ -133,7 +133,7 @@ ECQ_AVX512 inline bool advance_together(const direct_lookup& table, rans_cursor*
   const __m128i scale = _mm_cvtsi32_si128(static_cast<int>(table.scale_bits));
   for (std::size_t group = 0; group < groups; ++group) {
     __m512i codes[Chunks][2] = {};
-    // Two rounds, twice: unrolled, it would be no faster, and take twice as long to compile.
+    // Two rounds, twice. Full unrolling would be no faster and would take twice as long to compile.
     for (int pair = 0; pair < 2; ++pair) {
       ECQ_UNROLL
       for (int later = 0; later < 2; ++later) {
@@ -211,7 +211,7 @@ inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_jo
     const auto by = [&]<class Writer>() {
       if constexpr (BucketBits == 5 || Writer::alphabet > 32) {  // otherwise, symbols are joined afterwards
         joins = true;
-        if constexpr (Writer::width < 4) {  // of four bytes there are no more (rans_decode.hpp)
+        if constexpr (Writer::width < 4) {  // elements of four bytes have no more (rans_decode.hpp)
           if (count > few_chunks) {
             advanced = advance_together<Writer, many_chunks>(table, join, all, groups);
             return;

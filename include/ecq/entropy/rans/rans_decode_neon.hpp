@@ -16,7 +16,7 @@
 
 namespace ecq::detail::neon {
 
-/// A sink of advance_groups that stores codes.
+/// A sink of advance_groups() that stores codes.
 template <std::size_t Chunks, class Table>
 struct code_sink {
   code_sink(const Table& of_symbols, rans_cursor* const* cursors) : table(of_symbols) {
@@ -29,7 +29,7 @@ struct code_sink {
       uint8x16_t codes[rounds_per_group];
       ECQ_UNROLL
       for (std::size_t round = 0; round < rounds_per_group; ++round) codes[round] = table.code_of(symbols[side][round]);
-      // A lane's four codes are neighbours. (ST4 would bring them together, but takes as long as these and more.)
+      // A lane's four codes are neighbours. (ST4 would bring them together, but takes as long as this and more.)
       const auto pairs = [](uint8x16_t earlier, uint8x16_t later) {
         return uint16x8x2_t{
             {vreinterpretq_u16_u8(vzip1q_u8(earlier, later)), vreinterpretq_u16_u8(vzip2q_u8(earlier, later))}};

@@ -11,13 +11,13 @@
 
 namespace ecq {
 
-/// A variant of rans whose tables are all direct ones of 2^12 slots; to decoders, its streams are those of rans. A GPU
-/// finds a symbol in a direct table by one look-up, while the alias tables that a CPU's registers hold take two; 256
+/// A variant of rans whose tables are all direct ones of 2^12 slots. To decoders, its streams are those of rans. A GPU
+/// finds a symbol in a direct table by one look-up, while the alias tables that a CPU's registers hold take two. 256
 /// symbols need no raw bits.
 struct rans_direct : rans {
   static constexpr std::string_view name = "rans_direct";
 
-  /// The plan of the smallest of all splits.
+  /// Returns the plan of the smallest of all splits.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7) {
     return detail::smallest_split<table>(classes, most_raw_bits, [](const histogram& coded) {
       const table direct = {.frequencies = normalize_frequencies(coded, detail::rans_shape::direct_bits)};

@@ -18,9 +18,9 @@
 
 namespace ecq::detail::avx2 {
 
-/// A direct table of up to 2^12 slots: for each slot frequency << (16 - scale bits) | low nibble of the code, and rank
-/// << 4 | high nibble. With x = high * 2^16 + m * 2^s + slot, the next state frequency * (x >> s) + rank is high *
-/// (frequency << (16 - s)) + (frequency * m + rank), and the latter is below 2^16.
+/// A direct table of up to 2^12 slots, 2^s in all. It has for each slot: frequency << (16 - s) | low nibble of the
+/// code, and rank << 4 | high nibble. With x = high * 2^16 + m * 2^s + slot, the next state frequency * (x >> s) + rank
+/// is high * (frequency << (16 - s)) + (frequency * m + rank), and the second term is below 2^16.
 struct direct_entries {
   static constexpr bool wide = false;
   static constexpr unsigned max_scale_bits = 12;
@@ -59,7 +59,7 @@ struct direct_entries {
   ECQ_AVX2 static __m256i code_of(__m256i symbols) { return symbols; }
 
  private:
-  /// The low halves of four entries, then the high ones.
+  /// Returns the low halves of four entries, then the high ones.
   ECQ_AVX2 __m128i four(const std::array<std::size_t, 4>& slots) const {
     return _mm_unpacklo_epi32(pair(slots[0], slots[1]), pair(slots[2], slots[3]));
   }

@@ -9,19 +9,20 @@
 
 namespace ecq {
 
-/// floor(x / f) is (x * reciprocal + addend) >> (32 + shift), exactly, for a frequency f of 1 to 2^scale_bits - 1 and
-/// all x < f * 2^(32 - scale_bits), the states that an encoder divides; scale_bits is at least 2. The addend is that of
-/// the whole table, so that an entry has no room for it and a step adds it for nothing.
+/// Exact division of an encoder's states by frequencies: floor(x / f) is (x * reciprocal + addend) >> (32 + shift) for
+/// a frequency f of 1 to 2^scale_bits - 1 and all x < f * 2^(32 - scale_bits), the states that an encoder divides.
+/// scale_bits is at least 2. One addend serves the whole table, so that entries need no room for it and a step adds it
+/// for nothing.
 ///
-/// With 2^(32 + shift) = f * reciprocal + rest, the rest times the quotient has to be made up for by the addend, which
-/// has to be less than one quotient's part, 2^(32 + shift) / f. Reciprocals that are rounded down leave a rest of up to
-/// f - 1; an addend of 2^31 - 1 does for all f of up to half the scale, as for many beyond. Where it does not, the
-/// reciprocals of the table are rounded up, and then a small addend does for all of them.
+/// With 2^(32 + shift) = f * reciprocal + rest, the addend has to make up for the rest times the quotient, and has to
+/// be less than one quotient's part, 2^(32 + shift) / f. Reciprocals that are rounded down leave a rest of up to f - 1.
+/// An addend of 2^31 - 1 is enough for all f of up to half the scale, and for many larger ones. Otherwise, the
+/// reciprocals of the table are rounded up, and then a small addend is enough for all of them.
 struct rans_division {
   unsigned scale_bits;
   bool rounds_up;  ///< reciprocals are rounded up, except that of 1
 
-  /// The one that suits a table whose greatest frequency is `greatest`.
+  /// Returns the division for a table whose greatest frequency is `greatest`.
   static ECQ_HOST_DEVICE constexpr rans_division of(std::uint32_t greatest, unsigned scale_bits) noexcept {
     const rans_division down = {scale_bits, false};
     const std::uint64_t rest = down.one(greatest) - std::uint64_t{greatest} * down.reciprocal(greatest);
@@ -48,12 +49,12 @@ struct rans_division {
 
 namespace detail {
 
-/// Division of an encoder's states by frequencies below 2^16 in FP32, by vector kernels: the state, rounded, times
+/// Division of an encoder's states by frequencies below 2^16 in FP32, for vector kernels. The state, rounded, times
 /// shrink / frequency, rounded twice and truncated, is the quotient or one less.
 struct float_division {
   /// Relative margin for each state and quotient: four roundings may err by 2^-22, and quotients must not be too large.
   static constexpr float shrink = 1.0F - 0x1.4p-22F;
-  /// With fewer scale bits, a quotient may be too small by more than one.
+  /// Smallest number of scale bits. With fewer, a quotient may be too small by more than one.
   static constexpr unsigned min_scale_bits = 12;
 
   static constexpr float inverse(std::uint32_t frequency) noexcept { return shrink / static_cast<float>(frequency); }

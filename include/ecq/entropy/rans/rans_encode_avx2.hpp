@@ -26,13 +26,13 @@
 
 namespace ecq::detail::avx2 {
 
-/// An encode table. With an alias table, `slots` holds each symbol's slots, by rank, from its start on.
+/// Encode table. With an alias table, `slots` holds each symbol's slots, by rank, from its start on.
 struct rans_encoding {
   encode_entries entries;
   const std::uint16_t* slots = nullptr;
 };
 
-/// Eight lanes of 32 bits.
+/// Table entries of eight lanes of 32 bits.
 struct encode_lanes {
   __m256i frequency;
   __m256i start;
@@ -46,7 +46,7 @@ ECQ_AVX2 inline __m128i load_two(const rans_encoding& table, const std::uint8_t*
       _mm_loadh_pd(_mm_castsi128_pd(first), reinterpret_cast<const double*>(at(codes[rounds_per_group]))));
 }
 
-/// Looks up the entries of eight lanes; `codes` are those of the round, starting with the first lane's.
+/// Looks up the entries of eight lanes. `codes` points to the first lane's code of the round.
 ECQ_AVX2 inline encode_lanes look_up_codes(const rans_encoding& table, const std::uint8_t* codes) {
   constexpr std::size_t two = std::size_t{2} * rounds_per_group;
   const __m256 first = _mm256_castsi256_ps(join(load_two(table, codes), load_two(table, codes + 2 * two)));
@@ -56,7 +56,7 @@ ECQ_AVX2 inline encode_lanes look_up_codes(const rans_encoding& table, const std
           _mm256_shuffle_ps(first, second, 0x88)};
 }
 
-/// The slots at four positions, each with the following slot in the high half of its 32 bits.
+/// Returns the slots at four positions, each with the following slot in the high half of its 32 bits.
 ECQ_AVX2 inline __m128i four_slots(const std::uint16_t* slots, const std::array<std::size_t, 4>& at) {
   const auto slot = [&](std::size_t i) {
     return static_cast<int>(load_le<std::uint32_t>(reinterpret_cast<const std::byte*>(slots + at[i])));
@@ -78,23 +78,23 @@ ECQ_AVX2 inline void look_up_slots(const std::uint16_t* slots, const index_extra
                                              four_slots(slots, extract(_mm_extract_epi64(high, 1)))));
 }
 
-/// The slots at eight positions, by a gather (machine_has_fast_gathers()), into a register of zeros: otherwise it waits
-/// for what the register held before.
+/// Returns the slots at eight positions, by a gather (machine_has_fast_gathers()) into a register of zeros. Otherwise
+/// the gather would wait for what the register held before.
 ECQ_AVX2 inline __m256i gather_slots(const std::uint16_t* slots, __m256i at) {
   const __m256i found = _mm256_mask_i32gather_epi32(_mm256_setzero_si256(), reinterpret_cast<const int*>(slots), at,
                                                     _mm256_set1_epi32(-1), 2);
   return _mm256_and_si256(_mm256_set1_epi32(0xFFFF), found);
 }
 
-/// Writes the words of those of eight lanes that are in `due` in front of `word`. There is room for a word of each
-/// lane: all eight are written, and only those due stay.
+/// Writes the words of the lanes in `due`, of eight, in front of `word`, and returns the new first word. There is room
+/// for one word per lane, so all eight are written; only those due are kept.
 ECQ_AVX2 inline std::uint16_t* put_words(std::uint16_t* word, __m128i eight, unsigned due) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(word - 8),
                    _mm_shuffle_epi8(eight, load_half(word_compressions[due].data())));
   return word - _mm_popcnt_u32(due);
 }
 
-/// How an encoder finds the slot of a rank.
+/// Way in which an encoder finds the slot of a rank.
 enum class slots_by : unsigned char { rank, loads, gathers };
 
 /// Encodes groups `last` - 1 down to `first` of each chunk.
@@ -172,7 +172,7 @@ ECQ_AVX2 inline void encode_together(const rans_encoding& table, unsigned scale_
   }
 }
 
-/// Encodes all that is left of chunks, which must be whole groups.
+/// Encodes the rest of the chunks, which must be whole groups.
 inline void rans_encode(const rans_encoding& table, unsigned scale_bits, std::span<rans_encode_cursor> cursors) {
   const auto by = [&]<slots_by One, slots_by Two>() {
     encode_in_runs<2>(cursors,

@@ -27,13 +27,13 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// An encode table for a direct mapping.
+/// Encode table for a direct mapping.
 struct direct_encoding {
   unsigned scale_bits;
   encode_entries entries;
 };
 
-/// What an encoder knows of the symbols of 16 lanes.
+/// Table entries of the symbols of 16 lanes.
 struct encode_lanes {
   __m512i frequency;
   __m512i start;
@@ -120,7 +120,7 @@ ECQ_AVX512 inline void encode_together(const direct_encoding& table, rans_encode
   }
 }
 
-/// Encodes all that is left of chunks, which must be whole groups.
+/// Encodes the rest of the chunks, which must be whole groups.
 inline void rans_encode(const direct_encoding& table, std::span<rans_encode_cursor> cursors) {
   encode_in_runs<2>(cursors,
                     [&](rans_encode_cursor* const* run, std::size_t count, std::size_t first, std::size_t last) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a warp (base/threads.hpp) encodes a chunk with rANS, with the same states and words as rans::encoder.
+/// Encoding of a chunk with rANS by a warp (base/threads.hpp), with the same states and words as rans::encoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace ecq {
 /// A frequency table of more than one symbol, in the form that a warp reads.
 struct warp_encode_table {
   const rans_encode_entry* entries;  ///< by coded symbol, 256 of them
-  const std::uint16_t* slots;        ///< alias mapping only: as rans_encode_entry says
-  std::uint32_t addend;              ///< of rans_division
+  const std::uint16_t* slots;        ///< alias mapping only: as rans_encode_entry describes
+  std::uint32_t addend;              ///< rans_division::addend()
 };
 
 namespace detail {
 
-/// The bit of an element where its symbol begins. low_bits counts the sign too, which lies above the symbol.
+/// Bit of an element at which its symbol begins. low_bits counts the sign too, which lies above the symbol.
 template <element_split Split>
 inline constexpr unsigned symbol_at = Split::id == symbol_map_id::exponent ? low_bits<Split> - 1 : 0;
 
 }  // namespace detail
 
-/// Groups of a tile. A chunk is encoded tile by tile, from the last to the first.
+/// Number of groups of a tile. A chunk is encoded tile by tile, from the last to the first.
 inline constexpr std::uint32_t tile_groups = 8;
-/// Elements of a tile.
+/// Number of elements of a tile.
 inline constexpr std::uint32_t tile_symbols = tile_groups * group_symbols;
 
 /// The coded symbols of a chunk's elements, which are aligned to 16 bytes. Each symbol is given as the offset of its

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Walks through whole groups of chunks of rANS side by side with AVX2: states are kept in 16-bit halves, and a table
-/// of permutations expands words. What becomes of the symbols is up to a sink, while they are in registers.
+/// Decodes whole groups of chunks of rANS side by side with AVX2. States are kept in 16-bit halves, and a table of
+/// permutations expands words. A sink takes the symbols while they are in registers.
 
 #include "ecq/base/config.hpp"
 
@@ -47,7 +47,7 @@ struct slot_fields {
   __m256i symbol;  ///< the low byte
 };
 
-/// The same of all states of a chunk, lanes 0..15 first.
+/// The fields that decoding needs of the slots of all states of a chunk, lanes 0..15 first.
 struct wide_slot_fields {
   __m256i frequency[2];
   __m256i rank[2];
@@ -79,7 +79,7 @@ struct split_states {
     word += std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(set));
   }
 
-  /// Moves all states on.
+  /// Moves all states on; those that are due take the next words.
   ECQ_AVX2 [[gnu::always_inline]] inline void step(const wide_slot_fields& slot, const std::byte*& word) {
     const __m256i due[2] = {multiply(0, slot.frequency[0], slot.rank[0]), multiply(1, slot.frequency[1], slot.rank[1])};
     // Bits of lanes 0..7, 16..23, 8..15, 24..31.
@@ -101,7 +101,8 @@ struct split_states {
   }
 
  private:
-  /// frequency * high + rank, in halves. Returns which states are due, all bits of their lanes: the upper half is 0.
+  /// Computes frequency * high + rank in halves. Returns a mask with all bits of those lanes set that are due: their
+  /// upper half is 0.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i multiply(std::size_t side, __m256i frequency, __m256i rank) {
     const __m256i upper = high[side];
     low[side] = _mm256_add_epi16(_mm256_mullo_epi16(frequency, upper), rank);
@@ -115,7 +116,8 @@ struct split_states {
     low[side] = _mm256_or_si256(_mm256_andnot_si256(due, low[side]), words);
   }
 
-  /// Words for the eight lanes in the low bits of `lanes`, behind those for as many lanes as `before` has.
+  /// Returns the words for the eight lanes in the low bits of `lanes`, which come after the words for the lanes in
+  /// `before`.
   ECQ_AVX2 static __m128i next_words(const std::byte* word, unsigned before, unsigned lanes) {
     return _mm_shuffle_epi8(load_half(word + std::size_t{2} * static_cast<unsigned>(_mm_popcnt_u32(before))),
                             load_half(word_permutations[lanes & 0xFFU].data()));
@@ -125,8 +127,8 @@ struct split_states {
   ECQ_AVX2 static __m256i in_order(__m256i quarters) { return _mm256_permute4x64_epi64(quarters, 0xD8); }
 };
 
-/// Makes clang take all steps of a round before any of the next one. It would put the next step of a chunk right behind
-/// the one that it waits for, where a core finds nothing else to do.
+/// Makes clang take all steps of a round before any of the next one. Otherwise it would put the next step of a chunk
+/// right behind the one that it waits for, where a core finds nothing else to do.
 template <std::size_t Chunks>
 ECQ_AVX2 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] split_states (&states)[Chunks]) {
 #if defined(__clang__)
@@ -139,17 +141,18 @@ ECQ_AVX2 [[gnu::always_inline]] inline void compute_first([[maybe_unused]] split
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, or the sink gives
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
-/// `table.look_up(low)` gives the fields of slots by the lower halves of states: with Table::wide wide_slot_fields by
-/// both sides' of a chunk, else slot_fields by one side's, with an index_extractor.
+/// `table.look_up(low)` returns the fields of slots, given the lower halves of states. With Table::wide it takes both
+/// sides of a chunk and returns wide_slot_fields. Otherwise it takes one side, with an index_extractor, and returns
+/// slot_fields.
 ///
-/// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, as `table` gives them, and returns false to
-/// give up. symbols[side] are those of lanes 16 side, 16 side + 1, ...: symbols[side][0] has those of the first two of
-/// a group's rounds in the lanes of 16 bits, the later round's in the high bytes, and symbols[side][1] those of the
-/// others. `sink.leave(c, cursor)` moves what else a cursor has, once all groups are decoded.
+/// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, as `table` returns them, and returns false
+/// to give up. symbols[side] are those of lanes 16 side, 16 side + 1, ...: symbols[side][0] has the symbols of the
+/// group's first two rounds in lanes of 16 bits, the later round's in the high bytes; symbols[side][1] has those of the
+/// other two rounds. Once all groups are decoded, `sink.leave(c, cursor)` moves the remaining members of a cursor.
 template <std::size_t Chunks, class Table, class Sink>
 ECQ_AVX2 [[gnu::always_inline]] inline bool advance_groups(const Table& table, rans_cursor* const* cursors,
                                                            std::size_t groups, Sink& sink) {
-  constexpr std::size_t units = 2 * Chunks;  // of 16 lanes; unit u is side u / Chunks of chunk u % Chunks
+  constexpr std::size_t units = 2 * Chunks;  // units of 16 lanes; unit u is side u / Chunks of chunk u % Chunks
   split_states states[Chunks];
   const std::byte* word[Chunks];
   ECQ_UNROLL
@@ -160,8 +163,8 @@ ECQ_AVX2 [[gnu::always_inline]] inline bool advance_groups(const Table& table, r
   alignas(32) std::byte frame[32];
   __asm__ volatile("" : : "r"(frame));  // clang aligns spilled registers only if something else is aligned
   [[maybe_unused]] const index_extractor extract;
-  // Each unit that is looked up by loads is so before the previous one takes its words: loads that wait for their
-  // indices fill a hardware queue, and nothing behind them would begin.
+  // Each unit that is looked up by loads is looked up before the previous one takes its words. Otherwise loads that
+  // wait for their indices would fill a hardware queue, and nothing behind them would begin.
   slot_fields upcoming;
   if constexpr (!Table::wide) upcoming = table.look_up(states[0].low[0], extract);
   for (std::size_t group = 0; group < groups; ++group) {

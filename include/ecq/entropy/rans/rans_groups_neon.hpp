@@ -1,8 +1,7 @@
 #pragma once
 /// \file
-/// Walks through whole groups of chunks of rANS side by side with 64-bit Arm's vectors: states are kept in 16-bit
-/// halves, and a table of permutations expands words. What becomes of the symbols is up to a sink, while they are in
-/// registers.
+/// Decodes whole groups of chunks of rANS side by side with 64-bit Arm's vectors. States are kept in 16-bit halves, and
+/// a table of permutations expands words. A sink takes the symbols while they are in registers.
 
 #include "ecq/base/config.hpp"
 
@@ -20,7 +19,7 @@
 
 namespace ecq::detail::neon {
 
-/// Registers for the 16-bit halves of a chunk's states, eight lanes each in ascending order.
+/// Number of registers for the 16-bit halves of a chunk's states, eight lanes each in ascending order.
 inline constexpr std::size_t half_registers = lane_count / 8;
 
 /// The fields that decoding needs of the slots of all states of a chunk.
@@ -82,7 +81,7 @@ struct split_states {
     high[i] = vuzp2q_u16(vreinterpretq_u16_u32(first), vreinterpretq_u16_u32(second));
   }
 
-  /// The lanes that are due, a bit each, in the first four bytes.
+  /// Returns the lanes that are due, a bit each, in the first four bytes.
   [[gnu::always_inline]] static inline uint8x8_t sets_of(const uint16x8_t (&due)[half_registers]) {
     const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201U));
     const uint8x16_t first = vandq_u8(bits, bytes_of(due[0], due[1])),
@@ -100,11 +99,11 @@ struct split_states {
 /// Decodes `groups` whole groups of `Chunks` chunks side by side. If one of them runs out of words, or the sink gives
 /// up, returns false and moves no cursor. Reads at most 128 bytes beyond the end of a chunk's words.
 ///
-/// `table.look_up(low)` gives the fields of slots by the lower halves of states.
+/// `table.look_up(low)` returns the fields of slots, given the lower halves of states.
 ///
-/// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, as `table` gives them, and returns false to
-/// give up: symbols[side] holds those of lanes 16 side, 16 side + 1, ..., one register for each round.
-/// `sink.leave(c, cursor)` moves what else a cursor has, once all groups are decoded.
+/// `sink.take(c, symbols)` takes the symbols of a group of chunk number c, as `table` returns them, and returns false
+/// to give up. symbols[side] holds those of lanes 16 side, 16 side + 1, ..., one register for each round. Once all
+/// groups are decoded, `sink.leave(c, cursor)` moves the remaining members of a cursor.
 template <std::size_t Chunks, class Table, class Sink>
 [[gnu::always_inline]] inline bool advance_groups(const Table& table, rans_cursor* const* cursors, std::size_t groups,
                                                   Sink& sink) {

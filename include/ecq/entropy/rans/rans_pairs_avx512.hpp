@@ -27,14 +27,14 @@ ECQ_KERNELS_BEGIN
 
 namespace ecq::detail::avx512 {
 
-/// Codes of a group of pairs.
+/// Number of codes of a group of pairs.
 inline constexpr std::size_t pair_group_codes = std::size_t{2} * group_symbols;
 
-/// Chunks of pairs side by side. They do not leave registers for what becomes of the symbols, but a step waits for the
-/// one before it for some 47 cycles on Zen 5, which eight chunks fill: with four, decoding took 1.1 times as long.
+/// Number of chunks of pairs that run side by side. Eight leave no registers for the work on symbols, but fill the some
+/// 47 cycles for which a step waits for the one before it on Zen 5: with four, decoding took 1.1 times as long.
 inline constexpr std::size_t pair_chunks = 8;
 
-/// Raw bits that the kernels know when they are compiled: 0, 1, or any number from 2 to 7.
+/// Template argument for any number of raw bits from 2 to 7. Other kernels are compiled for 0 and 1 raw bits.
 inline constexpr unsigned any_raw_bits = 8;
 
 /// Both codes of each pair by its number in an alias table, and which of them are escapes: bit 0 the first, bit 1 the
@@ -56,9 +56,9 @@ struct pair_lookup {
   std::uint8_t escaped[64] = {};
 };
 
-/// Two rounds' symbols of lane l are 16 bits, number l of the first two rounds and 32 + l of the others. This brings
-/// them into the order in which codes unpack within lanes of 128 bits, the lower halves to one register and the upper
-/// halves to the next.
+/// Order of a group's symbols. The symbols of lane l in two rounds are 16 bits: number l for the first two rounds and
+/// 32 + l for the others. This order brings them to where codes unpack within lanes of 128 bits, the lower halves to
+/// one register and the upper halves to the next.
 struct pair_order {
   ECQ_AVX512 pair_order() {
     std::uint16_t at[2][32];
@@ -79,7 +79,8 @@ struct pair_order {
   __m512i places[2];
 };
 
-/// What both codes of each of 64 pairs stand for, of[0] and of[1] by the pairs' numbers, in the order of the codes.
+/// Looks up both codes of each of 64 pairs in of[0] and of[1], by the pairs' numbers, and puts the results in the order
+/// of the codes.
 ECQ_AVX512 [[gnu::always_inline]] inline void unpack(__m512i pairs, const __m512i (&of)[2], __m512i& first,
                                                      __m512i& second) {
   const __m512i lower = _mm512_permutexvar_epi8(pairs, of[0]);
@@ -88,10 +89,10 @@ ECQ_AVX512 [[gnu::always_inline]] inline void unpack(__m512i pairs, const __m512
   second = _mm512_unpackhi_epi8(lower, upper);
 }
 
-/// Which of 64 pairs in each of two registers have escapes.
+/// Marks of the pairs that have escapes, 64 pairs in each of two registers.
 struct pair_marks {
   ECQ_AVX512 pair_marks(__m512i first, __m512i second) : of{first, second} {}
-  /// `escaped` are pair_lookup::escaped.
+  /// Marks `pairs`. `escaped` is pair_lookup::escaped.
   ECQ_AVX512 pair_marks(const __m512i (&pairs)[2], __m512i escaped)
       : pair_marks(_mm512_permutexvar_epi8(pairs[0], escaped), _mm512_permutexvar_epi8(pairs[1], escaped)) {}
 
@@ -100,7 +101,7 @@ struct pair_marks {
     return _mm512_test_epi8_mask(both, both) != 0;
   }
 
-  /// Which of codes 64 i, ..., 64 i + 63 are escapes.
+  /// Returns which of codes 64 i, ..., 64 i + 63 are escapes.
   ECQ_AVX512 std::uint64_t codes(unsigned i) const {
     const __m512i pairs = of[i / 2];
     const __m512i twice = i % 2 == 0 ? _mm512_unpacklo_epi8(pairs, pairs) : _mm512_unpackhi_epi8(pairs, pairs);
@@ -114,7 +115,7 @@ struct pair_marks {
 template <unsigned RawBits>
 inline constexpr std::size_t raw_lines_of = RawBits == any_raw_bits ? 2 : RawBits;
 
-/// Adds raw bits to what stands for codes.
+/// Adds raw bits to bytes that stand for codes.
 struct raw_bit_registers {
   ECQ_AVX512 explicit raw_bit_registers(unsigned raw_bits) : bits(raw_bits) {
     const raw_bit_lanes lanes(1, raw_bits, 0);
@@ -123,10 +124,10 @@ struct raw_bit_registers {
     mask = _mm512_set1_epi8(static_cast<char>((1U << raw_bits) - 1U));
   }
 
-  /// Bytes of the raw bits of a group.
+  /// Returns the number of bytes of the raw bits of a group.
   std::size_t group_bytes() const { return pair_group_codes / 8 * bits; }
 
-  /// Adds those of a group, at `from`.
+  /// Adds the raw bits of a group, at `from`.
   template <unsigned RawBits>
   ECQ_AVX512 [[gnu::always_inline]] inline void add(__m512i (&to)[4], const std::byte* from) const {
     ECQ_UNROLL
@@ -141,7 +142,8 @@ struct raw_bit_registers {
     }
   }
 
-  /// The same, where loops remain: branches that always go the same way cost nothing beside many.
+  /// Like add<RawBits>(), for code whose loops are not unrolled: there, branches that always go the same way cost
+  /// nothing beside the many others.
   ECQ_AVX512 [[gnu::always_inline]] inline void add(__m512i (&to)[4], const std::byte* from) const {
     if (bits == 1) {
       add<1>(to, from);
@@ -154,19 +156,19 @@ struct raw_bit_registers {
   __m512i byte, shift, mask;
 };
 
-/// Groups whose escapes are still to be added: so far, these codes are their raw bits. Whether a group has escapes is
-/// hard to predict, and a wrong guess would cost more than the work of a group. So each group is written down, and
-/// forgotten if it has none.
+/// Groups whose escapes are still to be added; so far, these codes are their raw bits alone. Whether a group has
+/// escapes is hard to predict, and a misprediction would cost more than the work of a group. So each group is recorded,
+/// and its record is overwritten if it has none.
 struct escape_backlog {
   static constexpr std::size_t capacity = 32;
 
   struct group {
-    __m512i marks[2];  ///< of pair_marks
+    __m512i marks[2];  ///< pair_marks::of
     std::byte* to;     ///< its codes
     std::size_t chunk;
   };
 
-  /// Whether one of the groups of all chunks might find no place.
+  /// Whether there may be too little room for one more group of every chunk.
   bool full() const { return count > capacity - pair_chunks; }
 
   ECQ_AVX512 [[gnu::always_inline]] inline void put(const pair_marks& marks, std::byte* to, std::size_t chunk) {
@@ -178,8 +180,9 @@ struct escape_backlog {
     count += marks.any() ? 1 : 0;
   }
 
-  /// Adds the escapes from `next[chunk]` on, which moves past them, and forgets the groups. Returns false if there are
-  /// too few. Reads up to 64 bytes beyond the escapes. Never inlined: registers are scarce where it is called.
+  /// Adds the escapes from `next[chunk]` on, moves `next[chunk]` past them, and forgets the groups. Returns false if
+  /// there are too few escapes. Reads up to 64 bytes beyond the escapes. Never inlined: registers are scarce where it
+  /// is called.
   ECQ_AVX512 [[gnu::noinline]] bool add(const std::byte* (&next)[pair_chunks],
                                         const std::byte* const (&end)[pair_chunks]) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -206,7 +209,8 @@ struct escape_backlog {
   group groups[capacity];
 };
 
-/// What every pair_sink looks up. Never inlined: it is set up once for many groups, and there are many sinks.
+/// Tables that every pair_sink looks up. The constructor is never inlined: it runs once for many groups, and there are
+/// many sinks.
 struct pair_registers {
   ECQ_AVX512 [[gnu::noinline]] pair_registers(const element_join& join, const std::uint8_t (&numbers)[64])
       : raw_bits(join.bits) {
@@ -222,8 +226,8 @@ struct pair_registers {
   __m512i escaped;
 };
 
-/// A sink of advance_groups whose symbols are pairs: their codes go to memory. Reads at most 64 bytes beyond raw bits
-/// and escapes. Chunks from number `count` on are copies of the one before: its escapes are added once.
+/// A sink of advance_groups() whose symbols are pairs. It writes their codes to memory. Reads at most 64 bytes beyond
+/// raw bits and escapes. Chunks from number `count` on are copies of the one before, whose escapes are added once.
 template <unsigned RawBits>
 struct pair_sink : pair_registers {
   static constexpr bool rolls = false;
@@ -280,7 +284,7 @@ struct pair_sink : pair_registers {
   escape_backlog backlog;
 };
 
-/// advance_groups with a pair_sink.
+/// Calls advance_groups() with a pair_sink.
 template <unsigned RawBits, unsigned BucketBits>
 ECQ_AVX512 inline bool advance_pairs(const alias_lookup<BucketBits>& table, const element_join& join,
                                      rans_cursor* const* cursors, std::size_t count, std::size_t groups) {

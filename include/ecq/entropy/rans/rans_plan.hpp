@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// rans::plan and the tables of the encoder, computed by groups of threads (base/threads.hpp) from counts in shared
-/// memory. They are the same tables as on the CPU, and the same plan for one class of chunks.
+/// The plan of rans::plan() and the tables of the encoder, computed by groups of threads (base/threads.hpp) from counts
+/// in shared memory. They are the same tables as on the CPU, and the same plan for one class of chunks.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,12 @@ namespace ecq {
 
 /// Table entry of a symbol for an encoder; 16 bytes, loaded at once.
 struct alignas(16) rans_encode_entry {
-  std::uint32_t reciprocal;  ///< rans_division
-  std::uint32_t limit;       ///< direct: from which state on a word comes first; alias: from which state >> 16 on
+  std::uint32_t reciprocal;  ///< rans_division::reciprocal()
+  std::uint32_t limit;       ///< direct: first state that gives up a word; alias: first state >> 16 that does
   std::uint32_t factor;      ///< direct: 2^scale bits - frequency; alias: frequency
-  /// The lowest five bits are the shift of rans_division, the highest, as many as the scale has, direct: the symbol's
-  /// first slot; alias: where in `slots` that of rank 0 is, from which those of higher ranks run backwards.
+  /// The lowest five bits are rans_division::shift(). The highest bits, as many as the scale has, are the symbol's
+  /// first slot with direct mapping. With alias mapping, they are the place in `slots` of the symbol's slot of rank 0,
+  /// from which the slots of higher ranks run backwards.
   std::uint32_t start_and_shift;
 };
 
@@ -31,9 +32,9 @@ inline constexpr std::uint32_t alias_slot_count = 65536;
 /// A plan with one frequency table, and that table.
 struct rans_group_plan {
   rans_encode_entry entries[256];  ///< by coded symbol
-  rans_division division;          ///< of states by all frequencies
+  rans_division division;          ///< division of states by all frequencies
   detail::rans_shape shape;
-  unsigned raw_bits;    ///< of the split
+  unsigned raw_bits;    ///< raw bits of the split
   std::uint32_t count;  ///< number of symbols; if 1, nothing is coded
   std::uint8_t symbols[256];
   std::uint32_t frequencies[256];
@@ -42,14 +43,14 @@ struct rans_group_plan {
 /// Number of splits: one for each number of raw bits, 0 ... 7.
 inline constexpr unsigned rans_splits = 8;
 
-/// The frequency table of one split, and what it costs.
+/// The frequency table of one split, and the cost of the split.
 struct rans_split_work {
   detail::frequency_work table;
   std::uint64_t cost;
 };
 
-/// Computes the table and the cost of the split with `raw_bits` raw bits, of rans_direct with `direct`. counts[0], ...,
-/// counts[255] say how often each code occurs; at least one does.
+/// Computes the table and the cost of the split with `raw_bits` raw bits, for rans_direct if `direct`. counts[0], ...,
+/// counts[255] say how often each code occurs; at least one code does.
 template <shuffling_group Group>
 ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* counts, unsigned raw_bits, bool direct,
                                       rans_split_work& work) {
@@ -77,9 +78,9 @@ ECQ_HOST_DEVICE void weigh_rans_split(const Group& group, const std::uint64_t* c
   }
 }
 
-/// Chooses the cheapest of `works`, one for each number of raw bits from 0, of those up to `most_raw_bits`, and makes
-/// the tables of the encoder: `plan` and, with alias mapping, `slots`, which has alias_slot_count elements. `direct` is
-/// that of weigh_rans_split.
+/// Chooses the cheapest of `works`, one for each number of raw bits from 0 on, among those with up to `most_raw_bits`.
+/// Makes the tables of the encoder: `plan` and, with alias mapping, `slots`, which has alias_slot_count elements.
+/// `direct` is that of weigh_rans_split().
 template <thread_group Group>
 ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work (&works)[rans_splits],
                                        unsigned most_raw_bits, bool direct, detail::alias_work& aliases,
@@ -97,8 +98,8 @@ ECQ_HOST_DEVICE void choose_rans_split(const Group& group, const rans_split_work
     plan.count = count;
   }
   const bool alias = shape.mapping == slot_mapping::alias;
-  // Alias: rank 0 has the last of a symbol's places in `slots`, as q * f + (start - x) needs an instruction less than
-  // start + (x - q * f).
+  // Alias: rank 0 has the last of a symbol's places in `slots`, because q * f + (start - x) takes one instruction less
+  // than start + (x - q * f).
   const unsigned state_bits = 32 - shape.scale_bits;
   const auto entry_of = [&](const rans_division& division, std::uint32_t frequency, std::uint32_t first_slot) {
     const std::uint32_t start = alias ? alias_slot_count - 1 - first_slot : first_slot;

@@ -88,7 +88,7 @@ class rans_slots {
     }
   }
 
-  /// Valid as long as this object.
+  /// Returns a view that is valid as long as this object.
   rans_slots_view view() const noexcept {
     rans_slots_view table = layout_;
     table.entries = entries_.data();

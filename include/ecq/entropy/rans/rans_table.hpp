@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The record of rANS in the tables section: frequencies, and how the slots of a state map to symbols.
+/// The record of rANS in the tables section: frequencies, and the mapping of a state's slots to symbols.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,8 @@ enum class slot_mapping : std::uint8_t {
 
 namespace detail {
 
-/// The slots that rans gives to a table of `count` symbols: an alias table to few symbols, a direct table to many. With
-/// `direct`, those of rans_direct.
+/// Mapping and number of the slots that rans gives to a table of `count` symbols: an alias table to few symbols, a
+/// direct table to many. With `direct`, those of rans_direct.
 struct rans_shape {
   static constexpr unsigned direct_bits = 12;
 
@@ -40,20 +40,20 @@ struct rans_shape {
   }
 };
 
-/// The cost of a split of `codes` codes in bits: their raw bits, `bits` for the coded symbols and `record_bits` for the
-/// table's record. Direct tables have to save 0.01 bit per code, since alias tables decode faster.
+/// Returns the cost in bits of a split of `codes` codes: their raw bits, `bits` for the coded symbols and `record_bits`
+/// for the table's record. Direct tables have to save 0.01 bit per code, since alias tables decode faster.
 ECQ_HOST_DEVICE constexpr std::uint64_t rans_cost(std::uint64_t codes, unsigned raw_bits, std::uint64_t bits,
                                                   std::uint64_t record_bits, bool direct) {
   return codes * raw_bits + bits + record_bits + (direct ? codes / 100 : 0);
 }
 
-/// Size in bytes of the record of a table with `count` symbols.
+/// Returns the size in bytes of the record of a table with `count` symbols.
 ECQ_HOST_DEVICE constexpr std::size_t rans_record_bytes(std::size_t count) noexcept {
   return 4 + count + count % 2 + 2 * count;
 }
 
-/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each. Of
-/// `threads` threads, each with a rank, each writes a part.
+/// Writes the record: u8 mapping, u8 parameter, u16 count, u8 symbols, padding to 2 bytes, u16 frequency - 1 each. With
+/// several `threads`, the thread of each `rank` writes a part.
 ECQ_HOST_DEVICE inline void write_rans_record(std::byte* to, slot_mapping mapping, unsigned parameter,
                                               std::uint32_t count, const std::uint8_t* symbols,
                                               const std::uint32_t* frequencies, std::uint32_t rank = 0,
@@ -87,7 +87,7 @@ struct rans_table {
     return std::span<const std::uint32_t>(frequencies.frequencies).first(frequencies.count);
   }
 
-  /// Size in bytes of the record of a table with `count` symbols.
+  /// Returns the size in bytes of the record of a table with `count` symbols.
   static constexpr std::size_t record_bytes(std::size_t count) noexcept { return detail::rans_record_bytes(count); }
 
   void append_to(std::vector<std::byte>& section) const {

@@ -8,7 +8,8 @@
 
 namespace ecq::detail {
 
-/// For each set of eight lanes, the byte permutation that brings the next words to them and zero to the others.
+/// Byte permutations, one for each subset of eight lanes, that bring the next words to the lanes of the subset and zero
+/// to the others.
 inline constexpr auto word_permutations = [] {
   std::array<std::array<std::uint8_t, 16>, 256> all{};
   for (std::size_t set = 0; set < 256; ++set) {

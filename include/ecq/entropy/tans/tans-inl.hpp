@@ -22,7 +22,7 @@ namespace ecq {
 ECQ_INLINE tans::encoder::encoder(const table& frequencies, split_map map)
     : raw_bits_(map.bits), states_(frequencies.states()), constant_(frequencies.frequencies.count == 1) {
   if (constant_) return;
-  state_of_.resize(states_ + 1);  // kernels read four bytes a state
+  state_of_.resize(states_ + 1);  // kernels read four bytes per state
   const frequency_table& used = frequencies.frequencies;
   std::array<std::uint32_t, 256> start{};
   for (std::uint32_t i = 0, sum = 0; i < used.count; sum += used.frequencies[i++]) {

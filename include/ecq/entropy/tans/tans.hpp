@@ -18,8 +18,8 @@
 
 namespace ecq {
 
-/// What a state decodes to: its byte, and the next state = base + the number formed by `bits` (0..12) bits of the
-/// lane's stack.
+/// Entry of a state in a decode table: the decoded byte, and the next state, base + the number formed by `bits` (0..12)
+/// bits of the lane's stack.
 using tans_entry = detail::stack_entry;
 
 /// tANS in 32 lanes: each symbol leads its lane from one state to the next by bits that it pops from the lane's stack
@@ -27,7 +27,7 @@ using tans_entry = detail::stack_entry;
 struct tans {
   static constexpr std::string_view name = "tans";
   static constexpr coder_id id = coder_id::tans;
-  /// All stacks, 4 bytes each, then all states, 2 bytes each.
+  /// The stacks of all lanes, 4 bytes each, then their states, 2 bytes each.
   static constexpr std::size_t state_bytes = detail::bit_stack_bytes + lane_count * 2;
 
   using table = tans_table;
@@ -37,8 +37,8 @@ struct tans {
    public:
     encoder(const table& frequencies, split_map map);
 
-    /// Codes one chunk by the scalar definition: writes its states, and its words to the end of `words`, and returns
-    /// the number of words.
+    /// Encodes one chunk by the scalar definition: writes its states, writes its words to the end of `words`, and
+    /// returns the number of words.
     std::size_t encode(std::span<const std::uint8_t> codes, std::byte* states, std::span<std::uint16_t> words) const;
 
     /// Sets counts[i] to encode(codes[i], states[i], words[i]) for all i with the kernels of `isa`, which write the
@@ -48,8 +48,8 @@ struct tans {
                      instruction_set isa) const;
 
    private:
-    /// A symbol of frequency f takes `most` bits from x if x >= `limit` = f << most, else one bit less. The rest y of x
-    /// is then within f .. 2 f - 1, and the next x is state_of_[start + y], with start modulo 2^32.
+    /// A symbol of frequency f takes `most` bits from x if x >= `limit` = f << most, otherwise one bit less. The rest y
+    /// of x is then within f .. 2 f - 1, and the next x is state_of_[start + y], with start modulo 2^32.
     struct entry {
       std::uint32_t limit = 0;
       std::uint32_t most = 0;
@@ -64,14 +64,14 @@ struct tans {
     std::uint32_t states_;
     bool constant_;
     std::array<entry, 256> entries_{};
-    std::vector<std::uint16_t> state_of_;  ///< + 2^bits
+    std::vector<std::uint16_t> state_of_;  ///< each is a state + 2^bits
   };
 
   class decoder {
    public:
     decoder(const table& frequencies, split_map map);
 
-    /// An entry for each state; none if there is only one symbol, which only() returns.
+    /// Returns an entry for each state, or none if there is only one symbol, whose decoded byte only() returns.
     std::span<const tans_entry> entries() const noexcept { return entries_; }
     std::uint8_t only() const noexcept { return only_; }
 
@@ -84,7 +84,7 @@ struct tans {
                      instruction_set isa) const;
 
    private:
-    /// Puts `cursor` at the beginning of `chunk`; false if its states are invalid.
+    /// Puts `cursor` at the beginning of `chunk`. Returns false if the chunk's states are invalid.
     bool begin(detail::bit_stack_cursor& cursor, const chunk_bytes& chunk, std::uint8_t* out) const;
 
     errc finish(const detail::bit_stack_cursor& cursor) const;
@@ -93,7 +93,7 @@ struct tans {
     std::vector<tans_entry> entries_;
   };
 
-  /// The plan of the smallest of all splits, with 2^11 states, or 2^12 for more than 64 symbols.
+  /// Returns the plan of the smallest of all splits, with 2^11 states, or 2^12 for more than 64 symbols.
   static coding_plan<table> plan(std::span<const histogram> classes, unsigned most_raw_bits = 7);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The frequencies of a tANS code, its record in a stream's tables section, and how symbols are spread over states.
+/// The frequencies of a tANS code, its record in a stream's tables section, and the spread of symbols over states.
 
 #include <array>
 #include <cstddef>
@@ -45,9 +45,9 @@ struct tans_table {
   }
 };
 
-/// The number of the symbol of each state 0 .. 2^bits - 1. In ascending order, each symbol takes as many states as its
-/// frequency, every (5/8 * 2^bits + 3)-th one, modulo 2^bits: the spread of Collet's FSE, without its special case for
-/// low probabilities. An odd step visits every state once.
+/// Returns the number of the symbol of each state 0 .. 2^bits - 1. In ascending order, each symbol takes as many states
+/// as its frequency, every (5/8 * 2^bits + 3)-th one, modulo 2^bits: the spread of Collet's FSE, without its special
+/// case for low probabilities. An odd step visits every state once.
 inline std::vector<std::uint8_t> spread_symbols(const tans_table& table) {
   const std::uint32_t states = table.states();
   std::vector<std::uint8_t> symbol_of(states);
