@@ -73,6 +73,40 @@ TEST_F(FolderTool, HasMoreFilesOpenThanShellsAllow) {
   EXPECT_EQ(ask({"verify", packed, "--against", back})["identical"], true);
 }
 
+/// The working directory, which programs inherit.
+class working_directory {
+ public:
+  explicit working_directory(const std::filesystem::path& folder) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder);
+  }
+  working_directory(const working_directory&) = delete;
+  working_directory& operator=(const working_directory&) = delete;
+  ~working_directory() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+TEST_F(FolderTool, TakesAnIndexWithoutItsFolder) {
+  const std::string model = model_folder(), index = "model.safetensors.index.json";
+  ask({"compress", model, "-o", path("packed"), "--lossless", "--max-shard-size", "100KB"});
+  {
+    const working_directory here(path("packed"));
+    ask({"decompress", index, "-o", "../plain"});
+    EXPECT_EQ(ask({"verify", index, "--against", "../plain"})["identical"], true);
+  }
+  const working_directory here(path("plain"));
+  ask({"compress", index, "-o", "../again", "--bits", "3"});
+  EXPECT_TRUE(std::filesystem::exists(path("again/tokenizer/vocab.txt")));
+  ask({"compress", index, "-o", "../one.safetensors", "--bits", "3"});
+  EXPECT_GT(ask({"lambda", index})["lambda"].get<double>(), 0);
+  for (const std::string into : {".", "below", ".."}) {
+    EXPECT_EQ(run({"compress", index, "-o", into, "--bits", "3"}).exit_code, 1) << into;
+  }
+  const std::string shard = json::parse(read_text(index))["weight_map"]["model.norm.weight"];
+  ask({"compress", shard, "-o", "shard.ecq.safetensors", "--lossless"});
+}
+
 TEST_F(FolderTool, PartsShareALambda) {
   const std::string model = model_folder(), parts = path("parts"), whole = path("whole");
   const json found = ask({"lambda", model, "--bits", "3"});

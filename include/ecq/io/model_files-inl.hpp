@@ -15,6 +15,7 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/checkpoint.hpp"
+#include "ecq/io/folder_of.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
 #include "ecq/io/model_config.hpp"
@@ -97,7 +98,7 @@ ECQ_INLINE result<model_files> model_files::of(const std::filesystem::path& path
     ECQ_TRY(found, detail::model_in_folder(path));
     file = std::move(found);
   }
-  model.folder = file.parent_path();
+  model.folder = detail::folder_of(file);
   if (file.extension() != ".json") {
     model.shards.push_back(file.filename());
     if (!whole_folder) return model;

@@ -15,6 +15,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/io/folder_of.hpp"
 #include "ecq/io/mapped_file.hpp"
 #include "ecq/io/output_file.hpp"
 #include "ecq/io/temporary_file.hpp"
@@ -180,7 +181,7 @@ ECQ_INLINE result<void> output_file::commit() {
   close(std::exchange(handle_, no_handle));
   // The name is durable once its folder is synced. Not every file system can sync a folder; the file is complete either
   // way.
-  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder = detail::folder_of(target_);
   if (const int descriptor = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC); descriptor >= 0) {
     static_cast<void>(::fsync(descriptor));
     ::close(descriptor);

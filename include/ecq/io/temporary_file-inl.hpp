@@ -20,6 +20,7 @@
 #include <tuple>
 
 #include "ecq/base/config.hpp"
+#include "ecq/io/folder_of.hpp"
 #include "ecq/io/temporary_file.hpp"
 
 #if ECQ_POSIX
@@ -125,7 +126,7 @@ ECQ_INLINE bool lock_temporary(int descriptor, const std::filesystem::path& path
 ECQ_INLINE void remove_abandoned_files(const std::filesystem::path& path) {
   const std::string stem = temporary_stem(path);
   std::error_code failure;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder = folder_of(path);
   for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
     if (!is_temporary_name(entry->path().filename().native(), stem)) continue;
