@@ -35,9 +35,10 @@ void add_generate(CLI::App& app, action& chosen);
 
 inline void add_common_options(CLI::App& command, common_options& options) {
   command.add_flag("--json", options.as_json,
-                   "Answer with JSON on stdout, and nothing else there; numbers that are not finite are strings");
-  command.add_flag("-q,--quiet", options.quiet, "No progress bar and no summary");
-  command.add_option("--threads", options.threads, "Threads; 0 = one a core. The result does not depend on it")
+                   "Print JSON, and nothing else, on stdout; numbers that are not finite are strings");
+  command.add_flag("-q,--quiet", options.quiet, "Show neither a progress bar nor a summary");
+  command
+      .add_option("--threads", options.threads, "Number of threads; 0 = one per core. The result does not depend on it")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
 }

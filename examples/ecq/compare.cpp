@@ -65,7 +65,7 @@ struct measurement {
   std::uint64_t weights = 0;
   std::uint64_t zeros = 0;
   double bits = 0;          ///< all bits, including scales and tables
-  double entropy_bits = 0;  ///< of the codes, if each tensor is coded with its own frequencies
+  double entropy_bits = 0;  ///< of the codes; of all tensors together if they share one code
   ecq::histogram codes;
   distortion error;
 
@@ -505,33 +505,33 @@ ecq::result<void> run(const compare_options& given) {
 
 void tool::add_compare(CLI::App& app, action& chosen) {
   auto given = std::make_shared<compare_options>();
-  CLI::App* command = app.add_subcommand("compare", "Rate and distortion of EntQuant and of other methods");
+  CLI::App* command = app.add_subcommand("compare", "Compare the rate and distortion of EntQuant and other methods");
   command->add_option("IN", given->input, "Plain checkpoint")->required();
   command
       ->add_option("--bits", given->bits,
-                   "Bits per weight, separated by commas; fixed-rate methods take the nearest whole ones")
+                   "Comma-separated list of bits per weight; fixed-rate methods use the nearest whole number of bits")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(number_between(1.3, 6.5))
       ->capture_default_str();
   command
       ->add_option("--methods", given->methods,
-                   "Separated by commas, of entquant, tcq8 (on a trellis of 8 states; tcq4, tcq16, tcq32: of other "
-                   "sizes), absmax (entropy-coded), rtn, nf4, nf4-dq (double quantisation), hqq, entrollm-8 and "
-                   "entrollm-4 (uint8 and "
-                   "uint4, one code for the model)")
+                   "Comma-separated list of methods: entquant; tcq4, tcq8, tcq16, tcq32 (trellis with that many "
+                   "states); absmax (entropy-coded); rtn; nf4; nf4-dq (double quantisation); hqq; entrollm-8, "
+                   "entrollm-4 (uint8 and uint4, one code for the whole model)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(all_methods))
       ->capture_default_str();
   command->add_option("--tensor", given->tensor,
-                      "Weights of such names (* and ?); all that compress would compress if not given");
-  command->add_option("--svg", given->picture, "Draw the rate-distortion plot into this file")->check(seekable_name());
+                      "Only tensors whose names match this pattern (* and ?); by default all tensors that 'ecq "
+                      "compress' would compress");
+  command->add_option("--svg", given->picture, "Write the rate-distortion plot to this file")->check(seekable_name());
   command
       ->add_option("--max-weights", given->max_weights,
-                   "Look at about so many weights of each tensor, in rows at even distances; 0 = all")
+                   "Use about this many weights of each tensor, from evenly spaced rows; 0 = all")
       ->check(whole_number());
-  command->add_flag("--details", given->details, "Also print a line for every tensor (JSON always has them)");
+  command->add_flag("--details", given->details, "Also print a line for each tensor (JSON always includes them)");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
 }

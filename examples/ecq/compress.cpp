@@ -80,23 +80,22 @@ void tool::add_compress(CLI::App& app, action& chosen) {
   CLI::App* command = app.add_subcommand("compress", "Quantise and entropy-code the weights of a checkpoint");
   add_compress_options(*command, given, [given, &chosen] { chosen = [given] { return run(*given); }; });
   command
-      ->add_option("--part", given->part,
-                   "Of a folder, compress one of n parts alone, which have about as many bytes each: i/n, i from 0. "
-                   "Needs --lambda (see 'ecq lambda') or a method without a rate. All parts together are the whole "
-                   "folder")
+      ->add_option(
+          "--part", given->part,
+          "Compress only part i of n of a folder, given as i/n with i from 0; parts have about the same size, and "
+          "together they make up the whole folder. Needs --lambda (see 'ecq lambda') or a method without a rate")
       ->check(part_of);
 }
 
 void tool::add_lambda(CLI::App& app, action& chosen) {
   auto given = std::make_shared<compress_arguments>();
   CLI::App* command =
-      app.add_subcommand("lambda", "Find the lambda of a rate, for parts of a folder that share it; 0 means AbsMax");
-  command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
-      ->required();
-  command->add_option("--bits", given->bits, "Bits per weight, 1.3 to 6.5, all overhead counted")
+      app.add_subcommand("lambda", "Find the lambda that meets a rate, for --part to share; 0 means AbsMax");
+  command->add_option("IN", given->input, "model.safetensors, or the index or folder of a sharded model")->required();
+  command->add_option("--bits", given->bits, "Bits per weight, 1.3 to 6.5, including all overhead")
       ->check(number_between(1.3, 6.5))
       ->capture_default_str();
-  add_method(*command, *given, "The method whose lambda it is");
+  add_method(*command, *given, "Method that the lambda is for");
   CLI::Option* format = add_format(*command, *given);
   add_choice(*command, *given);
   add_exact(*command, *given);

@@ -145,25 +145,23 @@ inline std::array<CLI::Option*, 2> add_exact(CLI::App& command, compress_argumen
   return {
       command
           .add_option("--exact", given.exact,
-                      "Keep the weights exact that a JSON file names: {\"tensor\": [[row, column], ...], ...}; 12 "
-                      "bytes each. 'ecq-llama super-weights' writes such a file")
+                      "Keep the weights exact that this JSON file lists: {\"tensor\": [[row, column], ...], ...}. Each "
+                      "takes 12 bytes. 'ecq-llama super-weights' writes such a file")
           ->check(CLI::ExistingFile),
       command
           .add_option("--outliers", given.outliers,
-                      "Keep weights exact that are this many times as large as the others of their row on average, "
-                      "and those of their column; 64 is usual. A tensor where more than one weight in 16384 is such "
-                      "a one keeps none: they are no exceptions")
+                      "Keep weights exact that are this many times as large as the mean of the others in their row and "
+                      "in their column; 64 is usual. A tensor with more than one such weight in 16384 keeps none")
           ->check(number_between(2, 1e9))};
 }
 
 inline CLI::Option* add_sensitivity(CLI::App& command, compress_arguments& given) {
   return command
-      .add_option(
-          "--sensitivity", given.sensitivity,
-          "Divide bits among tensors by how much the loss depends on them, as a JSON file says: {\"tensor\": "
-          "number, ...}, or a safetensors file with tensors of the same names. 'ecq-llama calibrate' writes the "
-          "former. An array of numbers, one for each row, divides bits among rows as well; a trellis takes the "
-          "mean where rows have less than 256 weights")
+      .add_option("--sensitivity", given.sensitivity,
+                  "Divide bits among tensors by how much the loss depends on them. The file is JSON, {\"tensor\": "
+                  "number, ...}, as 'ecq-llama calibrate' writes it, or safetensors with tensors of the same names. An "
+                  "array with a number for each row also divides bits among rows; on a trellis, rows of fewer than 256 "
+                  "weights share the mean")
       ->check(CLI::ExistingFile);
 }
 
@@ -181,28 +179,30 @@ inline CLI::Validator size_of_file() {
 
 inline void add_keep_non_finite(CLI::App& command, compress_arguments& given) {
   command.add_flag("--keep-non-finite", given.keep_non_finite,
-                   "Pass tensors with NaN or infinity through instead of refusing them");
+                   "Leave tensors with NaN or infinity as they are instead of refusing them");
 }
 
 /// Adds the options that choose the tensors to be compressed. Returns the option --fallback.
 inline CLI::Option* add_choice(CLI::App& command, compress_arguments& given) {
   command
       .add_option("--include", given.selection.include,
-                  "Compress tensors of such names (* and ?) even if they are embeddings; may be repeated")
+                  "Compress tensors whose names match this pattern (* and ?), even embeddings; may be repeated")
       ->allow_extra_args(false);
   command
-      .add_option("--exclude", given.selection.exclude,
-                  "Leave tensors of such names as they are; wins over --include; may be repeated")
+      .add_option(
+          "--exclude", given.selection.exclude,
+          "Leave tensors whose names match this pattern as they are, even if --include matches; may be repeated")
       ->allow_extra_args(false);
   command
-      .add_option("--block-pattern", given.selection.block_pattern,
-                  "Regular expression; what it matches in tensors' names is the block whose stream they share")
+      .add_option(
+          "--block-pattern", given.selection.block_pattern,
+          "Regular expression for the part of a tensor's name that names its block; tensors of a block share a stream")
       ->check(regular_expression)
       ->capture_default_str();
   return command
-      .add_option(
-          "--fallback", given.fallback,
-          "Keep selected tensors of such names at 8 bits (AbsMax); --bits is met by all others; may be repeated")
+      .add_option("--fallback", given.fallback,
+                  "Keep selected tensors whose names match this pattern at 8 bits (AbsMax); --bits applies to all "
+                  "others; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -235,50 +235,46 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
 template <class Finish>
 void add_compress_options(CLI::App& app, const std::shared_ptr<compress_arguments>& given, Finish&& finish) {
   CLI::App* command = &app;
-  command->add_option("IN", given->input, "model.safetensors, or the index or the folder of a sharded model")
-      ->required();
+  command->add_option("IN", given->input, "model.safetensors, or the index or folder of a sharded model")->required();
   command
-      ->add_option(
-          "-o,--output", given->output,
-          "Compressed checkpoint; replaced once the new one is whole. Without .safetensors at its end, the output of "
-          "a folder or an index is a folder: a container for each file, all other files copied but hidden ones and "
-          "links to folders")
+      ->add_option("-o,--output", given->output,
+                   "Compressed checkpoint to write; an existing one is replaced only when the new one is complete. For "
+                   "a folder or an index, a name without .safetensors is a folder: each file becomes a container, and "
+                   "all other files are copied, except hidden ones and links to folders")
       ->check(seekable_name())
       ->required();
-  CLI::Option* method =
-      add_method(*command, *given,
-                 "entquant = scales chosen for few bits; tcq8 = 8-bit integers on a trellis of 8 "
-                 "states, less noise for the same bits but not for pruned weights, whose zeros it does "
-                 "not keep (tcq4, tcq16, tcq32: of other sizes); "
-                 "entrollm = unsigned integers on one grid a tensor, one code for the whole model",
-                 {"entrollm"});
-  CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits of an integer before coding")
+  CLI::Option* method = add_method(
+      *command, *given,
+      "entquant = scales chosen for low entropy; tcq8 = 8-bit integers on a trellis of 8 states (tcq4, tcq16, tcq32: "
+      "other sizes), with less noise at the same rate, except for pruned weights, whose zeros it does not keep; "
+      "entrollm = unsigned integers on one grid per tensor, with one code for the whole model",
+      {"entrollm"});
+  CLI::Option* width = command->add_option("--width", given->width, "With entrollm: bits per integer before coding")
                            ->check(CLI::IsMember({8U, 4U}))
                            ->capture_default_str();
   CLI::Option* bits =
       command
           ->add_option(
               "--bits", given->bits,
-              "Bits per weight, 1.3 to 6.5; streams count with all that they hold, and so do scales, but not the "
-              "file's JSON header; one lambda is found that meets them. Weights that take fewer with AbsMax get AbsMax")
+              "Target in bits per weight, 1.3 to 6.5, including scales and everything in the streams, but not the "
+              "file's JSON header. One lambda is searched for all tensors. If AbsMax takes fewer bits, AbsMax is used")
           ->check(number_between(1.3, 6.5))
           ->capture_default_str();
-  CLI::Option* lambda = command
-                            ->add_option("--lambda", given->lambda,
-                                         "Weight of the rate against the distortion, instead of --bits; 0 = AbsMax")
-                            ->check(number_between(0, 1e6))
-                            ->excludes(bits);
-  CLI::Option* lossless =
-      command
-          ->add_flag("--lossless", given->lossless,
-                     "Keep every bit: code the exponents of weights, embeddings included, and the bytes of all else")
-          ->excludes(bits)
-          ->excludes(lambda)
-          ->excludes(method);
+  CLI::Option* lambda =
+      command->add_option("--lambda", given->lambda, "Weight of rate against distortion, instead of --bits; 0 = AbsMax")
+          ->check(number_between(0, 1e6))
+          ->excludes(bits);
+  CLI::Option* lossless = command
+                              ->add_flag("--lossless", given->lossless,
+                                         "Keep every bit: code the exponents of all weights, including embeddings, and "
+                                         "the bytes of all other tensors")
+                              ->excludes(bits)
+                              ->excludes(lambda)
+                              ->excludes(method);
   command
       ->add_flag(
           "--pairs", given->pairs,
-          "With --lossless: code exponents two at a time; decodes in half the steps, and Huffman codes get smaller")
+          "With --lossless: code exponents in pairs, which halves the decoding steps and makes Huffman codes smaller")
       ->needs(lossless);
   std::vector<std::string> coder_names;
   for (const auto& coder : coders) coder_names.emplace_back(coder.first);
@@ -286,18 +282,16 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
       command
           ->add_option(
               "--coder", given->coder,
-              "Entropy coder; auto = in each block whichever is smallest (FP8 without loss: of its bytes, too), with "
-              "entrollm in the whole model; "
-              "rans if not given, with entrollm huffman, for gpu tans")
+              "Entropy coder. auto = the smallest for each block (with entrollm, for the whole model); for lossless "
+              "FP8, coding whole bytes is tried as well. Default: rans; huffman with entrollm; tans with --for gpu")
           ->check(CLI::IsMember(coder_names));
   std::vector<std::string> goal_names;
   for (const auto& goal : goals) goal_names.emplace_back(goal.first);
   command
-      ->add_option(
-          "--for", given->goal,
-          "What streams are made for: size = fewest bytes; cpu = decoding there, two codes a symbol wherever that "
-          "takes at most 0.1 bit per weight more; gpu = decoding there, in shorter chunks, which take up to 0.15 bit, "
-          "and with --lossless exponents in pairs")
+      ->add_option("--for", given->goal,
+                   "Optimise streams for size = fewest bytes; cpu = fast decoding on CPUs, with two codes per symbol "
+                   "where that costs at most 0.1 bit per weight; gpu = fast decoding on GPUs, with shorter chunks, "
+                   "which cost up to 0.15 bit per weight, and with --lossless exponents in pairs")
       ->check(CLI::IsMember(goal_names))
       ->capture_default_str();
   CLI::Option* format = add_format(*command, *given)->excludes(lossless);
@@ -305,17 +299,19 @@ void add_compress_options(CLI::App& app, const std::shared_ptr<compress_argument
   for (CLI::Option* each : add_exact(*command, *given)) each->excludes(lossless);
   CLI::Option* sensitivity = add_sensitivity(*command, *given)->excludes(lossless);
   CLI::Option* per_tensor =
-      command->add_flag("--per-tensor", given->per_tensor, "Meet --bits in every tensor, by a lambda of its own each")
+      command
+          ->add_flag("--per-tensor", given->per_tensor, "Meet --bits in each tensor separately, with a lambda for each")
           ->excludes(lambda)
           ->excludes(lossless);
   per_tensor->excludes(sensitivity);
   command
       ->add_option("--max-shard-size", given->max_shard_bytes,
-                   "Of a folder, write files of this size at most, such as 5GB, counting a byte a weight before coding "
-                   "(lossless: the tensors themselves), and an index. Without it, files stay as they are")
+                   "For a folder: write an index and files of at most this size, such as 5GB, counting one byte per "
+                   "weight before coding (lossless: the original size). Default: one file for each input file")
       ->transform(CLI::AsSizeValue(true))
       ->check(size_of_file());
-  command->add_option("--chunk", given->chunk, "Symbols a chunk, a power of two; 0 = by the length of the stream")
+  command
+      ->add_option("--chunk", given->chunk, "Symbols per chunk, a power of two; 0 = chosen by the length of the stream")
       ->check(chunk_size)
       ->capture_default_str();
   add_keep_non_finite(*command, *given);

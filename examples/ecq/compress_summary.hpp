@@ -31,10 +31,10 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
             (folder ? "config.json no longer has it" : "the others no longer fit it") + "\n";
   }
   for (const std::string& pattern : report.unmatched) {
-    text += "  no tensor        is called like '" + printable(pattern) + "'\n";
+    text += "  no match         for the pattern '" + printable(pattern) + "'\n";
   }
   for (const std::string& pattern : report.without_effect) {
-    text += "  not compressed   is what is called like '" + printable(pattern) + "': it stays as it is\n";
+    text += "  no effect        of the pattern '" + printable(pattern) + "': what it matches stays as it is\n";
   }
   if (report.exact != 0) {
     text += "  exact weights    " + grouped(report.exact) + " at 96 bits each\n";

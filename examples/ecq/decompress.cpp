@@ -60,15 +60,18 @@ ecq::result<void> run(const decompress_options& given) {
 
 void tool::add_decompress(CLI::App& app, action& chosen) {
   auto given = std::make_shared<decompress_options>();
-  CLI::App* command = app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as safetensors");
-  command->add_option("IN", given->input, "Compressed checkpoint, or a folder of such")->required();
-  command->add_option("-o,--output", given->output, "Plain checkpoint, or a folder; replaced once the new one is whole")
+  CLI::App* command =
+      app.add_subcommand("decompress", "Write the weights of a compressed checkpoint as plain safetensors");
+  command->add_option("IN", given->input, "Compressed checkpoint, or a folder of them")->required();
+  command
+      ->add_option("-o,--output", given->output,
+                   "Plain checkpoint or folder to write; an existing one is replaced only when the new one is complete")
       ->check(seekable_name())
       ->required();
   command
       ->add_option("--dtype", given->type,
-                   "Type of the decompressed weights; if not given, each tensor's original one, and BF16 for FP8 and "
-                   "INT8 weights that were compressed with loss. Tensors that were not compressed keep theirs")
+                   "Type of the decompressed weights. Default: the original type of each tensor, or BF16 for FP8 and "
+                   "INT8 weights that were compressed with loss. Tensors that were not compressed keep their type")
       ->check(CLI::IsMember({"bf16", "f32"}));
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });

@@ -111,17 +111,20 @@ ecq::result<void> run(const generate_options& given) {
 void tool::add_generate(CLI::App& app, action& chosen) {
   auto given = std::make_shared<generate_options>();
   CLI::App* command =
-      app.add_subcommand("generate", "Make a Llama-shaped checkpoint with the statistics of trained weights");
+      app.add_subcommand("generate", "Generate a Llama-shaped checkpoint with the statistics of trained weights");
   std::vector<std::string> names;
   for (const ecq_examples::preset& each : presets) names.emplace_back(each.name);
-  command->add_option("OUT", given->output, "Checkpoint; replaced once the new one is whole")->check(seekable_name());
-  command->add_option("--preset", given->preset, "Which model (see --list)")
+  command
+      ->add_option("OUT", given->output,
+                   "Checkpoint to write; an existing one is replaced only when the new one is complete")
+      ->check(seekable_name());
+  command->add_option("--preset", given->preset, "Model to generate (see --list)")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--seed", given->seed, "Another seed gives other weights")
+  command->add_option("--seed", given->seed, "Seed of the random weights")
       ->check(whole_number())
       ->capture_default_str();
-  command->add_flag("--list", given->list, "List the presets instead");
+  command->add_flag("--list", given->list, "List the presets and exit");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] {
     if (!given->list && given->output.empty()) throw CLI::RequiredError("OUT");

@@ -149,15 +149,17 @@ ecq::result<void> run(const inspect_options& given) {
 
 void tool::add_inspect(CLI::App& app, action& chosen) {
   auto given = std::make_shared<inspect_options>();
-  CLI::App* command = app.add_subcommand("inspect", "List the tensors of a checkpoint, compressed or plain");
+  CLI::App* command = app.add_subcommand("inspect", "List the tensors of a compressed or plain checkpoint");
   command->add_option("IN", given->input, "Checkpoint")->required();
   CLI::Option* exponents =
       command->add_flag("--exponents", given->exponents,
-                        "Entropy of the weights' exponents by block: what coding without loss can reach");
-  command->add_option("--svg", given->picture, "Draw the exponents' entropy by block into this file")
+                        "Show the entropy of the weights' exponents by block, which bounds lossless coding");
+  command->add_option("--svg", given->picture, "Write a plot of the exponents' entropy by block to this file")
       ->check(seekable_name())
       ->needs(exponents);
-  command->add_flag("--details", given->details, "Print exponents by tensor instead (JSON always has both)")
+  command
+      ->add_flag("--details", given->details,
+                 "Print exponents by tensor instead of by block (JSON always includes both)")
       ->needs(exponents);
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });

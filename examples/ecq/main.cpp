@@ -21,8 +21,8 @@ void add_all(CLI::App& app, tool::action& chosen) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tool::program(
-             "ecq",
-             "Entropy-coded quantisation of neural-network weights: a checkpoint to N bits per weight, and back.")
+  return tool::program("ecq",
+                       "Entropy-coded quantisation of neural-network weights: compresses a checkpoint to N bits per "
+                       "weight, and back.")
       .run(argc, argv, add_all);
 }

@@ -97,11 +97,12 @@ ecq::result<void> run(const verify_options& given) {
 
 void tool::add_verify(CLI::App& app, action& chosen) {
   auto given = std::make_shared<verify_options>();
-  CLI::App* command = app.add_subcommand("verify", "Check every checksum, and the distortion against the original");
+  CLI::App* command =
+      app.add_subcommand("verify", "Verify all checksums, and measure the distortion against the original");
   command->add_option("IN", given->input, "Compressed checkpoint")->required();
   command->add_option("--against", given->original,
-                      "Original checkpoint: measure the distortion of every tensor anew, "
-                      "as decompress would write it; NaN and infinity there are an error");
+                      "Original checkpoint: measure the distortion of each tensor as 'ecq decompress' would write it. "
+                      "NaN and infinity in the original are errors");
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
 }

@@ -37,7 +37,7 @@ struct prediction_difference {
 
 /// Compares the predictions of two models of the same shape for the windows of `tokens`. Memory holds the logits of a
 /// part of one window. Calls `progress(windows done, of all)` before each. Errors: those of text_windows::of for
-/// `config`; those of window_reader, which name the window.
+/// `config`; those of window_reader, which name the window; ecq::errc::invalid_argument for different vocabularies.
 ecq::result<prediction_difference> compare_predictions(
     window_reader original, window_reader other, thread_pool& pool, const model_config& config,
     std::span<const std::uint32_t> tokens, const window_options& how,

@@ -25,8 +25,8 @@ class thread_pool;
 /// Takes all texts through one layer after another, with the weights of the original model and with those that were
 /// quantised so far. Memory holds the states of all tokens twice, and the quantised weights of a layer. Each layer is
 /// computed about twice: up to the input of a matrix, and again once the matrix is quantised. In a mixture, each expert
-/// learns from the tokens that choose it in the quantised model. If these are fewer than its columns, it also learns
-/// from the tokens that came closest to choosing it.
+/// learns from the tokens that choose it in the quantised model. If these are fewer than the columns of its matrices,
+/// it also learns from the tokens that came closest to choosing it.
 class text_calibration final : public ecq::calibration_pass {
  public:
   /// `original`, opened in mode dense, and `pool` must outlive the calibration. Precondition: texts of 1 to

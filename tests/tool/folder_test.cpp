@@ -181,7 +181,7 @@ TEST_F(FolderTool, TellsWhichPatternsMatchNothing) {
                                          "--lambda",  "5",         "--exclude",  "typo*",
                                          "--exclude", "*q_proj*",  "--fallback", "*.w4"};
   EXPECT_EQ(ask(with)["totals"]["unmatched"], (json{"typo*", "*.w4"}));
-  EXPECT_NE(run(with).out.find("no tensor        is called like 'typo*'"), std::string::npos);
+  EXPECT_NE(run(with).out.find("no match         for the pattern 'typo*'"), std::string::npos);
 }
 
 // Vectors are never compressed, and what is excluded has no fallback.
@@ -193,7 +193,7 @@ TEST_F(FolderTool, TellsWhichPatternsHaveNoEffect) {
   const json totals = ask(with)["totals"];
   EXPECT_EQ(totals["without_effect"], (json{"*norm*", "*up_proj*"}));
   EXPECT_EQ(totals["unmatched"], json::array());
-  EXPECT_NE(run(with).out.find("not compressed   is what is called like '*norm*'"), std::string::npos);
+  EXPECT_NE(run(with).out.find("no effect        of the pattern '*norm*'"), std::string::npos);
 }
 
 }  // namespace

@@ -54,7 +54,8 @@ class model_selection {
   /// the result is one file. Errors: invalid_argument (no tensor selected, a wrong pattern, an exact weight outside its
   /// tensor, sensitivities that are out of range, or neither one for the tensor nor one for each row), not_found (exact
   /// weights or a sensitivity of a tensor that does not exist, or no sensitivity of a selected tensor), unsupported
-  /// (quantized_tensors::weights_of), and those of reading weights.
+  /// (quantized_tensors::weights_of), limit_exceeded (more than file_limits::shards files), and those of reading
+  /// weights.
   static result<model_selection> of(const cpu& backend, const checkpoint& model, const compress_options& options,
                                     const compression_method& method, const compression_method& fallback,
                                     const model_files* files);

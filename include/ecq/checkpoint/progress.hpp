@@ -8,9 +8,9 @@
 
 namespace ecq {
 
-/// A step of work on a checkpoint: `done` of `total` bytes of input are processed, and `current` is the next block or
-/// tensor. Within one stage, `done` never falls; if a folder is decompressed or verified, each container is a stage of
-/// its own.
+/// A step of work on a checkpoint: `done` of `total` bytes are processed (of the output when decompressing), and
+/// `current` is the next block or tensor. Within one stage, `done` never falls; if a folder is decompressed or
+/// verified, each container is a stage of its own.
 struct progress {
   std::string_view stage;  ///< "searching lambda", "compressing", "decompressing", "verifying", ...
   std::string_view current;

@@ -39,7 +39,7 @@ constexpr bool glob_match(std::string_view pattern, std::string_view text) noexc
 }
 
 /// Rules that select weights. Only tensors of a weight format (fp32, fp16, bf16, fp8_e4m3, fp8_e5m2) with two or more
-/// dimensions, none of them empty, can be selected at all.
+/// dimensions, none of them empty, can be selected at all; without loss, the bytes of any other tensor can be, too.
 struct tensor_selection {
   /// Patterns of names. A matching tensor is compressed even if it is an embedding (embedding_patterns) or not a linear
   /// weight (direct_patterns).

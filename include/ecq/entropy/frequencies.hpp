@@ -245,8 +245,8 @@ inline frequency_table normalize_frequencies(const histogram& codes, unsigned sc
   return table;
 }
 
-/// Returns the information of `codes` coded with `table`, in bits, rounded up: sum of count * (scale_bits -
-/// log2(frequency)). Precondition: every code that occurs is in the table.
+/// Returns the information of `codes` coded with `table`, in whole bits: the sum of count * (scale_bits -
+/// log2(frequency)), rounded down, plus 1. Precondition: every code that occurs is in the table.
 inline std::uint64_t coded_bits(const histogram& codes, const frequency_table& table) {
   std::array<std::uint64_t, 256> counts;
   for (std::size_t i = 0; i < table.count; ++i) counts[i] = codes.counts[table.symbols[i]];

@@ -66,7 +66,7 @@ result<void> check_output_folder(const std::filesystem::path& folder, std::span<
                                  std::span<const std::filesystem::path> inputs);
 
 /// Fails with errc::invalid_argument if two folders are the same or one lies in the other: a model is written beside
-/// another, never into it. Folders that do not exist lie nowhere.
+/// another, never into it. Paths are compared by name, with symbolic links resolved, so neither folder has to exist.
 result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out);
 
 }  // namespace ecq

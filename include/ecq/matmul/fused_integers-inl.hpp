@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Definition of products of Int8 codes in pairs with Int8 activations, in the order in which kernels decode pairs. For
+/// Definition of products of integer codes with Int8 activations, in the order in which kernels decode codes. For
 /// one row of activations, codes are never stored; for more rows, they are stored as they leave the registers.
 
 #include <algorithm>

@@ -23,7 +23,7 @@ struct product_cursor : row_walk {
   float* sums = nullptr;  ///< next sum
   alignas(32) float partial[8] = {};
 
-  /// Ends a sum, if one has begun.
+  /// Stores the sum and begins the next one.
   ECQ_AVX2 void end_sum() {
     *sums++ = sum_of_lanes(_mm256_load_ps(partial));
     _mm256_store_ps(partial, _mm256_setzero_ps());

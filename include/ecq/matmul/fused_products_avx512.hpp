@@ -27,11 +27,10 @@ namespace ecq::detail::avx512 {
 struct product_cursor : row_walk {
   float* sums = nullptr;         ///< next sum
   const bf16* scales = nullptr;  ///< scales from the next block_of_scale weights on; null: sums have no scale
-  float rare = 0;                ///< of escapes, where they are added by themselves
   alignas(64) float partial[16] = {};
   alignas(64) float scaled[16] = {};  ///< sums of blocks, multiplied by their scales
 
-  /// Ends a sum, if one has begun.
+  /// Stores the sum and begins the next one.
   ECQ_AVX512 void end_sum() {
     float* const all = scales != nullptr ? scaled : partial;
     *sums++ = _mm512_reduce_add_ps(_mm512_load_ps(all));

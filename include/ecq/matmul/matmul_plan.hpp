@@ -206,7 +206,7 @@ class matmul_plan {
 
   /// A run of elements of one row.
   struct segment {
-    std::size_t output;  ///< row of y
+    std::size_t output;  ///< column of y
     std::size_t row;     ///< of the matrix
     std::size_t first_column;
     std::size_t columns;
@@ -223,8 +223,8 @@ class matmul_plan {
     std::span<float> edges;
     bool accumulate;
 
-    /// Returns the place of row `output` of y, of which the task has a whole (`edge` 2) or a part, for row `b` of
-    /// activations.
+    /// Returns the place of element (b, output) of y, or of a part of it: for `edge` 2, the task has the whole row of
+    /// weights.
     float& at(std::size_t output, std::size_t edge, std::size_t b) const {
       return edge == 2 ? y(b, output) : edges[(2 * task + edge) * batch + b];
     }
@@ -254,9 +254,9 @@ class matmul_plan {
   /// Correction for an exact weight, added to its row's product with the weights of codes, for each row of activations.
   struct exact_term {
     std::size_t task;
-    std::size_t output;  ///< row of y
-    std::size_t column;
-    float difference;  ///< exact weight minus the weight of its code
+    std::size_t output;  ///< column of y
+    std::size_t column;  ///< of the matrix
+    float difference;    ///< exact weight minus the weight of its code
   };
 
   explicit matmul_plan(block_decoder decoder) : decoder_(std::move(decoder)) {}

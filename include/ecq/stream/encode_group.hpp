@@ -8,8 +8,7 @@
 ///   2. weigh_rans_split, choose_encoding     choose the raw bits and the tables
 ///   3. encode_chunk                          writes states and raw bits to their place, words to other memory
 ///   4. lay_out_stream                        chooses coded or stored elements, lays out sections and chunk index
-///   5. place_chunk                           moves words, or all elements raw, to their place
-///      checksum_chunk                        beside it, unless elements are stored: then it comes after
+///   5. place_chunk                           moves words, or all elements raw, to their place; writes checksums
 ///   6. finish_stream                         writes the checksum of the header
 
 #include <cstddef>

@@ -91,7 +91,7 @@ ECQ_INLINE std::vector<std::uint8_t> choose_bases(const histogram& counts, unsig
     const std::uint64_t weight = counts.counts[code] >> (width > 30 ? width - 30 : 0);
     weights[code] = counts.counts[code] != 0 ? (std::max)(weight, std::uint64_t{1}) : 0;
   }
-  // Runs do not cross the middle of the longest gap, where codes are seldom neighbours: codes are numbered from there.
+  // Runs do not cross the end of the longest gap, where codes are seldom neighbours: codes are numbered from there.
   std::size_t origin = 0;
   for (std::size_t code = 0, gap = 0, longest = 0; code < 512; ++code) {
     gap = weights[code % 256] == 0 ? gap + 1 : 0;

@@ -30,7 +30,7 @@ namespace ecq {
 template <entropy_coder... Coders>
 struct smallest_of {};
 
-/// All coders, fastest to decode first.
+/// The default choice of coders, fastest to decode first.
 using smallest_any = smallest_of<rans, huffman, tans>;
 
 /// Whether a type is a smallest_of.

@@ -61,7 +61,7 @@ struct rans {
     template <bool Direct>
     void encode_groups_by(detail::rans_encode_cursor& cursor, std::size_t down_to) const;
     detail::encode_entries encode_entries() const;
-    /// Encodes all groups; precondition: whole groups are left.
+    /// Encodes all groups, or none if the table has too few slots; precondition: whole groups are left.
     void encode_by_avx512(std::span<detail::rans_encode_cursor> cursors) const;
     /// Encodes all groups, or none if the table has too few slots; precondition: whole groups are left.
     void encode_by_avx2(std::span<detail::rans_encode_cursor> cursors) const;

@@ -111,7 +111,7 @@ struct pair_marks {
   __m512i of[2];
 };
 
-/// Cache lines that the raw bits of a group take at most.
+/// Number of cache lines to prefetch for the raw bits of a group: all of them, or two if their width is not known.
 template <unsigned RawBits>
 inline constexpr std::size_t raw_lines_of = RawBits == any_raw_bits ? 2 : RawBits;
 
