@@ -112,7 +112,6 @@ TEST(Compressor, MeetsTargetBitsWithEverythingCounted) {
   }
 }
 
-// Rows that take turns, more weights than a search looks at: what it expects of them is not what they take.
 TEST(Compressor, TakesWhicheverCoderMakesTheStreamSmallest) {
   const auto weights = ecq_test::gaussian(256, 512);
   const matrix_view view(weights.data(), 256, 512);
@@ -123,7 +122,7 @@ TEST(Compressor, TakesWhicheverCoderMakesTheStreamSmallest) {
   EXPECT_EQ(decoded(*smallest), decoded(*huffman));
 }
 
-// Pairs of these codes come to be worth their bits at about 3.65 bits, and then take 0.1 bit more.
+// For these codes, pairs are worth their bits from about 3.65 bits on, and then take 0.1 bits more.
 TEST(Compressor, MeetsTargetBitsBetweenRatesOfPairsAndOfSingleCodes) {
   const auto weights = ecq_test::gaussian(512, 1024);
   std::size_t single = 0;
@@ -139,6 +138,7 @@ TEST(Compressor, MeetsTargetBitsBetweenRatesOfPairsAndOfSingleCodes) {
   EXPECT_GE(single, 2U);
 }
 
+// Rows of two kinds take turns, with more weights than a search looks at: its estimate is not what they take.
 TEST(Compressor, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
   constexpr std::size_t rows = 16384;
   constexpr std::size_t columns = 512;
@@ -154,7 +154,7 @@ TEST(Compressor, MeetsTargetBitsWhereEverySecondRowHasOutliers) {
   }
 }
 
-/// Distortions of a user's own: one that is shipped under another name, and two that are not.
+/// Distortions of a user: one that the library has under another name, and two that it does not have.
 struct own_l1 {
   static constexpr std::string_view name = "own_l1";
   static constexpr int degree = 1;
@@ -172,7 +172,7 @@ struct nothing_matters {
   static constexpr int degree = 1;
   static constexpr float of(float) noexcept { return 0.0F; }
 };
-/// Says that it is linear.
+/// Claims to be linear.
 struct liar : cubic {
   static constexpr int degree = 1;
 };
@@ -189,7 +189,7 @@ ecq::packed_block packed_by(const std::vector<float>& weights) {
 }
 
 TEST(Compressor, EvaluatesTheDistortionThatItIsGiven) {
-  // Rows that differ in shape, so that it matters which of them is given the bits.
+  // Rows differ in shape, so that it matters which of them get the bits.
   auto weights = ecq_test::gaussian(256, 512);
   for (std::size_t i = 0; i < weights.size(); i += 37) weights[i] *= static_cast<float>(i / 512 % 8 + 1);
   const auto shipped = packed_by<ecq::relative_l1>(weights);
@@ -214,7 +214,7 @@ TEST(Compressor, TakesAbsmaxWhereNoErrorMatters) {
   EXPECT_EQ(packed->stream, absmax->stream);
 }
 
-/// A search of a user's own: AbsMax, made coarser as lambda grows.
+/// A search of a user: AbsMax, made coarser as lambda grows.
 struct stretched_absmax {
   static constexpr std::string_view name = "stretched_absmax";
   double lambda = 0;
@@ -263,7 +263,7 @@ TEST(Compressor, BlockSharesOneStreamAndEveryPartDecodesAlone) {
     ASSERT_TRUE(decoder->decode(cpu{.threads = 2}, 2, row, matrix_view(part.data(), rows, 333)));
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(row * 333)));
   }
-  // The small matrix between them decodes to what it decodes to alone at the same lambda.
+  // The small matrix between them decodes to the same weights as when it is compressed alone at the same lambda.
   const auto alone = codec.compress(cpu{}, std::span(block).subspan(1, 1));
   ASSERT_TRUE(alone);
   EXPECT_EQ(decoded(*packed, 1), decoded(*alone));

@@ -1,4 +1,4 @@
-// Weights that are kept exact, beside the codes of their matrix.
+// Weights that are kept exact, besides the codes of their matrix.
 
 #include <gtest/gtest.h>
 
@@ -133,7 +133,7 @@ TEST(ExactWeights, WrongPositionsAreAnError) {
   EXPECT_EQ(code_of({~std::uint64_t{0}}), errc::invalid_argument);
   weights[5] = std::numeric_limits<float>::infinity();
   EXPECT_EQ(code_of({5}), errc::non_finite);
-  EXPECT_EQ(code_of({6}), errc::non_finite);  // one that has to be quantised
+  EXPECT_EQ(code_of({6}), errc::non_finite);  // a weight that has to be quantised
 }
 
 TEST(ExactWeights, DamagedOnesAreRefused) {

@@ -75,7 +75,7 @@ TEST(Lossless, MatricesOfAnyStrideDecodeByRowsAndToOtherTypes) {
   ASSERT_TRUE(packed) << packed.error().to_string();
   EXPECT_TRUE(packed->matrices[0].lossless());
   EXPECT_TRUE(packed->matrices[0].scales.empty());
-  // The same bits at the same strides, and nothing beside them.
+  // The same bits at the same strides, and nothing between them.
   std::vector<bf16> restored(weights.size());
   const ecq::matrix_view<bf16> back(restored.data(), rows, columns, view.row_stride(), view.column_stride());
   ASSERT_TRUE(ecq::lossless<bf16>{}.decompress(cpu{}, *packed, 0, back));
@@ -107,7 +107,8 @@ TEST(Lossless, MatricesOfAnyStrideDecodeByRowsAndToOtherTypes) {
   EXPECT_EQ(last, view(rows - 1, columns - 1).bits);
 }
 
-/// Decodes lossless weights of `Format` as `Element`, in rows of `columns`, one beside the other and 2 apart.
+/// Expects lossless weights of `Format` to decode to `Element`, in rows of `columns`, with columns 1 and 2 elements
+/// apart.
 template <class Format, class Element, class Weight>
 void expect_conversion(const std::vector<Weight>& weights, std::size_t columns) {
   const std::size_t rows = weights.size() / columns;
@@ -140,7 +141,7 @@ TEST(Lossless, EveryWeightBecomesOneOfAnotherType) {
   for (std::uint32_t code = 0; code < 0x10000U; ++code) {
     halves.push_back(bf16::from_bits(static_cast<std::uint16_t>(code)));
     other_halves.push_back(ecq::fp16::from_bits(static_cast<std::uint16_t>(code)));
-    // Between two numbers of BF16, just beside the middle, and the middle.
+    // Between two numbers of BF16: just below the middle, the middle, and just above.
     for (const std::uint32_t low : {0x7FFFU, 0x8000U, 0x8001U}) wide.push_back(std::bit_cast<float>(code << 16 | low));
   }
   for (const std::size_t columns : {1U, 256U}) {

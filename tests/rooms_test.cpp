@@ -1,4 +1,4 @@
-// The rooms of the library stand on floors: a header includes what lies on its own floor or below, and nothing above.
+// The rooms of the library stand on floors: a header includes only headers of its own floor or below.
 
 #include <gtest/gtest.h>
 
@@ -18,26 +18,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// From the ground up. What is in no folder is named by itself.
+/// The floors from the ground up. Headers that are in no folder are named one by one.
 constexpr std::array<std::string_view, 16> floors = {
-    "base",                                                             // what every room uses
+    "base",                                                             // used by every room
     "format",                                                           // codes and their values
     "entropy",                                                          // symbols and words
     "stream",                                                           // chunks, index, header
-    "analysis",                                                         // what one measures
+    "analysis",                                                         // measurements
     "quantize",                                                         // weights to codes and scales
-    "packed.hpp packed-inl.hpp packed_check.hpp packed_check-inl.hpp",  // what compression makes
+    "packed.hpp packed-inl.hpp packed_check.hpp packed_check-inl.hpp",  // results of compression
     "methods",                                                          // matrices to blocks
     "compressor.hpp lossless.hpp block_decoder.hpp block_decoder-inl.hpp decompress.hpp",  // matrices in memory
     "matmul",                                                                              // products with them
-    "io",                                                                                  // files of others
-    "container",                                                                           // our own
+    "io",                                                                                  // file formats of others
+    "container",                                                                           // the library's own files
     "checkpoint",                                                                          // whole models
-    "calibrated",                                                                          // by what layers see
+    "calibrated",                                                                          // by the inputs of layers
     "cuda",                                                                                // devices
-    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                                           // what users include
+    "concepts.hpp ecq.hpp ecq.cuh version.hpp"};                                           // included by users
 
-/// The floor of a header below include/ecq; floors.size() if it has none.
+/// Returns the floor of a header below include/ecq; floors.size() if it has none.
 std::size_t floor_of(const fs::path& header) {
   const std::string room = header.begin()->string();
   for (std::size_t floor = 0; floor < floors.size(); ++floor) {
@@ -80,7 +80,7 @@ TEST(Rooms, EveryHeaderHasAFloor) {
 TEST(Rooms, NoIncludeLeadsUp) {
   for (const auto& [header, included] : all_headers()) {
     for (const fs::path& other : included) {
-      if (other == "version.hpp") continue;  // a number, which files carry
+      if (other == "version.hpp") continue;  // a number that files carry
       EXPECT_GE(floor_of(header), floor_of(other)) << header << " includes " << other;
     }
   }
@@ -93,7 +93,7 @@ TEST(Rooms, EveryIncludeIsThere) {
   }
 }
 
-/// All that a header includes, itself too.
+/// Returns all headers that a header includes, directly or not, and the header itself.
 std::set<fs::path> reached_from(const fs::path& header) {
   const auto headers = all_headers();
   std::set<fs::path> reached{header};

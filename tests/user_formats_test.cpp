@@ -1,4 +1,4 @@
-// Number formats that the library has never heard of: compressed, in files, decoded by whoever reads them.
+// Number formats that the library does not know: compressed, in files, and decoded by any reader.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class UserFormat : public testing::Test {
     return std::move(*packed);
   }
 
-  /// Format::decode(code) * scale of each weight.
+  /// Returns Format::decode(code) * scale for each weight.
   static std::vector<float> expected(const ecq::packed_block& packed) {
     const auto decoder = ecq::block_decoder::open(packed);
     EXPECT_TRUE(decoder) << decoder.error().to_string();
@@ -131,7 +131,7 @@ TYPED_TEST(UserFormat, ReachesDevicesAsItsValues) {
     EXPECT_EQ(block->values[code],
               TypeParam::is_finite(byte) ? TypeParam::decode(byte) : std::numeric_limits<float>::infinity());
   }
-  // Two matrices of different tables are two formats.
+  // Two matrices with different tables have two formats.
   auto two = packed.matrices;
   two.push_back(two[0]);
   two[1].first_symbol = rows * columns;
@@ -156,7 +156,7 @@ TYPED_TEST(UserFormat, IsRefusedWithoutItsValues) {
   EXPECT_FALSE(opens(packed, [](matrix& one) { one.values[3] = -std::numeric_limits<float>::infinity(); }));
   EXPECT_FALSE(opens(packed, [](matrix& one) { one.format = dtype::int8; }));
   EXPECT_FALSE(opens(packed, [](matrix& one) { one.zero = 1; }));
-  // Codes that are no number are an error where they occur.
+  // Codes that are no numbers are an error where they occur.
   auto holes = packed;
   for (float& value : holes.matrices[0].values) value = std::numeric_limits<float>::infinity();
   std::vector<float> weights(rows * columns);

@@ -1,4 +1,4 @@
-// Policies of a user's own in the compressor: asked, obeyed, and held to what they promise.
+// Policies of a user in the compressor: called, obeyed, and held to their contracts.
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,8 @@ TYPED_TEST(UserPolicy, MeetsTargetBits) {
 }
 
 TEST(UserPolicies, DistortionIsEvaluated) {
-  // Cubes mind large errors most: at equal rates their sum is smaller than with relative L1, whose own sum is larger.
+  // Cubes weigh large errors most: at equal rates their sum is smaller than with relative L1, and the sum of L1 is
+  // larger.
   const auto weights = ecq_test::row_varying(rows, columns);
   const auto errors = [&](const ecq::packed_block& packed) {
     const auto out = decoded(packed);
@@ -112,7 +113,7 @@ TEST(UserPolicies, SearchIsAsked) {
   }
 }
 
-// Without a distortion nothing speaks against larger scales: an answer that decodes, or an error.
+// Without a distortion nothing limits the scales: the result is an answer that decodes, or an error.
 TEST(UserPolicies, DistortionThatIsZeroEverywhereDoesNoHarm) {
   const auto packed = compressed(ecq::basic_entquant<row_root<no_error>>{.lambda = 14.5});
   for (const float weight : decoded(packed)) EXPECT_TRUE(std::isfinite(weight));
@@ -124,10 +125,10 @@ TEST(UserPolicies, DistortionThatIsZeroEverywhereDoesNoHarm) {
   }
 }
 
-/// How a quantiser may break its contract.
+/// Ways for a quantiser to break its contract.
 enum class lie { none, code, scale, huge_scale, no_groups, other_shape, no_such_groups };
 
-/// AbsMax, but for one lie.
+/// AbsMax, apart from one lie.
 template <lie Told>
 struct lying_quantizer {
   static constexpr std::string_view name = "lying";
@@ -172,7 +173,7 @@ TEST(UserPolicies, WhatNoDecoderTakesIsNotPacked) {
   EXPECT_NE(answer_to<lie::no_such_groups>().find("layout"), std::string::npos);
 }
 
-/// Finds the float of these bits for the sixth group, and 1 for all others.
+/// Search that finds the float of these bits for the sixth group, and 1 for all others.
 template <std::uint32_t Bits>
 struct search_for {
   static constexpr std::string_view name = "search_for";
@@ -188,7 +189,7 @@ struct search_for {
   }
 };
 
-// Nobody would see that 1 took the place of a NaN, and weights might all become zeros.
+// Nobody would notice a 1 in the place of a NaN, and weights might all become zeros.
 TEST(UserPolicies, ScalesHaveToBePositive) {
   const auto weights = ecq_test::row_varying(rows, columns);
   const auto answer = [&](auto search) {
@@ -207,7 +208,7 @@ TEST(UserPolicies, ScalesHaveToBePositive) {
   EXPECT_NE(answer(search_for<bits(std::numeric_limits<float>::infinity())>()).find("row 5"), std::string::npos);
 }
 
-/// Fails for matrices of 64 columns.
+/// Search that fails for matrices of 64 columns.
 struct search_that_fails {
   static constexpr std::string_view name = "search_that_fails";
 
@@ -234,7 +235,7 @@ TEST(UserPolicies, ErrorsOfASearchNameTheMatrix) {
   }
 }
 
-/// A layout of one row too many.
+/// Layout with one row too many.
 struct per_row_and_one {
   constexpr ecq::group_layout layout(std::size_t height, std::size_t width) const noexcept {
     return {height + 1, width, 1, width};

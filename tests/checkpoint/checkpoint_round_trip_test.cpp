@@ -32,7 +32,7 @@ using ecq_test::temporary_folder;
 using ecq_test::tensor;
 using ecq_test::write_model;
 
-/// Two layers, an embedding, norms, types of all widths.
+/// Returns a model of two layers, an embedding and norms, with types of all widths.
 std::vector<tensor> small_model() {
   std::vector<tensor> model;
   model.push_back({"model.embed_tokens.weight", "BF16", {50, 64}, bytes_of<ecq::bf16>(ecq_test::gaussian(50, 64, 9))});
@@ -104,7 +104,7 @@ TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
     ASSERT_TRUE(done) << done.error().to_string();
     EXPECT_EQ(done->output_bytes, std::filesystem::file_size(restored));
 
-    // Measured again from the file, beside the library's own measurement.
+    // Measure once more from the files, besides the library's own measurement.
     const auto before = ecq::safetensors_file::open(original);
     const auto after = ecq::safetensors_file::open(restored);
     ASSERT_TRUE(before && after);
@@ -136,7 +136,7 @@ TEST_F(WholeCheckpoint, RoundTripsWithinTheDistortionItReports) {
   }
 }
 
-/// The small model with weights that stand out, in two layers, and what file each weight came back in.
+/// The small model with weights that stand out in two layers, and the weights that come back.
 class ExactInCheckpoint : public WholeCheckpoint {
  protected:
   void SetUp() override {
@@ -151,7 +151,7 @@ class ExactInCheckpoint : public WholeCheckpoint {
     std::copy(bits.begin(), bits.end(), model[index].bytes.begin() + static_cast<std::ptrdiff_t>(2 * position));
   }
 
-  /// The weights of tensor `index` after decompression.
+  /// Returns the weights of tensor `index` after decompression.
   std::vector<float> restored_weights(std::size_t index) {
     EXPECT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
     const auto file = ecq::safetensors_file::open(restored);
@@ -202,7 +202,8 @@ TEST_F(ExactInCheckpoint, WrongPlacesAreAnError) {
   EXPECT_TRUE(compress({.method = ecq::lossless_weights{}, .exact = {.outlier_ratio = 64}}));
 }
 
-/// Sensitivities of what the small model compresses: `of_first` for the first layer, 1 for the second.
+/// Returns sensitivities of the compressed tensors of the small model: `of_first` for the first layer, 1 for the
+/// second.
 ecq::sensitivity_map sensitivities_of(const std::vector<tensor>& model, double of_first) {
   ecq::sensitivity_map made;
   for (const tensor& each : model) {
@@ -219,7 +220,7 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   const std::string bytes = ecq_test::read_file(packed);
   ASSERT_TRUE(compress({.method = method, .sensitivities = sensitivities_of(model, 1)}));
   EXPECT_EQ(ecq_test::read_file(packed), bytes);
-  // 16 times as sensitive: an eighth of the lambda of the others, about 1.5 bits more.
+  // 16 times the sensitivity means an eighth of the others' lambda, about 1.5 bits more.
   const auto divided = compress({.method = method, .sensitivities = sensitivities_of(model, 16)});
   ASSERT_TRUE(divided) << divided.error().to_string();
   EXPECT_NEAR(divided->bits_per_weight, 4.0, 0.02);
@@ -228,7 +229,7 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
     if (one.name.ends_with("q_proj.weight")) entropy[one.name.starts_with("model.layers.1")] = one.entropy;
   }
   EXPECT_NEAR(entropy[0] - entropy[1], 1.5, 0.25);
-  // The lambda that was found gives the same file where it is given, in parts or by other processes.
+  // The lambda that was found gives the same file when it is given as an option, for parts or in other processes.
   const std::string of_bits = ecq_test::read_file(packed);
   const auto lambda =
       ecq::find_lambda_of(cpu{}, original, {.method = method, .sensitivities = sensitivities_of(model, 16)});
@@ -236,9 +237,9 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   const auto again =
       compress({.method = entquant{.lambda = divided->lambda}, .sensitivities = sensitivities_of(model, 16)});
   ASSERT_TRUE(again);
-  EXPECT_NEAR(std::log2(*lambda / divided->lambda), 0, 0.5);  // before the rate of so small a model was corrected
+  EXPECT_NEAR(std::log2(*lambda / divided->lambda), 0, 0.5);  // before the correction of the rate for so small a model
   EXPECT_EQ(again->compressed_bytes, divided->compressed_bytes);
-  // Where each tensor meets the bits by itself, there is nothing to divide.
+  // If each tensor meets the target by itself, there is nothing to divide.
   const ecq::any_method by_itself = entquant{.target_bits = 4.0, .each_matrix = true};
   const auto alone = compress({.method = by_itself});
   const auto alone_divided = compress({.method = by_itself, .sensitivities = sensitivities_of(model, 16)});
@@ -246,7 +247,7 @@ TEST_F(WholeCheckpoint, DividesBitsBySensitivities) {
   for (std::size_t i = 0; i < alone->tensors.size(); ++i) {
     EXPECT_NEAR(alone_divided->tensors[i].entropy, alone->tensors[i].entropy, 0.05) << alone->tensors[i].name;
   }
-  // Of other sensitivities, ratios matter.
+  // Only the ratios of sensitivities matter.
   auto scaled = sensitivities_of(model, 16);
   for (auto& each : scaled) each.second.values[0] *= 1e-5;
   ASSERT_TRUE(compress({.method = method, .sensitivities = scaled}));
@@ -322,7 +323,7 @@ TEST(ExtremeWeights, StayFiniteInTheirOwnType) {
   }
 }
 
-// One lambda serves both tensors; an outlier must not make zeros of its own tensor, nor the other one pay for that.
+// Both tensors share a lambda. An outlier must not make zeros of its own tensor, nor cost the other one its bits.
 TEST(ExtremeWeights, LeaveTheOthersTheirBits) {
   const temporary_folder folder;
   const auto original = folder / "model", packed = folder / "packed";
@@ -357,7 +358,7 @@ TEST(ExtremeWeights, AreNamedWhereATargetCannotBeMet) {
   EXPECT_FALSE(std::filesystem::exists(folder / "packed"));
 }
 
-// Lossless weights as another type: finite ones stay finite, the others what they are.
+// Lossless weights converted to another type: finite ones stay finite, the others stay infinite or NaN.
 TEST(ExtremeWeights, OfLosslessTensorsStayFiniteInOtherTypes) {
   const temporary_folder folder;
   const float infinity = std::numeric_limits<float>::infinity();
@@ -402,7 +403,7 @@ TEST(ExtremeWeights, OfTheOriginalThatAreNoNumbersAreNamedByVerify) {
                                                 "': tensor 'kept' of the original: weight at row 3, column 9 is " +
                                                 (std::isnan(bad) ? "NaN" : "infinite"));
   }
-  // Bit for bit the same, NaN is no news.
+  // A NaN that comes back bit for bit is no error.
   ASSERT_TRUE(ecq::compress_checkpoint(cpu{}, folder / "bad", folder / "packed",
                                        {.method = entquant{.lambda = 2.0}, .keep_non_finite = true}));
   const auto verified = ecq::verify_checkpoint(cpu{}, folder / "packed", folder / "bad");
@@ -623,7 +624,7 @@ TEST(DamagedContainer, EveryFlippedBitAndEveryTruncationIsFound) {
       bad[byte] = static_cast<char>(static_cast<unsigned char>(bad[byte]) ^ (1U << bit));
       ecq_test::write_file(damaged, bad);
       ASSERT_FALSE(ecq::verify_checkpoint(cpu{}, damaged)) << "byte " << byte << " bit " << bit;
-      if (bit != byte % 8) continue;  // the same checks, and a file written each time
+      if (bit != byte % 8) continue;  // decompression makes the same checks, but writes a file each time
       ASSERT_FALSE(ecq::decompress_checkpoint(cpu{}, damaged, folder / "out")) << "byte " << byte << " bit " << bit;
     }
   }

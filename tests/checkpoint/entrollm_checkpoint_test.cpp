@@ -1,4 +1,4 @@
-// Whole checkpoints as EntroLLM has them: each tensor on a grid and in a stream of its own, one code for all.
+// Whole checkpoints compressed by EntroLLM: each tensor has its own grid and stream, and all share one code.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ std::vector<float> shifted(std::vector<float> weights, float offset, float facto
   return weights;
 }
 
-/// Tensors of both signs, of one, of none, and of a few weights.
+/// Returns tensors of both signs, of one sign, of zeros and of a few weights.
 std::vector<tensor> mixed_model() {
   return {{"embed.weight", {8, 8}, ecq_test::gaussian(8, 8)},
           {"layers.0.a", {96, 128}, ecq_test::gaussian(96, 128, 1)},
@@ -58,7 +58,7 @@ std::vector<tensor> mixed_model() {
           {"one", {1, 1}, {-0.125F}}};
 }
 
-/// All tensors as FP32.
+/// Writes all tensors as FP32.
 void write_model(const std::filesystem::path& path, const std::vector<tensor>& model) {
   std::vector<ecq_test::tensor> written;
   for (const tensor& one : model)
@@ -149,7 +149,7 @@ TEST_F(EntrollmCheckpoint, AllStreamsHaveTheOneTable) {
 }
 
 TEST_F(EntrollmCheckpoint, TheCoderIsChosenForTheWholeModel) {
-  // Few codes a stream, where tables count, and many.
+  // Models with few codes per stream, where tables matter, and with many.
   std::vector<tensor> small;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     small.push_back({"small." + std::to_string(seed), {64, 64}, ecq_test::gaussian(64, 64, seed)});
@@ -187,7 +187,7 @@ TEST_F(EntrollmCheckpoint, TakesLittleMoreThanTheEntropyOfAllCodes) {
       EXPECT_EQ(seen->bits_per_weight, report->bits_per_weight);
       EXPECT_EQ(seen->tensors[0].format, to_string(format));
       EXPECT_EQ(seen->tensors[0].unique_values, report->tensors[0].unique_values);
-      // A bell around 0: the code nearest to 0 is as likely as one of a step around it, not as rare as the least one.
+      // The weights are bell-shaped around 0, so the code nearest to 0 is frequent, unlike the smallest code.
       const double share = seen->tensors[1].sparsity;
       EXPECT_GT(share, format == dtype::uint8 ? 0.02 : 0.3);
       EXPECT_EQ(share, report->tensors[1].sparsity);

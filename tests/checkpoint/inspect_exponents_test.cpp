@@ -1,4 +1,4 @@
-// The exponents of whole checkpoints, plain and compressed.
+// Exponents of whole checkpoints, plain and compressed.
 
 #include "ecq/checkpoint/inspect_exponents.hpp"
 
@@ -76,7 +76,7 @@ TEST(InspectExponents, OfGaussianWeights) {
   const auto report = inspect_exponents(cpu{}, folder / "model.safetensors");
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_FALSE(report->container);
-  ASSERT_EQ(report->tensors.size(), 4U);  // neither the vector nor the empty one
+  ASSERT_EQ(report->tensors.size(), 4U);  // without the vector and the empty tensor
   for (const exponent_row& row : report->tensors) {
     EXPECT_EQ(row.exponents.weights, 64U * 128U) << row.name;
     EXPECT_NEAR(row.exponents.entropy, 2.53, 0.05) << row.name;

@@ -39,7 +39,7 @@ std::string random_bytes(std::size_t size) {
   return bytes;
 }
 
-/// All formats in one block, one tensor of each with bits of any kind, NaN among them.
+/// Returns tensors of all formats in one block, some of them with random bits, NaN included.
 std::vector<tensor> all_formats() {
   const auto weights = ecq_test::gaussian(64, 96, 4, 0.02F);
   return {{"embed_tokens.weight", "BF16", {64, 96}, bytes_of<ecq::bf16>(weights)},
@@ -82,7 +82,7 @@ TEST_F(LosslessCheckpoint, ComesBackBitForBitByEveryCoder) {
         compress(cpu{.threads = 2}, {.method = lossless_weights{.pairs = way % 2 != 0}, .coder = coders[way / 2]});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_EQ(report->passed_through, 3U);
-    EXPECT_EQ(report->blocks, 7U);  // five formats of the layer, and two of what is in no layer
+    EXPECT_EQ(report->blocks, 7U);  // five formats in the layer, and two outside of layers
     const auto verified = ecq::verify_checkpoint(cpu{}, packed, original);
     ASSERT_TRUE(verified) << verified.error().to_string();
     EXPECT_TRUE(verified->identical());
@@ -171,8 +171,8 @@ TEST_F(LosslessCheckpoint, RefusesACoderThatIsNone) {
   EXPECT_EQ(folder.count(), 1U);
 }
 
-/// A file that no writer of ours would make: spaces and escapes in the header, metadata behind the tensors, tensors in
-/// another order than their data, and data that are not aligned.
+/// Returns a file that none of our writers would make: spaces and escapes in the header, metadata after the tensors,
+/// tensors in another order than their data, and data that are not aligned.
 std::string foreign_file() {
   const std::string header =
       R"( {"b\u002e2" : {"shape":[40,50],"dtype":"BF16","data_offsets":[ 5003, 9003 ]},)"
@@ -199,7 +199,7 @@ TEST_F(LosslessCheckpoint, TheFileComesBackByteForByte) {
     EXPECT_EQ(decoded->output_bytes, std::filesystem::file_size(original));
     EXPECT_TRUE(ecq_test::read_file(original) == ecq_test::read_file(restored));
   }
-  // The same tensors in a file that begins otherwise.
+  // The same tensors in a file with another header.
   const auto read = ecq::checkpoint::open(original);
   ASSERT_TRUE(read);
   std::vector<tensor> same;
@@ -251,7 +251,7 @@ TEST_F(LosslessCheckpoint, AnOriginalHeaderThatIsNoneIsAnError) {
   const auto good = make(text(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]} } )"));
   ASSERT_TRUE(good) << good.error().to_string();
   EXPECT_TRUE(good->same_header);
-  // Of other tensors: not the header of this file, which is written all the same.
+  // The header of other tensors is not the header of this file, which is written nevertheless.
   for (const char* other : {R"({"a":{"dtype":"I8","shape":[2],"data_offsets":[0,2]}})",
                             R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "{}"}) {
     const auto made = make(text(other));
@@ -284,7 +284,7 @@ TEST(LosslessContainer, EveryFlippedBitIsFound) {
   }
 }
 
-// Weights of BF16 and deviation 0.02, as trained layers have them: two thirds of the file remain.
+// BF16 weights with a standard deviation of 0.02, like those of trained layers: two thirds of the file remain.
 TEST(LosslessContainer, ABf16ModelLosesAThirdOfItsSize) {
   const ecq_test::temporary_folder folder;
   std::vector<tensor> model;

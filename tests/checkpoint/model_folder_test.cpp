@@ -1,4 +1,5 @@
-// Models in folders: every file becomes a container of its name, comes back byte for byte, and nothing else is lost.
+// Models in folders: every file becomes a container of the same name and comes back byte for byte, and nothing else is
+// lost.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +40,7 @@ using ecq_test::tensor;
 using ecq_test::write_file;
 using ecq_test::write_model;
 
-/// The content of all files below `folder` by their names.
+/// Returns the contents of all files below `folder`, by name.
 std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -50,7 +51,7 @@ std::map<std::string, std::string> files_of(const std::filesystem::path& folder)
 
 class ModelFolder : public testing::Test {
  protected:
-  /// Two shards, of which a layer lies in both, with an index and what else such folders hold.
+  /// Writes two shards that share a layer, an index, and other files that such folders contain.
   void SetUp() override {
     std::filesystem::create_directories(in / "tokenizer");
     std::filesystem::create_directories(in / ".cache");
@@ -168,14 +169,14 @@ TEST_F(ModelFolder, ScalesThatWereAppliedLeaveIndexAndConfiguration) {
   EXPECT_EQ(after->find("layers.0.up.weight")->dtype, "BF16");
 }
 
-// What many machines make, each its part at one lambda, is what one machine makes of the whole folder.
+// Machines that each compress a part at one lambda write the same files as a single machine that compresses the folder.
 TEST_F(ModelFolder, PartsAddUpToTheWhole) {
   const auto lambda = ecq::find_lambda_of(cpu{}, in, {.method = entquant{.target_bits = 3.0}});
   ASSERT_TRUE(lambda) << lambda.error().to_string();
   ecq::compress_options how{.method = entquant{.lambda = *lambda}};
   const auto whole = compress(how);
   ASSERT_TRUE(whole) << whole.error().to_string();
-  // What streams of 12,288 weights take besides their codes is estimated.
+  // The cost of streams of 12,288 weights besides their codes is only estimated.
   EXPECT_NEAR(whole->bits_per_weight, 3.0, 0.2);
   for (const std::size_t count : {1U, 2U, 3U}) {
     std::filesystem::remove_all(restored);
@@ -255,7 +256,7 @@ std::vector<ecq::result<ecq::compress_report>> in_parts(std::size_t count, Compr
   return reports;
 }
 
-// Parts that agree meet a rate together, with the bytes that one process writes.
+// Parts that agree meet a rate together, and write the same bytes as a single process.
 TEST_F(ModelFolder, PartsThatAgreeMeetARate) {
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{20000}}) {
     // A rate that the sample misses at first: streams of so few weights cost more than the search expects.
@@ -310,7 +311,7 @@ TEST_F(ModelFolder, NothingIsNamedIfOnePartFails) {
   }
 }
 
-// Files of another size: neighbours stay together, an index says where, and nothing is larger than asked.
+// Files of a given size: neighbouring tensors stay together, an index says where, and no file exceeds the size.
 TEST_F(ModelFolder, IsDealtOutToFilesOfAGivenSize) {
   for (const bool lossless : {false, true}) {
     ecq::compress_options how;
@@ -348,7 +349,7 @@ TEST_F(ModelFolder, IsDealtOutToFilesOfAGivenSize) {
       EXPECT_TRUE(!lossless || std::ranges::equal(after->bytes(right), before->bytes(left))) << left.name;
     }
   }
-  // A tensor that is larger than a file may be has one of its own.
+  // A tensor that exceeds the size of a file has a file of its own.
   ecq::compress_options how{.method = lossless_weights{}};
   how.max_file_bytes = 1;
   ASSERT_TRUE(ecq::compress_folder(cpu{}, in, folder / "one_each", how));
@@ -360,7 +361,7 @@ TEST_F(ModelFolder, IsDealtOutToFilesOfAGivenSize) {
   EXPECT_TRUE(verified->identical());
 }
 
-// An index is JSON, whose strings are UTF-8. Names of files may be anything.
+// An index is JSON, whose strings are UTF-8, but names of files may be any bytes.
 TEST_F(ModelFolder, OfAnyNameGetsAnIndexThatCanBeRead) {
   const auto odd = folder / "odd";
   std::filesystem::create_directories(odd);
@@ -376,7 +377,7 @@ TEST_F(ModelFolder, OfAnyNameGetsAnIndexThatCanBeRead) {
   EXPECT_EQ(files->shards.size(), 2U);
 }
 
-// What an earlier sharding left, and no index names, is copied like any file, but over nothing.
+// A file that an earlier sharding left and no index names is copied like any other, but must not replace a new file.
 TEST_F(ModelFolder, IsNotReplacedByAFileBesideIt) {
   write_file(in / "model-00001-of-00002.safetensors", "left over");
   ecq::compress_options how{.method = lossless_weights{}};
@@ -388,7 +389,7 @@ TEST_F(ModelFolder, IsNotReplacedByAFileBesideIt) {
   EXPECT_FALSE(std::filesystem::exists(packed));
 }
 
-// Readers take no more files than that.
+// Readers accept no more than file_limits::shards files.
 TEST_F(ModelFolder, OfTooManyFilesIsNotMade) {
   std::filesystem::create_directories(folder / "many");
   std::vector<tensor> tensors;
@@ -403,7 +404,7 @@ TEST_F(ModelFolder, OfTooManyFilesIsNotMade) {
   EXPECT_FALSE(std::filesystem::exists(packed));
 }
 
-// Whenever it is interrupted, even at the last call.
+// Decompression may be interrupted at every call of the progress function, even the last.
 TEST_F(ModelFolder, LeavesNothingWhereDecompressionIsInterrupted) {
   ASSERT_TRUE(compress({.method = lossless_weights{}}));
   int calls = 0;
@@ -443,7 +444,7 @@ TEST(ModelParts, HaveAboutAsManyBytesEach) {
     std::vector<std::uint64_t> load(count);
     for (std::size_t file = 0; file < bytes.size(); ++file) load.at(part_of[file]) += bytes[file];
     const std::uint64_t most = *std::ranges::max_element(load);
-    // No file could move from the fullest part and leave it less full than the emptiest then is.
+    // Moving a file from the fullest part to the emptiest would make that part at least as full.
     EXPECT_LE(most, std::max<std::uint64_t>(50, (132 + count - 1) / count + 30)) << count;
     EXPECT_TRUE(count != 2 || most == 66) << most;
     EXPECT_TRUE(count != 3 || most == 50) << most;
@@ -466,7 +467,7 @@ TEST_F(ModelFolder, FoldersThatLieInOneAnotherAreRefused) {
   EXPECT_FALSE(ecq::decompress_folder(cpu{}, in, restored));         // no containers
 }
 
-// What an earlier run left would be read for what is written: an index wins over the one file beside it.
+// Files of an earlier run would be read instead of the new ones: an index takes precedence over a file beside it.
 TEST_F(ModelFolder, FoldersWithFilesOfAnotherModelAreRefused) {
   const ecq::compress_options how{.method = lossless_weights{}};
   ASSERT_TRUE(compress(how));
@@ -501,7 +502,7 @@ TEST_F(ModelFolder, FoldersWithFilesOfAnotherModelAreRefused) {
   }
 }
 
-// A folder named by mistake has files of the same names more often than not.
+// A folder that is given by mistake often has files of the same names.
 TEST_F(ModelFolder, OnlyResultsOfTheSameModelAreReplaced) {
   const ecq::compress_options how{.method = lossless_weights{}};
   ASSERT_TRUE(compress(how));
@@ -541,7 +542,7 @@ TEST_F(ModelFolder, OnlyResultsOfTheSameModelAreReplaced) {
   EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
 }
 
-// What was compressed with loss is not replaced by what is left of it.
+// An original that was compressed with loss is not replaced by its decompressed copy.
 TEST_F(ModelFolder, TheOriginalIsNotReplacedByALossyCopy) {
   ASSERT_TRUE(compress({.method = entquant{.target_bits = 3.0}}));
   const auto before = files_of(in);
@@ -550,11 +551,11 @@ TEST_F(ModelFolder, TheOriginalIsNotReplacedByALossyCopy) {
   EXPECT_EQ(refused.error().code(), errc::invalid_argument);
   EXPECT_NE(refused.error().message().find("other weights"), std::string::npos) << refused.error().to_string();
   EXPECT_TRUE(files_of(in) == before);
-  // An earlier result is replaced, unless its type was another.
+  // An earlier result is replaced, unless it has another type.
   ASSERT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
   EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, restored));
   EXPECT_FALSE(ecq::decompress_folder(cpu{}, packed, restored, {.type = ecq::dtype::fp32}));
-  // Without loss, it is the same.
+  // Without loss, the copy equals the original.
   ASSERT_TRUE(compress({.method = lossless_weights{}}));
   EXPECT_TRUE(ecq::decompress_folder(cpu{}, packed, in));
   EXPECT_TRUE(files_of(in) == before);

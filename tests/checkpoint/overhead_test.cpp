@@ -1,4 +1,4 @@
-// What a file costs beside the entropy of its codes.
+// Size of a file in excess of the entropy of its codes.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,8 @@
 
 namespace {
 
-/// 4 matrices of 4096 x 4096 bell-shaped weights (a sum of four uniform numbers), one block of a large model each two.
+/// Writes 4 matrices of 4096 x 4096 bell-shaped weights (sums of four uniform numbers); every two are a block of a
+/// large model.
 void write_large_model(const std::filesystem::path& path) {
   constexpr std::size_t width = 4096;
   std::vector<ecq::tensor_declaration> tensors;
@@ -42,8 +43,8 @@ void write_large_model(const std::filesystem::path& path) {
   ASSERT_TRUE(writer->commit());
 }
 
-/// The figure that the format was designed for: streams, tables, states, indexes, scales, checksums, names and JSON of
-/// 64 Mi weights take 0.03 bit per weight at most.
+/// Checks the figure that the format was designed for: streams, tables, states, indexes, scales, checksums, names and
+/// JSON of 64 Mi weights take at most 0.03 bits per weight.
 TEST(OverheadFigures, WholeFileOf64MiWeightsIsEntropyAndThreeHundredthsOfABit) {
   const ecq_test::temporary_folder folder;
   write_large_model(folder / "model.safetensors");

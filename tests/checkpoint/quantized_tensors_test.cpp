@@ -1,4 +1,4 @@
-// Checkpoints that are quantised already: scales are applied or kept, never compressed as if they were weights.
+// Checkpoints that are already quantised: scales are applied or kept, but never compressed like weights.
 
 #include "ecq/checkpoint/quantized_tensors.hpp"
 
@@ -62,14 +62,14 @@ TEST(QuantizedTensors, KnowTheNamesOfWhatBelongsToQuantisedWeights) {
 
 struct spread_case {
   shape weights, scale, block;
-  std::size_t rows, columns, across;  ///< 0 rows: the shapes do not fit
+  std::size_t rows, columns, across;  ///< 0 rows: the shapes do not match
 };
 
 TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
   const std::vector<spread_case> cases{
       {{64, 96}, {}, {}, 64, 96, 1},  // one for all
       {{64, 96}, {1}, {}, 64, 96, 1},
-      {{64, 96}, {64}, {}, 1, 96, 1},  // one a row
+      {{64, 96}, {64}, {}, 1, 96, 1},  // one per row
       {{64, 96}, {64, 1}, {}, 1, 96, 1},
       {{576, 7168}, {5, 56}, {}, 128, 128, 56},  // blocks, the last of them smaller
       {{300, 256}, {3, 2}, {100, 128}, 100, 128, 2},
@@ -77,15 +77,15 @@ TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
       {{192, 192}, {2, 2}, {}, 0, 0, 0},  // squares of 96 or of 128
       {{192, 192}, {2, 2}, {128, 128}, 128, 128, 2},
       {{192, 192}, {2, 2}, {96, 96}, 96, 96, 2},
-      {{192, 192}, {2, 2}, {64, 64}, 0, 0, 0},  // not those blocks
+      {{192, 192}, {2, 2}, {64, 64}, 0, 0, 0},  // blocks of another size
       {{192, 192}, {3, 2}, {64, 64}, 0, 0, 0},
       {{192, 192}, {192, 1}, {64, 64}, 1, 192, 1},
       {{192, 192}, {2, 1}, {64, 64}, 0, 0, 0},
       {{192, 192}, {192, 192}, {64, 64}, 1, 1, 192},
-      {{300, 512}, {3, 2}, {}, 0, 0, 0},  // 100 rows each or 128
+      {{300, 512}, {3, 2}, {}, 0, 0, 0},  // blocks of 100 rows or of 128
       {{5632, 64}, {2}, {}, 0, 0, 0},     // two matrices in one, or blocks of 4096 rows
       {{6144, 64}, {3}, {}, 2048, 64, 1},
-      {{96, 90}, {96, 3}, {}, 0, 0, 0},  // groups in a row, of 30 or of 32
+      {{96, 90}, {96, 3}, {}, 0, 0, 0},  // groups of 30 or of 32 in each row
       {{96, 90}, {96, 6}, {}, 0, 0, 0},
       {{96, 100}, {96, 5}, {}, 1, 20, 5},
       {{96, 90}, {96, 23}, {}, 1, 4, 23},
@@ -94,17 +94,17 @@ TEST(QuantizedTensors, SpreadScalesOverRowsAndBlocks) {
       {{8, 32, 48}, {8, 1, 1}, {}, 1, 1536, 1},
       {{8, 32, 48}, {8, 32, 1}, {}, 1, 48, 32},
       {{8, 32, 48}, {8, 32, 3}, {}, 1, 16, 96},
-      {{8, 256, 256}, {8, 2, 2}, {}, 128, 128, 2},  // experts with rows of their own
+      {{8, 256, 256}, {8, 2, 2}, {}, 128, 128, 2},  // stacks of experts, whose rows are rows of the matrix
       {{8, 256, 256}, {8}, {}, 256, 256, 1},
       {{8, 256, 256}, {8, 256}, {}, 1, 256, 1},
       {{8, 256, 256}, {8, 256, 1}, {}, 1, 256, 1},
-      {{8, 256, 512}, {8, 1, 512}, {}, 256, 1, 512},  // one a column
+      {{8, 256, 512}, {8, 1, 512}, {}, 256, 1, 512},  // one per column
       {{2, 4, 256, 512}, {2, 4, 2, 4}, {128, 128}, 128, 128, 4},
       {{8, 256, 256}, {1}, {}, 2048, 256, 1},
-      {{8, 300, 256}, {8, 3, 2}, {128, 128}, 0, 0, 0},  // scales that would begin within a row of them
+      {{8, 300, 256}, {8, 3, 2}, {128, 128}, 0, 0, 0},  // experts that would begin within a row of blocks
       {{8, 256, 256}, {4, 2, 2}, {}, 0, 0, 0},
       {{8, 256, 256}, {2, 2}, {}, 0, 0, 0},
-      {{64, 96}, {96}, {}, 0, 0, 0},  // one a column
+      {{64, 96}, {96}, {}, 0, 0, 0},  // one per column
       {{64, 96}, {64, 97}, {}, 0, 0, 0},
       {{64, 96}, {0}, {}, 0, 0, 0},
       {{64, 96}, {7, 1}, {}, 0, 0, 0},
@@ -159,7 +159,7 @@ class QuantizedCheckpoint : public testing::Test {
     return ecq::compress_checkpoint(cpu{.threads = 2}, model, packed, how);
   }
 
-  /// All tensors of `file` but `without`, as bytes by name and type.
+  /// Returns the names, types and bytes of all tensors of `file` except `without`.
   static std::string contents(const std::filesystem::path& file, std::string_view without = {}) {
     const auto read = ecq::checkpoint::open(file);
     if (!read) return read.error().to_string();
@@ -181,7 +181,7 @@ class QuantizedCheckpoint : public testing::Test {
   std::filesystem::path restored = folder / "restored";
 };
 
-// The law: what is made of quantised weights and their scales is what is made of their products.
+// The law: quantised weights with their scales give the same result as the products of both.
 TEST_F(QuantizedCheckpoint, ScalesAreAppliedBeforeAnythingElse) {
   quantized_pair pair;
   pair.add<ecq::fp8_e4m3, float>("layers.0.blocks.weight", "_scale_inv", 200, 320, 128, 128);
@@ -212,7 +212,7 @@ TEST_F(QuantizedCheckpoint, ScalesAreAppliedBeforeAnythingElse) {
     ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = ecq::dtype::bf16}));
     EXPECT_TRUE(contents(restored) == ours);
   }
-  // Those that stay are counted, since config.json says nothing of them any more.
+  // Tensors that stay quantised are counted, since config.json no longer mentions them.
   write_model(model, pair.quantized);
   const auto some = compress({.method = entquant{.lambda = 10.0}, .selection = {.exclude = {"layers.1.int8.*"}}});
   ASSERT_TRUE(some) << some.error().to_string();
@@ -247,11 +247,11 @@ TEST_F(QuantizedCheckpoint, WhatBelongsToPackedWeightsStaysBitForBit) {
   ASSERT_TRUE(report) << report.error().to_string();
   EXPECT_EQ(report->tensors.size(), 1U);
   EXPECT_EQ(report->passed_through, kept.size());
-  EXPECT_EQ(report->of_quantized, kept.size() - 2);  // all but the codes called `weight`
+  EXPECT_EQ(report->of_quantized, kept.size() - 2);  // all but the two with codes called `weight`
   EXPECT_EQ(report->unpacked, 0U);
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
   EXPECT_TRUE(contents(restored, "layers.0.plain.weight") == contents(model, "layers.0.plain.weight"));
-  // By name, too, they are not to be had.
+  // Naming them does not select them either.
   ASSERT_TRUE(compress({.method = entquant{.lambda = 10.0}, .selection = {.include = {"*"}}}));
   ASSERT_TRUE(ecq::verify_checkpoint(cpu{}, packed, model));
   ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
@@ -317,7 +317,7 @@ TEST_F(QuantizedCheckpoint, ZeroPointsOfAnyNameAreNotIgnored) {
                                  "ab.weight_offset", "a2.zero_point"}) {
     EXPECT_TRUE(unpacked_beside("layers.0." + name)) << name;
   }
-  // Quanto's names.
+  // Names of Quanto.
   write_model(model, {{"layers.0.a.weight._data", weight.dtype, weight.shape, weight.bytes},
                       {"layers.0.a.weight._scale", scale.dtype, scale.shape, scale.bytes},
                       {"layers.0.a.weight._shift", scale.dtype, scale.shape, scale.bytes},
@@ -325,7 +325,7 @@ TEST_F(QuantizedCheckpoint, ZeroPointsOfAnyNameAreNotIgnored) {
   const auto shifted = compress();
   ASSERT_TRUE(shifted) << shifted.error().to_string();
   EXPECT_EQ(shifted->unpacked, 0U);
-  // What a module is called says nothing.
+  // The name of a module says nothing.
   const std::string module = "layers.0.zero_shift.";
   write_model(model, {{module + "weight", weight.dtype, weight.shape, weight.bytes},
                       {module + "weight_scale", scale.dtype, scale.shape, scale.bytes},
@@ -379,7 +379,7 @@ TEST_F(QuantizedCheckpoint, Fp8BesideWhatMayBeItsScalesIsAnError) {
   EXPECT_TRUE(compress());
 }
 
-// Each name is read once: a file of less than a megabyte would otherwise keep a reader busy for hours.
+// Each name is read only once; otherwise a file of less than a megabyte would keep a reader busy for hours.
 TEST_F(QuantizedCheckpoint, NamesBesideEachOtherAreReadOnce) {
   std::vector<tensor> tensors;
   for (int i = 0; i < 50'000; ++i) tensors.push_back({"scaled.w" + std::to_string(i), "F8_E4M3", {1, 1}, "w"});
@@ -436,7 +436,8 @@ TEST_F(QuantizedCheckpoint, NothingButPackedWeightsSaysWhatToDo) {
       << refused.error().message();
 }
 
-/// Codes of `levels` levels, as a normal distribution makes them, `bits` bits each, in words of bytes.
+/// Returns `bytes` bytes of codes with `bits` bits each: rounded normal numbers with a standard deviation of
+/// `deviation`.
 std::string packed_codes(std::size_t bytes, unsigned bits, float deviation) {
   const auto values = ecq_test::gaussian(1, bytes * 8 / bits, 11, deviation);
   std::string words(bytes, '\0');
@@ -449,7 +450,7 @@ std::string packed_codes(std::size_t bytes, unsigned bits, float deviation) {
   return words;
 }
 
-// The weights of layers.0 have a block called layers.0.bf16, too.
+// The block of the weights of layers.0 is called layers.0.bf16, too.
 TEST_F(QuantizedCheckpoint, LosslessTakesTensorsThatAreCalledLikeBlocks) {
   const tensor weights{"layers.0.weight", "BF16", {64, 96}, bytes_of<ecq::bf16>(ecq_test::gaussian(64, 96))};
   const tensor bytes{"layers.0.bf16", "U8", {8192}, packed_codes(8192, 8, 2.0F)};
@@ -463,8 +464,8 @@ TEST_F(QuantizedCheckpoint, LosslessTakesTensorsThatAreCalledLikeBlocks) {
   }
 }
 
-// Bits per weight of what lossless compression makes of each kind. The limits leave a few hundredths of the entropy for
-// what small streams cost besides their codes.
+// Bits per weight of each kind of tensor after lossless compression. The limits leave a few hundredths of the entropy
+// for the cost of small streams besides their codes.
 TEST_F(QuantizedCheckpoint, LosslessTakesEveryKind) {
   std::string exponents;
   for (const char byte : packed_codes(1U << 15, 8, 2.0F)) exponents.push_back(static_cast<char>(byte ^ 0x40));
@@ -490,13 +491,13 @@ TEST_F(QuantizedCheckpoint, LosslessTakesEveryKind) {
   for (const auto coder : {std::optional(ecq::coder_id::rans), std::optional<ecq::coder_id>()}) {
     const auto report = compress({.method = lossless_weights{.pairs = !coder}, .coder = coder});
     ASSERT_TRUE(report) << report.error().to_string();
-    EXPECT_EQ(report->passed_through, 3U);  // those of a few bytes
+    EXPECT_EQ(report->passed_through, 3U);  // tensors of a few bytes
     const auto verified = ecq::verify_checkpoint(cpu{}, packed, model);
     ASSERT_TRUE(verified) << verified.error().to_string();
     EXPECT_TRUE(verified->identical());
     ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
     EXPECT_TRUE(contents(restored) == contents(model));
-    // An option of types does not concern what is no weight.
+    // The option of a type does not concern tensors that are not weights.
     ASSERT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored, {.type = ecq::dtype::fp32}));
     const auto read = ecq::checkpoint::open(restored);
     ASSERT_TRUE(read);
@@ -511,7 +512,8 @@ TEST_F(QuantizedCheckpoint, LosslessTakesEveryKind) {
   }
 }
 
-// FP8 weights of few different mantissas are smaller as bytes. Coders that are named code exponents all the same.
+// FP8 weights with few different mantissas are smaller as bytes. If the coder is given, exponents are coded
+// nevertheless.
 TEST_F(QuantizedCheckpoint, LosslessTakesFp8ByBytesWhereThatIsSmaller) {
   std::vector<float> few = ecq_test::gaussian(128, 256, 4, 1.0F);
   for (float& weight : few) weight = std::copysign(std::fabs(weight) < 0.5F ? 0.40625F : 1.25F, weight);
@@ -533,7 +535,7 @@ TEST_F(QuantizedCheckpoint, LosslessTakesFp8ByBytesWhereThatIsSmaller) {
   EXPECT_TRUE(contents(restored) == contents(model));
 }
 
-// The fallback's layers are those that AbsMax makes, and the target is met by the others.
+// Layers of the fallback are as AbsMax makes them, and the other layers meet the target.
 TEST_F(QuantizedCheckpoint, FallbackKeepsLayersAtEightBits) {
   const auto weights = [](std::uint64_t seed) {
     return bytes_of<ecq::bf16>(ecq_test::gaussian(128, 256, seed, 0.02F));
@@ -565,7 +567,7 @@ TEST_F(QuantizedCheckpoint, FallbackKeepsLayersAtEightBits) {
   EXPECT_TRUE(ecq_test::as_text(ours.bytes(*ours.find(fallen.name))) ==
               ecq_test::as_text(absmax.bytes(*absmax.find(fallen.name))));
 
-  // Nothing but fallback, and a fallback that does not go with the method.
+  // A model with fallback layers only, and a method without a fallback.
   EXPECT_TRUE(compress({.method = entquant{.target_bits = 2.5}, .fallback_names = {"*"}}));
   EXPECT_EQ(compress({.method = lossless_weights{}, .fallback_names = {"*"}}).error().code(), errc::invalid_argument);
 }

@@ -32,7 +32,7 @@ using ecq::tcq;
 using ecq_test::bytes_of;
 using rows = std::vector<double>;
 
-/// Compresses a model of a wide matrix, whose rows tcq scales, and a narrow one.
+/// Compression of a model with a wide matrix, whose rows tcq scales, and a narrow one.
 class RowSensitivities : public testing::Test {
  protected:
   void SetUp() override { ecq_test::write_model(original, model); }
@@ -48,7 +48,7 @@ class RowSensitivities : public testing::Test {
     return ecq_test::read_file(packed);
   }
 
-  /// The signal-to-noise ratio of each row of a tensor, in decibels.
+  /// Returns the signal-to-noise ratio of each row of a tensor, in decibels.
   rows ratios(const std::string& name) const {
     rows found;
     EXPECT_TRUE(ecq::decompress_checkpoint(cpu{}, packed, restored));
@@ -78,7 +78,7 @@ class RowSensitivities : public testing::Test {
                                      {ecq::dtype::int8, entquant{.lambda = 8.0}},
                                      tcq{.target_bits = 3.5},
                                      tcq{.lambda = 8.0}};
-  /// Rows that differ by 256, in turn.
+  /// Returns sensitivities that differ by a factor of 256 from row to row.
   static rows uneven(std::size_t count) {
     rows made(count, 0.5);
     for (std::size_t row = 0; row < count; row += 2) made[row] = 128;
@@ -119,7 +119,7 @@ TEST_F(RowSensitivities, MoveErrorToRowsThatMatterLessAtTheSameBits) {
     const auto report = compress(method, {{"layers.0.wide", uneven(120)}, {"layers.1.narrow", 64.25}});
     ASSERT_TRUE(report) << report.error().to_string();
     EXPECT_NEAR(report->bits_per_weight, 3.5, 0.02);
-    // 256 times as sensitive: a 64th of the lambda, an eighth of the step.
+    // 256 times the sensitivity means a 64th of the lambda and an eighth of the step.
     const rows divided = ratios("layers.0.wide");
     const auto gain = [](const rows& of) { return mean_of(of, 0) - mean_of(of, 1); };
     EXPECT_NEAR(gain(divided) - gain(even), 18, 3);
@@ -128,7 +128,7 @@ TEST_F(RowSensitivities, MoveErrorToRowsThatMatterLessAtTheSameBits) {
   }
 }
 
-// One step for each matrix of short rows, and none for rows.
+// A matrix of short rows has a single step in tcq, and no step per row.
 TEST_F(RowSensitivities, CountWithTheirMeanWhereRowsCannotDiffer) {
   sensitivity_map of_rows = {{"layers.0.wide", 3.0}, {"layers.1.narrow", uneven(160)}};
   const sensitivity_map of_tensors = {{"layers.0.wide", 3.0}, {"layers.1.narrow", 64.25}};

@@ -1,4 +1,4 @@
-// Tensors of many streams decoded side by side: the same file, however many weights are decoded at a time.
+// Tensors of many streams, decoded side by side: the file does not depend on the number of weights decoded at a time.
 
 #include "ecq/checkpoint/segment_queue.hpp"
 
@@ -22,7 +22,8 @@ using ecq::cpu;
 using ecq::dtype;
 using ecq::errc;
 
-/// Blocks "0", "1", ... of one matrix each, of the rows given and 40 columns, the last one without columns.
+/// Writes blocks "0", "1", ... of one matrix each, with the given numbers of rows and 40 columns; the last matrix has
+/// no columns.
 void write_container(const std::filesystem::path& path, const std::vector<std::size_t>& rows) {
   ecq::container_plan plan;
   std::vector<ecq::packed_block> blocks;
@@ -49,7 +50,7 @@ class SegmentQueue : public testing::Test {
  protected:
   void SetUp() override { write_container(packed, {3, 1, 200, 30, 1, 75, 5}); }
 
-  /// Decodes the container through a queue that takes `piece_weights` at a time, in `types` by turns.
+  /// Decodes the container by a queue that takes `piece_weights` weights at a time; matrices take `types` in turn.
   ecq::result<void> decode(std::size_t piece_weights, cpu backend, const std::vector<dtype>& types) {
     ECQ_TRY(container, ecq::container_reader::open(packed));
     std::vector<ecq::tensor_declaration> tensors;
@@ -98,7 +99,7 @@ TEST_F(SegmentQueue, NamesTheFirstMatrixThatIsDamaged) {
   ASSERT_TRUE(file);
   for (const char* stream : {"2.ecq_stream", "5.ecq_stream"}) {
     const auto& entry = *file->find(stream);
-    // The last bytes before the 128 that may be read in vain: words of the last chunk.
+    // Words of the last chunk: the bytes before the last 128, which decoders may read but do not use.
     const std::size_t end = file->header_bytes().size() + static_cast<std::size_t>(entry.begin + entry.size_bytes());
     for (std::size_t at = end - 260; at < end - 192; ++at) bytes[at] = static_cast<char>(bytes[at] ^ 0x11);
   }

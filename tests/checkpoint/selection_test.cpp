@@ -76,7 +76,7 @@ TEST(SelectTensors, TakesWeightsOfTwoDimensionsAndMore) {
             (expected{{"tensors.0", "conv.weight", "fp8"}}));
 }
 
-// As models have them: T5, RWKV, ChatGLM, BERT, GPT-2, gpt-oss, Swin, Mamba, DiT, BLIP-2.
+// Names in T5, RWKV, ChatGLM, BERT, GPT-2, gpt-oss, Swin, Mamba, DiT and BLIP-2.
 TEST(SelectTensors, LeavesEmbeddingsAndWhatIsNoLinearWeight) {
   const std::vector<tensor> tensors = {{"shared.weight", {9, 9}},
                                        {"emb.weight", {9, 9}},
@@ -140,7 +140,7 @@ TEST(SelectTensors, TakesTheLayersOfEmbedders) {
 }
 
 // Routers of Mixtral, DeepSeek, Jamba and Qwen2-MoE; a gate that is a matrix like any other; magnitudes of weight
-// norms, a kernel of Mamba, and what has one row; convolutions of and to pixels, and of one channel each; experts.
+// norms, a kernel of Mamba, and tensors of one row; convolutions from and to pixels, and of one channel each; experts.
 TEST(SelectTensors, LeavesRoutersAndThinTensors) {
   const std::vector<tensor> tensors = {{"model.layers.0.block_sparse_moe.gate.weight", {8, 64}},
                                        {"model.layers.0.mlp.gate.weight", {16, 64}},
@@ -161,7 +161,7 @@ TEST(SelectTensors, LeavesRoutersAndThinTensors) {
   EXPECT_EQ(blocks_of(tensors, {.include = {"*gate.weight", "latents"}}).size(), 4U);
 }
 
-// What has the shape of an embedding outside of layers is an output head, whatever it is called.
+// Outside of layers, a tensor with the shape of an embedding is an output head, whatever its name.
 TEST(SelectTensors, LeavesOutputHeadsOfAnyName) {
   const std::vector<tensor> tensors = {{"model.decoder.embed_tokens.weight", {99, 9}},
                                        {"proj_out.weight", {99, 9}},
@@ -173,7 +173,7 @@ TEST(SelectTensors, LeavesOutputHeadsOfAnyName) {
   EXPECT_EQ(blocks_of(tensors, {.embeddings = true})[0].size(), 4U);
 }
 
-// A hostile header may have many embeddings, all of other shapes: no tensor is compared with each of them.
+// A hostile header may have many embeddings, all of different shapes: no tensor may be compared with all of them.
 TEST(SelectTensors, ManyEmbeddingsTakeNoSquareOfTheirNumber) {
   std::vector<tensor> tensors;
   for (std::uint64_t i = 1; i <= 100'000; ++i) {

@@ -1,4 +1,4 @@
-// Stacks of matrices, such as experts: each row of each of them has a scale of its own, as if they lay in a matrix.
+// Stacks of matrices, such as experts: each row of each matrix has its own scale, as if all were one matrix.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class Stack : public testing::Test {
     return ecq::compress_checkpoint(cpu{}, folder / (name + ".safetensors"), compressed(name), options);
   }
 
-  /// The only matrix of a container, and its stream.
+  /// Returns the only matrix of a container, and its stream.
   ecq::packed_block block(const std::string& name) const {
     const auto container = ecq::container_reader::open(compressed(name));
     const auto mapped = container->load(0);
@@ -111,7 +111,7 @@ TEST_F(Stack, RefusesGroupsThatDoNotDivideItsRows) {
       << refused.error().to_string();
 }
 
-// FP8 with scales in blocks of each matrix: those of blocks in one matrix, if no block spans two.
+// Scales of blocks in each matrix of a stack of FP8 act like scales of blocks in one matrix, if no block spans two.
 TEST_F(Stack, OfFp8IsMultipliedByTheScalesOfItsMatrices) {
   const std::string codes = ecq_test::bytes_of<ecq::fp8_e4m3>(ecq_test::gaussian(512, 256, 3, 40.0F));
   const std::string scales = ecq_test::bytes_of<float>({0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F, 0.7F, 0.8F});
@@ -132,7 +132,7 @@ TEST_F(Stack, OfFp8IsMultipliedByTheScalesOfItsMatrices) {
   EXPECT_LT(verified->total.relative_l1(), 0.15);
 }
 
-// Kernels of convolutions are no stacks: their rows are channels.
+// Kernels of convolutions are not stacks: their rows are channels.
 TEST(StackOfMatrices, HasLongRows) {
   const std::vector<std::uint64_t> experts{8, 16, 256}, kernels{8, 16, 255}, matrix{8, 256};
   EXPECT_TRUE(ecq::detail::is_stack(experts));

@@ -1,4 +1,4 @@
-// Uses the component calibrated.
+// Uses the component `calibrated`.
 
 #include <cmath>
 #include <cstdint>

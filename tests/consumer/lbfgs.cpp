@@ -1,4 +1,4 @@
-// Uses the component lbfgs.
+// Uses the component `lbfgs`.
 
 #include <cmath>
 #include <ecq/ecq.hpp>

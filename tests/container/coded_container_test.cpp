@@ -1,5 +1,5 @@
-// A committed container whose streams are real: what this version writes, byte for byte, and what every later version
-// must read. ECQ_UPDATE_GOLDEN=1 in the environment writes it anew, for a new format version.
+// A committed container with real streams: this version writes it byte for byte, and every later version must read it.
+// ECQ_UPDATE_GOLDEN=1 in the environment writes it anew, for a new format version.
 
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ ecq::bf16 head_weight(std::size_t index) {
   return ecq::bf16::from_bits(static_cast<std::uint16_t>(exponents[index] * 128U + (index * 37U & 0x7FU)));
 }
 
-/// FP8 codes with scales by rANS, two matrices in one stream, one perhaps with exact weights; BF16 weights without loss
-/// by Huffman.
+/// Returns FP8 codes with scales by rANS, two matrices in one stream, one of them with exact weights if `exact`; and
+/// BF16 weights without loss by Huffman.
 std::vector<ecq_test::sample_block> coded_blocks(bool exact) {
   std::vector<ecq_test::sample_block> blocks(2);
   blocks[0].name = "layers.0";
@@ -99,7 +99,7 @@ void expect_decoded(bool exact) {
         EXPECT_EQ(ecq::bf16(weights[3]).bits, head_weight(3).bits);
         continue;
       }
-      const std::size_t row = layout.rows - 1;  // its first code, by its row's scale
+      const std::size_t row = layout.rows - 1;  // its first code times its row's scale
       const auto code = code_source(1).below(1000, 9)[block->matrices[at].first_symbol + row * layout.columns];
       const std::size_t group = row * layout.groups_across();
       EXPECT_EQ(block->matrices[at].exact, blocks[index].block.matrices[at].exact);

@@ -31,7 +31,7 @@ container_description sample() {
   return description;
 }
 
-/// The sample's JSON with one change.
+/// Returns the sample's JSON with one change.
 template <class Change>
 std::string changed(Change&& change) {
   auto json = nlohmann::ordered_json::parse(ecq::to_json(sample()));
@@ -104,11 +104,11 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(of_matrix("shape", 12), errc::corrupt);
   EXPECT_EQ(of_matrix("original", "fp99"), errc::unsupported);
   EXPECT_EQ(of_matrix("format", "fp99"), errc::unsupported);
-  EXPECT_EQ(of_matrix("format", "bf16"), errc::corrupt);  // two bytes a code
+  EXPECT_EQ(of_matrix("format", "bf16"), errc::corrupt);  // two bytes per code
   EXPECT_EQ(of_matrix("rows_per_group", 0), errc::corrupt);
   EXPECT_EQ(of_matrix("columns_per_group", 0), errc::corrupt);
   EXPECT_EQ(of_matrix("columns_per_group", "4"), errc::corrupt);
-  // Without groups weights are what they were: of one floating-point format, in the whole block.
+  // Without groups, weights are kept as they were: in one floating-point format for the whole block.
   const auto lossless = [](const char* first, const char* second, const char* original) {
     return code_of(changed([&](json& root) {
       for (json& matrix : root["blocks"][0]["matrices"]) {
@@ -141,7 +141,7 @@ TEST(Description, LiesAreRefused) {
   EXPECT_EQ(of_matrix("extra", 1), errc::unsupported);
   EXPECT_EQ(of_matrix("zero", "bf800000"), errc::corrupt);  // codes are FP8
   EXPECT_EQ(of_matrix("exact", 12), errc::ok);
-  EXPECT_EQ(of_matrix("exact", 13), errc::corrupt);  // of 3 x 4
+  EXPECT_EQ(of_matrix("exact", 13), errc::corrupt);  // of 3 x 4 weights
   EXPECT_EQ(of_matrix("exact", ~std::uint64_t{0}), errc::corrupt);
   EXPECT_EQ(of_matrix("exact", 0), errc::corrupt);
   EXPECT_EQ(of_matrix("exact", "1"), errc::corrupt);
@@ -161,7 +161,7 @@ TEST(Description, LiesAreRefused) {
   for (const std::string key : {"version", "tool", "settings", "blocks", "checksums"}) {
     EXPECT_EQ(of_root([&](json& root) { root.erase(key); }), errc::corrupt) << key;
   }
-  // Another version's other members do not matter, and the version comes first.
+  // In another version, other members do not matter, but the version must come first.
   EXPECT_EQ(code_of(R"({"version":7,"anything":[)"), errc::unsupported);
   EXPECT_EQ(code_of(R"({"tool":"x","version":1})"), errc::corrupt);
   EXPECT_EQ(code_of(""), errc::corrupt);

@@ -1,4 +1,4 @@
-// The table of docs/format.md by which strangers check their readers: what the golden streams decode to.
+// The table of docs/format.md against which others check their readers: the elements of the golden streams.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 
 namespace {
 
-/// The cells of a stream's row, by those of its name: "6000", "bytes", "`0123456789abcdef`".
+/// Cells of a stream's row, by the stream's name: "6000", "bytes", "`0123456789abcdef`".
 using rows = std::map<std::string, std::vector<std::string>>;
 
 std::vector<std::string> row_of(const ecq::encoded_stream& stream) {
@@ -54,7 +54,7 @@ rows of_all_streams() {
   return all;
 }
 
-/// Lines "| name | n | numbers | hash |" below the heading.
+/// Returns the lines "| name | n | numbers | hash |" below the heading.
 rows of_the_document() {
   std::ifstream document(ecq_test::source_folder() / "docs" / "format.md");
   EXPECT_TRUE(document);

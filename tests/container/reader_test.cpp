@@ -21,7 +21,7 @@ using ecq_test::read_file;
 using ecq_test::temporary_folder;
 using ecq_test::write_file;
 
-/// What opening and checking everything says.
+/// Returns the error of opening a container and checking everything in it.
 errc outcome(const std::filesystem::path& path) {
   const auto reader = container_reader::open(path);
   if (!reader) return reader.error().code();
@@ -29,7 +29,7 @@ errc outcome(const std::filesystem::path& path) {
   return verified ? errc::ok : verified.error().code();
 }
 
-// With packed scales, and with scales as they are.
+// Golden containers with packed scales and with plain scales.
 class GoldenContainer : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenContainer, IsRead) {
@@ -187,7 +187,7 @@ TEST(ContainerReader, TellsContainersFromOtherFiles) {
   EXPECT_EQ(container_reader::open(folder / "missing").error().code(), errc::not_found);
 }
 
-/// The sample with description and tensors changed and every checksum made right again: only sense is missing.
+/// The sample with changed description and tensors and correct checksums: only its content makes no sense.
 class forgery {
  public:
   forgery() {
@@ -198,7 +198,7 @@ class forgery {
     description = nlohmann::ordered_json::parse(*ecq::find_value(file->metadata(), "ecq"));
   }
 
-  /// The error of opening it.
+  /// Returns the error of opening the file.
   errc open() const {
     const temporary_folder folder;
     std::vector<ecq::tensor_declaration> declared;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A small container with one of everything. Its streams are opaque bytes: nothing in this room looks into them.
+/// A small container with one of everything. Its streams are opaque bytes, as nothing in this room looks into them.
 
 #include <cstddef>
 #include <cstdint>
@@ -81,7 +81,7 @@ inline ecq::container_plan sample_plan() {
   return plan;
 }
 
-/// Norms first, then blocks, then single bytes: the order that aligns every tensor.
+/// Writes norms first, then blocks, then single bytes: the order that aligns every tensor.
 inline ecq::result<void> write_sample(const std::filesystem::path& path) {
   ECQ_TRY(writer, ecq::container_writer::create(path, sample_plan()));
   const auto tensors = sample_tensors();

@@ -1,4 +1,5 @@
-// What CUDA's errors become: on the emulated device alone, as compute-sanitizer takes a wrong call for a failure.
+// Translation of CUDA's errors. Runs only on the emulated device, since compute-sanitizer takes a wrong call for a
+// failure.
 #include "ecq/cuda/backend.cuh"
 
 #include <gtest/gtest.h>
@@ -15,8 +16,8 @@ using ecq::errc;
 TEST(Backend, NamesWhatCudaSays) {
   const auto code_of = [](cudaError_t status) { return ecq::detail::check_cuda(status, "asking").error().code(); };
   EXPECT_TRUE(ecq::detail::check_cuda(cudaSuccess, "asking"));
-  // Those of no device, then those of a device that no kernel was compiled for: CUDA's own words for its error 98 are
-  // "or is not compiled for the proper device architecture".
+  // Errors without a device, then errors of a device that no kernel was compiled for: CUDA's own text for its error 98
+  // contains "or is not compiled for the proper device architecture".
   for (const auto status :
        {cudaErrorNoDevice, cudaErrorInsufficientDriver, cudaErrorInvalidDevice, cudaErrorInvalidDeviceFunction,
         cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion}) {
@@ -28,7 +29,7 @@ TEST(Backend, NamesWhatCudaSays) {
 
 __global__ void nothing() {}
 
-// Whoever looks for the error of a launch by cudaGetLastError does not find one that was told before.
+// Callers that look for the error of their own launch by cudaGetLastError must not find one that was already reported.
 TEST(Backend, LeavesNoErrorBehind) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   const auto got = ecq::detail::launch({}, "launching too many threads", &nothing, {1, 4096});

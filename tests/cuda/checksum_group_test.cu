@@ -22,9 +22,9 @@ using ecq_test::device_memory;
 
 class ChecksumGroupOnDevice : public ecq_test::device_test {};
 
-constexpr std::size_t room = 8192;  ///< of each copy
+constexpr std::size_t room = 8192;  ///< bytes of each copy
 
-/// The case of a block: how many words, and how far the first one is from where eight bytes begin.
+/// Case of a block: number of words, and offsets of source and copy, in words, from an address divisible by eight.
 struct one_case {
   std::uint32_t words;
   std::uint32_t from;
@@ -41,8 +41,8 @@ __global__ void hash_and_copy(const std::byte* from, const one_case* cases, std:
   if (threadIdx.x < 2) hashes[2 * blockIdx.x + threadIdx.x] = found[threadIdx.x];
 }
 
-// Whatever is loaded ahead, whatever is left of it at the end, and however words lie in the eight bytes that are
-// loaded.
+// Covers all amounts that may be loaded ahead or left over at the end, and all places of words in the eight bytes of a
+// load.
 TEST_F(ChecksumGroupOnDevice, HashesAndCopiesWordsOfAnyNumberAndPlace) {
   std::vector<one_case> cases;
   for (const std::uint32_t words : {0U,   1U,   3U,   4U,   5U,   15U,   16U,   17U,   63U,   127U,  128U,  129U,

@@ -1,4 +1,4 @@
-// Blocks that a device compresses against the CPU's, byte for byte.
+// Blocks that a device compresses, compared byte for byte with the CPU's.
 
 #include "ecq/cuda/compress.cuh"
 
@@ -37,8 +37,8 @@ std::vector<ecq::device_weights> on_device(const std::vector<device_matrix>& mat
   return all;
 }
 
-/// Compresses `matrices` on the device; `use(packed, verdict)` is called while their block is there, and returns a
-/// result.
+/// Compresses `matrices` on the device, and calls `use(packed, verdict)`, which returns a result, while their block is
+/// there.
 template <class Format, class Use>
 auto with_compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices, Use&& use)
     -> decltype(use(std::declval<const ecq::device_packed_block&>(), std::declval<const ecq::device_verdict&>())) {
@@ -58,7 +58,7 @@ auto with_compressed(const codec<Format>& how, const std::vector<device_matrix>&
   return made;
 }
 
-/// What the device makes of `matrices`, fetched.
+/// Compresses `matrices` on the device, and returns the block, fetched from there.
 template <class Format>
 ecq::result<ecq::packed_block> compressed(const codec<Format>& how, const std::vector<device_matrix>& matrices) {
   return with_compressed(how, matrices,
@@ -128,8 +128,8 @@ void expect_a_block_of(double bits, double tolerance, const std::vector<device_m
   EXPECT_EQ(found->stream, expected->stream);
 }
 
-// Nobody waits for what a device makes, so that its search alone decides, which estimates what a stream costs beside
-// its codes.
+// The host does not wait for the size of a device's block, so the rate depends on the search alone, which estimates the
+// cost of a stream besides its codes.
 TEST_F(CompressOnDevice, GivesABlockOfTargetBits) {
   std::vector<device_matrix> more = some_matrices();
   more.push_back(device_matrix::of<bf16>(ecq_test::gaussian(160, 256), 160));
@@ -142,7 +142,7 @@ struct weights_in_place {
   std::vector<ecq::matrix_place> places;
 };
 
-// What the device compressed it decodes where it lies: the weights that the CPU decodes.
+// The device decodes a block where it has compressed it, to the same weights as the CPU.
 TEST_F(CompressOnDevice, OpensWhatItCompressed) {
   const ecq::cuda gpu;
   const auto matrices = some_matrices();

@@ -18,7 +18,7 @@ using ecq::dtype;
 
 class DecodeOnDevice : public ecq_test::device_test {};
 
-/// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
+/// Returns bell-shaped elements: bytes, or with a `format` numbers whose exponents are like those of weights.
 bytes elements_of(std::optional<dtype> format, std::size_t count) {
   const auto codes = ecq_test::code_source(count + 1).bell(count, 9);
   if (!format)
@@ -49,8 +49,8 @@ struct decoded {
   bytes elements;
 };
 
-/// Elements [first, first + count) of `blob`; the output begins `shift` bytes behind an aligned address. `spoil` may
-/// change what was copied to the device.
+/// Decodes elements [first, first + count) of `blob` to memory that begins `shift` bytes after an aligned address.
+/// `spoil` may change the bytes that were copied to the device.
 template <class Spoil>
 decoded decode(const bytes& blob, std::uint64_t first, std::uint64_t count, std::size_t shift, Spoil&& spoil) {
   const auto stream = ecq::encoded_stream::parse(blob);
@@ -152,7 +152,7 @@ TEST_F(DecodeOnDevice, GivesBackCodesOnATrellis) {
   expect_codes_on_a_trellis<ecq::raw>({5, 10});
 }
 
-// Blocks decode parts of a chunk, which know no states.
+// Blocks decode parts of a chunk, whose states on the trellis they do not know.
 TEST_F(DecodeOnDevice, RefusesGapArraysOnATrellis) {
   const bytes zeros(50000);
   const bytes blob = encoded<ecq::huffman_gaps>({}, zeros, {.trellis = ecq::trellis{}});
@@ -171,7 +171,7 @@ TEST_F(DecodeOnDevice, RefusesNarrowPairsOfGapArrays) {
   const auto image = ecq::device_image::of(*stream);
   ASSERT_FALSE(image);
   EXPECT_EQ(image.error().code(), ecq::errc::unsupported);
-  // Made for devices, such codes are single.
+  // In a stream made for devices, such codes are single.
   const bytes single = encoded<ecq::huffman_gaps>({}, elements_of({}, 50000), {.goal = ecq::stream_goal::gpu});
   EXPECT_FALSE(ecq::encoded_stream::parse(single)->pairs());
 }
@@ -237,7 +237,7 @@ TEST_F(DecodeOnDevice, UsesTheTableOfEachChunk) {
   expect_the_table_of_each_chunk<ecq::huffman_gaps>();
 }
 
-// Tables of a few bytes must not become more than memory has.
+// Tables of a few bytes in a stream must not take more memory than is allowed.
 template <class Coder>
 void expect_no_more_entries_than_allowed() {
   const std::vector<std::uint16_t> classes = {0, 0, 1, 1};
@@ -261,8 +261,8 @@ TEST(DeviceTables, TakeNoMoreMemoryThanIsAllowed) {
   expect_no_more_entries_than_allowed<ecq::huffman_gaps>();
 }
 
-// Chunks of gap arrays have stretches of some thousand codes: the last one of a few, one that begins amid a group, and
-// code words that are longer than what a look-up sees.
+// Chunks of gap arrays have stretches of some thousand codes. Here the last one has only a few, one begins amid a
+// group, and some code words are longer than a look-up sees.
 TEST_F(DecodeOnDevice, DecodesChunksOfManyBlocks) {
   auto codes = ecq_test::code_source(5).bell(60001, 2);
   for (std::size_t i = 0; i < codes.size(); i += 997) codes[i] = static_cast<std::uint8_t>(i / 997);
@@ -272,7 +272,7 @@ TEST_F(DecodeOnDevice, DecodesChunksOfManyBlocks) {
   ASSERT_EQ(decode(blob, 0, elements.size(), 0, leave_alone).elements, elements);
 }
 
-// Every verdict on damaged states and words is the host's.
+// Expects the host's verdict for damaged states and words.
 template <class Coder>
 void expect_verdicts_of_the_host(std::size_t count = 3000, unsigned chunk_bits = 10, std::uint64_t stride = 7) {
   const bytes elements = elements_of({}, count);
@@ -307,11 +307,11 @@ TEST_F(DecodeOnDevice, RejectsWhatTheHostRejectsOfGapArrays) {
   expect_verdicts_of_the_host<ecq::huffman_gaps>(20000, 15, 301);
 }
 
-// What a step of a chunk finds wrong depends on no warp that is in the next step already: there each warp has four
-// times as many codes, by which the position of the second block is wrong.
+// An error found in a step of a chunk must not depend on a warp that is already in the next step. There each warp has
+// four times as many codes, and the position of the second block is wrong by the difference.
 TEST_F(DecodeOnDevice, FindsTheSameWrongInAllWarpsOfABlock) {
-  constexpr std::size_t few = 8 * 4096;  // 8 blocks of words of 4 bits
-  bytes elements(few + 8 * 16384);       // and 8 blocks of words of 1 bit
+  constexpr std::size_t few = 8 * 4096;  // 8 blocks of code words of 4 bits
+  bytes elements(few + 8 * 16384);       // and 8 blocks of code words of 1 bit
   for (std::size_t i = 0; i < few; ++i) elements[i] = static_cast<std::byte>(1 + i % 8);
   bytes blob = encoded<ecq::huffman_gaps>({}, elements, {.chunk_bits = 18});
   ASSERT_EQ(decode(blob, 0, elements.size(), 0, leave_alone).elements, elements);
@@ -324,7 +324,7 @@ TEST_F(DecodeOnDevice, FindsTheSameWrongInAllWarpsOfABlock) {
   EXPECT_EQ(got.verdict.error().code(), ecq::errc::corrupt) << got.verdict.error().to_string();
 }
 
-/// Decodes chunks of 1024 elements into memory that the block shares, and writes what is there then.
+/// Decodes chunks of 1024 elements into shared memory of the block, and copies them from there to `out`.
 template <ecq::element_split Split, bool Pairs>
 __global__ void decode_into_shared(ecq::warp_stream stream, std::byte* out, unsigned long long* verdict) {
   constexpr std::uint32_t width = ecq::element_bits<Split> / 8;
@@ -377,13 +377,13 @@ void expect_decoding_into_shared_memory() {
   EXPECT_EQ(out.read(), elements);
 }
 
-// A kernel of one's own that wants weights whole, where all its threads reach them.
+// Kernels of users may need whole weights where all their threads reach them.
 TEST_F(DecodeOnDevice, DecodesIntoMemoryThatABlockShares) {
   expect_decoding_into_shared_memory<false>();
   expect_decoding_into_shared_memory<true>();
 }
 
-// An index that was damaged after the host had checked it sends no warp out of the stream.
+// An index that is damaged after the host has checked it must not send a warp out of the stream.
 template <class Coder>
 void expect_an_index_to_be_checked() {
   const bytes elements = elements_of({}, 3000);
@@ -406,7 +406,7 @@ TEST_F(DecodeOnDevice, ChecksTheIndexWhereItLies) {
   expect_an_index_to_be_checked<ecq::huffman_gaps>();
 }
 
-// The same for the escapes of pairs: those of other chunks, or of none.
+// Likewise, damaged positions of escapes may be those of other chunks, or of none.
 TEST_F(DecodeOnDevice, ChecksWhereEscapesLie) {
   bytes elements = elements_of(dtype::bf16, 3000);
   for (std::size_t i = 0; i < 3000; i += 25) elements[2 * i + 1] = static_cast<std::byte>(i / 25);

@@ -26,7 +26,7 @@ struct extent {
   std::size_t columns;
 };
 
-/// Quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
+/// Makes quantised weights as any quantiser may leave them: int8 codes, scales of either sign, zeros among the codes.
 template <class Coder = ecq::rans>
 ecq::packed_block made_block(const std::vector<extent>& extents, bool pairs = false,
                              std::optional<unsigned> narrow = {}, std::optional<ecq::trellis> walk = {}) {
@@ -60,7 +60,7 @@ ecq::coder_id coder_of_stream(const ecq::packed_block& block) {
   return ecq::encoded_stream::parse(block.stream)->coder();
 }
 
-/// Matrices whose rows are `padding` elements further apart than they are long.
+/// Returns places of matrices whose rows are `padding` elements further apart than they are long.
 std::vector<ecq::matrix_place> padded_places(const ecq::packed_block& block, std::size_t padding) {
   std::vector<ecq::matrix_place> places;
   std::uint64_t end = padding;
@@ -71,7 +71,7 @@ std::vector<ecq::matrix_place> padded_places(const ecq::packed_block& block, std
   return places;
 }
 
-/// The weights of the host at `places`, and around them what lay there: 0x5A.
+/// Returns the host's weights at `places`; the memory around them holds 0x5A.
 template <class Output>
 std::vector<std::byte> weights_of_the_host(const ecq::packed_block& block, std::span<const ecq::matrix_place> places,
                                            std::uint64_t elements) {
@@ -160,7 +160,7 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfATableOfValues) {
   expect_the_weights_of_the_host<float>(block, 3);
 }
 
-// Rows so long that many groups in a row need nothing but their codes.
+// Rows so long that many groups in a row need only their codes.
 TEST_F(DecompressOnDevice, GivesTheWeightsOfLongRows) {
   const auto expect_weights_by = [&]<class Coder>() {
     ecq::packed_block block = made_block<Coder>({{5, 3000}, {1, 7}, {3, 4096}});
@@ -182,7 +182,7 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfLongRows) {
   expect_weights_by.operator()<ecq::raw>();
 }
 
-// Looked for only where tables list such a code.
+// Such codes are looked for only where tables list them.
 TEST_F(DecompressOnDevice, TakesCodesThatAreNoNumbersForDamage) {
   constexpr std::size_t none = 9000;
   const auto expect_damage = [&]<class Coder>(std::size_t at) {
@@ -215,7 +215,7 @@ TEST_F(DecompressOnDevice, TakesCodesThatAreNoNumbersForDamage) {
   }
 }
 
-// Weights beyond the range of the output are its largest number there, too.
+// Weights beyond the range of the output become its largest number on a device, too.
 TEST_F(DecompressOnDevice, GivesFiniteWeightsWhereTheOutputEnds) {
   constexpr float most = std::numeric_limits<float>::max();
   ecq::packed_block block = made_block({{64, 64}, {3, 5}, {7, 128}});
@@ -263,7 +263,7 @@ TEST_F(DecompressOnDevice, GivesTheWeightsOfCodesInPairs) {
   }
 }
 
-/// Uploads `image`, whose block's buffer the host makes `expected`, and decodes rows of each matrix alone.
+/// Uploads `image`, whose whole block the host decodes to `expected`, and decodes rows of each matrix alone.
 template <class Output>
 void expect_rows_alone(const auto& image, const ecq::packed_block& block, const std::vector<std::byte>& expected) {
   const ecq_test::device_memory memory(image.bytes());
@@ -347,12 +347,12 @@ TEST_F(DecompressOnDevice, DecodesRowsOfAStreamOnTheDeviceAlone) {
   expect_rows_alone<ecq::bf16>(*image, block, weights_of_the_host<ecq::bf16>(block, image->places(), elements));
 }
 
-// Chunks of other rows are not decoded, nor is what lies in them damage.
+// Chunks of other rows are not decoded, so that damage in them is not found.
 TEST_F(DecompressOnDevice, DecodesNoOtherChunksThanThoseOfRows) {
   ecq::packed_block block = made_block({{3, 3000}});
   block.matrices[0].format = ecq::dtype::fp8_e4m3;
   std::vector<std::uint8_t> codes(9000, 0x38);
-  codes[7000] = 0x7F;  // no number
+  codes[7000] = 0x7F;  // not a number
   block.stream = *ecq::encode_stream<ecq::rans>(ecq::cpu{}, codes, {.chunk_bits = 10});
   const auto image = ecq::device_block_image::of(block);
   ASSERT_TRUE(image);
@@ -420,7 +420,7 @@ TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
   EXPECT_EQ(gaps.error().code(), ecq::errc::unsupported);
 }
 
-// Double buffering: blocks on one queue and on several, each into the buffer that the call names.
+// Double buffering: blocks on one queue and on several, each decoded to the buffer given in the call.
 TEST_F(DecompressOnDevice, FillsTheBufferThatEachCallNames) {
   const ecq::packed_block block = made_block({{64, 64}, {32, 96}});
   const auto image = ecq::device_block_image::of(block);
@@ -451,7 +451,7 @@ TEST_F(DecompressOnDevice, FillsTheBufferThatEachCallNames) {
   EXPECT_EQ(odd.read(), expected);
 }
 
-// Lossless weights come back bit for bit, in one launch, whatever they mean.
+// Lossless weights come back bit for bit, in one launch, whatever their values.
 TEST_F(DecompressOnDevice, GivesBackLosslessWeights) {
   ecq::packed_block block;
   const auto bits = ecq_test::code_source(3).bell(2 * 3000, 30);
@@ -514,7 +514,7 @@ TEST_F(DecompressOnDevice, NamesBuffersThatAreTooSmallOrNotAligned) {
   EXPECT_EQ(shifted.error().code(), ecq::errc::invalid_argument);
 }
 
-// cudaMalloc() gives no address for a buffer of no bytes.
+// cudaMalloc() gives no address for an empty buffer.
 TEST_F(DecompressOnDevice, TakesBlocksWithoutWeights) {
   for (const std::vector<extent>& extents : {std::vector<extent>{}, {{0, 64}}, {{3, 0}, {0, 0}}}) {
     const ecq::packed_block block = made_block(extents);

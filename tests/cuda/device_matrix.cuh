@@ -1,5 +1,5 @@
 #pragma once
-// Matrices of tests in device memory.
+// Matrices in device memory for tests.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-// Device memory of tests.
+// Device memory for tests.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -10,14 +10,15 @@
 
 namespace ecq_test {
 
-/// Whether the device is that of tests/cuda/emulated, which is for loops of fewer turns.
+/// Whether the device is the emulated one of tests/cuda/emulated, on which loops take fewer turns.
 #if defined(ECQ_EMULATED_CUDA)
 inline constexpr bool emulated = true;
 #else
 inline constexpr bool emulated = false;
 #endif
 
-/// Bytes on the device between two canaries of 256 bytes each; between none where the emulated device itself is exact.
+/// Bytes on the device between two canaries of 256 bytes each. There are no canaries if the emulated device itself
+/// finds all accesses out of bounds.
 class device_memory {
  public:
   explicit device_memory(std::size_t size) : size_(size) {
@@ -31,7 +32,7 @@ class device_memory {
   std::byte* data() const { return static_cast<std::byte*>(memory_) + canary; }
   std::size_t size() const { return size_; }
 
-  /// What lies there; the canaries must be as they were.
+  /// Returns the bytes; the canaries must be unchanged.
   std::vector<std::byte> read() const {
     std::vector<std::byte> all(size_ + 2 * canary);
     EXPECT_EQ(cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost), cudaSuccess);
@@ -54,14 +55,14 @@ class device_memory {
   std::size_t size_;
 };
 
-/// Skips its tests, and says so, where there is no device.
+/// Base of tests that are skipped, with a message, if there is no device.
 class device_test : public testing::Test {
  protected:
   void SetUp() override {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no CUDA device";
   }
-  /// Whatever a test fed to a kernel, the device has to be usable afterwards.
+  /// Whatever a test fed to a kernel, the device must be usable afterwards.
   void TearDown() override {
     if (IsSkipped()) return;
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -1,4 +1,4 @@
-// What the emulated device of the tests itself does, and what it finds.
+// The emulated device itself: its operations, and the errors that it finds.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr unsigned all_lanes = ~0U;
 
 class EmulatedDevice : public ecq_test::device_test {
  protected:
-  /// Words of the device after `kernel` has run.
+  /// Returns words of the device after `kernel` has run.
   template <class... Parameters, class... Arguments>
   std::vector<std::uint32_t> words_after(std::size_t words, void (*kernel)(std::uint32_t*, Parameters...),
                                          ecq::detail::launch_shape shape, Arguments... arguments) {
@@ -31,7 +31,7 @@ class EmulatedDevice : public ecq_test::device_test {
     return read;
   }
 
-  /// What is said of a kernel that cannot end; the device is well again afterwards.
+  /// Returns the message for a kernel that cannot end; the device is usable again afterwards.
   std::string failure_of(void (*kernel)(), unsigned threads) {
     EXPECT_TRUE(launch({}, "testing", kernel, {3, threads}));
     EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorLaunchFailure);
@@ -41,7 +41,7 @@ class EmulatedDevice : public ecq_test::device_test {
   }
 };
 
-/// Each thread passes its number on to the next one, over and over, by shared memory.
+/// Passes the threads' numbers round, over and over, through shared memory.
 __global__ void pass_round(std::uint32_t* out, std::uint32_t times) {
   __shared__ std::uint32_t own[2][256];
   std::uint32_t value = threadIdx.x;
@@ -58,7 +58,7 @@ TEST_F(EmulatedDevice, HoldsAllThreadsAtABarrier) {
   for (std::uint32_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], (i % 160 + 300) % 160);
 }
 
-/// A prefix sum of the lanes' squares, and what the other operations make of lane numbers.
+/// Computes a prefix sum of the lanes' squares, and applies the other operations to lane numbers.
 __global__ void use_every_operation(std::uint32_t* out) {
   const unsigned lane = threadIdx.x % 32;
   std::uint32_t sum = lane * lane;
@@ -75,7 +75,7 @@ __global__ void use_every_operation(std::uint32_t* out) {
   own[6] = static_cast<std::uint32_t>(__reduce_min_sync(all_lanes, 5 - static_cast<int>(lane)));
   own[7] = __reduce_max_sync(all_lanes, lane ^ 5U);
   own[8] = static_cast<std::uint32_t>(__any_sync(all_lanes, lane == 7) + 2 * __all_sync(all_lanes, lane != 7));
-  // The halves of a warp go ways of their own.
+  // The halves of a warp diverge.
   const unsigned half = lane < 16 ? 0xFFFFU : 0xFFFF0000U;
   if (lane < 16) {
     own[9] = __reduce_add_sync(half, lane);
@@ -108,7 +108,7 @@ TEST_F(EmulatedDevice, ComputesWhatLanesDoTogether) {
   }
 }
 
-/// Half of the threads leave; the others meet all the same.
+/// Half of the threads leave; the others meet nevertheless.
 __global__ void leave_early(std::uint32_t* out) {
   if (threadIdx.x % 2 == 0) return;
   __syncthreads();
@@ -206,7 +206,7 @@ TEST_F(EmulatedDevice, RefusesWhatAGraphCannotHold) {
   const ecq_test::device_memory memory(4);
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
-  /// What `call` returns while `stream` is captured, whose graph is lost if that is an error.
+  /// Returns the result of `call` while `stream` is captured; if that is an error, the graph is lost.
   const auto captured = [&](auto&& call) {
     EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
     const cudaError_t told = call();

@@ -31,7 +31,7 @@ struct encoded {
   bytes stream;  ///< as long as the device says
 };
 
-/// What the device makes of `elements` in `room` bytes, or in as many as it may need.
+/// Encodes `elements` on the device in `room` bytes, or in as many as it may need.
 template <ecq::device_encoded Coder = ecq::rans>
 encoded encode(std::optional<dtype> format, const bytes& elements, const ecq::device_stream_options& options,
                std::optional<std::uint64_t> room = {}) {
@@ -86,8 +86,8 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForMoreChunksThanWarps) {
   }
 }
 
-// The index alone, of chunks that nobody has encoded: its last record, which is no chunk's, is the first one of a run,
-// the last one, or neither.
+// The index alone, of chunks that were never encoded. Its last record, which belongs to no chunk, is the first one of a
+// run, the last one, or neither.
 TEST_F(EncodeOnDevice, WritesTheIndexOfTheHostForManyChunks) {
   for (const std::uint64_t chunks : {1U, 3U, 4094U, 4095U, 4096U, 9001U}) {
     std::vector<std::uint64_t> counts(256);
@@ -175,7 +175,7 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostWithDirectTables) {
   }
 }
 
-// Which then have no raw bits, however many symbols there are.
+// Streams for devices have no raw bits, however many symbols there are.
 TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForDevices) {
   for (const unsigned spread : {2U, 6U, 14U, 31U}) {
     expect_bytes_of_the_host({}, bytes_of(ecq_test::code_source(spread).bell(20000, spread)), 0, ecq::stream_goal::gpu);
@@ -187,7 +187,7 @@ TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostForDevices) {
   }
 }
 
-// Whatever room there is: a stream that fits, or a verdict that says how much it takes.
+// For any room, the result is a stream that fits, or a verdict that says how much room it takes.
 TEST_F(EncodeOnDevice, SaysHowMuchRoomItNeeds) {
   const bytes elements = elements_of(dtype::fp8_e4m3, 5000);
   const bytes expected = encoded_elements(dtype::fp8_e4m3, elements, 10);
@@ -202,7 +202,7 @@ TEST_F(EncodeOnDevice, SaysHowMuchRoomItNeeds) {
 }
 
 #if defined(ECQ_EMULATED_CUDA)
-// As devices of compute capability 12.0 have it: alias slots stay in global memory.
+// With as little shared memory as devices of compute capability 12.0 have, alias slots stay in global memory.
 TEST_F(EncodeOnDevice, WritesTheBytesOfTheHostWithLittleSharedMemory) {
   std::size_t& most = ecq_emulated::device::only().shared_of_block;
   const std::size_t before = std::exchange(most, ecq::detail::least_shared_bytes);

@@ -1,5 +1,5 @@
-// Work that a CUDA graph holds: at each launch it does to what then lies in the same memory what the calls do that were
-// captured.
+// Work that a CUDA graph holds: each launch has the effect of the captured calls, on the data that are then in the same
+// memory.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class Graph : public ecq_test::device_test {
     EXPECT_EQ(cudaStreamDestroy(gpu_.stream), cudaSuccess);
   }
 
-  /// Captures `enqueue`. For either input, a launch of the graph has to leave in `out` what the call leaves there.
+  /// Captures `enqueue`, and expects a launch of the graph to leave the same in `out` as the call, for either input.
   void expect_replayed(const device_memory& out, const work& enqueue, const std::function<void(int)>& put_input) {
     const device_memory flag(8);
     const ecq::device_verdict verdict(flag.data());
@@ -79,7 +79,7 @@ class Graph : public ecq_test::device_test {
     EXPECT_EQ(cudaGraphExecDestroy(ready), cudaSuccess);
   }
 
-  /// `call` waits, so that it fails while the stream is captured, and the device is well afterwards.
+  /// Expects `call`, which waits, to fail while the stream is captured, and the device to be usable afterwards.
   template <class Call>
   void expect_refused(Call&& call) {
     ASSERT_EQ(cudaStreamBeginCapture(gpu_.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
@@ -100,7 +100,7 @@ class Graph : public ecq_test::device_test {
 
 constexpr std::size_t count = 9003;
 
-/// BF16 weights whose exponents are the same for either input, so that their streams are laid out alike.
+/// Returns BF16 weights whose exponents are the same for either input, so that their streams have the same layout.
 bytes elements_of(int input) {
   const auto codes = ecq_test::code_source(3).bell(count, 9);
   bytes made(2 * count);
@@ -150,7 +150,7 @@ std::vector<bf16> weights_of(int input, std::size_t rows, std::size_t columns) {
   return {wide.begin(), wide.end()};
 }
 
-/// Blocks that differ in scales and in an exact weight alone.
+/// Returns a block; those of the two inputs differ only in scales and in an exact weight.
 ecq::packed_block block_of(int input) {
   const auto weights = weights_of(0, 24, 512);
   const ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant> codec{{.lambda = 14.5}, {.chunk_bits = 10}};
@@ -211,7 +211,7 @@ TEST_F(GraphOfEncoding, HoldsTheEncodingOfElements) {
 
 using GraphOfQuantization = Graph;
 
-/// Rows of a warp each and of a block each.
+/// A matrix whose rows take a warp each, and one whose rows take a block each.
 struct matrices_on_device {
   static constexpr std::size_t rows[] = {12, 2};
   static constexpr std::size_t columns[] = {300, 4200};

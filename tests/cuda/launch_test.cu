@@ -22,7 +22,7 @@ __global__ void write_last_word(std::uint32_t* out, std::uint32_t words) {
   *out = shared[words - 1];
 }
 
-// Threads of the host that launch a kernel with unlike amounts of shared memory may come in between one another.
+// Threads of the host may launch a kernel with different amounts of shared memory at the same time.
 TEST_F(LaunchOnDevice, TakesNoSharedMemoryFromOtherLaunches) {
   const device_memory out(sizeof(std::uint32_t));
   const launch_shape large = {1, 1, 90000};

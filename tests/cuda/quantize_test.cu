@@ -1,4 +1,4 @@
-// Codes, scales and lambdas of a device against the CPU's.
+// Codes, scales and lambdas of a device, compared with the CPU's.
 
 #include "ecq/cuda/quantize.cuh"
 
@@ -38,7 +38,7 @@ __global__ void fold_kernel(const double* numbers, ecq::detail::group_sums* sums
   sums[threadIdx.x] = group.decide({numbers[threadIdx.x], -numbers[threadIdx.x]}, all);
 }
 
-/// To the last bit, which codes and scales seldom depend on.
+/// Expects equal sums to the last bit, on which codes and scales seldom depend.
 template <unsigned Threads>
 void expect_the_sum_of_the_host() {
   const auto some = ecq_test::student_t4(1, Threads);
@@ -77,7 +77,7 @@ std::vector<matrix> some_matrices() {
   return all;
 }
 
-/// Quantises all of `matrices` into one run of codes; the verdict.
+/// Quantises all of `matrices` into one run of codes, and returns the verdict.
 template <class Format>
 ecq::result<void> quantized(const std::vector<matrix>& matrices, double lambda, std::vector<std::uint8_t>& codes,
                             std::vector<bf16>& scales) {
@@ -190,7 +190,7 @@ TEST_F(QuantizeOnDevice, RefusesWhatMakesNoSense) {
             errc::invalid_argument);
 }
 
-// A kernel that came upon such an address would leave a device that nothing works on any more.
+// A kernel that accessed such an address would leave the device unusable.
 TEST_F(QuantizeOnDevice, RefusesMemoryThatIsNotAligned) {
   const device_memory memory(1 << 16);
   std::byte* const at = memory.data();
@@ -244,7 +244,7 @@ TEST_F(QuantizeOnDevice, TellsOfALambdaThatMakesNoSense) {
   }
 }
 
-/// The lambda of the device for one stream, and the host's.
+/// Expects the device to find the host's lambda for one stream.
 template <class Format>
 void expect_the_lambda_of_the_host(const std::vector<matrix>& matrices, double target, std::uint64_t sample_limit) {
   const ecq::rate_options options = {.sample_limit = sample_limit};

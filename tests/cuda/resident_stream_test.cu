@@ -62,7 +62,8 @@ TEST_F(ResidentStream, DecodesWhatLiesThere) {
   }
 }
 
-// Whatever byte is wrong, the verdict is that of the host on the same bytes; what only decoding finds is left to it.
+// Whatever byte is wrong, the verdict equals the host's on the same bytes; errors that only decoding finds are left to
+// it.
 TEST_F(ResidentStream, SaysWhatTheHostSays) {
   for (const bool pairs : {false, true}) {
     const bytes good = stream_of(weights(), pairs);
@@ -76,7 +77,7 @@ TEST_F(ResidentStream, SaysWhatTheHostSays) {
       const auto expected = ecq::encoded_stream::parse(bad);
       const auto got = ecq::resident_stream::open({}, {stream.data(), stream.size()});
       ASSERT_EQ(got.has_value(), expected.has_value()) << at;
-      // Of a header that announces fewer bytes the host sees that there are more, which here there may be.
+      // If the header announces too few bytes, the host's message is that there are more; here there may be more.
       const bool of_size = at >= 32 && at < 40;
       if (!expected && !of_size) {
         ASSERT_EQ(got.error().to_string(), expected.error().to_string()) << at;

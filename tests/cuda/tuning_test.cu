@@ -18,7 +18,7 @@ TEST(Tuning, HasARowForEachSupportedDeviceAndForNewerOnes) {
   EXPECT_EQ(tuning_of(999).capability, 120U);
 }
 
-// Every chunk has a warp, whatever their number: grids hold fewer than 2^31 blocks, and blocks go round.
+// Every chunk has a warp, whatever their number: grids have fewer than 2^31 blocks, so blocks take chunks in turn.
 TEST(Tuning, DealsEveryChunk) {
   const auto& row = tuning_of(90);
   for (const std::uint64_t chunks : {1ULL, 63ULL, 64ULL, 132ULL, 1000ULL, 1056ULL, 16895ULL, 16896ULL, 1ULL << 33}) {
@@ -43,9 +43,9 @@ TEST(Tuning, SpreadsFewChunksOverAllMultiprocessors) {
     return (deal.blocks + 131) / 132 * deal.warps;
   };
   EXPECT_EQ(warps_of(64), 1U);
-  EXPECT_EQ(warps_of(1024), 8U);  // 128 blocks: of 7 warps, some multiprocessors would have two
+  EXPECT_EQ(warps_of(1024), 8U);  // 128 blocks; with 7 warps per block, some multiprocessors would have two blocks
   EXPECT_EQ(fullest(1024), 8U);
-  EXPECT_EQ(fullest(3328), 28U);  // 8 warps a block would be 32
+  EXPECT_EQ(fullest(3328), 28U);  // it would be 32 with 8 warps per block
   EXPECT_EQ(warps_of(1U << 20), 8U);
 }
 
@@ -54,7 +54,7 @@ TEST(Tuning, LetsBlocksTakeSeveralSmallChunks) {
   constexpr std::uint64_t many = 1U << 20;
   EXPECT_EQ(deal_of(row, 132, 6, many, 13).blocks, many / 8);
   EXPECT_EQ(deal_of(row, 132, 6, many, 10).blocks, many / 64);
-  EXPECT_EQ(deal_of(row, 132, 6, 132 * 6 * 16, 10).blocks, 132U * 6);  // no fewer than are there at once
+  EXPECT_EQ(deal_of(row, 132, 6, 132 * 6 * 16, 10).blocks, 132U * 6);  // no fewer blocks than are resident at once
 }
 
 class TuningOnDevice : public ecq_test::device_test {};

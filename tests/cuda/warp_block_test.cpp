@@ -93,7 +93,7 @@ TEST(WarpBlock, NamesPlacesThatCannotBe) {
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code(), errc::invalid_argument);
   }
-  // One without weights has a place all the same.
+  // A matrix without weights has a place nevertheless.
   for (const auto& [rows, columns] : {std::pair{0, 2}, {2, 0}}) {
     const std::vector<ecq::packed_matrix> none = {
         matrix_of(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), 0)};

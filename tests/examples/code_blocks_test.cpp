@@ -23,12 +23,13 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-/// Lines that follow each other, none of them empty.
+/// Consecutive lines, none of them empty.
 using paragraph = std::vector<std::string>;
 
 struct code_block {
   std::string language;
-  std::string example;  ///< path from the root, from the comment `<!-- examples/... -->` in front; empty without one
+  std::string example;  ///< path from the root, from the comment `<!-- examples/... -->` before the block; empty
+                        ///< without one
   std::size_t line = 0;
   std::vector<paragraph> paragraphs;
 };
@@ -67,7 +68,7 @@ bool is_at(const std::vector<std::string>& lines, std::size_t at, const paragrap
   return true;
 }
 
-/// The first line, from `from` on, where the paragraph stands; lines.size() if it does not.
+/// Returns the first line, from `from` on, at which the paragraph stands; lines.size() if there is none.
 std::size_t find(const std::vector<std::string>& lines, std::size_t from, const paragraph& text) {
   while (from < lines.size() && !is_at(lines, from, text)) ++from;
   return from;
@@ -101,7 +102,7 @@ TEST(CodeBlocks, ConsistOfLinesOfTheirExample) {
   }
 }
 
-// What needs CUDA is compiled elsewhere.
+// Blocks that need CUDA are compiled elsewhere.
 TEST(CodeBlocks, NameAnExampleIfTheyAreCpp) {
   for (const fs::path& document : documents()) {
     for (const code_block& block : blocks_of(document)) {

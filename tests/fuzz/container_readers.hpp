@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The bytes of a safetensors file or a container, whole or damaged, given to everything that reads them.
+/// Gives the bytes of a safetensors file or a container, whole or damaged, to everything that reads them.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,13 +19,14 @@
 
 namespace ecq_test {
 
-/// What became of a file: whether everything in it was accepted, and what is wrong with that, if anything.
+/// Outcome of reading a file: whether everything in it was accepted, and what contradicts that, if anything.
 struct file_reading {
   bool accepted = false;
   std::string contradiction;
 };
 
-/// A header that is accepted must be JSON to others too, and say the same: tensors that cover the data one by one.
+/// Reads the header of a safetensors file. If it is accepted, another JSON reader must find the same in it: tensors
+/// that cover the data one by one.
 inline file_reading read_safetensors(std::string_view file) {
   const auto header = ecq::parse_safetensors(as_bytes(file));
   if (!header) return {};
@@ -47,7 +48,7 @@ inline file_reading read_safetensors(std::string_view file) {
   return {true, {}};
 }
 
-/// Writes all checksums of a container that its bytes should have, as far as its tensors are found.
+/// Writes all checksums that fit the bytes of a container, as far as its tensors are found.
 inline void seal_container(std::string& file) {
   const auto header = ecq::parse_safetensors(as_bytes(file));
   if (!header) return;
@@ -69,7 +70,7 @@ inline void seal_container(std::string& file) {
   }
 }
 
-/// Opens a container and reads all that is in it. Codes that decode must come from a stream whose chunks do.
+/// Opens a container and reads everything in it. Weights that decode must have codes that decode.
 inline file_reading read_container(const std::filesystem::path& path) {
   constexpr std::size_t most_weights = std::size_t{1} << 15;
   const auto reader = ecq::container_reader::open(path);

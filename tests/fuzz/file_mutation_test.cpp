@@ -1,4 +1,4 @@
-// Damaged safetensors files and containers: an error, or what other readers find in them too.
+// Damaged safetensors files and containers give an error, or what other readers find in them too.
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 namespace ecq_test {
 
-/// A safetensors file cut into its text and its data; what is no such file is all data.
+/// A safetensors file, divided into its text and its data; any other file is all data.
 struct file_parts {
   std::string text, data;
 
@@ -26,12 +26,12 @@ struct file_parts {
   std::string file() const { return text.empty() ? data : safetensors_text(text, data); }
 };
 
-/// Deterministic: the same changes for the same seed and file.
+/// Mutator of files. It is deterministic: the same seed and file give the same changes.
 class file_mutator {
  public:
   explicit file_mutator(std::uint64_t seed) : random_(seed) {}
 
-  /// Changes one or two things; checksums are left wrong.
+  /// Makes one or two changes; checksums are left wrong.
   void mutate(std::string& file) {
     for (std::size_t changes = 1 + below(2); changes > 0; --changes) {
       file_parts parts(file);
@@ -60,7 +60,7 @@ class file_mutator {
         return;
       }
       case 3: std::swap(part[at], part[below(part.size())]); return;
-      case 4: {  // a run again, over what is there or in between
+      case 4: {  // a run is repeated, over other bytes or between them
         const std::string run = part.substr(at, 1 + below(24));
         const std::size_t to = below(part.size());
         part.replace(to, may_grow ? 0 : run.size(), run);

@@ -1,4 +1,4 @@
-// libFuzzer target: a container, its checksums made right, is refused or read.
+// libFuzzer target: a container with corrected checksums is refused or read.
 
 #include <string>
 

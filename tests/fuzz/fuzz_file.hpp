@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The mutator of the targets that read safetensors files.
+/// Mutator of the targets that read safetensors files.
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "fuzz/file_mutator.hpp"
 #include "fuzz/fuzz_target.hpp"
 
-/// libFuzzer changes text or data and the length before them is made right, or ours changes anything.
+/// Either libFuzzer changes text or data, and the length before them is corrected, or file_mutator changes anything.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed) {
   std::string file(reinterpret_cast<const char*>(data), size);
   if (seed % 4 == 0) {

@@ -1,4 +1,4 @@
-// libFuzzer target: the header of a safetensors file is refused, or says what it says to another JSON reader.
+// libFuzzer target: the header of a safetensors file is refused, or has the same meaning to another JSON reader.
 
 #include "fuzz/container_readers.hpp"
 #include "fuzz/fuzz_file.hpp"

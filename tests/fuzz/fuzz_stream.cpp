@@ -1,4 +1,4 @@
-// libFuzzer target: a stream, its checksums made right, is given to all decoders, which have to agree.
+// libFuzzer target: all decoders have to agree on a stream with corrected checksums.
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// Half of the time a section is changed by libFuzzer, which knows what comparisons failed, without its size.
+/// Half of the time, libFuzzer changes a section but not its size, since it knows which comparisons failed.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed) {
   const auto bytes = std::as_bytes(std::span(data, size));
   std::vector<std::byte> blob(bytes.begin(), bytes.end());

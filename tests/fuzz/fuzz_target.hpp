@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every libFuzzer target needs.
+/// Functions that every libFuzzer target needs.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed);
-/// libFuzzer's own: changes `size` bytes, which may become any number up to `room`, and returns how many there are.
+/// A function of libFuzzer: changes `size` bytes, whose number may become any up to `room`, and returns the new number.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);
 
 namespace ecq_test {
@@ -22,7 +22,7 @@ inline void expect_none(const std::string& complaint) {
   std::abort();
 }
 
-/// As LLVMFuzzerMutate for a text, which may become `room` bytes long.
+/// Like LLVMFuzzerMutate(), for a text that may grow to `room` bytes.
 inline void mutate_by_fuzzer(std::string& text, std::size_t room) {
   const std::size_t size = text.size();
   text.resize(size < room ? room : size);

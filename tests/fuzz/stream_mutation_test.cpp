@@ -1,5 +1,5 @@
-// Damaged streams of every coder: an error or codes, and the same from all decoders. ECQ_TEST_MUTATIONS damaged streams
-// in all (tests/CMakeLists.txt says how many: a million, fewer where they run slowly).
+// Damaged streams of every coder give an error or codes, and all decoders agree. ECQ_TEST_MUTATIONS is the number of
+// damaged streams in all (see tests/CMakeLists.txt: a million, fewer where they run slowly).
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct coder_case {
 std::vector<coder_case> all_coders() {
   std::vector<coder_case> all;
   for (unsigned id = 0; id < 256; ++id) {
-    // For other ids it is an error, and nothing is added.
+    // Other ids are an error, and add nothing.
     static_cast<void>(ecq::with_coder(static_cast<ecq::coder_id>(id), [&]<class Coder>(Coder) -> ecq::result<void> {
       all.push_back({Coder::id, std::string(Coder::name)});
       return {};
@@ -52,7 +52,7 @@ std::vector<bytes> own_streams() {
   add(ecq::encode_stream<Coder>(backend, code_source(3).bell(1200, 12), {.chunk_bits = 11}));
   add(ecq::encode_stream<Coder>(backend, code_source(7).bell(5200, 3), {.chunk_bits = 10}));  // many side by side
   add(ecq::encode_stream<Coder>(backend, std::vector<std::uint8_t>(300, 9)));
-  // 256 symbols, then 40, that no split makes fewer, one of them most of the time.
+  // 256 symbols, then 40 whose number no split reduces; one of them occurs most of the time.
   auto wide = code_source(4).uniform(1500);
   auto scattered = code_source(8).below(1500, 40);
   for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -93,7 +93,7 @@ std::vector<bytes> own_streams() {
   return all;
 }
 
-/// Small streams of a coder: its own of every kind, and the golden ones.
+/// Returns small streams of a coder: its own of every kind, and the golden ones.
 std::vector<bytes> streams_of(ecq::coder_id id) {
   std::vector<bytes> all;
   EXPECT_TRUE(ecq::with_coder(id, [&]<class Coder>(Coder) -> ecq::result<void> {
@@ -139,7 +139,7 @@ TEST_P(StreamMutations, AreRefusedOrDecodedAlikeByAll) {
   const auto seen = [&](stream_fate fate) { return fates[static_cast<std::size_t>(fate)]; };
   EXPECT_GT(seen(stream_fate::refused_by_parser), 0U);
   EXPECT_GT(seen(stream_fate::accepted), 0U);
-  // Of raw streams nothing is left to decoders.
+  // Raw streams leave nothing for decoders to refuse.
   EXPECT_EQ(seen(stream_fate::refused_by_decoders) > 0, GetParam().id != ecq::coder_id::raw);
 }
 

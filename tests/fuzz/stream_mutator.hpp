@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Damages streams where it hurts: within sections, so that what is left is a stream for most checks.
+/// Damages streams where it hurts: within sections, so that most checks accept the result as a stream.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace ecq_test {
 
-/// Deterministic: the same changes for the same seed and bytes.
+/// Mutator of streams. It is deterministic: the same seed and bytes give the same changes.
 class stream_mutator {
  public:
   explicit stream_mutator(std::uint64_t seed) : random_(seed) {}
 
-  /// Changes one to three things; checksums are left wrong.
+  /// Makes one to three changes; checksums are left wrong.
   void mutate(std::vector<std::byte>& blob) {
     for (std::size_t changes = below(4) == 0 ? 1 + below(3) : 1; changes > 0 && !blob.empty(); --changes) {
       switch (below(32)) {
@@ -32,9 +32,9 @@ class stream_mutator {
  private:
   std::size_t below(std::size_t limit) { return static_cast<std::size_t>((random_.next() >> 11) % limit); }
 
-  /// Tables and words most often; of a stream without them, or of no stream, all bytes.
+  /// Picks a section, most often tables or words; all bytes if the stream has no such section, or is no stream.
   ecq::section pick_section(const std::vector<std::byte>& blob) {
-    // Header and directory, then sections by kind; 6 and 7 are none.
+    // Header and directory, then sections by kind; 6 and 7 are not kinds of sections.
     static constexpr unsigned weights[] = {2, 7, 4, 6, 2, 9, 0, 0, 2, 1};
     std::size_t wanted = below(33);
     std::size_t kind = 0;
@@ -92,7 +92,7 @@ class stream_mutator {
     }
   }
 
-  /// Cuts anywhere; every other time the header says so.
+  /// Cuts the stream anywhere; every other time the header is changed to match.
   void cut(std::vector<std::byte>& blob) {
     blob.resize(below(blob.size()));
     if (blob.size() < ecq::stream_header::fixed_bytes || below(2) == 0) return;
@@ -100,7 +100,7 @@ class stream_mutator {
     ecq::store_le(&blob[32], std::uint64_t{blob.size()});
   }
 
-  /// Takes the last words away and says so wherever it has to be said.
+  /// Removes the last words, and changes all places that state their number.
   void cut_words(std::vector<std::byte>& blob) {
     std::size_t words_entry = 0;
     ecq::section words;

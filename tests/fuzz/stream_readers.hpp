@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The bytes of a stream, whole or damaged, given to everything that can read them: all have to say the same.
+/// Gives the bytes of a stream, whole or damaged, to everything that can read them; all readers have to agree.
 
 #include <algorithm>
 #include <bit>
@@ -19,19 +19,19 @@
 
 namespace ecq_test {
 
-/// What became of the bytes.
+/// Outcome of reading the bytes.
 enum class stream_fate { refused_by_parser, refused_by_decoders, accepted };
 
 struct stream_reading {
   stream_fate fate = stream_fate::refused_by_parser;
-  std::string disagreement;  ///< who differs from the definition; empty if nobody does
+  std::string disagreement;  ///< decoder that differs from the definition; empty if none does
 };
 
-/// Compares the decoders of every instruction set of the machine, without checksums, with the scalar definition: same
-/// verdict, and the same elements where that is ok. Chunks go to the bodies of devices as well, on the host.
+/// Compares the decoders of every instruction set of the machine with the scalar definition, without checksums: same
+/// verdict, and the same elements if it is ok. Also decodes chunks by the code of devices, on the host.
 class stream_readers {
  public:
-  /// A stream may claim up to 2^43 elements: no more than these are decoded.
+  /// Maximum number of elements to decode; a stream may claim up to 2^43.
   static constexpr std::uint64_t most_elements = std::uint64_t{1} << 15;
 
   stream_reading read(std::span<const std::byte> blob) {
@@ -56,8 +56,8 @@ class stream_readers {
     return got;
   }
 
-  /// As read(), for bytes whose checksums are all right. Besides, the decoder written from the document alone has to
-  /// take them or leave them as the library does: it is slow.
+  /// Like read(), for bytes whose checksums are all correct. Besides, the decoder that was written from the document
+  /// alone has to accept or refuse them as the library does; it is slow.
   stream_reading read_sealed(std::span<const std::byte> blob) {
     stream_reading got = read(blob);
     if (blob.size() >= ecq::stream_header::fixed_bytes && ecq::load_le<std::uint64_t>(&blob[16]) > most_elements) {
@@ -106,7 +106,7 @@ class stream_readers {
     });
   }
 
-  /// The elements of the last read(), of this stream, the lowest byte first.
+  /// Returns the elements of the last read(), which must have been of this stream, with the lowest byte first.
   std::vector<std::byte> as_little_endian(std::span<const std::byte> blob) const {
     std::vector<std::byte> bytes = defined_;
     const std::size_t width = ecq::encoded_stream::parse(blob)->element_bytes();

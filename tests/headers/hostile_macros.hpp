@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The macros that other people's headers leave behind: single capital letters (Arduino, <complex.h>, numeric codes),
-/// min and max (<windows.h>), major and minor (<sys/types.h>), and more of the kind. Everything that ecq includes from
-/// elsewhere comes first: only our own headers have to bear this.
+/// Macros that headers of others leave behind: single capital letters (Arduino, <complex.h>, numeric codes), min and
+/// max (<windows.h>), major and minor (<sys/types.h>), and more of the kind. Everything that ecq includes from
+/// elsewhere comes first, since only ecq's own headers have to bear the macros.
 
 #include <algorithm>
 #include <array>

@@ -19,7 +19,7 @@ using ecq_test::write_file;
 
 constexpr std::string_view index_name = "model.safetensors.index.json";
 
-/// A file of U8 tensors, one byte each, and one metadata entry.
+/// Returns a file of U8 tensors, one byte each, and one metadata entry.
 std::string shard(const std::vector<std::string>& names, std::string_view bytes, const std::string& key = "shared") {
   std::string header = "{\"__metadata__\":{\"" + key + "\":\"" + std::string(bytes) + "\"}";
   for (std::size_t at = 0; at < names.size(); ++at) {
@@ -127,7 +127,7 @@ TEST(Checkpoint, NamesWithNul) {
   EXPECT_EQ(code(R"("a":"1.safetensors")"), errc::ok);
   EXPECT_EQ(code(R"("a":"1.safetensors\u0000.bin")"), errc::corrupt) << "the system would open 1.safetensors";
   EXPECT_EQ(code(R"("a":"\u00001.safetensors")"), errc::corrupt);
-  // Tensors may be called so: their names go to no system.
+  // Tensors may have such names, which are not passed to the system.
   write_file(folder / "2.safetensors", shard({std::string("a\\u0000")}, "1"));
   EXPECT_EQ(code(R"("a\u0000":"2.safetensors")"), errc::ok);
 }

@@ -43,7 +43,7 @@ TEST(Json, ReadsWhatAnotherLibraryReads) {
       }
     }
     const bool expected = nlohmann::json::accept(text);
-    // The other library keeps the last of several members with one key; here that is an error.
+    // The other library keeps the last of several members with the same key; here they are an error.
     if (accepted(text) != expected) {
       json_reader reader(text);
       const auto outcome = reader.skip();

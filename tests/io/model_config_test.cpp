@@ -114,7 +114,7 @@ TEST(ModelConfig, LosesItsMarkWhenItHasBeenWrittenAnew) {
   }
 }
 
-// As configurations of Mamba have them: "time_step_limit": [0.0, Infinity].
+// As in configurations of Mamba: "time_step_limit": [0.0, Infinity].
 TEST(ModelConfig, HasNumbersOfPython) {
   const std::string text = R"({"a": [0.0, Infinity, -Infinity, NaN], "b": "\ud800",
     "quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 48], "c": Infinity}})";

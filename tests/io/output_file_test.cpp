@@ -144,7 +144,7 @@ TEST(OutputFile, GoesWhereSymbolicLinksLead) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "data"), fs::directory_iterator()), 2);
 }
 
-/// The message of an output that is refused; it names `path`.
+/// Returns the message of an output that is refused; it has to name `path`.
 std::string refusal(const std::filesystem::path& path) {
   const auto file = output_file::create(path);
   if (file) return "accepted";
@@ -243,11 +243,11 @@ TEST(OutputFile, FullDiskIsAnErrorThatNamesTheFile) {
     return 0;
   });
   EXPECT_EQ(code, 0);
-  // The child left without destructors, as a crash would: the final name is free all the same.
+  // The child ended without destructors, as in a crash: the final name is free nevertheless.
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
-/// What a killed process leaves behind for the output `path`.
+/// Kills a process that writes the output `path`, so that its unfinished file is left behind.
 void abandon(const std::filesystem::path& path) {
   EXPECT_EQ(in_child([&] {
               auto file = output_file::create(path);
@@ -260,7 +260,7 @@ void abandon(const std::filesystem::path& path) {
 
 TEST(OutputFile, RemovesWhatKilledRunsLeft) {
   const temporary_folder folder;
-  const std::string name(255, 'n');  // does not fit into the temporary names
+  const std::string name(255, 'n');  // too long for the temporary names
   std::filesystem::create_symlink("out", folder / "link");
   for (const std::string_view output : {std::string_view("out"), std::string_view("link"), std::string_view(name)}) {
     const std::size_t before = folder.count();
@@ -387,7 +387,7 @@ TEST(OutputFile, SignalHandlerRemovesAnyNumberOfFiles) {
       if (!file) return 1;
       files.push_back(std::move(*file));
     }
-    for (int i = 0; i < 50; ++i) files.pop_back();  // places that others take
+    for (int i = 0; i < 50; ++i) files.pop_back();  // frees places for others
     for (int i = 0; i < 20; ++i) {
       auto file = output_file::create(folder / std::to_string(i));
       if (!file) return 1;

@@ -33,7 +33,7 @@ std::string message_of(const std::string& file) {
   return header ? "" : header.error().message();
 }
 
-/// A tensor's member of a header.
+/// Returns the member of a header that describes a tensor.
 std::string tensor(std::string_view name, std::string_view dtype, std::string_view shape, std::string_view offsets) {
   std::string text = "\"";
   text.append(name).append(R"(":{"dtype":")").append(dtype).append(R"(","shape":[)").append(shape);
@@ -42,7 +42,7 @@ std::string tensor(std::string_view name, std::string_view dtype, std::string_vi
 
 TEST(Safetensors, EveryDtypeHasItsSize) {
   for (const auto& [name, bits] : ecq::safetensors_dtypes) {
-    const std::string bytes = std::to_string(bits);  // of 8 elements
+    const std::string bytes = std::to_string(bits);  // bytes of 8 elements
     EXPECT_EQ(code_of(safetensors_text("{" + tensor("t", name, "2,4", "0," + bytes) + "}", std::string(bits, 'x'))),
               errc::ok)
         << name;

@@ -1,4 +1,4 @@
-// What every comparison method keeps to (quantize/baseline.hpp).
+// Laws of every comparison method (quantize/baseline.hpp).
 
 #include <gtest/gtest.h>
 

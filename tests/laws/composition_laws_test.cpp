@@ -1,5 +1,5 @@
-// What every composition of format, quantiser and coder keeps to (compressor.hpp): a coder changes the bytes of a block
-// and nothing that is decoded from them.
+// Laws of every composition of format, quantiser and coder (compressor.hpp): a coder changes the bytes of a block, but
+// nothing that is decoded from them.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ecq::matrix_view;
 
 constexpr std::size_t rows = 41, columns = 301;
 
-/// A block of one matrix, and what the quantiser makes of it when nobody codes.
+/// A block of one matrix, and the result of the quantiser alone, without a coder.
 struct composed {
   ecq::packed_block packed;
   ecq::packed_block by_three_threads;

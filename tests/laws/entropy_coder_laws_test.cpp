@@ -1,4 +1,4 @@
-// What every entropy coder keeps to (entropy/entropy_coder.hpp).
+// Laws of every entropy coder (entropy/entropy_coder.hpp).
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ ecq::histogram counts_of(std::span<const std::uint8_t> codes) {
   return counts;
 }
 
-/// What the coder decodes, joined with the bits that no coder sees.
+/// Returns the codes that the coder decodes, joined with the raw bits, which no coder sees.
 template <class Coder>
 decoded_chunk decode_whole(const coded_chunk<Coder>& chunk, const typename Coder::table& table, ecq::split_map map) {
   return chunk.decode_by([&](const ecq::chunk_bytes& bytes, const std::byte* raw, std::uint8_t* out) {
@@ -141,8 +141,8 @@ TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
         plan.map.bits + 16.0 * static_cast<double>(coded.word_count()) / static_cast<double>(codes.size());
     const double entropy = ecq::analyse_codes(codes).entropy;
     EXPECT_GE(bits, entropy - 0.01);
-    // A Huffman code gives each symbol whole bits; what that costs is bounded by the shares of the symbols.
-    // Gap arrays add 4 bits and a bit to every 64.
+    // A Huffman code gives each symbol whole bits; the shares of the symbols bound the cost of that. Gap arrays add a
+    // little more than 4 bits to every 64.
     const double slack = TypeParam::id == ecq::coder_id::huffman        ? 0.09
                          : TypeParam::id == ecq::coder_id::huffman_gaps ? 0.09 + 0.07 * entropy
                                                                         : 0.03;
@@ -150,7 +150,7 @@ TYPED_TEST(EntropyCoderLaws, ComesNearTheEntropy) {
   }
 }
 
-// What a decoder accepts is what the encoder makes of the codes that came out, so that no two chunks mean the same.
+// A decoder accepts only what the encoder writes for the codes that come out, so that no two chunks mean the same.
 TYPED_TEST(EntropyCoderLaws, AcceptsNothingButWhatTheEncoderWrites) {
   const auto codes = code_source(4).bell(3000, 14);
   const std::vector<ecq::histogram> classes = {counts_of(codes)};

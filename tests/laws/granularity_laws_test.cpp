@@ -1,4 +1,4 @@
-// What every granularity keeps to (quantize/granularity.hpp).
+// Laws of every granularity (quantize/granularity.hpp).
 
 #include <gtest/gtest.h>
 

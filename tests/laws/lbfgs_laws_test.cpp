@@ -1,4 +1,4 @@
-// The scale search of EntQuant's authors is held to the laws of every quantiser: quantizer_laws_test.cpp has them.
+// Tests the scale search of EntQuant's authors by the laws of every quantiser, which are in quantizer_laws_test.cpp.
 
 #include "ecq/quantize/entquant.hpp"
 #include "ecq/quantize/lbfgs.hpp"

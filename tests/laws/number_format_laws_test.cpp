@@ -1,4 +1,4 @@
-// What every number format keeps to (format/number_format.hpp).
+// Laws of every number format (format/number_format.hpp).
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class NumberFormatLaws : public testing::Test {
   static_assert(ecq::number_format<Format>);
   using code_type = typename Format::code_type;
 
-  /// Every finite code; of formats wider than 16 bits a sample spread over all of them.
+  /// Returns every finite code; for formats wider than 16 bits, a sample spread over all of them.
   static std::vector<code_type> finite_codes() {
     constexpr std::uint64_t step = sizeof(code_type) <= 2 ? 1 : 65521;
     std::vector<code_type> codes;
@@ -34,7 +34,7 @@ class NumberFormatLaws : public testing::Test {
     return codes;
   }
 
-  /// The values of finite_codes(), ascending, each once.
+  /// Returns the values of finite_codes() in ascending order, each once.
   static std::vector<float> values() {
     std::vector<float> decoded;
     for (const code_type code : finite_codes()) decoded.push_back(Format::decode(code));

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Quantisers as the laws of quantizer_laws_test.cpp see them. A law is compiled once, whatever it is asked of; a file
-/// adds quantisers by instantiating the suite.
+/// Quantisers as the laws of quantizer_laws_test.cpp see them. A law is compiled once, for all quantisers; a file adds
+/// quantisers by instantiating the suite.
 
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ namespace ecq_test {
 struct quantizer_with_format {
   std::string_view format;
   bool affine = false;
-  std::array<float, 256> values{};  ///< NaN where a code is no number
+  std::array<float, 256> values{};  ///< NaN for codes that are no numbers
   std::uint8_t (*encode)(float) = nullptr;
   ecq::group_layout (*layout)(std::size_t rows, std::size_t columns) = nullptr;
   ecq::result<void> (*quantize)(const ecq::cpu&, const ecq::weights_view&, std::span<std::uint8_t> codes,
                                 std::span<ecq::bf16> scales, float& zero) = nullptr;
 };
 
-/// A quantiser with every format that it is held to the laws with.
+/// A quantiser, with every format in which it is held to the laws.
 struct lawful_quantizer {
   std::string name;
   std::vector<quantizer_with_format> with_formats;
@@ -41,7 +41,7 @@ struct lawful_quantizer {
 
 class QuantizerLaws : public testing::TestWithParam<lawful_quantizer> {};
 
-/// A quantiser with a lambda where it takes one. An optimiser need not arrive: laws hold wherever it stops.
+/// Returns a quantiser, with a lambda if it takes one. An optimiser need not converge: the laws hold wherever it stops.
 template <class Quantizer>
 Quantizer some_quantizer() {
   Quantizer quantizer{};
@@ -74,7 +74,7 @@ quantizer_with_format with_format() {
   return made;
 }
 
-/// The formats of the library that count from a zero point, or those that do not, and some of a user's.
+/// Returns the quantiser with its formats: those of the library with or without a zero point, and some of a user.
 template <class Quantizer>
 std::vector<quantizer_with_format> with_its_formats() {
   std::vector<quantizer_with_format> made;
@@ -87,7 +87,7 @@ std::vector<quantizer_with_format> with_its_formats() {
   return made;
 }
 
-/// For INSTANTIATE_TEST_SUITE_P: every quantiser of a list.
+/// Returns every quantiser of a list, for INSTANTIATE_TEST_SUITE_P.
 template <class Quantizers>
 std::vector<lawful_quantizer> lawful_quantizers() {
   std::vector<lawful_quantizer> made;

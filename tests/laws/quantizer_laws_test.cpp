@@ -1,4 +1,4 @@
-// What every quantiser keeps to (concepts.hpp), with every number format it takes.
+// Laws of every quantiser (concepts.hpp), with every number format that it takes.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,8 @@ bool same(const ecq::result<quantized>& left, const quantized& right) {
                     [](bf16 one, bf16 other) { return one.bits == other.bits; });
 }
 
-/// Every code has a finite value whatever the weights, and what was written are codes, zero always the same one.
+/// Expects every code to have a finite value, whatever the weights, and written codes to be numbers; 0 always has the
+/// same code.
 void expect_decodable(const quantizer_with_format& quantizer, const quantized& out) {
   for (const bf16 scale : out.scales) {
     ASSERT_GE(quantizer.affine ? std::fabs(static_cast<float>(scale)) : static_cast<float>(scale),
@@ -72,8 +73,8 @@ std::size_t group_of(const ecq::group_layout& layout, std::size_t row, std::size
   return row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
 }
 
-/// Among all codes none has a value nearer to its weight than the one that was chosen, but for what FP32 rounds off on
-/// the way. Where codes count from a zero point, they hold every weight: it is within half a step.
+/// Expects that no code has a value nearer to its weight than the chosen one has, apart from rounding to FP32. Codes
+/// that count from a zero point cover all weights: each is within half a step.
 void expect_nearest(const quantizer_with_format& quantizer, const std::vector<float>& weights, std::size_t rows,
                     const quantized& out) {
   const std::size_t columns = weights.size() / rows;

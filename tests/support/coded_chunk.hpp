@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A chunk by itself, coded by the definition of a coder and decoded by whatever decodes it.
+/// A single chunk, coded by a coder's own encoder and decoded by any decoder.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ecq_test {
 
-/// What a decoder says of a chunk, and the codes it wrote.
+/// Verdict of a decoder on a chunk, and the codes that it wrote.
 struct decoded_chunk {
   ecq::errc verdict;
   std::vector<std::uint8_t> codes;
@@ -31,7 +31,7 @@ struct coded_chunk {
 
   std::vector<std::byte> states = std::vector<std::byte>(Coder::state_bytes);
   std::vector<std::byte> words;
-  std::vector<std::byte> raw;  ///< bits, which no coder sees
+  std::vector<std::byte> raw;  ///< raw bits, which no coder sees
   std::uint32_t symbols = 0;
 
   coded_chunk(const table_type& table, ecq::split_map map, std::span<const std::uint8_t> codes)
@@ -46,8 +46,8 @@ struct coded_chunk {
 
   std::uint32_t word_count() const { return static_cast<std::uint32_t>(words.size() / 2); }
 
-  /// By `decode(chunk_bytes, raw bits, out)`, which returns its verdict. All parts may be read as far beyond their ends
-  /// as in a stream, and a sanitizer sees whatever reads further.
+  /// Decodes by `decode(chunk_bytes, raw bits, out)`, which returns its verdict. All parts may be read as far beyond
+  /// their ends as in a stream; a sanitizer reports reads beyond that.
   template <class Decode>
   decoded_chunk decode_by(const Decode& decode) const {
     const auto padded = [](const std::vector<std::byte>& part) {
@@ -62,7 +62,7 @@ struct coded_chunk {
     return got;
   }
 
-  /// By a decoder of entropy/entropy_coder.hpp: the raw bits of all codes are 0.
+  /// Decodes by a decoder of entropy/entropy_coder.hpp; the raw bits of all codes are 0.
   template <class Decoder>
   decoded_chunk decode(const Decoder& decoder) const {
     return decode_by(

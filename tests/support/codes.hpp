@@ -1,5 +1,5 @@
 #pragma once
-// Codes to compress, the same on every machine: integer arithmetic alone.
+// Codes to compress. They come from integer arithmetic alone, so that they are the same on every machine.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ecq_test {
 
-/// A reproducible generator: splitmix64.
+/// Reproducible generator of random numbers: splitmix64.
 class code_source {
  public:
   explicit code_source(std::uint64_t seed) : state_(seed) {}
@@ -19,7 +19,7 @@ class code_source {
     return z ^ (z >> 31);
   }
 
-  /// Codes around 128 of a bell shape: the sum of four uniform numbers of 0 .. spread. At most 4 * spread + 1 values.
+  /// Returns bell-shaped codes around 128: sums of four uniform numbers in 0 .. spread. At most 4 * spread + 1 values.
   std::vector<std::uint8_t> bell(std::size_t count, unsigned spread) {
     std::vector<std::uint8_t> codes(count);
     for (std::uint8_t& code : codes) {
@@ -32,7 +32,7 @@ class code_source {
 
   std::vector<std::uint8_t> uniform(std::size_t count) { return below(count, 256); }
 
-  /// Codes below `values`, all as likely.
+  /// Returns codes below `values`, all equally likely.
   std::vector<std::uint8_t> below(std::size_t count, unsigned values) {
     std::vector<std::uint8_t> codes(count);
     for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>((next() >> 32) % values);

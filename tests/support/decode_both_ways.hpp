@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Chunks decoded by the scalar definition and by the bodies that devices run.
+/// Decodes chunks by the scalar definition and by the code that devices run.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 
 namespace ecq_test {
 
-/// A chunk decoded by the scalar definition and by the device's body, raw bits included: the verdicts agree, and where
-/// they are good all codes.
+/// Decodes a chunk by the scalar definition and by the code of devices, raw bits included. Expects the same verdict
+/// and, if it is good, the same codes.
 template <class Coder>
 decoded_chunk decode_both_ways(const coded_chunk<Coder>& chunk, const typename Coder::table& table,
                                ecq::split_map map) {

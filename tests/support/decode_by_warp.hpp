@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Chunks decoded by the bodies that devices run, on the host, for every coder that has one.
+/// Decodes chunks on the host by the code that devices run, for every coder that has such code.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,19 +22,19 @@
 
 namespace ecq_test {
 
-/// The raw bits of a chunk, `bits` an element.
+/// Raw bits of a chunk, `bits` per element.
 struct raw_part {
   const std::byte* bytes;
   unsigned bits;
 };
 
-/// The verdict of the device's body, which writes the chunk's elements of `Split` to `out`; nothing where the coder has
-/// no such body.
+/// Decodes a chunk by the code of devices, which writes the chunk's elements of `Split` to `out`. Returns its verdict,
+/// or nothing if the coder has no such code.
 template <class Split, class Coder>
 std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& table, ecq::split_map map,
                                         const ecq::chunk_bytes& chunk, raw_part raw, std::byte* out) {
   if constexpr (ecq::has_warp_table<Coder>) {
-    std::vector<std::uint32_t> image(3);  // entries need not begin where an image does
+    std::vector<std::uint32_t> image(3);  // entries may begin anywhere in an image
     const ecq::warp_table described = ecq::append_warp_table(table, map, image);
     return ecq::decode_chunk_by_warp<ecq::host_warp>(
         described, image.data() + described.first,
@@ -57,15 +57,15 @@ std::optional<ecq::errc> decode_by_warp(Coder, const typename Coder::table& tabl
   return std::nullopt;
 }
 
-/// The symbols of chunk `index` of a stream in pairs.
+/// Returns chunk `index` of a stream in pairs, without its coded symbols and raw bits.
 inline ecq::warp_pairs pairs_of_chunk(const ecq::encoded_stream& stream, std::uint64_t index) {
   const auto escapes = stream.escapes(index);
   return {ecq::warp_nibbles::of(stream.nibbles()), escapes.data(), static_cast<std::uint32_t>(escapes.size()),
           stream.symbols_in(index), stream.header().raw_bits()};
 }
 
-/// As above for a chunk in pairs, of whose elements `target` says which are written where. Those of gap arrays are
-/// all written: it is their pairs that a group decodes, and the host splits them.
+/// Like decode_by_warp(), for a chunk in pairs; `target` says which elements are written, and where. Of a chunk with a
+/// gap array all elements are written: the group decodes the pairs, and the host splits them.
 template <class Split, class Coder>
 std::optional<ecq::errc> decode_pairs_by_warp(Coder, const typename Coder::table& table, const ecq::chunk_bytes& chunk,
                                               const ecq::nibble_list& list, const ecq::warp_pairs& pairs,

@@ -14,7 +14,7 @@
 
 namespace ecq_test {
 
-/// What streams are made of: bytes, and weights of each floating-point format.
+/// Formats of the elements of streams: bytes (nullopt) and the floating-point formats of weights.
 inline constexpr std::optional<ecq::dtype> stream_formats[] = {
     std::nullopt, ecq::dtype::fp32, ecq::dtype::fp16, ecq::dtype::bf16, ecq::dtype::fp8_e4m3, ecq::dtype::fp8_e5m2};
 
@@ -25,7 +25,7 @@ inline std::vector<std::byte> bytes_of(const std::vector<std::uint8_t>& codes) {
   return {from, from + codes.size()};
 }
 
-/// Elements of a bell shape: with `format` numbers whose exponents are those of weights.
+/// Returns bell-shaped elements: bytes, or with a `format` numbers whose exponents are like those of weights.
 inline std::vector<std::byte> elements_of(std::optional<ecq::dtype> format, std::size_t count) {
   const auto codes = code_source(count + 1).bell(count, 9);
   if (!format) return bytes_of(codes);
@@ -39,7 +39,7 @@ inline std::vector<std::byte> elements_of(std::optional<ecq::dtype> format, std:
   return made;
 }
 
-/// The stream of elements of `format` that the CPU writes.
+/// Returns the stream that the CPU writes for elements of `format`; empty on failure.
 template <ecq::entropy_coder Coder = ecq::rans>
 std::vector<std::byte> encoded_elements(std::optional<ecq::dtype> format, const std::vector<std::byte>& elements,
                                         unsigned chunk_bits, ecq::stream_goal goal = ecq::stream_goal::size) {

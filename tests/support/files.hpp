@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Folders that vanish after a test, and whole files as strings.
+/// Folders that are removed after a test, and whole files as strings.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 namespace ecq_test {
 
-/// An empty folder, removed with all it holds.
+/// Empty folder, removed at the end with everything in it.
 class temporary_folder {
  public:
   temporary_folder() {
@@ -46,7 +46,7 @@ class temporary_folder {
   std::filesystem::path path_;
 };
 
-/// A file that is there already is removed first: some file systems wait for the disk when one is overwritten.
+/// Writes a file. Removes an existing one first: some file systems wait for the disk when a file is overwritten.
 inline void write_file(const std::filesystem::path& path, std::string_view content) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -64,7 +64,7 @@ inline std::string as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A safetensors file from its parts, however wrong: the length is that of `header` unless given.
+/// Returns a safetensors file of `header`, however wrong, with its length before it and `data` after it.
 inline std::string safetensors_text(std::string_view header, std::string_view data = {}) {
   std::string text;
   for (int shift = 0; shift < 64; shift += 8)
@@ -72,7 +72,7 @@ inline std::string safetensors_text(std::string_view header, std::string_view da
   return text.append(header).append(data);
 }
 
-/// Committed files that readers and writers must agree with for ever.
+/// Returns the path of a golden file: a committed file that readers and writers must agree with for ever.
 inline std::filesystem::path golden(std::string_view name) { return source_folder() / "tests" / "golden" / name; }
 
 }  // namespace ecq_test

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The gap_group of the host. What devices run with cuda/device_gap_group.cuh runs here in every test, bit for bit.
+/// The gap_group of the host. In every test it runs, bit for bit, the code that devices run with
+/// cuda/device_gap_group.cuh.
 
 #include <bit>
 #include <cstddef>
@@ -20,22 +21,22 @@ class host_gap_group : public host_steps<128> {
 
   explicit host_gap_group(std::size_t shared_words) : shared_(shared_words) {}
 
-  /// Words that all threads share.
+  /// Returns the words that all threads share.
   std::uint32_t* shared() { return shared_.data(); }
 
-  /// Calls `body(warp)` for each warp.
+  /// Calls `body(warp)` with the number of each warp.
   template <class Body>
   void each_warp(Body&& body) {
     for (std::uint32_t number = 0; number < size() / lane_count; ++number) body(number);
   }
 
-  /// Waits for all threads, and says whether any has a flag that is not 0.
+  /// Waits for all threads, and returns whether any of them has a flag that is not 0.
   bool any(own<std::uint32_t>& flags) {
     std::uint32_t all = 0;
     for (const std::uint32_t flag : flags) all |= flag;
     return all != 0;
   }
-  /// As any(); replaces each count by the sum of those before it, and `sum` by that of all.
+  /// Like any(); also replaces each count by the sum of the counts before it, and sets `sum` to the sum of all counts.
   bool exclusive_sum_and_any(own<std::uint32_t>& counts, std::uint32_t& sum, own<std::uint32_t>& flags) {
     sum = 0;
     for (std::uint32_t& count : counts) {
@@ -45,19 +46,19 @@ class host_gap_group : public host_steps<128> {
     return any(flags);
   }
 
-  /// *word |= bits, whoever else does so at once.
+  /// Computes *word |= bits; other threads may set bits of the word at the same time.
   static void set_bits(std::uint32_t* word, std::uint32_t bits) { *word |= bits; }
 
-  /// Bytes from the last multiple of 4 to `from`; 0 where words may lie anywhere.
+  /// Returns the number of bytes from the last multiple of 4 to `from`, or 0 if words may lie anywhere.
   static std::uint32_t misalignment(const std::byte*) { return 0; }
 
-  /// Words 2 * index and 2 * index + 1 of a table.
+  /// Loads words 2 * index and 2 * index + 1 of a table.
   static void load_pair(const std::uint32_t* table, std::uint32_t index, std::uint32_t& even, std::uint32_t& odd) {
     even = table[std::size_t{2} * index];
     odd = table[std::size_t{2} * index + 1];
   }
 
-  /// The low 32 bits of (high:low) >> bits, and the high ones of (high:low) << bits, bits modulo 32.
+  /// Return the low 32 bits of (high:low) >> bits, and the high 32 bits of (high:low) << bits, for bits modulo 32.
   static std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, std::uint32_t bits) {
     return static_cast<std::uint32_t>(((std::uint64_t{high} << 32) | low) >> (bits % 32));
   }
@@ -65,7 +66,7 @@ class host_gap_group : public host_steps<128> {
     return static_cast<std::uint32_t>((((std::uint64_t{high} << 32) | low) << (bits % 32)) >> 32);
   }
   static std::uint32_t count_bits(std::uint32_t x) { return static_cast<std::uint32_t>(std::popcount(x)); }
-  /// Number of the lowest bit of x, which is not 0.
+  /// Returns the number of the lowest bit of x that is set; x is not 0.
   static std::uint32_t lowest_bit(std::uint32_t x) { return static_cast<std::uint32_t>(std::countr_zero(x)); }
 
  private:

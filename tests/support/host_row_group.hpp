@@ -14,7 +14,8 @@
 
 namespace ecq {
 
-/// `Threads` threads. What they report is kept: of the kind that comes first as errc orders them, the least number.
+/// Group of `Threads` threads. Of all that they report, it keeps the error that comes first in errc, with its smallest
+/// number.
 template <unsigned Threads>
 struct host_row_group : host_steps<Threads> {
   template <class Value>
@@ -23,18 +24,18 @@ struct host_row_group : host_steps<Threads> {
   errc reported = errc::ok;
   std::uint64_t number = 0;
 
-  /// The largest of the threads' values.
+  /// Returns the largest of the threads' values.
   std::uint32_t largest(const own<std::uint32_t>& values) const {
     std::uint32_t largest = 0;
     for (const std::uint32_t value : values) largest = value > largest ? value : largest;
     return largest;
   }
-  /// What `body()` returns, called by one thread, for all.
+  /// Calls `body()` in one thread, and returns its result to all.
   template <class Body>
   auto lead(Body&& body) const {
     return body();
   }
-  /// lead(body(sum)), of the threads' sums, added up by detail::fold.
+  /// Returns lead(body(sum)), where `sum` is the threads' sums added up by detail::fold.
   template <class Body>
   auto decide(own<detail::group_sums> sums, Body&& body) const {
     return body(detail::fold<Threads>(sums.data()));
@@ -46,7 +47,7 @@ struct host_row_group : host_steps<Threads> {
     number = where;
   }
 
-  /// Rounded once, subnormal numbers included, whatever compilers are told.
+  /// Products and quotients are rounded once, subnormal numbers included, whatever the compiler's options.
   static float multiply(float a, float b) { return a * b; }
   static double multiply(double a, double b) { return a * b; }
   static float divide(float a, float b) { return a / b; }

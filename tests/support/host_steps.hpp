@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What is alike in the stepped groups of the host: a step is taken by all threads, one after another.
+/// Common base of the host's stepped groups: all threads take a step, one after another.
 
 #include <array>
 #include <cstdint>

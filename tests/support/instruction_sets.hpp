@@ -1,5 +1,5 @@
 #pragma once
-// The instruction sets that a test goes through.
+// Instruction sets that tests go through.
 
 #include <algorithm>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace ecq_test {
 
-/// Those from `lowest` on that this machine has, or its best one if it has none of them. Any other would be its best
-/// one once more.
+/// Returns the instruction sets from `lowest` on that this machine has, or its best one if it has none of them. A set
+/// that the machine does not have would only be its best one once more.
 inline std::vector<ecq::instruction_set> sets_from(ecq::instruction_set lowest) {
   using ecq::instruction_set;
   const instruction_set best = ecq::machine_instruction_set();
@@ -20,7 +20,7 @@ inline std::vector<ecq::instruction_set> sets_from(ecq::instruction_set lowest) 
   return sets;
 }
 
-/// All that this machine has.
+/// Returns all instruction sets that this machine has.
 inline std::vector<ecq::instruction_set> machine_sets() { return sets_from(ecq::instruction_set::scalar); }
 
 }  // namespace ecq_test

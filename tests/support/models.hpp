@@ -22,7 +22,7 @@ struct tensor {
   std::string bytes;
 };
 
-/// `values`, rounded to elements of a number format or to float.
+/// Returns the bytes of `values`, converted to a number format or to float.
 template <class Element>
 std::string bytes_of(const std::vector<float>& values) {
   std::string bytes;

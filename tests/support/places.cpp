@@ -1,4 +1,4 @@
-// The one file that is compiled with the paths of this build.
+// Only this file is compiled with the paths of the build.
 
 #include "support/places.hpp"
 

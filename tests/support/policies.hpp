@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Every shipped policy, by concept, and those of a user. A new policy is tested against the laws of its concept by
-/// being listed here; lbfgs, which needs Eigen, is listed in laws/lbfgs_laws_test.cpp.
+/// Lists of all policies, by concept: those of the library and those of a user. To test a new policy against the laws
+/// of its concept, add it here. lbfgs, which needs Eigen, is in laws/lbfgs_laws_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ using all_quantizers =
                    ecq::scaled_quantizer<ecq::absmax_search, per_weight>, ecq::basic_entquant<widened_absmax>,
                    ecq::entrollm>;
 
-/// Third argument of TYPED_TEST_SUITE: tests carry the policy's own name, behind a number where it has company.
+/// Third argument of TYPED_TEST_SUITE: names tests by the policy's number, followed by its name if it has one.
 struct policy_names {
   template <class Policy>
   static std::string GetName(int index) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A square matrix quantised with one scale a row, and what the figures are about.
+/// Quantises a matrix and measures the result.
 
 #include <cmath>
 #include <cstddef>
@@ -21,7 +21,7 @@ struct quantized_figures {
   unsigned unique_values = 0;
 };
 
-/// Throws if the quantiser fails.
+/// Quantises `weights` and returns the figures of the result. Throws if the quantiser fails.
 template <class Format, class Quantizer>
 quantized_figures figures_of(const Quantizer& quantizer, const std::vector<float>& weights, std::size_t rows) {
   const std::size_t columns = weights.size() / rows;

@@ -1,5 +1,5 @@
 #pragma once
-// Weights quantised as a device does it, by groups of threads, on the host.
+// Quantises weights on the host as a device does, by groups of threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -57,7 +57,8 @@ codes_and_scales quantized_by_groups(const ecq::weights_view& weights, double la
   return out;
 }
 
-/// Precondition: rows that have weights. `most_staged`, a multiple of 4096: weights a group has room for.
+/// Precondition: rows have weights. `most_staged`, a multiple of 4096, is the number of weights that a group has room
+/// for.
 template <class Format>
 codes_and_scales quantized_by_rows(const ecq::weights_view& weights, double lambda, std::uint64_t most_staged) {
   return ecq::threads_of_row(weights.columns()) == 32 ? quantized_by_groups<Format, 32>(weights, lambda, most_staged)

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A warp on the host that remembers which memory it asked for ahead of its need, and which it copied.
+/// A host_warp that records which memory it prefetches and which it copies.
 
 #include <cstddef>
 #include <cstdint>

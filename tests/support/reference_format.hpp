@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Number formats modelled the slow way, to check the fast way: every value is listed in double precision, encoding
-/// searches the list, and the rounding boundaries are walked one by one.
+/// Slow models of number formats, to check the fast ones: every value is listed in double precision, encoding searches
+/// the list, and all rounding boundaries are tried one by one.
 
 #include <gtest/gtest.h>
 
@@ -15,19 +15,19 @@
 
 namespace ecq_test {
 
-/// The non-negative half of a format whose sign is a separate bit.
+/// Non-negative half of a format whose sign is a separate bit.
 struct reference_float {
   int bits = 8;
-  std::vector<double> values;   ///< values[code] for every finite code without sign, ascending
-  double next = 0;              ///< the value that would follow the largest, were there one more code
-  bool overflows = false;       ///< rounding up to `next` gives infinity, the code after the largest
+  std::vector<double> values;   ///< values[code] for every finite code without sign, in ascending order
+  double next = 0;              ///< value that would follow the largest if there were one more code
+  bool overflows = false;       ///< whether rounding up to `next` gives infinity, the code after the largest
   std::uint32_t quiet_nan = 0;  ///< code of NaN without sign
-  std::uint32_t first_nan = 0;  ///< the codes from here on are NaN
+  std::uint32_t first_nan = 0;  ///< the codes from this one on are NaN
 
   std::uint32_t sign_bit() const { return 1U << (bits - 1); }
 
-  /// `top_is_special`: the largest exponent holds infinity and NaN, as in IEEE 754; otherwise only the last code is
-  /// NaN.
+  /// Makes the model of a format. If `top_is_special`, the largest exponent holds infinity and NaN, as in IEEE 754;
+  /// otherwise only the last code is NaN.
   static reference_float make(int exponent_bits, int mantissa_bits, bool top_is_special, bool overflows) {
     reference_float format;
     format.bits = 1 + exponent_bits + mantissa_bits;
@@ -79,7 +79,7 @@ struct reference_float {
 inline float above(float value) { return std::nextafter(value, std::numeric_limits<float>::infinity()); }
 inline float below(float value) { return std::nextafter(value, -std::numeric_limits<float>::infinity()); }
 
-/// Encoding agrees at `value`, at the floats next to it, and at their negatives.
+/// Expects encoding to agree at `value`, at the floats next to it, and at their negatives.
 template <class Format, class Reference>
 void expect_same_around(const Reference& reference, float value) {
   for (const float near : {below(value), value, above(value)}) {
@@ -89,7 +89,8 @@ void expect_same_around(const Reference& reference, float value) {
   }
 }
 
-/// Floats of every kind: zeros, subnormals, infinities, NaN with payloads, and a walk through all exponents.
+/// Expects encoding to agree at floats of every kind: zeros, subnormals, infinities, NaN with payloads, and a walk
+/// through all exponents.
 template <class Format, class Reference>
 void expect_same_everywhere(const Reference& reference) {
   std::vector<std::uint32_t> words = {0x00000000, 0x00000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000,
@@ -103,7 +104,7 @@ void expect_same_everywhere(const Reference& reference) {
   }
 }
 
-/// Every code and every rounding boundary of a floating-point format.
+/// Expects agreement at every code and every rounding boundary of a floating-point format.
 template <class Format>
 void expect_conforms(const reference_float& reference) {
   for (std::uint32_t code = 0; code < 2 * reference.sign_bit(); ++code) {
@@ -129,7 +130,7 @@ void expect_conforms(const reference_float& reference) {
   expect_same_everywhere<Format>(reference);
 }
 
-/// Consecutive integers, code = value modulo 256; saturates, and NaN is 0.
+/// Consecutive integers, where code = value modulo 256. Encoding saturates; NaN becomes 0.
 struct reference_integer {
   int smallest = 0;
   int largest = 0;
@@ -149,7 +150,7 @@ struct reference_integer {
   }
 };
 
-/// Every code and every rounding boundary of an integer format of one byte a code.
+/// Expects agreement at every code and every rounding boundary of an integer format with one byte per code.
 template <class Format>
 void expect_conforms(const reference_integer& reference) {
   for (int value = reference.smallest; value <= reference.largest; ++value) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Streams of a liar who knows the format: whatever was changed, the checksums are right again.
+/// Corrupt streams with correct checksums, as somebody who knows the format would forge them.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace ecq_test {
 
-/// Calls `use(entry, kind, part)` for each entry of the directory of what was a stream once, as far as it and what it
-/// names lie within the bytes; `entry` is where it lies.
+/// Calls `use(entry, kind, part)` for each directory entry of bytes that were once a stream; `entry` is its offset.
+/// Skips entries of unknown kind and all that do not lie within the bytes, or name bytes that do not.
 template <class Use>
 void for_each_section(std::span<const std::byte> blob, Use&& use) {
   if (blob.size() < ecq::stream_header::fixed_bytes) return;
@@ -29,7 +29,7 @@ void for_each_section(std::span<const std::byte> blob, Use&& use) {
   }
 }
 
-/// Writes the header checksum that the bytes should have.
+/// Writes the header checksum that fits the bytes.
 inline void seal_header(std::span<std::byte> blob) {
   if (blob.size() < ecq::stream_header::fixed_bytes) return;
   ecq::stream_header header;
@@ -39,7 +39,7 @@ inline void seal_header(std::span<std::byte> blob) {
   ecq::store_le(&blob[ecq::stream_header::checksum_offset], header.checksum(blob));
 }
 
-/// Writes all checksums that the bytes should have: those of chunks only if the stream can be parsed.
+/// Writes all checksums that fit the bytes; those of chunks only if the stream can be parsed.
 inline void seal(std::span<std::byte> blob) {
   seal_header(blob);
   const auto stream = ecq::encoded_stream::parse(blob);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Codes that lie on a trellis, with their indices, walked step by step as docs/format.md says.
+/// Codes on a trellis and their indices, computed step by step as docs/format.md says.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct trellis_path {
   std::vector<std::uint8_t> codes;
 };
 
-/// The codes of `indices`, the first of which is that of the stream.
+/// Returns the codes of `indices`, of which the first is also the first of the stream.
 inline std::vector<std::uint8_t> path_of(const ecq::trellis& walk, const std::vector<std::uint8_t>& indices) {
   std::vector<std::uint8_t> codes;
   unsigned states[32] = {};
@@ -31,8 +31,8 @@ inline std::vector<std::uint8_t> path_of(const ecq::trellis& walk, const std::ve
   return codes;
 }
 
-/// A path of `count` codes whose indices are a bell around 0 of width `spread`, one in 40 anything that is no farther
-/// from 0 than `farthest`, at most 63.
+/// Returns a path of `count` codes. Its indices are bell-shaped around 0, as code_source::bell() makes them from
+/// `spread`; one in 40 is any index no farther from 0 than `farthest`, which is at most 63.
 inline trellis_path random_path(const ecq::trellis& walk, std::size_t count, unsigned spread, unsigned farthest = 63) {
   code_source random(count + spread + walk.state_bits);
   trellis_path made{random.bell(count, spread), {}};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Policies as a user would define them: what the library has never heard of.
+/// Policies as users would define them, unknown to the library.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ struct fp8_e3m4 {
   code_type bits = 0;
 };
 
-/// The nearest of a list of ascending values; codes beyond them are no numbers.
+/// Format that rounds to the nearest of the ascending values of `Table`; codes beyond them are NaN.
 template <class Table>
 struct listed_format {
   using code_type = std::uint8_t;
@@ -77,7 +77,7 @@ struct nf4_table : listed_format<nf4_values> {
   static constexpr std::string_view name = "nf4_table";
 };
 
-/// 256 values that are known at run time alone, as those of clusters are.
+/// 256 values that are known only at run time, like those of clusters.
 struct clusters {
   static const std::array<float, 256>& values() {
     static const std::array<float, 256> all = [] {
@@ -95,7 +95,7 @@ struct clustered : listed_format<clusters> {
   static constexpr std::string_view name = "clustered";
 };
 
-/// Two codes for one value, as formats with two zeros have.
+/// Format with two codes for each value, like formats with two zeros.
 struct two_for_one {
   using code_type = std::uint8_t;
 
@@ -114,7 +114,7 @@ struct two_for_one {
   code_type bits = 0;
 };
 
-/// All codes but two are NaN.
+/// Format whose codes are NaN, all but two.
 struct nearly_all_nan {
   using code_type = std::uint8_t;
 
@@ -131,7 +131,7 @@ struct nearly_all_nan {
   code_type bits = 0;
 };
 
-/// Five bits from a zero point.
+/// Unsigned integers of five bits, with a zero point.
 struct uint5 {
   using code_type = std::uint8_t;
 
@@ -150,7 +150,7 @@ struct uint5 {
   code_type bits = 0;
 };
 
-/// |error|^3.
+/// Distortion |error|^3.
 struct cubic_error {
   static constexpr std::string_view name = "cubic_error";
   static constexpr int degree = 3;
@@ -161,7 +161,7 @@ struct cubic_error {
   }
 };
 
-/// A distortion that nothing changes.
+/// Distortion that is always 0.
 struct no_error {
   static constexpr std::string_view name = "no_error";
   static constexpr int degree = 1;
@@ -169,7 +169,7 @@ struct no_error {
   static constexpr float of(float) noexcept { return 0.0F; }
 };
 
-/// Twice as much for each code as l1_norm.
+/// Regulariser with twice the weight of l1_norm for each code.
 struct doubled_norm {
   static constexpr std::string_view name = "doubled_norm";
 
@@ -179,7 +179,7 @@ struct doubled_norm {
   }
 };
 
-/// One scale for two rows, and one for each weight.
+/// Granularities with one scale for two rows, and with one for each weight.
 struct per_two_rows {
   constexpr ecq::group_layout layout(std::size_t rows, std::size_t columns) const noexcept {
     return {rows, columns, 2, std::max(columns, std::size_t{1})};
@@ -191,7 +191,7 @@ struct per_weight {
   }
 };
 
-/// The scale of AbsMax, so much larger as lambda says.
+/// Scale of AbsMax, enlarged by a factor of 1 + lambda.
 struct widened_absmax {
   static constexpr std::string_view name = "widened_absmax";
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Synthetic weights that the figures in the tests are measured on: rows x columns, row-major, rounded to BF16.
+/// Synthetic weights on which the tests' figures were measured: rows x columns, row-major, rounded to BF16.
 
 #include <cmath>
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace ecq_test {
 
-/// Standard normal and uniform numbers from std::mt19937_64, whose output the standard fixes (its distributions are
-/// each library's own).
+/// Standard normal and uniform numbers from std::mt19937_64. The standard fixes the output of the engine, but leaves
+/// its distributions to each library.
 class random_numbers {
  public:
   explicit random_numbers(std::uint64_t seed) : engine_(seed) {}
 
-  /// In (0, 1).
+  /// Returns a number in (0, 1).
   double uniform() { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53; }
 
-  /// Box and Muller.
+  /// Returns a standard normal number (Box and Muller).
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
 
-  /// Student's t with 4 degrees of freedom: the chi-squared variable of 4 is -2 ln(u v).
+  /// Returns a number of Student's t distribution with 4 degrees of freedom. -2 ln(u v) is chi-squared of 4.
   double student_t4() {
     const double chi_squared = -2 * (std::log(uniform()) + std::log(uniform()));
     return normal() / std::sqrt(chi_squared / 4);
@@ -38,7 +38,7 @@ class random_numbers {
   std::mt19937_64 engine_;
 };
 
-/// N(0, sigma^2).
+/// Returns weights from N(0, sigma^2).
 inline std::vector<float> gaussian(std::size_t rows, std::size_t columns, std::uint64_t seed = 1, float sigma = 0.02F) {
   random_numbers random(seed);
   std::vector<float> weights(rows * columns);
@@ -46,7 +46,7 @@ inline std::vector<float> gaussian(std::size_t rows, std::size_t columns, std::u
   return weights;
 }
 
-/// sigma times Student's t with 4 degrees of freedom.
+/// Returns weights from sigma times Student's t with 4 degrees of freedom.
 inline std::vector<float> student_t4(std::size_t rows, std::size_t columns, std::uint64_t seed = 1,
                                      float sigma = 0.02F) {
   random_numbers random(seed);
@@ -55,7 +55,7 @@ inline std::vector<float> student_t4(std::size_t rows, std::size_t columns, std:
   return weights;
 }
 
-/// Rows of log-normal scale (sigma of the logarithm 0.5), one weight in a thousand 20 times as large.
+/// Returns rows of log-normal scale (sigma of the logarithm 0.5), with one weight in a thousand 20 times as large.
 inline std::vector<float> row_varying(std::size_t rows, std::size_t columns, std::uint64_t seed = 1,
                                       float sigma = 0.02F) {
   random_numbers random(seed);

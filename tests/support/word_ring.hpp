@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The fast memory that a chunk decoder of the host takes for a warp's words.
+/// Memory for the words of a warp, for chunk decoders on the host.
 
 #include <cstddef>
 
@@ -8,7 +8,7 @@
 
 namespace ecq_test {
 
-/// For one chunk after another on this thread.
+/// Returns the memory for one chunk after another on this thread.
 inline std::byte* word_ring() {
   alignas(8) thread_local std::byte ring[ecq::word_ring_bytes];
   return ring;

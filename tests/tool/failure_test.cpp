@@ -60,7 +60,6 @@ TEST_F(Tool, NoticesEveryDamageItIsShown) {
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << step % 8));
     write_text(path("damaged"), damaged);
     SCOPED_TRACE("byte " + std::to_string(at));
-    // Tensors that pass through have no checksum of their own: there --against tells.
     const outcome checked = run({"verify", path("damaged"), "--against", model});
     expect_failure(checked, 1, {});
   }
@@ -214,11 +213,11 @@ TEST_F(Tool, KeepsHostileNamesOnOneLine) {
 }
 
 TEST_F(Tool, ShowsWhatHidesInNames) {
-  // In parts, because no tool that looks at these sources should see the marks of direction either.
+  // In parts, so that no tool that looks at these sources sees the direction marks either.
   const std::string hidden =
       std::string("a\xc2\x9b\x32J\xe2\x80") + "\xaegpj.\xe2\x81" + "\xa6\xd8\x9c\xe2\x80\x8b.\xff";
   const std::string shown = R"(a\u009b2J\u202egpj.\u2066\u061c\u200b.\xff)";
-  const std::string name = hidden.substr(0, hidden.size() - 1);  // names of tensors are UTF-8, those of files anything
+  const std::string name = hidden.substr(0, hidden.size() - 1);  // names of tensors are UTF-8, names of files any bytes
   const float bad = std::numeric_limits<float>::quiet_NaN();
   write_safetensors(path("model"), {{name, "F32", {1, 1}, f32_bytes({bad})}});
   expect_failure(run({"compress", path("model"), "-o", path("out"), "--lambda", "4"}), 1,
@@ -243,7 +242,7 @@ TEST_F(Tool, EndsABlockPatternThatNeverWould) {
                  {"block pattern '(a+)+$'", "takes too long"});
 }
 
-/// Weights that take about a second to compress.
+/// Writes weights that take about a second to compress.
 void write_large_model(const std::string& path) {
   std::vector<float> weights(2048 * 1024);
   for (std::size_t index = 0; index < weights.size(); ++index) {

@@ -1,4 +1,4 @@
-// Models in folders, parts of them, and layers that are compressed otherwise.
+// Models in folders, parts of them, and layers that are compressed differently.
 
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ using tool_test::write_text;
 
 class FolderTool : public Tool {
  protected:
-  /// A folder with one model, its configuration and a file in a folder below.
+  /// Makes a folder with one model, its configuration and a file in a subfolder.
   std::string model_folder() const {
     const std::string folder = path("model");
     std::filesystem::create_directories(folder + "/tokenizer");
@@ -40,7 +40,7 @@ TEST_F(FolderTool, TakesAndMakesFolders) {
   for (const std::string name : {"/model.safetensors", "/config.json", "/tokenizer/vocab.txt"}) {
     EXPECT_TRUE(read_text(back + name) == read_text(model + name)) << name;
   }
-  // A name of a file asks for a file.
+  // The name of a file asks for a file.
   ask({"compress", model, "-o", path("one.safetensors"), "--bits", "3"});
   EXPECT_TRUE(std::filesystem::is_regular_file(path("one.safetensors")));
   EXPECT_EQ(run({"compress", model, "-o", model, "--bits", "3"}).exit_code, 1);
@@ -129,7 +129,7 @@ TEST_F(FolderTool, PartsShareALambda) {
   EXPECT_EQ(run({"compress", generated(), "-o", path("x"), "--lambda", "5", "--part", "0/2"}).exit_code, 1);
 }
 
-// A folder named by mistake has files of the same names more often than not.
+// A folder that is given by mistake often has files of the same names.
 TEST_F(FolderTool, ReplacesNoOtherModel) {
   const std::string model = model_folder(), other = path("other"), packed = path("packed"), restored = path("restored");
   std::filesystem::create_directory(other);
@@ -184,7 +184,7 @@ TEST_F(FolderTool, TellsWhichPatternsMatchNothing) {
   EXPECT_NE(run(with).out.find("no match         for the pattern 'typo*'"), std::string::npos);
 }
 
-// Vectors are never compressed, and what is excluded has no fallback.
+// Vectors are never compressed, and excluded tensors have no fallback.
 TEST_F(FolderTool, TellsWhichPatternsHaveNoEffect) {
   const std::vector<std::string> with = {"compress",   generated(), "-o",        path("packed.safetensors"),
                                          "--lambda",   "5",         "--include", "*norm*",

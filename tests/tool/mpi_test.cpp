@@ -23,14 +23,14 @@ using tool_test::Tool;
 class Mpi : public Tool {
  protected:
   void SetUp() override {
-    // What Open MPI wants to hear on a machine of few cores, perhaps as root. MPICH does not look.
+    // Settings that Open MPI needs on a machine of few cores, perhaps as root. MPICH ignores them.
     for (const char* name :
          {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
       ::setenv(name, "1", 1);
     }
-    // Who fails has said so before it ends: nothing has to be waited for.
+    // A process that fails reports it before it ends, so there is nothing to wait for.
     ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1);
-    // Runs that begin at the same time trip over each other where they make one folder of all.
+    // Runs that begin at the same time get in each other's way if they create the same folder.
     fs::create_directories(path("mpi"));
     for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
       ::setenv(name, path("mpi").c_str(), 1);
@@ -121,7 +121,7 @@ TEST_F(Mpi, AllFailTogether) {
     EXPECT_NE(result.exit_code, 0);
     EXPECT_EQ(result.out, "");
     EXPECT_NE(result.err.find("ecq-mpi: "), std::string::npos) << result.err;
-    EXPECT_EQ(result.err.find("ecq-mpi: "), result.err.rfind("ecq-mpi: ")) << result.err;  // said once
+    EXPECT_EQ(result.err.find("ecq-mpi: "), result.err.rfind("ecq-mpi: ")) << result.err;  // reported once
   }
   const outcome help = run_with(2, {"--help"});
   EXPECT_EQ(help.exit_code, 0);

@@ -1,4 +1,4 @@
-// The chart is well-formed XML whatever the names and numbers are, and shows what it was given.
+// The chart is well-formed XML, whatever the names and numbers are, and shows the data that it is given.
 
 #include "../../examples/ecq/plot_svg.hpp"
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Every tag is closed in order, every attribute quoted, and text holds no bare '<' or '&'.
+/// Whether every tag is closed in order, every attribute is quoted, and text holds no bare '<' or '&'.
 testing::AssertionResult well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = 0; at < xml.size(); ++at) {
@@ -62,7 +62,7 @@ TEST(PlotSvg, ShowsEveryPointSeriesAndLabel) {
   EXPECT_EQ(occurrences(svg, "<polygon"), 1U + 1U);
 }
 
-// Orders of magnitude are equally far apart, and 0 lies at the bottom.
+// Orders of magnitude are equally far apart, and 0 is at the bottom.
 TEST(PlotSvg, ShowsOrdersOfMagnitude) {
   const std::string svg =
       tool::to_svg({"t", "s", "x", "y", {{"n", {{11, 0}, {12, 0.25}, {13, 2.5}, {14, 25}}}}, /*log_y=*/true});

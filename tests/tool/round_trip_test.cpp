@@ -1,4 +1,4 @@
-// The main job from end to end: generate, compress, verify, decompress, inspect, compare, and what each answers.
+// The main job from end to end, with all answers: generate, compress, verify, decompress, inspect, compare.
 
 #include <cmath>
 #include <cstring>
@@ -23,7 +23,7 @@ void expect_keys(const json& object, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " in " << object.dump();
 }
 
-/// rows x columns numbers that look like weights: sums of four uniform ones.
+/// Returns `count` numbers that look like weights: sums of four uniform numbers.
 std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
   std::vector<float> weights(count);
   for (float& weight : weights) {
@@ -37,7 +37,7 @@ std::vector<float> some_weights(std::size_t count, std::uint64_t seed) {
   return weights;
 }
 
-// Those that a file names, and those that stand out.
+// Weights that a file names, and weights that stand out.
 TEST_F(Tool, KeepsWeightsExact) {
   const std::string model = path("model.safetensors"), packed = path("packed.safetensors"), names = path("names.json");
   auto weights = some_weights(64 * 300, 5);
@@ -90,8 +90,7 @@ TEST_F(Tool, CompressesWithoutLoss) {
   EXPECT_NE(run({"compress", model, "-o", packed, "--lossless", "--bits", "3"}).exit_code, 0);
 }
 
-// Made for speed, codes take a little more and mean the same; made for size, nothing changes.
-// A rate that only more than 8 bits before coding would reach.
+// A rate that only codes of more than 8 bits before coding would reach.
 TEST_F(Tool, SaysWhereAbsMaxTakesFewerBits) {
   ask({"generate", path("model"), "--preset", "tiny"});
   const std::vector<std::string> compress{"compress", path("model"), "-o", path("out"), "--method", "tcq8", "--bits"};
@@ -108,6 +107,7 @@ TEST_F(Tool, SaysWhereAbsMaxTakesFewerBits) {
   EXPECT_EQ(run(at("3", "--threads=1")).out.find("codes get no finer"), std::string::npos);
 }
 
+// Codes made for speed take a little more and decode to the same weights; making them for size changes nothing.
 TEST_F(Tool, CompressesForSpeed) {
   const std::string model = generated(), packed = path("packed.safetensors");
   const std::string plain = path("plain.safetensors"), fast = path("fast.safetensors");
@@ -321,7 +321,7 @@ TEST_F(Tool, ReportsTheDistortionThatThereIs) {
   EXPECT_EQ((*row)["weights"], 96 * 200);
 }
 
-// JSON has no infinities: they are strings that say which one.
+// JSON has no infinities, so they are strings that say which one.
 TEST_F(Tool, NamesNumbersThatAreNotFinite) {
   const std::string model = path("model"), other = path("other"), packed = path("packed");
   const std::vector<float> zeros(64 * 64), weights = some_weights(64 * 64, 2);

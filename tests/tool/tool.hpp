@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built tool and looks at what it answers and leaves behind.
+// Runs the built tool, and inspects its answers and the files that it leaves behind.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ class process {
   pid_t id_ = -1;
 };
 
-/// A folder for the checkpoints of one test and another, out of sight, for what the tool prints.
+/// A folder for the checkpoints of one test, and another one, apart from it, for the output of the tool.
 class Tool : public testing::Test {
  protected:
   Tool() {
@@ -116,7 +116,7 @@ class Tool : public testing::Test {
     return process(root_ / "log", arguments, RLIM_INFINITY, -1, -1, program).wait();
   }
 
-  /// Runs what must succeed with --json and gives its answer.
+  /// Runs a command that must succeed, with --json, and returns its answer.
   json ask(std::vector<std::string> arguments) const {
     arguments.emplace_back("--json");
     const outcome result = run(arguments);
@@ -127,7 +127,7 @@ class Tool : public testing::Test {
     return answer;
   }
 
-  /// Names in the test's folder, sorted.
+  /// Returns the names in the test's folder, sorted.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(root_ / "work")) names.push_back(entry.path().filename().string());
@@ -146,7 +146,7 @@ class Tool : public testing::Test {
   fs::path root_;
 };
 
-/// The one line of every failure: "ecq: <what>: <where>", nothing on stdout.
+/// Expects the one line of every failure, "ecq: <what>: <where>", and nothing on stdout.
 inline void expect_failure(const outcome& result, int exit_code, const std::vector<std::string>& mentions) {
   EXPECT_EQ(result.exit_code, exit_code) << result.err;
   EXPECT_EQ(result.out, "");
@@ -161,7 +161,7 @@ struct raw_tensor {
   std::string bytes;
 };
 
-/// A safetensors file, written here from its public description alone.
+/// Writes a safetensors file, by its public description alone.
 inline void write_safetensors(const fs::path& path, const std::vector<raw_tensor>& tensors) {
   json header = json::object();
   std::string body;
@@ -178,7 +178,7 @@ inline void write_safetensors(const fs::path& path, const std::vector<raw_tensor
   write_text(path, size + text + body);
 }
 
-/// Little-endian FP32.
+/// Returns `values` as little-endian FP32.
 inline std::string f32_bytes(const std::vector<float>& values) {
   std::string bytes;
   for (const float value : values) {
@@ -189,7 +189,7 @@ inline std::string f32_bytes(const std::vector<float>& values) {
   return bytes;
 }
 
-/// The numbers of a safetensors file's F32 or BF16 tensor, read from the file alone.
+/// Returns the numbers of an F32 or BF16 tensor of a safetensors file, read from the file alone.
 inline std::vector<float> read_values(const fs::path& path, const std::string& name) {
   const std::string file = read_text(path);
   std::uint64_t header_size = 0;

@@ -152,7 +152,7 @@ TEST_F(Tool, DoesNotWriteToStandardOutput) {
 
 TEST_F(Tool, IsQuietWhenNobodyReadsOn) {
   const std::string model = generated();
-  for (const bool ignored : {false, true}) {  // whether SIGPIPE is when the tool starts
+  for (const bool ignored : {false, true}) {  // whether SIGPIPE is ignored when the tool starts
     for (const auto& arguments : std::vector<std::vector<std::string>>{
              {"inspect", model}, {"inspect", model, "--json"}, {"--help"}, {"compress", model, "-o", path("packed")}}) {
       int ends[2];
@@ -186,7 +186,7 @@ TEST_F(Tool, DrawsProgressOnTerminalsAlone) {
     ::close(other);
     std::string drawn;
     std::array<char, 4096> some;
-    // A read returns what has arrived so far, and fails once all has, as nobody writes any more.
+    // A read returns the bytes that have arrived so far. It fails after the last one, as nobody writes any more.
     for (ssize_t count = 0; (count = ::read(terminal, some.data(), some.size())) > 0;) {
       drawn.append(some.data(), static_cast<std::size_t>(count));
     }

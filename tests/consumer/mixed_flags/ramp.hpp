@@ -4,7 +4,7 @@
 #include <ecq/ecq.hpp>
 #include <vector>
 
-/// The compressed bytes of the same weights, whichever unit it is compiled in.
+/// Returns the compressed bytes of the same weights, in whichever unit it is compiled.
 inline std::vector<std::byte> compress_ramp() {
   std::vector<float> data;
   for (int i = 0; i < 16384; ++i) data.push_back(static_cast<float>((i * i) % 1009 - 504) * 0.001F);

@@ -1,6 +1,6 @@
 #pragma once
-// One block of threads on one thread of the operating system. A thread runs until it waits for others of its warp or
-// block; then the next one runs. Who comes first is turned about from block to block, so that a missing barrier shows.
+// A block of threads on one thread of the operating system. A thread runs until it waits for others of its warp or
+// block; then the next one runs. The order changes from block to block, so that a missing barrier shows.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ namespace ecq_emulated {
 
 inline constexpr unsigned most_threads = 1024;
 
-/// What a lane brings to a collective operation.
+/// Contribution of a lane to a collective operation.
 struct arrival {
   const char* what = nullptr;
   unsigned line = 0;
@@ -52,7 +52,7 @@ class block {
     return only;
   }
 
-  /// Runs body(context) in each of `threads` threads. Empty, or what went wrong.
+  /// Runs body(context) in each of `threads` threads. Returns a text of what went wrong, empty if nothing did.
   std::string run(unsigned threads, void (*body)(void*), void* context, std::uint32_t order) {
     body_ = body;
     context_ = context;
@@ -73,7 +73,7 @@ class block {
     return report();
   }
 
-  /// The result of a collective operation of the lanes in `mask` for the lane that calls.
+  /// Returns the result of a collective operation of the lanes in `mask` for the calling lane.
   std::uint64_t collective(const arrival& mine) {
     const unsigned lane = thread_ % 32;
     warp& own = warps_[thread_ / 32];
@@ -86,8 +86,8 @@ class block {
   }
 
   struct votes {
-    unsigned threads = 0;  ///< that have arrived
-    int set = 0;           ///< whose value was not zero
+    unsigned threads = 0;  ///< number that have arrived
+    int set = 0;           ///< number with a value other than zero
   };
 
   /// Waits for all threads of the block that have not left.
@@ -113,7 +113,7 @@ class block {
   struct warp {
     std::uint32_t alive = 0;
     std::uint32_t runnable = 0;
-    std::uint32_t waiting = 0;  ///< for others of the warp
+    std::uint32_t waiting = 0;  ///< lanes that wait for others of the warp
     std::uint32_t at_barrier = 0;
     arrivals lanes;
     std::array<std::uint64_t, 32> results{};
@@ -127,7 +127,7 @@ class block {
     }
   }
 
-  /// The thread that runs is done. Others do not wait for it any longer.
+  /// Ends the running thread; others no longer wait for it.
   void leave() {
     warp& own = warps_[thread_ / 32];
     const std::uint32_t lane = 1U << (thread_ % 32);
@@ -148,7 +148,7 @@ class block {
 
   static unsigned lowest(std::uint32_t mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
 
-  /// Lets all go on who wait as `mine` does, if they are all that its mask names and that have not left.
+  /// Lets the lanes go on that wait like `mine`, if they are all lanes of its mask that have not left.
   static bool complete(warp& own, const arrival& mine) {
     const std::uint32_t members = mine.mask & own.alive;
     if ((own.waiting & members) != members) return false;
@@ -174,7 +174,7 @@ class block {
     return true;
   }
 
-  /// The next thread that can run: of this warp, else of another.
+  /// Switches to the next thread that can run, of this warp or else of another.
   void resume_next(fiber& mine) {
     const bool forwards = (order_ & 1U) != 0;
     unsigned number = thread_ / 32 % warp_count_;
@@ -191,13 +191,13 @@ class block {
     fail("threads wait for each other");
   }
 
-  /// Back to the host for good. What the threads' stacks own is lost, so nobody allocates here.
+  /// Returns to the host for good. Objects on the threads' stacks are never destroyed, so nothing is allocated there.
   void fail(const char* why) {
     why_ = why;
     fibers_[thread_]->switch_to(host_);
   }
 
-  /// Why, and what each different wait was about.
+  /// Returns the reason of the failure, and what each different wait was about.
   std::string report() const {
     std::string text =
         std::string(why_) + ": block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(thread_);

@@ -1,5 +1,5 @@
 #pragma once
-// Stacks that one thread of the operating system switches between: each is a thread of a block.
+// Stacks between which one thread of the operating system switches. Each stack is a thread of a block.
 
 #include <sys/mman.h>
 
@@ -25,8 +25,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-// Keeps what a function call has to keep, leaves the stack pointer at *from and goes on where `to` was left. A context
-// of the C library would make two system calls each time; collectives switch once a lane.
+// Saves the registers that a function must preserve, leaves the stack pointer at *from, and goes on where `to` was
+// left. A context of the C library would make two system calls each time, and collectives switch once per lane.
 extern "C" void ecq_emulated_switch(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -96,7 +96,7 @@ namespace ecq_emulated {
   std::abort();
 }
 
-/// A stack that runs `body`, which never returns; without a body the stack that runs already.
+/// Stack that runs `body`, which never returns; without a body, the stack that is already running.
 class fiber {
  public:
   fiber() = default;
@@ -118,15 +118,15 @@ class fiber {
     munmap(stack_ - guard, guard + stack_bytes);
   }
 
-  /// From the beginning of `body`; what runs on the stack is forgotten.
+  /// Makes the fiber begin at the beginning of `body`; whatever ran on the stack is forgotten.
   void start_again() {
     ASAN_UNPOISON_MEMORY_REGION(stack_, stack_bytes);
     fake_stack_ = nullptr;
     void (*const entry)() = &enter;
     std::byte* const top = stack_ + stack_bytes;
 #if defined(__x86_64__)
-    constexpr std::size_t frame = 64;         // six registers, where to go, and where nobody returns to
-    constexpr std::size_t link = frame - 16;  // of where to go
+    constexpr std::size_t frame = 64;         // six registers, the address to go to, an unused return address
+    constexpr std::size_t link = frame - 16;  // offset of the address to go to
 #else
     constexpr std::size_t frame = 160;
     constexpr std::size_t link = 8;
@@ -136,7 +136,7 @@ class fiber {
     stack_pointer_ = top - frame;
   }
 
-  /// Leaves this fiber, which runs, for `next`. Returns when somebody switches back.
+  /// Leaves this fiber, which is running, for `next`. Returns when another fiber switches back.
   void switch_to(fiber& next) {
     left_ = this;
     entered_ = &next;
@@ -148,7 +148,7 @@ class fiber {
   }
 
  private:
-  static constexpr std::size_t guard = std::size_t{64} << 10;  // whatever a page is
+  static constexpr std::size_t guard = std::size_t{64} << 10;  // a multiple of every system's page size
 #if defined(ECQ_EMULATED_ASAN)
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 #else

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels call: the functions of a device that the library uses, no more.
+// The device functions that the library's kernels call, and no others.
 
 #include <algorithm>
 #include <bit>
@@ -45,7 +45,7 @@ inline std::uint32_t ballot(const char* what, std::uint32_t mask, bool set, unsi
   return static_cast<std::uint32_t>(block::current().collective({what, line, mask, set ? 1U : 0U, 0, result}));
 }
 
-/// The value of lane `from`, or garbage if that takes no part.
+/// Returns the value of lane `from`, or garbage if that lane takes no part.
 template <class Value>
 Value shuffle(const char* what, std::uint32_t mask, Value value, unsigned from, unsigned line) {
   const auto result = [](const arrivals& lanes, std::uint32_t members, unsigned lane) {

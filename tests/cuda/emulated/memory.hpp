@@ -1,6 +1,6 @@
 #pragma once
-// Memory of the emulated device: out of reach of the host, as on a device, unless a copy or a kernel is at work;
-// between pages that nobody may touch and, under AddressSanitizer, poisoned to the byte.
+// Memory of the emulated device. As on a device, the host cannot reach it, unless a copy or a kernel is running. It
+// lies between pages that nobody may touch and, under AddressSanitizer, is poisoned to the byte.
 
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ class device_heap {
     return heap;
   }
 
-  /// `size` bytes of garbage, aligned to 256 as a device aligns them; null where there is no room.
+  /// Returns `size` bytes of garbage, aligned to 256 like those of a device; null if there is no room.
   std::byte* allocate(std::size_t size) {
     if (size > capacity - used_) return nullptr;
     const std::size_t inner = (size + page - 1) / page * page;
@@ -41,7 +41,7 @@ class device_heap {
     return user;
   }
 
-  /// False for what was not allocated.
+  /// Releases an allocation; returns false if there is none at this address.
   bool release(std::byte* user) {
     const auto found = regions_.find(user);
     if (found == regions_.end()) return false;
@@ -67,8 +67,8 @@ class device_heap {
     return offset <= found->second.size && size <= found->second.size - offset;
   }
 
-  /// Whether `word` is the address of something that the host has and the device has not. Small addresses are taken for
-  /// numbers.
+  /// Whether `word` is the address of memory that belongs to the host and not to the device. Small addresses are taken
+  /// for numbers.
   bool is_host_address(std::uint64_t word) const {
     if (word < std::uint64_t{1} << 45 || word >= std::uint64_t{1} << 47) return false;
     auto* const at = reinterpret_cast<std::byte*>(word);
@@ -79,7 +79,7 @@ class device_heap {
     return mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
   }
 
-  /// Lets the host in, which plays the device from here on, or shuts it out.
+  /// Gives the host access, so that it can play the device, or takes it away.
   void open(bool in) {
     open_ = in;
     for (const auto& [user, one] : regions_) protect(one, in ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -89,17 +89,17 @@ class device_heap {
   struct region {
     std::byte* begin;
     std::size_t inner;  ///< bytes between the guard pages
-    std::size_t size;   ///< of these that were asked for
+    std::size_t size;   ///< bytes that were requested
   };
-  static constexpr std::size_t page = std::size_t{64} << 10;  // a multiple of every system's
+  static constexpr std::size_t page = std::size_t{64} << 10;  // a multiple of every system's page size
   static constexpr int garbage = 0xCB;
 
   static void protect(const region& one, int how) {
     if (mprotect(one.begin, one.inner, how) != 0) give_up("device memory cannot be protected");
   }
 
-  /// Where the system is asked to put the next allocation: below all that the host has, since a kernel_weights may hold
-  /// an address far in front of its matrix, which must not be taken for the host's.
+  /// Address that the system is asked to give the next allocation, below all memory of the host: a kernel_weights may
+  /// hold an address far in front of its matrix, which must not be taken for one of the host.
   std::byte* next_ = reinterpret_cast<std::byte*>(std::uintptr_t{3} << 43);
   std::map<std::byte*, region> regions_;
   std::size_t used_ = 0;

@@ -1,4 +1,5 @@
-// One program, one unit by nvcc and one by the host's compiler: the linker keeps one of each inline function.
+// A program of two units, one compiled by nvcc and one by the host's compiler: the linker keeps one copy of each inline
+// function.
 
 #include <cstdio>
 #include <ecq/ecq.cuh>

@@ -5,7 +5,7 @@
 #include <ecq/ecq.hpp>
 #include <vector>
 
-/// Bytes of a stream and of a compressed matrix, the same whichever unit makes them; none if they do not come back.
+/// Returns the bytes of a stream and of a compressed matrix, the same in either unit; none if a round trip fails.
 inline std::vector<std::byte> round_trip(ecq::instruction_set isa) {
   const ecq::cpu host{.isa = isa};
   std::vector<std::uint8_t> codes;
@@ -27,7 +27,7 @@ inline std::vector<std::byte> round_trip(ecq::instruction_set isa) {
   return made;
 }
 
-/// What inline functions are made of, in this unit and in that of the host's compiler.
+/// Whether inline functions have x86 kernels, in this unit and in that of the host's compiler.
 constexpr bool has_x86_kernels = ECQ_X86 != 0;
 bool host_compiler_has_x86_kernels();
 

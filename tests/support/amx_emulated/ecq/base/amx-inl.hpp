@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// In the place of the library's header: a machine whose registers of AMX are emulated, unless ECQ_AMX is 0.
+/// Replaces the library's header where the registers of AMX are emulated: machine_has_amx() is true wherever AVX-512 is
+/// used, unless ECQ_AMX is 0.
 
 #include "ecq/base/amx.hpp"
 #include "ecq/base/config.hpp"

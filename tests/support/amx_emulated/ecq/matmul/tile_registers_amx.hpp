@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// In the place of the library's header: the registers of AMX, and what it does with them, as Intel's manual defines
-/// it.
+/// Replaces the library's header by an emulation of the registers of AMX and of the operations on them, as Intel's
+/// manual defines them.
 
 #include <bit>
 #include <cstddef>
@@ -27,7 +27,7 @@ struct tile_shapes {
   std::size_t row_bytes[8] = {};
 };
 
-/// The registers of a thread. What would be an exception of the processor ends the program.
+/// Registers of a thread. Use that would raise an exception in the processor ends the program.
 struct emulated_registers {
   static emulated_registers& of_thread() {
     thread_local emulated_registers own;
@@ -45,7 +45,8 @@ struct emulated_registers {
     return found;
   }
 
-  /// Adds add(sum, word of a, word of b) for all words of rows of `a` and columns of `b` to the sums.
+  /// Adds to the sums: replaces each sum by add(sum, word of a, word of b), for all words of its row of `a` and of its
+  /// column of `b` in turn.
   template <class Sum, class Add>
   void multiply(std::size_t sums, std::size_t a, std::size_t b, const Add& add) {
     const std::size_t words = shapes.row_bytes[a] / 4;
@@ -110,7 +111,7 @@ void store(void* rows, std::size_t stride) {
 struct half_products {
   using sum = float;
 
-  /// The value of one of the two numbers of a word; subnormal ones count as 0.
+  /// Returns the lower or the upper number of a word; subnormal numbers count as 0.
   static float half_of(std::uint32_t word, bool upper) {
     const std::uint32_t bits = upper ? word & 0xFFFF0000U : word << 16;
     return std::bit_cast<float>((bits & 0x7F800000U) == 0 ? bits & 0x80000000U : bits);
